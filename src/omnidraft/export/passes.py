@@ -1,0 +1,189 @@
+"""The passes that turn the exporter's graph into ours, each a function from model to model.
+
+A pass edits the model it is given and returns it: weights can be larger than memory allows twice. None of them
+knows torch, a checkpoint or a quantisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+Table = NDArray[np.float32]
+
+# Places of GroupQueryAttention's inputs and outputs.
+_PAST_KEY, _PAST_VALUE, _SEQLENS_K, _TOTAL_LENGTH, _COS, _SIN = 3, 4, 5, 6, 7, 8
+_PRESENT_KEY, _PRESENT_VALUE = 1, 2
+
+SITES = ("qkv", "o", "gate_up", "down")  # the MatMuls of a layer, in the order data moves
+
+
+def name_kv(model: ModelProto) -> ModelProto:
+    """Gives keys and values Optimum's names: `past_key_values.{i}.key`, `present.{i}.key`, and `.value`."""
+    for layer, node in enumerate(attention_nodes(model.graph)):
+        for kind, place in (("key", _PAST_KEY), ("value", _PAST_VALUE)):
+            _rename(model.graph, node.input[place], f"past_key_values.{layer}.{kind}")
+        for kind, place in (("key", _PRESENT_KEY), ("value", _PRESENT_VALUE)):
+            _rename(model.graph, node.output[place], f"present.{layer}.{kind}")
+    return model
+
+
+def share_buffers(model: ModelProto, cos: Table, sin: Table) -> ModelProto:
+    """Makes attention write into its past buffers, counted by two inputs, with rotary tables as constants.
+
+    GroupQueryAttention is causal and sees the first `total_sequence_length` rows, so position ids and the
+    attention mask say nothing more: both go, and with them the zeroing of rows that see no key (there is none).
+    """
+    graph = model.graph
+    graph.initializer.extend([numpy_helper.from_array(cos, "rotary.cos"), numpy_helper.from_array(sin, "rotary.sin")])
+    for node in attention_nodes(graph):
+        del node.input[_SIN + 1 :]
+        node.input[_SEQLENS_K], node.input[_TOTAL_LENGTH] = "seqlens_k", "total_sequence_length"
+        node.input[_COS], node.input[_SIN] = "rotary.cos", "rotary.sin"
+        _bypass_row_mask(graph, node)
+    return model
+
+
+def _bypass_row_mask(graph: GraphProto, attention: NodeProto) -> None:
+    """attention -> Reshape -> Where(row sees no key, 0, .) -> Reshape back: the last output becomes the first."""
+    end = attention.output[0]
+    for expected in ("Reshape", "Where", "Reshape"):
+        (node,) = consumers(graph, end)
+        assert node.op_type == expected, f"{expected} expected after attention, found {node.op_type}"
+        end = node.output[0]
+    for node in consumers(graph, end):
+        _replace(node.input, end, attention.output[0])
+
+
+def keep_last_rows(model: ModelProto) -> ModelProto:
+    """Lets only the last `num_logits` positions reach the LM head, whose width is the vocabulary."""
+    head = lm_head(model.graph)
+    hidden = head.input[0]
+    model.graph.initializer.extend([
+        numpy_helper.from_array(np.array([np.iinfo(np.int64).max]), "last_rows.end"),
+        numpy_helper.from_array(np.array([1]), "last_rows.axis"),
+    ])
+    place = list(model.graph.node).index(head)
+    model.graph.node.insert(place, helper.make_node("Neg", ["num_logits"], ["last_rows.start"], "last_rows.start"))
+    inputs = [hidden, "last_rows.start", "last_rows.end", "last_rows.axis"]
+    model.graph.node.insert(place + 1, helper.make_node("Slice", inputs, ["last_rows"], "last_rows"))
+    _replace(head.input, hidden, "last_rows")
+    return model
+
+
+def untie_head(model: ModelProto) -> ModelProto:
+    """Makes the LM head a plain MatMul over a weight [hidden, vocab] of its own, the only form that is quantised."""
+    head = lm_head(model.graph)
+    if head.op_type == "MatMul":
+        return model
+    attributes = {a.name: helper.get_attribute_value(a) for a in head.attribute}
+    assert not attributes.get("transA", 0), "an LM head does not transpose its rows"
+    weight = numpy_helper.to_array(initializer(model.graph, head.input[1]))
+    weight = (weight.T if attributes.get("transB", 0) else weight) * np.float32(attributes.get("alpha", 1.0))
+    model.graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(weight), "lm_head.untied"))
+    plain = helper.make_node("MatMul", [head.input[0], "lm_head.untied"], list(head.output), head.name)
+    head.CopyFrom(plain)
+    return model
+
+
+def drop_dead(model: ModelProto) -> ModelProto:
+    """Removes the nodes and initializers that no output needs."""
+    graph = model.graph
+    live = {output.name for output in graph.output}
+    kept = []
+    for node in reversed(graph.node):
+        if live.intersection(node.output):
+            live.update(node.input)
+            kept.append(node)
+    for place in reversed([i for i, node in enumerate(graph.node) if not live.intersection(node.output)]):
+        del graph.node[place]
+    for place in reversed([i for i, tensor in enumerate(graph.initializer) if tensor.name not in live]):
+        del graph.initializer[place]
+    return model
+
+
+def name_sites(model: ModelProto) -> ModelProto:
+    """Names the MatMuls by what they do, `layers.{i}.qkv` to `lm_head`, and their weights `{name}.weight`."""
+    *body, head = matmuls(model.graph)
+    layers = len(attention_nodes(model.graph))
+    assert len(body) == layers * len(SITES), f"{len(body)} MatMuls in {layers} layers, {len(SITES)} each expected"
+    for place, node in enumerate(body):
+        node.name = f"layers.{place // len(SITES)}.{SITES[place % len(SITES)]}"
+    head.name = "lm_head"
+    for node in (*body, head):
+        if len(consumers(model.graph, node.input[1])) == 1:  # equal weights are one initializer
+            _rename(model.graph, node.input[1], f"{node.name}.weight")
+    return model
+
+
+def fix_shapes(model: ModelProto, num_kv_heads: int, max_length: int, head_dim: int, vocab_size: int) -> ModelProto:
+    """States inputs and outputs as the contract has them; onnxruntime infers every shape between them anew."""
+    graph = model.graph
+    layers = range(len(attention_nodes(graph)))
+    kv = [1, num_kv_heads, max_length, head_dim]
+    inputs = [
+        helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "n"]),
+        helper.make_tensor_value_info("seqlens_k", TensorProto.INT32, [1]),
+        helper.make_tensor_value_info("total_sequence_length", TensorProto.INT32, [1]),
+        helper.make_tensor_value_info("num_logits", TensorProto.INT64, [1]),
+        *_kv_infos("past_key_values", layers, kv),
+    ]
+    outputs = [
+        helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, "num_logits", vocab_size]),
+        *_kv_infos("present", layers, kv),
+    ]
+    for field, infos in ((graph.input, inputs), (graph.output, outputs)):
+        del field[:]
+        field.extend(infos)
+    del graph.value_info[:]
+    return model
+
+
+def _kv_infos(prefix: str, layers: Iterable[int], shape: list[int]) -> list[object]:
+    names = [f"{prefix}.{layer}.{kind}" for layer in layers for kind in ("key", "value")]
+    return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in names]
+
+
+def attention_nodes(graph: GraphProto) -> list[NodeProto]:
+    """The GroupQueryAttention nodes, one a layer, in order."""
+    return [node for node in graph.node if node.op_type == "GroupQueryAttention"]
+
+
+def matmuls(graph: GraphProto) -> list[NodeProto]:
+    """The products with a constant weight, in order: the sites of quantisation and of adapters; the last is the head."""
+    weights = {tensor.name for tensor in graph.initializer}
+    return [node for node in graph.node if node.op_type in ("MatMul", "FusedMatMul") and node.input[1] in weights]
+
+
+def lm_head(graph: GraphProto) -> NodeProto:
+    """The last product with a constant weight."""
+    return matmuls(graph)[-1]
+
+
+def consumers(graph: GraphProto, name: str) -> list[NodeProto]:
+    """The nodes that read the value `name`."""
+    return [node for node in graph.node if name in node.input]
+
+
+def initializer(graph: GraphProto, name: str) -> TensorProto:
+    """The constant called `name`."""
+    return next(tensor for tensor in graph.initializer if tensor.name == name)
+
+
+def _rename(graph: GraphProto, old: str, new: str) -> None:
+    for node in graph.node:
+        _replace(node.input, old, new)
+        _replace(node.output, old, new)
+    for field in (graph.input, graph.output, graph.initializer):
+        for item in field:
+            if item.name == old:
+                item.name = new
+
+
+def _replace(names: object, old: str, new: str) -> None:
+    for place, name in enumerate(names):  # type: ignore[arg-type, var-annotated]
+        if name == old:
+            names[place] = new  # type: ignore[index]
