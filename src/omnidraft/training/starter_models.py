@@ -1,0 +1,127 @@
+"""Architectures of the starter models, and how a folder of one is published."""
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from transformers import (
+    GenerationConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+CONTEXT = 1024
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a training run; written into training_log.json."""
+
+    steps: int
+    tokens_per_step: int
+    peak_lr: float
+    warmup_steps: int
+    decay_share: float  # of the steps, at the end, over which the rate falls to zero
+    weight_decay: float
+    clip_norm: float
+    seed: int
+    copies: dict[str, int]  # of each source's documents in one round of the mix
+
+    def sequence_length(self, step: int) -> int:
+        """Short rows first; the last tenth has rows of the whole context, so every position is trained."""
+        if step < 0.6 * self.steps:
+            return 256
+        return 512 if step < 0.9 * self.steps else CONTEXT
+
+    def learning_rate(self, step: int) -> float:
+        """Linear warm-up, a plateau, and a linear fall at the end.
+
+        The plateau, rather than a cosine, lets the number of steps be changed in mid-run without
+        changing what came before.
+        """
+        warm = min(1.0, (step + 1) / self.warmup_steps)
+        left = (self.steps - step) / (self.decay_share * self.steps)
+        return self.peak_lr * min(warm, left)
+
+    def settings(self) -> dict[str, Any]:
+        """The recipe as plain JSON values."""
+        return asdict(self)
+
+
+def new_model(name: str, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
+    """A fresh model of the family that `name` imitates; heads are 32 wide in all three."""
+    common: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "max_position_embeddings": CONTEXT,
+        "bos_token_id": tokenizer.bos_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": None,
+        "tie_word_embeddings": True,
+        "rms_norm_eps": 1e-6,
+        "initializer_range": 0.02,
+    }
+    if name == "drafter":
+        return LlamaForCausalLM(
+            LlamaConfig(
+                hidden_size=160,
+                intermediate_size=432,
+                num_hidden_layers=2,
+                num_attention_heads=5,
+                num_key_value_heads=5,
+                **common,
+            )
+        )
+    if name == "a":
+        return Qwen2ForCausalLM(
+            Qwen2Config(
+                hidden_size=256,
+                intermediate_size=640,
+                num_hidden_layers=6,
+                num_attention_heads=8,
+                num_key_value_heads=8,
+                **common,
+            )
+        )
+    return LlamaForCausalLM(
+        LlamaConfig(
+            hidden_size=256,
+            intermediate_size=640,
+            num_hidden_layers=6,
+            num_attention_heads=8,
+            num_key_value_heads=2,
+            **common,
+        )
+    )
+
+
+def publish(folder: Path, model: PreTrainedModel, log: dict[str, Any], card: str) -> None:
+    """Put the model's bf16 weights, its log and its card into `folder`, beside the tokenizer there.
+
+    All files are written to a new folder that then takes the old one's place, so a reader never
+    meets half a model.
+    """
+    staging = folder.with_name(f".{folder.name}.new")
+    shutil.rmtree(staging, ignore_errors=True)
+    half = type(model)(model.config)
+    half.load_state_dict(model.state_dict())
+    half.bfloat16()
+    half.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
+        bos_token_id=model.config.bos_token_id, eos_token_id=model.config.eos_token_id, do_sample=False
+    )
+    half.save_pretrained(staging)
+    for name in TOKENIZER_FILES:
+        shutil.copyfile(folder / name, staging / name)
+    (staging / "training_log.json").write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    (staging / "README.md").write_text(card, "utf-8")
+    retired = folder.with_name(f".{folder.name}.old")
+    shutil.rmtree(retired, ignore_errors=True)
+    folder.rename(retired)
+    staging.rename(folder)
+    shutil.rmtree(retired)
