@@ -1,0 +1,8 @@
+"""omnidraft: one small drafter that speeds up any target language model, exactly."""
+
+import os
+
+# onnxruntime >= 1.29 reports usage unless told not to before it loads; nothing here leaves the machine.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+
+__version__ = "0.1.0"

@@ -1,0 +1,37 @@
+"""Every refusal that a user can meet, as one family of exceptions.
+
+The command line prints `str(error)` alone, so each message is one clear sentence that carries the
+offending value and the remedy. Broken invariants are assertions, not members of this family.
+"""
+
+
+class OmnidraftError(Exception):
+    """Base of all refusals; catching it catches every one, and nothing that is a bug."""
+
+
+class CheckpointError(OmnidraftError):
+    """A Hugging Face directory that is missing, incomplete or of an unsupported architecture."""
+
+
+class ExportError(OmnidraftError):
+    """An export that would not give a usable bundle (collapse of acceptance, disk full)."""
+
+
+class BundleError(OmnidraftError):
+    """A bundle whose manifest, files or hashes are not what they must be."""
+
+
+class TokenizerError(OmnidraftError):
+    """A tokenizer that is absent or of a kind whose bytes cannot be read."""
+
+
+class VocabMapError(OmnidraftError):
+    """A vocabulary map that does not fit the two models it is used with."""
+
+
+class PromptError(OmnidraftError):
+    """A prompt that is empty or longer than the context."""
+
+
+class SettingError(OmnidraftError):
+    """A generation setting outside its range."""

@@ -1,0 +1,90 @@
+"""The drafter: a small model that guesses on, in its own vocabulary.
+
+Its context is free: whatever it holds changes speed, never the output (method section 2).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.runtime.model import Model
+from omnidraft.runtime.rng import Chooser
+from omnidraft.runtime.sampler import Law, law_of
+
+
+@dataclass
+class Draft:
+    """Draft tokens and the laws they were drawn from."""
+
+    tokens: list[int] = field(default_factory=list)
+    laws: list[Law] = field(default_factory=list)
+
+
+class Drafter:
+    """Keeps a model's KV cache in step with a context that is partly guessed and partly corrected."""
+
+    def __init__(self, model: Model, start: Sequence[int] = ()) -> None:
+        """
+        Args:
+            model: the small model.
+            start: ids that every context begins with (bos).
+        """
+        self.model = model
+        self.start = list(start)
+        self._held: list[int] = []  # ids in the model's context
+        self._window = 0  # where the part of the context begins that the model can hold
+
+    def propose(
+        self,
+        context: Sequence[int],
+        count: int,
+        temperature: float,
+        allowed: npt.NDArray[np.bool_],
+        choose: Chooser,
+    ) -> Draft:
+        """Draw `count` tokens that may follow a context of draft ids.
+
+        Args:
+            context: all draft ids so far, without the start.
+            count: tokens to draw, >= 1.
+            temperature: of the drafter's law; 0 takes the argmax.
+            allowed: draft ids that may be drawn, shape [draft vocab].
+            choose: answers the random questions.
+        """
+        pending = self._sync(context, count)
+        draft = Draft()
+        for _ in range(count):
+            row = self.model.score(pending, num_logits=1)[-1]
+            self._held += pending
+            law = law_of(row, temperature, allowed)
+            token = choose.token(law)
+            draft.tokens.append(token)
+            draft.laws.append(law)
+            pending = [token]
+        return draft
+
+    def _sync(self, context: Sequence[int], count: int) -> list[int]:
+        """Rewind to what the model's context shares with the new one; return the ids it still lacks."""
+        room = self.model.max_length - count - len(self.start)
+        if len(context) - self._window > room or self._window > len(context):
+            # Slide by half a window at once: every slide costs a prefill.
+            self._window = max(0, len(context) - max(1, room // 2))
+        wanted = [*self.start, *context[self._window :]]
+        shared = min(_common(self._held, wanted), len(wanted) - 1)
+        self.model.rewind(shared)
+        del self._held[shared:]
+        return wanted[shared:]
+
+
+def _common(a: list[int], b: list[int]) -> int:
+    """Length of the common prefix; bisects, so that the comparisons run in C."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low

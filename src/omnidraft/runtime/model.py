@@ -1,0 +1,30 @@
+"""What the round needs of a language model, and nothing else."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Logits = npt.NDArray[np.floating]
+
+
+class Model(Protocol):
+    """A causal language model with a context that grows by scoring and shrinks by rewinding."""
+
+    vocab_size: int  # width of the logits; may exceed the tokenizer
+    max_length: int  # positions the context can hold
+    length: int  # positions it holds now
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
+        """Append tokens to the context and return logits [num_logits, vocab] of the last positions.
+
+        Args:
+            tokens: n >= 1 ids.
+            num_logits: how many of the last rows to return; all n when None.
+
+        The returned array may be overwritten by the next call.
+        """
+
+    def rewind(self, length: int) -> None:
+        """Forget every position from `length` on."""

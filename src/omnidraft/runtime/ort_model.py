@@ -1,0 +1,137 @@
+"""A model in onnxruntime: shared-buffer KV, one binding for each block length, rewinding by counter.
+
+The same tensors are bound as past and as present, so onnxruntime writes new keys and values in place and
+forgetting is lowering a number. Contract of the graph: `export/cpu.py`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from omnidraft.errors import BundleError
+from omnidraft.runtime.model import Logits
+
+_PREFILL_CHUNK = 128  # positions of a long prompt that go through the graph at once
+
+
+@dataclass(frozen=True)
+class KvShape:
+    """The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], twice a layer."""
+
+    num_layers: int
+    num_kv_heads: int
+    head_dim: int
+    max_length: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all buffers."""
+        return 8 * self.num_layers * self.num_kv_heads * self.head_dim * self.max_length
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A binding for passes over n tokens, and the arrays it reads and writes."""
+
+    binding: ort.IOBinding
+    input_ids: npt.NDArray[np.int64]  # [1, n]
+    logits: npt.NDArray[np.float32]  # [1, num_logits, vocab]
+
+
+class OrtModel:
+    """A decoder graph with shared-buffer KV on the CPU provider."""
+
+    def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
+        """
+        Args:
+            path: the graph.
+            kv: shape of its KV buffers.
+            vocab_size: width of its logits.
+            threads: of one pass; a drafter is fastest on one.
+
+        Raises:
+            BundleError: onnxruntime cannot load the graph.
+        """
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        try:
+            self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's own exceptions share no narrower base
+            raise BundleError(f"onnxruntime cannot load {path} ({_first_line(error)}); run `omnidraft export` again") from None
+        self.vocab_size = vocab_size
+        self.max_length = kv.max_length
+        self.length = 0
+        shape = (1, kv.num_kv_heads, kv.max_length, kv.head_dim)
+        self._kv = {
+            f"{layer}.{part}": ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, dtype=np.float32))
+            for layer in range(kv.num_layers)
+            for part in ("key", "value")
+        }
+        ranks = {i.name: len(i.shape) for i in self._session.get_inputs()}
+        self._seqlens = np.zeros((1,) * ranks["seqlens_k"], dtype=np.int32)
+        self._total = np.zeros((1,) * ranks["total_sequence_length"], dtype=np.int32)
+        self._num_logits = np.zeros((1,) * ranks["num_logits"], dtype=np.int64)
+        self._blocks: dict[tuple[int, int], _Block] = {}
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
+        """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
+        wanted = len(tokens) if num_logits is None else num_logits
+        assert 0 < wanted <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
+        head = len(tokens) - max(wanted, 1)
+        # Positions whose logits nobody reads go first, in chunks, through one row of the LM head each.
+        while head > _PREFILL_CHUNK:
+            self._run(tokens[:_PREFILL_CHUNK], 1)
+            tokens, head = tokens[_PREFILL_CHUNK:], head - _PREFILL_CHUNK
+        return self._run(tokens, wanted)
+
+    def rewind(self, length: int) -> None:
+        """Forget every position from `length` on: later passes overwrite them."""
+        assert 0 <= length <= self.length, (length, self.length)
+        self.length = length
+
+    def _run(self, tokens: Sequence[int], num_logits: int) -> Logits:
+        block = self._block(len(tokens), num_logits)
+        block.input_ids[0] = tokens
+        total = self.length + len(tokens)
+        self._seqlens.fill(total - 1)
+        self._total.fill(total)
+        self._num_logits.fill(num_logits)
+        self._session.run_with_iobinding(block.binding)
+        self.length = total
+        return block.logits[0]
+
+    def _block(self, n: int, num_logits: int) -> _Block:
+        """The binding for n tokens, made once (single steps and verifications reuse theirs)."""
+        key = (n, num_logits)
+        if key in self._blocks:
+            return self._blocks[key]
+        binding = self._session.io_binding()
+        input_ids = np.zeros((1, n), dtype=np.int64)
+        logits = np.zeros((1, num_logits, self.vocab_size), dtype=np.float32)
+        inputs = {
+            "input_ids": input_ids,
+            "seqlens_k": self._seqlens,
+            "total_sequence_length": self._total,
+            "num_logits": self._num_logits,
+        }
+        for name, array in inputs.items():
+            binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+        binding.bind_output("logits", "cpu", 0, np.float32, logits.shape, logits.ctypes.data)
+        for name, value in self._kv.items():
+            binding.bind_ortvalue_input(f"past_key_values.{name}", value)
+            binding.bind_ortvalue_output(f"present.{name}", value)
+        block = _Block(binding, input_ids, logits)
+        if n <= 65:  # odd prompt lengths are not worth keeping
+            self._blocks[key] = block
+        return block
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:200]

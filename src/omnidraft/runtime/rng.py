@@ -1,0 +1,73 @@
+"""Randomness as an argument: SplitMix64, the same numbers in every language.
+
+Knows nothing of tokens. Everything random in the runtime asks a `Chooser`, so a test can put an
+enumerator in its place and walk every outcome of the real code with its exact probability.
+"""
+
+import os
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.runtime.sampler import Law
+
+_MASK = (1 << 64) - 1
+
+
+class Chooser(Protocol):
+    """Answers the three random questions of a round."""
+
+    def accept(self, probability: float) -> bool:
+        """True with the given probability (values >= 1 always, <= 0 never)."""
+
+    def index(self, weights: npt.NDArray[np.float64]) -> int:
+        """An index drawn in proportion to non-negative weights, shape [n]."""
+
+    def token(self, law: Law, among: npt.NDArray[np.int32] | None = None) -> int:
+        """A token drawn from a law, or from the law restricted to the ids `among`."""
+
+
+class SplitMix64:
+    """A `Chooser` on Steele, Lea and Flood's generator (OOPSLA 2014): 64 bits of state, no tables.
+
+    One uniform per question, in the order asked; questions with a single answer take none, so greedy
+    decoding never touches the generator.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.state = seed & _MASK
+
+    def next_u64(self) -> int:
+        """The next 64 random bits."""
+        self.state = (self.state + 0x9E3779B97F4A7C15) & _MASK
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+        return z ^ (z >> 31)
+
+    def uniform(self) -> float:
+        """A float64 in [0, 1): the upper 53 bits, so it is the same number everywhere."""
+        return (self.next_u64() >> 11) * 2.0**-53
+
+    def accept(self, probability: float) -> bool:
+        return probability >= 1.0 or (probability > 0.0 and self.uniform() < probability)
+
+    def index(self, weights: npt.NDArray[np.float64]) -> int:
+        cumulative = np.cumsum(weights)
+        found = int(np.searchsorted(cumulative, self.uniform() * cumulative[-1], side="right"))
+        # Rounding can land past the end or on a weight of zero: step back to the last possible one.
+        found = min(found, len(weights) - 1)
+        while weights[found] <= 0.0 and found > 0:
+            found -= 1
+        return found
+
+    def token(self, law: Law, among: npt.NDArray[np.int32] | None = None) -> int:
+        if law.is_certain or (among is not None and len(among) == 1):
+            return int(among[0]) if among is not None and len(among) == 1 else law.draw(0.0, among)
+        return law.draw(self.uniform(), among)
+
+
+def fresh_seed() -> int:
+    """A seed from the operating system, for a generation that was given none."""
+    return int.from_bytes(os.urandom(8), "little")
