@@ -1,7 +1,7 @@
-"""A torch model as an ONNX graph, by transformers' exporter, with what the exporter prints kept off the terminal.
+"""A torch model as an ONNX graph, by transformers' exporter, with what it prints kept off the terminal.
 
-It does not know our graph contract: the result still has growing KV tensors, position ids and an attention mask.
-`passes` makes the contract of it.
+It does not know our graph contract: the result still has growing KV tensors, position ids and an attention
+mask. `passes` makes the contract of it.
 """
 
 from __future__ import annotations
@@ -19,43 +19,58 @@ import onnx_ir
 import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
-from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
+from transformers import PreTrainedModel
+from transformers.exporters.configs import OnnxConfig
+from transformers.exporters.exporter_onnx import OnnxExporter
+
+Table = NDArray[np.float32]
 
 _NOISY = (
-    "transformers.exporters",  # "experimental", "version drift", "dynamic=True marks every axis"
-    "torch.onnx",  # torchvision operators that are not installed
-    "torch._export",  # axes that are fixed after all
+    "transformers.exporters",  # "experimental", "version drift detected"
+    "torch.onnx",  # torchvision operators that are not installed, untyped translations
 )
 
 
-def trace(model: torch.nn.Module) -> ModelProto:
+def trace(model: PreTrainedModel) -> ModelProto:
     """The graph of `model` for one block of tokens after any past: prefill, decode and verify alike.
 
-    Inputs `input_ids`, `position_ids` and past keys and values; outputs `logits` and the grown keys and values.
+    Inputs `input_ids`, `position_ids`, past keys and values; outputs `logits`, the grown keys and values.
     """
     with quiet(), torch.no_grad():
-        exported = OnnxExporter().export(model, _block(model), config=OnnxConfig(dynamic=True, ort_fusions="cpu"))
-    proto: ModelProto = onnx_ir.to_proto(exported.program)
+        inputs, varying = _block(model)
+        config = OnnxConfig(dynamic_shapes=varying, ort_fusions="cpu")
+        exported = OnnxExporter().export(model, inputs, config=config)  # type: ignore[no-untyped-call]
+        proto: ModelProto = onnx_ir.to_proto(exported.program)
     return proto
 
 
-def _block(model: torch.nn.Module) -> dict[str, Any]:
-    """Two tokens after three: one token would fix the block length at 1, an empty past its length at 0."""
+def _block(model: PreTrainedModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two tokens after three, and the axes that vary: one token would fix the length of a block at 1."""
     past = model(input_ids=torch.ones(1, 3, dtype=torch.int64), use_cache=True).past_key_values
-    return {
+    inputs = {
         "input_ids": torch.ones(1, 2, dtype=torch.int64),
         "position_ids": torch.tensor([[3, 4]]),
         "past_key_values": past,
     }
+    auto = torch.export.Dim.AUTO
+    varying = {
+        "input_ids": {1: auto},
+        "position_ids": {1: auto},
+        "past_key_values": [{2: auto}] * 2 * len(past),
+    }
+    return inputs, varying
 
 
-def rotary_tables(model: torch.nn.Module, max_length: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """cos and sin of the first `max_length` positions, [max_length, rotary_dim / 2] each, from the model's own
-    rotary module, so that a scaling of the frequencies is the model's and not a second copy of its formula."""
+def rotary_tables(model: PreTrainedModel, max_length: int) -> tuple[Table, Table]:
+    """cos and sin of the first `max_length` positions, [max_length, head_dim / 2] each.
+
+    They come from the model's own rotary module: no second copy of a formula that scales frequencies.
+    """
     with torch.no_grad():
-        cos, sin = model.model.rotary_emb(torch.zeros(1), torch.arange(max_length)[None])  # type: ignore[operator, union-attr]
+        rotary: torch.nn.Module = model.base_model.get_submodule("rotary_emb")
+        cos, sin = rotary(torch.zeros(1), torch.arange(max_length)[None])
     half = cos.shape[-1] // 2
-    return cos[0, :, :half].numpy().copy(), sin[0, :, :half].numpy().copy()
+    return cos[0, :, :half].contiguous().numpy(), sin[0, :, :half].contiguous().numpy()
 
 
 @contextmanager

@@ -1,16 +1,16 @@
 """The passes that turn the exporter's graph into ours, each a function from model to model.
 
-A pass edits the model it is given and returns it: weights can be larger than memory allows twice. None of them
-knows torch, a checkpoint or a quantisation.
+A pass edits the model it is given and returns it: memory may not hold the weights twice. None of them knows
+torch, a checkpoint or a quantisation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableSequence, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 Table = NDArray[np.float32]
 
@@ -34,11 +34,12 @@ def name_kv(model: ModelProto) -> ModelProto:
 def share_buffers(model: ModelProto, cos: Table, sin: Table) -> ModelProto:
     """Makes attention write into its past buffers, counted by two inputs, with rotary tables as constants.
 
-    GroupQueryAttention is causal and sees the first `total_sequence_length` rows, so position ids and the
-    attention mask say nothing more: both go, and with them the zeroing of rows that see no key (there is none).
+    GroupQueryAttention is causal and sees the first `total_sequence_length` rows; position ids and the mask
+    say nothing more and go, and with them the zeroing of rows that see no key (there is none).
     """
     graph = model.graph
-    graph.initializer.extend([numpy_helper.from_array(cos, "rotary.cos"), numpy_helper.from_array(sin, "rotary.sin")])
+    for table, name in ((cos, "rotary.cos"), (sin, "rotary.sin")):
+        graph.initializer.append(numpy_helper.from_array(table, name))
     for node in attention_nodes(graph):
         del node.input[_SIN + 1 :]
         node.input[_SEQLENS_K], node.input[_TOTAL_LENGTH] = "seqlens_k", "total_sequence_length"
@@ -48,7 +49,7 @@ def share_buffers(model: ModelProto, cos: Table, sin: Table) -> ModelProto:
 
 
 def _bypass_row_mask(graph: GraphProto, attention: NodeProto) -> None:
-    """attention -> Reshape -> Where(row sees no key, 0, .) -> Reshape back: the last output becomes the first."""
+    """attention -> Reshape -> Where(row sees no key, 0, .) -> Reshape: readers take attention's output."""
     end = attention.output[0]
     for expected in ("Reshape", "Where", "Reshape"):
         (node,) = consumers(graph, end)
@@ -62,20 +63,19 @@ def keep_last_rows(model: ModelProto) -> ModelProto:
     """Lets only the last `num_logits` positions reach the LM head, whose width is the vocabulary."""
     head = lm_head(model.graph)
     hidden = head.input[0]
-    model.graph.initializer.extend([
-        numpy_helper.from_array(np.array([np.iinfo(np.int64).max]), "last_rows.end"),
-        numpy_helper.from_array(np.array([1]), "last_rows.axis"),
-    ])
-    place = list(model.graph.node).index(head)
-    model.graph.node.insert(place, helper.make_node("Neg", ["num_logits"], ["last_rows.start"], "last_rows.start"))
+    for value, name in ((np.iinfo(np.int64).max, "last_rows.end"), (1, "last_rows.axis")):
+        model.graph.initializer.append(numpy_helper.from_array(np.array([value], np.int64), name))
+    start = helper.make_node("Neg", ["num_logits"], ["last_rows.start"], "last_rows.start")
     inputs = [hidden, "last_rows.start", "last_rows.end", "last_rows.axis"]
+    place = list(model.graph.node).index(head)
+    model.graph.node.insert(place, start)
     model.graph.node.insert(place + 1, helper.make_node("Slice", inputs, ["last_rows"], "last_rows"))
     _replace(head.input, hidden, "last_rows")
     return model
 
 
 def untie_head(model: ModelProto) -> ModelProto:
-    """Makes the LM head a plain MatMul over a weight [hidden, vocab] of its own, the only form that is quantised."""
+    """Makes the LM head a plain MatMul over a weight [hidden, vocab] of its own, as quantisation wants it."""
     head = lm_head(model.graph)
     if head.op_type == "MatMul":
         return model
@@ -93,11 +93,9 @@ def drop_dead(model: ModelProto) -> ModelProto:
     """Removes the nodes and initializers that no output needs."""
     graph = model.graph
     live = {output.name for output in graph.output}
-    kept = []
     for node in reversed(graph.node):
         if live.intersection(node.output):
             live.update(node.input)
-            kept.append(node)
     for place in reversed([i for i, node in enumerate(graph.node) if not live.intersection(node.output)]):
         del graph.node[place]
     for place in reversed([i for i, tensor in enumerate(graph.initializer) if tensor.name not in live]):
@@ -109,7 +107,7 @@ def name_sites(model: ModelProto) -> ModelProto:
     """Names the MatMuls by what they do, `layers.{i}.qkv` to `lm_head`, and their weights `{name}.weight`."""
     *body, head = matmuls(model.graph)
     layers = len(attention_nodes(model.graph))
-    assert len(body) == layers * len(SITES), f"{len(body)} MatMuls in {layers} layers, {len(SITES)} each expected"
+    assert len(body) == layers * len(SITES), f"{len(body)} MatMuls in {layers} layers, not {SITES} in each"
     for place, node in enumerate(body):
         node.name = f"layers.{place // len(SITES)}.{SITES[place % len(SITES)]}"
     head.name = "lm_head"
@@ -119,11 +117,13 @@ def name_sites(model: ModelProto) -> ModelProto:
     return model
 
 
-def fix_shapes(model: ModelProto, num_kv_heads: int, max_length: int, head_dim: int, vocab_size: int) -> ModelProto:
-    """States inputs and outputs as the contract has them; onnxruntime infers every shape between them anew."""
+def fix_shapes(model: ModelProto, kv: Sequence[int], vocab_size: int) -> ModelProto:
+    """States inputs and outputs as the contract has them, with KV buffers of shape `kv`.
+
+    Shapes between them are forgotten; onnxruntime infers them anew.
+    """
     graph = model.graph
     layers = range(len(attention_nodes(graph)))
-    kv = [1, num_kv_heads, max_length, head_dim]
     inputs = [
         helper.make_tensor_value_info("input_ids", TensorProto.INT64, [1, "n"]),
         helper.make_tensor_value_info("seqlens_k", TensorProto.INT32, [1]),
@@ -142,7 +142,7 @@ def fix_shapes(model: ModelProto, num_kv_heads: int, max_length: int, head_dim: 
     return model
 
 
-def _kv_infos(prefix: str, layers: Iterable[int], shape: list[int]) -> list[object]:
+def _kv_infos(prefix: str, layers: Iterable[int], shape: Sequence[int]) -> list[ValueInfoProto]:
     names = [f"{prefix}.{layer}.{kind}" for layer in layers for kind in ("key", "value")]
     return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in names]
 
@@ -153,9 +153,10 @@ def attention_nodes(graph: GraphProto) -> list[NodeProto]:
 
 
 def matmuls(graph: GraphProto) -> list[NodeProto]:
-    """The products with a constant weight, in order: the sites of quantisation and of adapters; the last is the head."""
+    """The products with a constant weight, in order; the last is the LM head."""
     weights = {tensor.name for tensor in graph.initializer}
-    return [node for node in graph.node if node.op_type in ("MatMul", "FusedMatMul") and node.input[1] in weights]
+    products = [node for node in graph.node if node.op_type in ("MatMul", "FusedMatMul")]
+    return [node for node in products if node.input[1] in weights]
 
 
 def lm_head(graph: GraphProto) -> NodeProto:
@@ -170,7 +171,8 @@ def consumers(graph: GraphProto, name: str) -> list[NodeProto]:
 
 def initializer(graph: GraphProto, name: str) -> TensorProto:
     """The constant called `name`."""
-    return next(tensor for tensor in graph.initializer if tensor.name == name)
+    found: TensorProto = next(tensor for tensor in graph.initializer if tensor.name == name)
+    return found
 
 
 def _rename(graph: GraphProto, old: str, new: str) -> None:
@@ -183,7 +185,7 @@ def _rename(graph: GraphProto, old: str, new: str) -> None:
                 item.name = new
 
 
-def _replace(names: object, old: str, new: str) -> None:
-    for place, name in enumerate(names):  # type: ignore[arg-type, var-annotated]
+def _replace(names: MutableSequence[str], old: str, new: str) -> None:
+    for place, name in enumerate(names):
         if name == old:
-            names[place] = new  # type: ignore[index]
+            names[place] = new
