@@ -9,7 +9,16 @@ import numpy.typing as npt
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.vocab_map import Ragged, VocabMap
 
-DRAFT = ["s", "f", "la", "ke", "o", "i", "sfo", "#"]  # i: maps to nothing; sfo: longer than a target token; #: control
+DRAFT = [
+    "s",
+    "f",
+    "la",
+    "ke",
+    "o",
+    "i",
+    "sfo",
+    "#",
+]  # i: maps to nothing; sfo: longer than a target token; #: control
 TARGET = ["S", "F", "LA", "KE", "O", "FLAKE", "FO", "FLAS", "X", "LAKE"]  # X: nothing spells it
 DIRECT = {"s": "S", "f": "F", "la": "LA", "ke": "KE", "o": "O"}
 GRAMS = {"FLAKE": ["f", "la", "ke"], "FO": ["f", "o"], "FLAS": ["f", "la", "s"], "LAKE": ["la", "ke"]}
@@ -77,7 +86,8 @@ class ContextModel:
         return self._rows[key]
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> npt.NDArray[np.float64]:
-        assert tokens and self.length + len(tokens) <= self.max_length
+        assert tokens
+        assert self.length + len(tokens) <= self.max_length
         self.passes += 1
         rows = []
         for token in tokens:

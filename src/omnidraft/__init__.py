@@ -6,3 +6,8 @@ import os
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 __version__ = "0.1.0"
+
+from omnidraft.errors import OmnidraftError
+from omnidraft.runtime.generate import Generation, Piece, Session, load
+
+__all__ = ["Generation", "OmnidraftError", "Piece", "Session", "__version__", "load"]

@@ -1,5 +1,6 @@
 """Two tokenizers in, one vocabulary map out: who can write whom, byte for byte (method section 2)."""
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -114,14 +115,15 @@ def _canonical(tokenizer: Tokenizer) -> dict[bytes, int]:
 
 
 def _check_unique(leaves: Sequence[int], spellings: Sequence[Sequence[int]]) -> None:
-    for a, b in zip(leaves, leaves[1:], strict=False):
+    for a, b in itertools.pairwise(leaves):
         assert tuple(spellings[a]) != tuple(spellings[b]), f"target tokens {a} and {b} share a spelling"
 
 
 def _width(size: int | None, tokenizer: Tokenizer, who: str) -> int:
     if size is not None and size < len(tokenizer):
         raise VocabMapError(
-            f"the {who}'s logits are {size} wide but its tokenizer has {len(tokenizer)} ids; use the tokenizer of that model"
+            f"the {who}'s logits are {size} wide but its tokenizer has {len(tokenizer)} ids; "
+            "use the tokenizer of that model"
         )
     return size or len(tokenizer)
 

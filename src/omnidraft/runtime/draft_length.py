@@ -4,7 +4,6 @@ The costs come from a measurement, the acceptance from the rounds so far; no clo
 inputs give equal lengths.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,7 +52,9 @@ class FixedLength:
 
     def __init__(self, num_draft_tokens: int) -> None:
         if not 0 <= num_draft_tokens <= MAX_DRAFT_TOKENS:
-            raise SettingError(f"num_draft_tokens {num_draft_tokens} is outside 0..{MAX_DRAFT_TOKENS}; 4 is usual")
+            raise SettingError(
+                f"num_draft_tokens {num_draft_tokens} is outside 0..{MAX_DRAFT_TOKENS}; 4 is usual"
+            )
         self._count = num_draft_tokens
 
     def next(self) -> int:
@@ -69,7 +70,9 @@ class MeasuredLength:
     After a choice of 0 it drafts a little every `probe_every` rounds, to notice when the text changes.
     """
 
-    def __init__(self, costs: Costs, *, longest: int = 12, decay: float = 0.95, probe_every: int = 16) -> None:
+    def __init__(
+        self, costs: Costs, *, longest: int = 12, decay: float = 0.95, probe_every: int = 16
+    ) -> None:
         self._costs = costs
         self._decay = decay
         self._probe_every = probe_every
@@ -105,10 +108,3 @@ class MeasuredLength:
         # Several draft tokens may write one target token: scale by what accepted ones became so far.
         ratio = self._target_emitted / max(self._draft_passed, 1e-9) if self._draft_passed > 1e-9 else 1.0
         return (1.0 + min(ratio, 1.5) * expected) / self._costs.round_seconds(count)
-
-
-def costs_from(data: dict[str, object]) -> Costs:
-    """Costs as a bundle's manifest holds them."""
-    target = data["target"]
-    assert isinstance(target, Sequence)
-    return Costs(tuple(float(s) for s in target), float(str(data["draft"])), float(str(data["host"])))

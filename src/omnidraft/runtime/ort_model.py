@@ -39,7 +39,7 @@ class _Block:
 
     binding: ort.IOBinding
     input_ids: npt.NDArray[np.int64]  # [1, n]
-    logits: npt.NDArray[np.float32]  # [1, num_logits, vocab]
+    logits: Logits  # float32 [1, num_logits, vocab]
 
 
 class OrtModel:
@@ -64,7 +64,9 @@ class OrtModel:
         try:
             self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's own exceptions share no narrower base
-            raise BundleError(f"onnxruntime cannot load {path} ({_first_line(error)}); run `omnidraft export` again") from None
+            raise BundleError(
+                f"onnxruntime cannot load {path} ({_first_line(error)}); run `omnidraft export` again"
+            ) from None
         self.vocab_size = vocab_size
         self.max_length = kv.max_length
         self.length = 0
@@ -105,7 +107,8 @@ class OrtModel:
         self._num_logits.fill(num_logits)
         self._session.run_with_iobinding(block.binding)
         self.length = total
-        return block.logits[0]
+        logits: Logits = block.logits[0]
+        return logits
 
     def _block(self, n: int, num_logits: int) -> _Block:
         """The binding for n tokens, made once (single steps and verifications reuse theirs)."""
@@ -115,7 +118,7 @@ class OrtModel:
         binding = self._session.io_binding()
         input_ids = np.zeros((1, n), dtype=np.int64)
         logits = np.zeros((1, num_logits, self.vocab_size), dtype=np.float32)
-        inputs = {
+        inputs: dict[str, npt.NDArray[np.integer]] = {
             "input_ids": input_ids,
             "seqlens_k": self._seqlens,
             "total_sequence_length": self._total,

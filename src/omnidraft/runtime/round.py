@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-
 from omnidraft.errors import SettingError
 from omnidraft.runtime.draft_length import DraftLength
 from omnidraft.runtime.drafter import Draft, Drafter
@@ -66,7 +65,8 @@ class Round:
     """One target pass: what was drafted, proposed, accepted and emitted.
 
     Attributes:
-        draft: draft ids. proposed: target ids. emitted: target ids that are output, cut at the end of the text.
+        draft: draft ids. proposed: target ids.
+        emitted: target ids that are output, cut at the end of the text.
         accepted: proposed ids among the emitted.
         tested, passed: draft tokens judged, and accepted.
         learned: n-grams new in the cache.
@@ -190,5 +190,3 @@ def _draft_context(draft: Draft, proposal: Proposal, verdict: Verdict, cache: Ng
     kept = draft.tokens[: proposal.ends[whole - 1]] if whole else []
     rest = [*proposal.tokens[whole : verdict.accepted], verdict.token]
     return kept + [d for token in rest for d in cache.map.spell(token)]
-
-

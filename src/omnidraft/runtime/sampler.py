@@ -44,7 +44,7 @@ class PointLaw:
         self.size = size
 
     def probability(self, ids: Ids) -> npt.NDArray[np.float64]:
-        return (ids == self.token).astype(np.float64)
+        return np.equal(ids, self.token).astype(np.float64)
 
     def mass(self, ids: Ids) -> float:
         return float(np.count_nonzero(ids == self.token))
@@ -74,7 +74,9 @@ class DenseLaw:
     def draw(self, uniform: float, among: Ids | None = None) -> int:
         if among is not None:
             return int(among[_inverse(self._weights[among], uniform)])
-        block = min(int(np.searchsorted(self._blocks, uniform * self._total, side="right")), len(self._blocks) - 1)
+        block = min(
+            int(np.searchsorted(self._blocks, uniform * self._total, side="right")), len(self._blocks) - 1
+        )
         before = float(self._blocks[block - 1]) if block else 0.0
         inside = self._weights[block * _BLOCK : (block + 1) * _BLOCK]
         share = (uniform * self._total - before) / max(float(self._blocks[block]) - before, 1e-300)

@@ -49,11 +49,12 @@ class Tokenizer:
         added = spec.get("added_tokens") or []
         controls = [t for t in added if t.get("special") or _CONTROL_FORM.fullmatch(t["content"])]
         self.controls = {
-            t["content"]: Control(t["id"], t["content"], bool(t.get("lstrip")), bool(t.get("rstrip"))) for t in controls
+            t["content"]: Control(t["id"], t["content"], bool(t.get("lstrip")), bool(t.get("rstrip")))
+            for t in controls
         }
         self.adds_bos = _leading_special(spec)
         self.tokens = self._read_tokens(spec, added)
-        # Control tokens are ours to place, so the engine is built without them: text such as "<s>" stays text.
+        # Control tokens are ours to place, so the engine has none of them: text such as "<s>" stays text.
         plain = {**spec, "added_tokens": [t for t in added if t["content"] not in self.controls]}
         plain |= {"post_processor": None, "truncation": None, "padding": None}
         self._engine = tokenizers.Tokenizer.from_str(json.dumps(plain))
@@ -70,11 +71,17 @@ class Tokenizer:
         try:
             spec = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise TokenizerError(f"no tokenizer at {file}; give a tokenizer.json or a directory that holds one") from None
+            raise TokenizerError(
+                f"no tokenizer at {file}; give a tokenizer.json or a directory that holds one"
+            ) from None
         except (OSError, ValueError) as error:
-            raise TokenizerError(f"{file} is not a readable tokenizer.json ({error}); save it again") from None
+            raise TokenizerError(
+                f"{file} is not a readable tokenizer.json ({error}); save it again"
+            ) from None
         if not isinstance(spec, dict) or "model" not in spec:
-            raise TokenizerError(f'{file} is not a tokenizer.json: it has no "model"; save it again with tokenizers')
+            raise TokenizerError(
+                f'{file} is not a tokenizer.json: it has no "model"; save it again with tokenizers'
+            )
         return cls(spec, str(file))
 
     def __len__(self) -> int:
@@ -93,7 +100,9 @@ class Tokenizer:
     @cached_property
     def _byte_ids(self) -> dict[int, int]:
         """Id of each single byte; of two, the `<0xNN>` form (it is the fallback's own)."""
-        found = {token[0]: i for i, token in reversed(list(enumerate(self.tokens))) if token and len(token) == 1}
+        found = {
+            token[0]: i for i, token in reversed(list(enumerate(self.tokens))) if token and len(token) == 1
+        }
         for byte in range(256):
             fallback = self._engine.token_to_id(f"<0x{byte:02X}>") if self.kind != "byte_level" else None
             if fallback is not None:
@@ -163,7 +172,11 @@ class Tokenizer:
     def _spell_text(self, text: str) -> list[int] | None:
         if self.kind == "byte_level":
             whole = "".join(self._letters[b] for b in text.encode())
-            words = [w for w, _ in self._engine.pre_tokenizer.pre_tokenize_str(text)] if self._engine.pre_tokenizer else []
+            words = (
+                [w for w, _ in self._engine.pre_tokenizer.pre_tokenize_str(text)]
+                if self._engine.pre_tokenizer
+                else []
+            )
             # A pre-tokenizer that adds a prefix space would change the bytes: then the fragment is one word.
             ids = [self._pieces(w) for w in (words if "".join(words) == whole else [whole])]
             return None if None in ids else [i for found in ids for i in found or []]
@@ -180,7 +193,11 @@ class Tokenizer:
 
     def _read_tokens(self, spec: dict[str, Any], added: list[dict[str, Any]]) -> list[bytes | None]:
         vocab = spec["model"]["vocab"]
-        pieces = {i: p[0] for i, p in enumerate(vocab)} if isinstance(vocab, list) else {i: p for p, i in vocab.items()}
+        pieces = (
+            {i: p[0] for i, p in enumerate(vocab)}
+            if isinstance(vocab, list)
+            else {i: p for p, i in vocab.items()}
+        )
         pieces |= {t["id"]: t["content"] for t in added}
         plain_added = {t["id"] for t in added if t["content"] not in self.controls}
         silent = {c.id for c in self.controls.values()}
@@ -201,13 +218,17 @@ class Tokenizer:
 
 
 def _kind(spec: dict[str, Any], name: str) -> Kind:
-    model = spec["model"].get("type") or ("Unigram" if isinstance(spec["model"].get("vocab"), list) else "BPE")
+    model = spec["model"].get("type") or (
+        "Unigram" if isinstance(spec["model"].get("vocab"), list) else "BPE"
+    )
     shape = json.dumps([spec.get("pre_tokenizer"), spec.get("decoder")])
     if model == "Unigram":
         return "unigram"
     if model == "BPE" and '"ByteLevel"' in shape:
         return "byte_level"
-    if model == "BPE" and (_SPACE in json.dumps([spec.get("normalizer"), shape], ensure_ascii=False) or "Metaspace" in shape):
+    if model == "BPE" and (
+        _SPACE in json.dumps([spec.get("normalizer"), shape], ensure_ascii=False) or "Metaspace" in shape
+    ):
         return "sentencepiece"
     raise TokenizerError(
         f"{name} is a {model} tokenizer whose tokens have no exact bytes; "

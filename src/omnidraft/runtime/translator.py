@@ -111,7 +111,9 @@ def translate(draft: Sequence[int], trie: ActiveTrie, *, max_tokens: int, expand
     return proposal
 
 
-def translate_longest(draft: Sequence[int], trie: ActiveTrie, *, max_tokens: int, expand: bool = True) -> Proposal:
+def translate_longest(
+    draft: Sequence[int], trie: ActiveTrie, *, max_tokens: int, expand: bool = True
+) -> Proposal:
     """Translate left to right, the longest active spelling first (method section 4.1).
 
     Unlike the walk of `translate` it may fall back from an n-gram that did not complete, so it proposes more;
@@ -121,7 +123,13 @@ def translate_longest(draft: Sequence[int], trie: ActiveTrie, *, max_tokens: int
     at = 0
     while at < len(draft) and len(proposal.tokens) < max_tokens:
         found, end = _longest(draft, at, trie)
-        tokens = [found] if found is not None else [int(t) for t in trie.map.expansions.row(draft[at])] if expand else []
+        tokens = (
+            [found]
+            if found is not None
+            else [int(t) for t in trie.map.expansions.row(draft[at])]
+            if expand
+            else []
+        )
         if not 0 < len(tokens) <= max_tokens - len(proposal.tokens):
             break
         for token in tokens:

@@ -89,7 +89,9 @@ class ActiveTrie:
 
     def targets(self, node: Node) -> Ids:
         """Active target tokens at or below a node, in trie order."""
-        return self.map.leaves[node.low : node.high][self.active[node.low : node.high]]
+        below: Ids = self.map.leaves[node.low : node.high]
+        found: Ids = below[self.active[node.low : node.high]]
+        return found
 
     def children(self, node: Node) -> tuple[Ids, Ids, Ids]:
         """Active children of a node.

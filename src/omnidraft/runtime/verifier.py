@@ -40,7 +40,9 @@ class Verdict:
 Verifier = Callable[[Proposal, Sequence[Law], Rows, ActiveTrie, Chooser], Verdict]
 
 
-def verify_trie(proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser) -> Verdict:
+def verify_trie(
+    proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser
+) -> Verdict:
     """Speculative sampling on trie decisions: exact at every temperature.
 
     Args:
@@ -59,7 +61,9 @@ def verify_trie(proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: Acti
     return Verdict(len(proposal.tokens), token, True, proposal.used, proposal.used)
 
 
-def verify_match(proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser) -> Verdict:
+def verify_match(
+    proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser
+) -> Verdict:
     """Draw from the target and accept while the draw is what was proposed: exact for any translator."""
     used = 0
     for i, proposed in enumerate(proposal.tokens):
@@ -93,13 +97,13 @@ def _test_root(decision: Decision, q: Law, p: Law, trie: ActiveTrie, choose: Cho
     targets, firsts = trie.root_targets()
     probabilities = p.probability(targets)
     # One option more than draft tokens: the target tokens that nothing spells now, proposed never.
-    P = np.bincount(firsts, weights=probabilities, minlength=trie.map.draft_size + 1)  # noqa: N806
+    wanted: Weights = np.bincount(firsts, probabilities, trie.map.draft_size + 1).astype(np.float64)
     if len(targets) < trie.map.target_size:
-        P[-1] = max(0.0, 1.0 - float(probabilities.sum()))
-    Q = np.zeros_like(P)  # noqa: N806
-    Q[possible] = q.probability(possible)
-    option = choose.index(_residual(P, Q / Q.sum()))
-    return choose.token(p, trie.orphans() if option == len(P) - 1 else targets[firsts == option])
+        wanted[-1] = max(0.0, 1.0 - float(probabilities.sum()))
+    offered = np.zeros_like(wanted)
+    offered[possible] = q.probability(possible)
+    option = choose.index(_residual(wanted, offered / offered.sum()))
+    return choose.token(p, trie.orphans() if option == len(wanted) - 1 else targets[firsts == option])
 
 
 def _test_inside(decision: Decision, q: Law, p: Law, trie: ActiveTrie, choose: Chooser) -> int | None:
@@ -107,18 +111,22 @@ def _test_inside(decision: Decision, q: Law, p: Law, trie: ActiveTrie, choose: C
     node = decision.parent if decision.step is Step.GO_ON else decision.node
     assert node is not None
     tokens, targets, owner = trie.children(node)
-    P = np.bincount(owner, weights=p.probability(targets), minlength=len(tokens))  # noqa: N806
-    Q = q.probability(tokens)  # noqa: N806
+    wanted: Weights = np.bincount(owner, p.probability(targets), len(tokens)).astype(np.float64)
+    offered = q.probability(tokens)
     ending = trie.terminal(node)
     if ending is not None:  # END is one more option, proposed whenever no child is
-        P = np.append(P, p.probability(np.array([ending], dtype=np.int32)))  # noqa: N806
-        Q = np.append(Q, max(0.0, 1.0 - float(Q.sum())))  # noqa: N806
-    P /= P.sum()
+        wanted = np.append(wanted, p.probability(np.array([ending], dtype=np.int32)))
+        offered = np.append(offered, max(0.0, 1.0 - float(offered.sum())))
+    wanted /= wanted.sum()
     if decision.step is not Step.DEAD_END:
-        option = len(tokens) if decision.step is Step.END else int(np.searchsorted(tokens, _entered(decision, trie)))
-        if choose.accept(float(P[option]) / max(float(Q[option]), 1e-300)):
+        option = (
+            len(tokens)
+            if decision.step is Step.END
+            else int(np.searchsorted(tokens, _entered(decision, trie)))
+        )
+        if choose.accept(float(wanted[option]) / max(float(offered[option]), 1e-300)):
             return None
-    option = choose.index(_residual(P, Q))
+    option = choose.index(_residual(wanted, offered))
     if option == len(tokens):
         return ending
     return choose.token(p, targets[owner == option])
@@ -130,13 +138,15 @@ def _entered(decision: Decision, trie: ActiveTrie) -> int:
     return trie.draft_token(decision.node)
 
 
-def _residual(P: Weights, Q: Weights) -> Weights:  # noqa: N803
+def _residual(wanted: Weights, offered: Weights) -> Weights:
     """max(0, P - Q), or P where nothing is left of it (P = Q up to rounding)."""
-    left = np.maximum(P - Q, 0.0)
-    return left if left.sum() > 0.0 else P
+    left = np.maximum(wanted - offered, 0.0)
+    return left if left.sum() > 0.0 else wanted
 
 
-def verify_paper(proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser) -> Verdict:
+def verify_paper(
+    proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser
+) -> Verdict:
     """The paper's rule (arXiv 2507.02659, section 3.1): approximate for temperatures above 0.
 
     An n-gram's proposal is the product of its draft probabilities; the residual gives the first sub-token's

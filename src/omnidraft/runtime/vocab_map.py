@@ -104,6 +104,25 @@ class VocabMap:
         """Bytes of a target token; control tokens are silent."""
         return self.target_bytes.row(target_id).tobytes()
 
+    def check_fits(
+        self, draft_fingerprint: str, target_fingerprint: str, draft_size: int, target_size: int
+    ) -> None:
+        """Refuse to serve other vocabularies than the map was built for.
+
+        Raises:
+            VocabMapError: naming the side and both values.
+        """
+        for who, ours, theirs in (
+            ("draft vocabulary size", draft_size, self.draft_size),
+            ("target vocabulary size", target_size, self.target_size),
+            ("draft tokenizer", draft_fingerprint[:12], self.draft_fingerprint[:12]),
+            ("target tokenizer", target_fingerprint[:12], self.target_fingerprint[:12]),
+        ):
+            if ours != theirs:
+                raise VocabMapError(
+                    f"{who} {ours} does not match the map's {theirs}; run `omnidraft export` again"
+                )
+
     def tensors(self) -> dict[str, npt.NDArray[np.generic]]:
         """The arrays of the file, by name."""
         return {
@@ -171,7 +190,9 @@ def _problem(m: VocabMap) -> str | None:
         ("spellings", m.spellings),
         ("expansions", m.expansions),
     ):
-        steps = np.diff(ragged.offsets) if ragged.offsets.ndim == 1 and len(ragged.offsets) else np.array([-1])
+        steps = (
+            np.diff(ragged.offsets) if ragged.offsets.ndim == 1 and len(ragged.offsets) else np.array([-1])
+        )
         if (steps < 0).any() or ragged.offsets[0] != 0 or ragged.offsets[-1] != len(ragged.values):
             return f"the offsets of {name} do not fit its {len(ragged.values)} values"
     sizes = (len(m.target_bytes), len(m.spellings)), (len(m.direct), len(m.expansions), len(m.draft_allowed))

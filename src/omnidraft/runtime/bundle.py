@@ -1,0 +1,189 @@
+"""A bundle on disk: read its manifest, refuse what does not fit, hand out what the runtime needs.
+
+Every file is hashed before it is used and a missing hash is an error: integrity fails closed.
+Format: spec/bundle.md.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from omnidraft.errors import BundleError
+from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.ort_model import KvShape
+
+FORMAT = "omnidraft.bundle"
+VERSION = 1
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """One model of a bundle: where its graph and tokenizer are, and what they expect."""
+
+    source: str
+    architecture: str
+    graph: str
+    tokenizer: str
+    kv: KvShape
+    vocab_size: int
+    quantization: str
+    bos_id: int | None
+    eos_ids: tuple[int, ...]
+    parameters: int
+
+
+@dataclass(frozen=True)
+class PromptTemplate:
+    """What stands around a user's prompt; control tokens are read here and only here."""
+
+    prefix: str
+    suffix: str
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A verified bundle."""
+
+    path: Path
+    target: ModelEntry
+    drafter: ModelEntry
+    prompt: PromptTemplate
+    costs: Costs
+    vocab_map: str
+    manifest: dict[str, Any]
+
+    def file(self, name: str) -> Path:
+        """Path of a file of the bundle."""
+        return self.path / name
+
+
+def seal(manifest: dict[str, Any]) -> str:
+    """SHA-256 of a manifest without its own seal, in canonical JSON (sorted keys, no spaces)."""
+    rest = {key: value for key, value in manifest.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def open_bundle(path: str | Path) -> Bundle:
+    """Read and verify a bundle.
+
+    Raises:
+        BundleError: no bundle there, another format version, a field missing, or a file that is absent,
+            cut short or changed.
+    """
+    path = Path(path)
+    manifest = _read_manifest(path)
+    _verify_files(path, manifest)
+    try:
+        bundle = Bundle(
+            path=path,
+            target=_model_entry(manifest["target"]),
+            drafter=_model_entry(manifest["drafter"]),
+            prompt=PromptTemplate(str(manifest["prompt"]["prefix"]), str(manifest["prompt"]["suffix"])),
+            costs=_costs(manifest["costs"]),
+            vocab_map=str(manifest["vocab_map"]),
+            manifest=manifest,
+        )
+    except KeyError as error:
+        raise BundleError(f"{path / MANIFEST} has no {error}; run `omnidraft export` again") from None
+    except (TypeError, ValueError) as error:
+        raise BundleError(
+            f"{path / MANIFEST} has a field of the wrong kind ({error}); run `omnidraft export` again"
+        ) from None
+    for entry in (bundle.target, bundle.drafter):
+        for name in (entry.graph, entry.tokenizer, bundle.vocab_map):
+            if name not in manifest["files"]:
+                raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again")
+    return bundle
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    file = path / MANIFEST
+    if not path.is_dir():
+        raise BundleError(
+            f"no bundle at {path}; make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`"
+        )
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BundleError(
+            f"{path} holds no {MANIFEST}, so it is no bundle; make one with `omnidraft export`"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise BundleError(f"{file} is not readable ({error}); run `omnidraft export` again") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise BundleError(f"{file} is no {FORMAT} manifest; make one with `omnidraft export`")
+    if manifest.get("version") != VERSION:
+        raise BundleError(
+            f"{path} is a bundle of version {manifest.get('version')} and this omnidraft reads "
+            f"version {VERSION}; run `omnidraft export` again or install the omnidraft that wrote it"
+        )
+    if manifest.get("seal") != seal(manifest):
+        raise BundleError(
+            f"{file} was changed after it was written (its seal does not match); run `omnidraft export` again"
+        )
+    return manifest
+
+
+def _verify_files(path: Path, manifest: dict[str, Any]) -> None:
+    files = manifest.get("files")
+    if not isinstance(files, dict) or not files:
+        raise BundleError(f"{path / MANIFEST} lists no files; run `omnidraft export` again")
+    for name, record in files.items():
+        inside = PurePosixPath(name)
+        if inside.is_absolute() or ".." in inside.parts or "\\" in name:
+            raise BundleError(
+                f"{path / MANIFEST} names {name}, which is outside the bundle; do not use this bundle"
+            )
+        file = path / name
+        expected = record.get("sha256") if isinstance(record, dict) else None
+        if not isinstance(expected, str) or len(expected) != 64:
+            raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again")
+        if not file.is_file():
+            raise BundleError(f"{file} is missing; copy the whole bundle or run `omnidraft export` again")
+        if file.stat().st_size != record.get("bytes"):
+            raise BundleError(
+                f"{file} has {file.stat().st_size} bytes instead of {record.get('bytes')}; "
+                "it was cut short or changed: copy it again or run `omnidraft export` again"
+            )
+        if file_sha256(file) != expected:
+            raise BundleError(
+                f"{file} was changed (its SHA-256 does not match); "
+                "copy it again or run `omnidraft export` again"
+            )
+
+
+def _model_entry(data: dict[str, Any]) -> ModelEntry:
+    kv = {name: int(data["kv"][name]) for name in ("num_layers", "num_kv_heads", "head_dim", "max_length")}
+    if min(kv.values()) < 1:
+        raise ValueError(f"kv {kv}")
+    return ModelEntry(
+        source=str(data["source"]),
+        architecture=str(data["architecture"]),
+        graph=str(data["graph"]),
+        tokenizer=str(data["tokenizer"]),
+        kv=KvShape(**kv),
+        vocab_size=int(data["vocab_size"]),
+        quantization=str(data["quantization"]),
+        bos_id=None if data["bos_id"] is None else int(data["bos_id"]),
+        eos_ids=tuple(int(i) for i in data["eos_ids"]),
+        parameters=int(data["parameters"]),
+    )
+
+
+def _costs(data: dict[str, Any]) -> Costs:
+    costs = Costs(tuple(float(s) for s in data["target"]), float(data["draft"]), float(data["host"]))
+    if not costs.target or min(*costs.target, costs.draft) <= 0.0:
+        raise ValueError(f"costs {costs}")
+    return costs

@@ -1,0 +1,259 @@
+"""Text in, text out: load a bundle, stream what the target says."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from omnidraft.errors import PromptError, SettingError
+from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
+from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.drafter import Drafter
+from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.ort_model import OrtModel
+from omnidraft.runtime.rng import SplitMix64, fresh_seed
+from omnidraft.runtime.round import Mode, Pair, Round, Seconds, Settings, rule_for, speculate
+from omnidraft.runtime.sampler import check_temperature
+from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.runtime.utf8_stream import Utf8Stream
+from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
+
+StopReason = Literal["eos", "length", "context"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Text that one round made certain; half characters wait for the next piece."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    round: Round
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass
+class Statistics:
+    """Counts of a generation; everything else is computed from them.
+
+    Attributes:
+        rounds: target passes after the prompt.
+        drafted: draft tokens drawn. tested, passed: those judged, those accepted.
+        proposed, accepted: target tokens proposed, and accepted into the output.
+        emitted: target tokens of the output.
+        learned: n-grams new in the cache.
+    """
+
+    rounds: int = 0
+    drafted: int = 0
+    tested: int = 0
+    passed: int = 0
+    proposed: int = 0
+    accepted: int = 0
+    emitted: int = 0
+    learned: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(asdict(Seconds()), 0.0))
+
+    def add(self, r: Round) -> None:
+        """Count one round."""
+        self.rounds += 1
+        self.drafted += len(r.draft)
+        self.tested += r.tested
+        self.passed += r.passed
+        self.proposed += len(r.proposed)
+        self.accepted += r.accepted
+        self.emitted += len(r.emitted)
+        self.learned += r.learned
+        for name, value in asdict(r.seconds).items():
+            self.seconds[name] += value
+
+    @property
+    def tokens_per_target_pass(self) -> float:
+        """Output tokens for each target pass; 1 is plain decoding."""
+        return self.emitted / self.rounds if self.rounds else 0.0
+
+    @property
+    def acceptance_of_drafted(self) -> float:
+        """Share of drawn draft tokens that were accepted."""
+        return self.passed / self.drafted if self.drafted else 0.0
+
+    @property
+    def acceptance_of_tested(self) -> float:
+        """Share of judged draft tokens that were accepted."""
+        return self.passed / self.tested if self.tested else 0.0
+
+    @property
+    def total_seconds(self) -> float:
+        """Seconds of all rounds."""
+        return sum(self.seconds.values())
+
+
+class Generation:
+    """One answer: iterate over it for pieces of text, read its fields during and after.
+
+    Attributes:
+        text, token_ids: the output so far. statistics: counts so far.
+        seed: that repeats this generation. stop_reason: why it ended, None before.
+    """
+
+    def __init__(
+        self,
+        rounds: Iterator[Round],
+        vocab_map: VocabMap,
+        settings: Settings,
+        seed: int,
+        prompt_ids: Sequence[int],
+    ) -> None:
+        self._rounds, self._map, self._settings = rounds, vocab_map, settings
+        self.seed = seed
+        self.prompt_ids = tuple(prompt_ids)
+        self.text = ""
+        self.token_ids: list[int] = []
+        self.statistics = Statistics()
+        self.stop_reason: StopReason | None = None
+        self._stream = Utf8Stream()
+
+    def __iter__(self) -> Iterator[Piece]:
+        for found in self._rounds:
+            self.token_ids += found.emitted
+            self.statistics.add(found)
+            text = self._stream.push(b"".join(self._map.bytes_of(t) for t in found.emitted))
+            if found.emitted[-1] in self._settings.eos_ids:
+                self.stop_reason = "eos"
+                text += self._stream.flush()
+            elif len(self.token_ids) >= self._settings.max_new_tokens:
+                self.stop_reason = "length"
+                text += self._stream.flush()
+            self.text += text
+            yield Piece(text, found.emitted, found)
+        self.stop_reason = self.stop_reason or "context"
+        self.text += self._stream.flush()
+
+    def finish(self) -> "Generation":
+        """Run to the end."""
+        for _ in self:
+            pass
+        return self
+
+
+class Session:
+    """A loaded bundle: two models, their vocabulary map, and the n-gram cache that learns across calls.
+
+    One generation at a time: a new one takes over the models' contexts.
+    """
+
+    def __init__(self, bundle: Bundle, *, threads: int = 1) -> None:
+        """
+        Args:
+            bundle: from `open_bundle`.
+            threads: of a target pass; the drafter always runs on one.
+        """
+        self.bundle = bundle
+        self.target_tokenizer = Tokenizer.from_file(bundle.file(bundle.target.tokenizer))
+        self.drafter_tokenizer = Tokenizer.from_file(bundle.file(bundle.drafter.tokenizer))
+        self.vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
+        self.vocab_map.check_fits(
+            self.drafter_tokenizer.fingerprint,
+            self.target_tokenizer.fingerprint,
+            bundle.drafter.vocab_size,
+            bundle.target.vocab_size,
+        )
+        start = [] if bundle.drafter.bos_id is None else [bundle.drafter.bos_id]
+        target = self._model(bundle.target, threads)
+        self.pair = Pair(target, Drafter(self._model(bundle.drafter, 1), start), NgramCache(self.vocab_map))
+        self.costs: Costs = bundle.costs
+
+    def _model(self, entry: ModelEntry, threads: int) -> OrtModel:
+        return OrtModel(self.bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
+
+    @property
+    def cache(self) -> NgramCache:
+        """N-grams learned so far."""
+        return self.pair.cache
+
+    def reset_cache(self) -> None:
+        """Forget every n-gram that was learned."""
+        self.pair.cache = NgramCache(self.vocab_map)
+
+    def encode(self, prompt: str, *, raw: bool = False) -> list[int]:
+        """Target ids of a prompt, inside the bundle's template unless `raw`."""
+        template = self.bundle.prompt
+        prefix, suffix = ("", "") if raw else (template.prefix, template.suffix)
+        return self.target_tokenizer.encode_prompt(prefix, prompt, suffix)
+
+    def draft_prompt(self, prompt_ids: Sequence[int]) -> list[int]:
+        """The visible text of a prompt in draft ids."""
+        text = self.target_tokenizer.text_of(prompt_ids).decode("utf-8", "replace")
+        return self.drafter_tokenizer.encode(text)
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        *,
+        max_new_tokens: int = 128,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        mode: Mode = "trie",
+        num_draft_tokens: int | Literal["auto"] = "auto",
+        raw: bool = False,
+        ignore_eos: bool = False,
+    ) -> Generation:
+        """Start an answer. Its law is the target's own in every mode but `paper`.
+
+        Args:
+            prompt: text, or target ids as they are.
+            max_new_tokens: output tokens at most.
+            temperature: 0 for greedy.
+            seed: repeats a generation; drawn from the system when None.
+            mode: trie (default), match, direct, paper (approximate above temperature 0), plain.
+            num_draft_tokens: in each round; "auto" drafts as many as pay by the bundle's measured costs.
+            raw: leave the bundle's prompt template out.
+            ignore_eos: go on after the end of the text (for benchmarks).
+
+        Raises:
+            PromptError: empty, or too long for the context.
+            SettingError: a setting outside its range.
+        """
+        check_temperature(temperature)
+        if max_new_tokens < 1:
+            raise SettingError(f"max_new_tokens {max_new_tokens} is less than 1; ask for at least one token")
+        ids = self._prompt_ids(prompt, raw)
+        eos_ids = () if ignore_eos else self.bundle.target.eos_ids
+        settings = Settings(rule_for(mode, temperature), temperature, max_new_tokens, eos_ids)
+        seed = fresh_seed() if seed is None else seed
+        length = FixedLength(0) if mode == "plain" else self._draft_length(num_draft_tokens)
+        draft_prompt = [] if mode == "plain" else self.draft_prompt(ids)
+        rounds = speculate(self.pair, ids, draft_prompt, settings, length, SplitMix64(seed))
+        return Generation(rounds, self.vocab_map, settings, seed, ids)
+
+    def _draft_length(self, wanted: int | Literal["auto"]) -> DraftLength:
+        return MeasuredLength(self.costs) if wanted == "auto" else FixedLength(wanted)
+
+    def _prompt_ids(self, prompt: str | Sequence[int], raw: bool) -> list[int]:
+        if isinstance(prompt, str) and not prompt.strip():
+            raise PromptError("the prompt is empty; give some text")
+        ids = self.encode(prompt, raw=raw) if isinstance(prompt, str) else [int(i) for i in prompt]
+        if not ids:
+            raise PromptError("the prompt has no tokens; give at least one")
+        wrong = next((i for i in ids if not 0 <= i < self.bundle.target.vocab_size), None)
+        if wrong is not None:
+            raise PromptError(
+                f"token id {wrong} is outside the target's 0..{self.bundle.target.vocab_size - 1}"
+            )
+        limit = self.bundle.target.kv.max_length
+        if len(ids) > limit:
+            raise PromptError(
+                f"the prompt has {len(ids)} tokens and the context holds {limit}; "
+                "shorten it or export with a larger --max-length"
+            )
+        return ids
+
+
+def load(path: str | Path, *, threads: int = 1) -> Session:
+    """Open a bundle for generation: verify its hashes, load both graphs, start with an empty cache.
+
+    Raises:
+        BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+    """
+    return Session(open_bundle(path), threads=threads)
