@@ -1,0 +1,345 @@
+"""The exported graph against torch: parity, independence of rows, rewinding, and what lies on disk.
+
+It does not know the runtime; `Session` below binds the graph by its contract alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+ort = pytest.importorskip("onnxruntime")
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from omnidraft.errors import ExportError, SettingError  # noqa: E402
+from omnidraft.export.checkpoint import read_checkpoint  # noqa: E402
+from omnidraft.export.cpu import GraphContract, export_cpu  # noqa: E402
+from omnidraft.export.passes import matmuls  # noqa: E402
+from omnidraft.export.quantize import FP32, INT4, INT4_B128, INT8, Quantization, quantize  # noqa: E402
+from omnidraft.export.write import write_graph  # noqa: E402
+
+Rows = NDArray[np.float32]
+
+MAX_LENGTH = 64
+VOCAB = 300
+SIZES = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 128,
+    "vocab_size": VOCAB,
+    "max_position_embeddings": 128,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 10000.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+GRANITE = {"logits_scaling": 4.0, "residual_multiplier": 0.5, "attention_multiplier": 0.2}
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama", {}),
+    "llama3-tied": ("llama", {"rope_parameters": LLAMA3, "tie_word_embeddings": True}),
+    "qwen2": ("qwen2", {"tie_word_embeddings": True}),
+    "qwen3": ("qwen3", {"head_dim": 32, "tie_word_embeddings": False}),
+    "mistral": ("mistral", {"sliding_window": None, "head_dim": 16}),
+    "phi3": ("phi3", {"sliding_window": MAX_LENGTH}),
+    "granite": ("granite", {**GRANITE, "tie_word_embeddings": True}),
+    "olmo2": ("olmo2", {}),
+}
+QUANTIZATIONS = (FP32, INT8, INT4, INT4_B128)
+
+
+@dataclass(frozen=True)
+class Exported:
+    model: Any
+    proto: ModelProto
+    contract: GraphContract
+
+    def quantized(self, quantization: Quantization) -> ModelProto:
+        copy = ModelProto()
+        copy.CopyFrom(self.proto)
+        return quantize(copy, quantization)
+
+    def logits(self, ids: list[int]) -> Rows:
+        with torch.no_grad():
+            rows: Rows = self.model(torch.tensor([ids])).logits[0].numpy()
+        return rows
+
+
+Export = Callable[[str], Exported]
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """Each case is made, saved, read back and exported once; that takes seconds."""
+    made: dict[str, Exported] = {}
+
+    def export(case: str) -> Exported:
+        if case not in made:
+            directory = tmp_path_factory.mktemp(case)
+            save(case, directory)
+            checkpoint = read_checkpoint(str(directory))
+            proto, contract = export_cpu(checkpoint, MAX_LENGTH, FP32)
+            made[case] = Exported(load(directory), proto, contract)
+        return made[case]
+
+    return export
+
+
+def save(case: str, directory: Path) -> None:
+    model_type, extra = CASES[case]
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(model_type, **{**SIZES, **extra})
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():  # fresh norms are all ones and would hide a mistake
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    transformers.utils.logging.disable_progress_bar()
+    model.save_pretrained(directory)
+    (directory / "tokenizer.json").write_text("{}")
+
+
+def load(directory: Path) -> Any:
+    return transformers.AutoModelForCausalLM.from_pretrained(directory).eval()
+
+
+class Session:
+    """Binds one tensor as past and present, full of 1000 so that a stale entry would show."""
+
+    def __init__(self, model: ModelProto | Path) -> None:
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        source = str(model) if isinstance(model, Path) else model.SerializeToString()
+        self.session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        self.buffers = {
+            spec.name: ort.OrtValue.ortvalue_from_numpy(np.full(spec.shape, 1000, np.float32))
+            for spec in self.session.get_inputs()
+            if spec.name.startswith("past_key_values.")
+        }
+        self.past = 0
+
+    def run(self, ids: list[int], num_logits: int | None = None) -> Rows:
+        binding = self.session.io_binding()
+        total = self.past + len(ids)
+        binding.bind_cpu_input("input_ids", np.array([ids], np.int64))
+        binding.bind_cpu_input("seqlens_k", np.array([total - 1], np.int32))
+        binding.bind_cpu_input("total_sequence_length", np.array([total], np.int32))
+        binding.bind_cpu_input("num_logits", np.array([num_logits or len(ids)], np.int64))
+        binding.bind_output("logits")
+        for name, value in self.buffers.items():
+            binding.bind_ortvalue_input(name, value)
+            binding.bind_ortvalue_output(name.replace("past_key_values", "present"), value)
+        self.session.run_with_iobinding(binding)
+        self.past = total
+        rows: Rows = binding.get_outputs()[0].numpy()[0]
+        return rows
+
+    def at(self, past: int, ids: list[int], num_logits: int | None = None) -> Rows:
+        self.past = past
+        return self.run(ids, num_logits)
+
+
+def tokens(count: int, seed: int = 0) -> list[int]:
+    return [int(token) for token in np.random.default_rng(seed).integers(3, VOCAB, count)]
+
+
+def test_an_export_prints_nothing(exported: Export, capfd: pytest.CaptureFixture[str]) -> None:
+    exported("mistral")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_contract(exported: Export) -> None:
+    contract = exported("llama").contract
+    kv = (1, 2, MAX_LENGTH, 16)
+    names = [f"{layer}.{kind}" for layer in range(2) for kind in ("key", "value")]
+    assert [(spec.name, spec.dtype, spec.shape) for spec in contract.inputs] == [
+        ("input_ids", "int64", (1, "n")),
+        ("seqlens_k", "int32", (1,)),
+        ("total_sequence_length", "int32", (1,)),
+        ("num_logits", "int64", (1,)),
+        *((f"past_key_values.{name}", "float32", kv) for name in names),
+    ]
+    assert [(spec.name, spec.dtype, spec.shape) for spec in contract.outputs] == [
+        ("logits", "float32", (1, "num_logits", VOCAB)),
+        *((f"present.{name}", "float32", kv) for name in names),
+    ]
+    assert json.loads(json.dumps(contract.as_json()))["max_length"] == MAX_LENGTH
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_equals_torch(exported: Export, case: str) -> None:
+    """Prefill, prefill continued, decode, verify, and all of it again after rewinding over other tokens."""
+    ids = tokens(MAX_LENGTH)
+    expected = exported(case).logits(ids)
+    session = Session(exported(case).proto)
+    for start, end in ((0, 7), (7, 8), (8, 13), (13, 14), (14, 40), (40, 64)):
+        assert np.abs(session.run(ids[start:end]) - expected[start:end]).max() < 1e-4
+    session.at(9, tokens(20, seed=1))  # a draft that is refused
+    for start, end in ((9, 10), (10, 15), (15, 64)):
+        assert np.abs(session.at(start, ids[start:end]) - expected[start:end]).max() < 1e-4
+
+
+@pytest.mark.parametrize("past", [0, 1, 2, 15, 16, 31, 56])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+def test_any_block_after_any_past(exported: Export, past: int, count: int) -> None:
+    ids = tokens(MAX_LENGTH)
+    expected = exported("llama").logits(ids)[past : past + count]
+    session = Session(exported("llama").proto)
+    session.run(ids)  # the buffers hold a longer text than the count says
+    assert np.abs(session.at(past, ids[past : past + count]) - expected).max() < 1e-4
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_greedy_agrees_with_torch(exported: Export, case: str) -> None:
+    ids = tokens(5)
+    session = Session(exported(case).proto)
+    rows = session.run(ids, 1)
+    for _ in range(12):
+        assert int(rows[-1].argmax()) == int(exported(case).logits(ids)[-1].argmax())
+        ids.append(int(rows[-1].argmax()))
+        rows = session.run(ids[-1:])
+
+
+@pytest.mark.parametrize("quantization", QUANTIZATIONS, ids=lambda quantization: quantization.name)
+def test_a_token_changes_no_earlier_row(exported: Export, quantization: Quantization) -> None:
+    session = Session(exported("llama").quantized(quantization))
+    ids = tokens(40)
+    session.run(ids)
+    for past, count in ((0, 9), (3, 2), (17, 6), (32, 8)):
+        rows = session.at(past, ids[past : past + count])
+        for place in range(1, count):
+            changed = ids[past : past + count]
+            changed[place:] = tokens(count - place, seed=2)
+            assert np.array_equal(session.at(past, changed)[:place], rows[:place])
+
+
+@pytest.mark.parametrize("quantization", QUANTIZATIONS, ids=lambda quantization: quantization.name)
+def test_rewinding_leaves_no_trace(exported: Export, quantization: Quantization) -> None:
+    proto = exported("llama").quantized(quantization)
+    ids = tokens(20)
+    fresh, used = Session(proto), Session(proto)
+    fresh.run(ids[:12])
+    used.run(ids[:12])
+    used.run(tokens(30, seed=3))
+    assert np.array_equal(used.at(12, ids[12:]), fresh.run(ids[12:]))
+
+
+def test_only_the_asked_rows_come_out(exported: Export) -> None:
+    ids = tokens(10)
+    session = Session(exported("granite").proto)
+    rows = session.run(ids)
+    for count in (1, 3, 10):
+        last = session.at(0, ids, count)
+        assert last.shape == (count, VOCAB)
+        assert np.abs(last - rows[-count:]).max() < 1e-5
+
+
+@pytest.mark.parametrize(("quantization", "limit"), [(INT8, 0.05), (INT4, 0.5), (INT4_B128, 0.5)])
+@pytest.mark.parametrize("case", ["llama", "llama3-tied", "granite"])
+def test_quantised_logits_stay_near(
+    exported: Export, case: str, quantization: Quantization, limit: float
+) -> None:
+    proto = exported(case).quantized(quantization)
+    assert not matmuls(proto.graph)  # the LM head too, tied or not
+    ids = tokens(30)
+    expected = exported(case).logits(ids)
+    difference = Session(proto).run(ids) - expected
+    assert np.linalg.norm(difference) < limit * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("quantization", [INT8, INT4, INT4_B128], ids=lambda quantization: quantization.name)
+@pytest.mark.parametrize("rows", [128, 160, 40])
+def test_weights_of_any_height(quantization: Quantization, rows: int) -> None:
+    """A block that does not divide the rows gives way to blocks of 32, padded where need be."""
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((rows, 24)).astype(np.float32)
+    weight[:, 5] = 0
+    proto = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("MatMul", ["x", "w"], ["y"], "product")],
+            "one",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", rows])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 24])],
+            [numpy_helper.from_array(weight, "w")],
+        ),
+        opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)],
+        ir_version=10,
+    )
+    (node,) = quantize(proto, quantization).graph.node
+    block = next(attribute.i for attribute in node.attribute if attribute.name == "block_size")
+    assert block == (quantization.block if rows % quantization.block == 0 else 32)
+    x = rng.standard_normal((3, rows)).astype(np.float32)
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    error = np.linalg.norm(session.run(None, {"x": x})[0] - x @ weight) / np.linalg.norm(x @ weight)
+    assert error < (0.02 if quantization.bits == 8 else 0.15)
+
+
+def test_sites_are_named_by_what_they_do(exported: Export) -> None:
+    names = [node.name for node in matmuls(exported("phi3").proto.graph)]
+    sites = ["qkv", "o", "gate_up", "down"]
+    assert names == [f"layers.{layer}.{site}" for layer in range(2) for site in sites] + ["lm_head"]
+
+
+@pytest.mark.parametrize(("external_above", "files"), [(1 << 26, 1), (1000, 2)])
+def test_a_written_graph_is_the_same_graph(
+    exported: Export, tmp_path: Path, external_above: int, files: int
+) -> None:
+    path = tmp_path / "model.onnx"
+    path.with_name("model.onnx.data").write_bytes(b"of an earlier export")
+    written = write_graph(exported("llama").proto, path, external_above=external_above)
+    assert sorted(tmp_path.iterdir()) == written
+    assert len(written) == files
+    ids = tokens(9)
+    assert np.array_equal(Session(path).run(ids), Session(exported("llama").proto).run(ids))
+
+
+@pytest.mark.parametrize("external_above", [1 << 26, 1000])
+def test_a_full_disk_leaves_nothing(
+    exported: Export, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, external_above: int
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    path = tmp_path / "model.onnx"
+    with pytest.raises(
+        ExportError, match=r"^the disk is full: .*model\.onnx needs \d+ bytes; free that much"
+    ):
+        write_graph(exported("llama").proto, path, external_above=external_above)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("max_length", [0, MAX_LENGTH + 1])
+def test_a_length_outside_the_context_is_refused(tmp_path: Path, max_length: int) -> None:
+    save("phi3", tmp_path)  # its window, 64, is narrower than its 128 positions: the window is the limit
+    checkpoint = read_checkpoint(str(tmp_path))
+    with pytest.raises(
+        ExportError, match=rf"a context of {max_length} positions does not fit .*; give 1 to 64"
+    ):
+        export_cpu(checkpoint, max_length, FP32)
+
+
+@pytest.mark.parametrize(("bits", "block"), [(3, 32), (16, 32), (4, 64)])
+def test_a_quantization_that_is_not_there(bits: int, block: int) -> None:
+    with pytest.raises(SettingError, match=r"are not supported; use"):
+        Quantization(bits, block)
