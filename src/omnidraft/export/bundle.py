@@ -40,6 +40,7 @@ from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.measure import measure_costs
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.ort_model import KvShape, OrtModel
+from omnidraft.runtime.round import Pair
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.vocab_map import VocabMap
 
@@ -55,16 +56,28 @@ class Options:
     """How to export.
 
     Attributes:
-        quantization: of both models.
+        quantization: of the target.
+        drafter_quantization: of the drafter; the target's when None.
         max_length: KV positions; the models' own limit, at most MAX_LENGTH, when None.
         overwrite: replace a bundle that is there.
         external_above: bytes of weights above which a graph gets a file of its own for them.
     """
 
     quantization: Quantization = FP32
+    drafter_quantization: Quantization | None = None
     max_length: int | None = None
     overwrite: bool = False
     external_above: int = EXTERNAL_ABOVE
+
+    def quantization_of(self, role: str) -> Quantization:
+        """What a model of the pair is stored as."""
+        return self.quantization if role == "target" else self.drafter_quantization or self.quantization
+
+    @property
+    def name(self) -> str:
+        """The quantisation of the pair, for people."""
+        target, drafter = self.quantization_of("target").name, self.quantization_of("drafter").name
+        return target if target == drafter else f"{target} with an {drafter} drafter"
 
 
 @dataclass(frozen=True)
@@ -191,7 +204,7 @@ def _fill(work: Path, sides: list[_Side], options: Options, progress: Progress) 
         progress(f"compare the {side.role} with torch", step, STEPS)
         graphs = {
             "fp32": side.model(work / f"fp32/{side.role}.onnx"),
-            options.quantization.name: side.model(work / side.graph),
+            options.quantization_of(side.role).name: side.model(work / side.graph),
         }
         rows = [ids if side is target else draft_ids for ids, draft_ids in pairs]
         found = compare_with_torch(side.checkpoint, list(graphs.values()), [r for r in rows if r][:3])
@@ -205,8 +218,9 @@ def _fill(work: Path, sides: list[_Side], options: Options, progress: Progress) 
     progress("measure acceptance after quantisation", 7, STEPS)
     shipped = target.model(work / target.graph), drafter.model(work / drafter.graph)
     after = measure_acceptance(shipped[0], Drafter(shipped[1], start), lambda: NgramCache(vocab_map), pairs)
-    refuse_collapse(before, after, options.quantization.name)
-    costs = measure_costs(*shipped)
+    refuse_collapse(before, after, options.name)
+    pair = Pair(shipped[0], Drafter(shipped[1], start), NgramCache(vocab_map))
+    costs = measure_costs(pair, *pairs[0])
     shutil.rmtree(work / "fp32")
     progress("write the manifest", 8, STEPS)
     report = Report(work, 0, parity, before, after, costs)
@@ -223,9 +237,10 @@ def _write_side(work: Path, side: _Side, max_length: int, options: Options) -> N
     for folder in ("fp32", f"{side.role}/cpu"):
         (work / folder).mkdir(parents=True, exist_ok=True)
     write_graph(proto, work / f"fp32/{side.role}.onnx", external_above=options.external_above)
-    quantize(proto, options.quantization)
+    quantization = options.quantization_of(side.role)
+    quantize(proto, quantization)
     write_graph(proto, work / side.graph, external_above=options.external_above)
-    side.contract = replace(contract, quantization=options.quantization.name)
+    side.contract = replace(contract, quantization=quantization.name)
     shutil.copyfile(side.checkpoint.directory / "tokenizer.json", work / f"{side.role}/tokenizer.json")
 
 

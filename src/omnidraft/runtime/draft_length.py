@@ -10,6 +10,10 @@ from typing import Protocol
 from omnidraft.errors import SettingError
 
 MAX_DRAFT_TOKENS = 48
+_PRIOR_ROUNDS = 4.0  # what is believed before the first round weighs as much as so many rounds
+_PRIOR_ACCEPTANCE = 0.6
+_PROBE = 2  # draft tokens of a probe
+_FIRST_WAIT, _LAST_WAIT = 16, 512  # rounds between probes
 
 
 @dataclass(frozen=True)
@@ -67,44 +71,45 @@ class FixedLength:
 class MeasuredLength:
     """Maximises expected tokens a second from measured costs and running acceptance by depth.
 
-    After a choice of 0 it drafts a little every `probe_every` rounds, to notice when the text changes.
+    After a choice of 0 it drafts a little now and then, to notice when the text changes; each probe that
+    changes nothing doubles the wait for the next, so that a hopeless pair costs next to nothing.
     """
 
-    def __init__(
-        self, costs: Costs, *, longest: int = 12, decay: float = 0.95, probe_every: int = 16
-    ) -> None:
+    def __init__(self, costs: Costs, *, longest: int = 12, decay: float = 0.95) -> None:
         self._costs = costs
         self._decay = decay
-        self._probe_every = probe_every
         # Acceptance of draft token j given those before it, as decayed counts; the prior is worth 4 rounds.
-        self._tested = [4.0] * longest
-        self._passed = [2.4] * longest
-        self._draft_passed, self._target_emitted = 4.0, 4.0
-        self._idle = 0
+        self._tested = [_PRIOR_ROUNDS] * longest
+        self._passed = [_PRIOR_ROUNDS * _PRIOR_ACCEPTANCE] * longest
+        self._draft_passed, self._target_accepted = _PRIOR_ROUNDS, _PRIOR_ROUNDS
+        self._idle, self._wait = 0, _FIRST_WAIT
 
     def next(self) -> int:
         best = max(range(len(self._tested) + 1), key=self._speed)
         if best:
-            self._idle = 0
+            self._idle, self._wait = 0, _FIRST_WAIT
             return best
         self._idle += 1
-        if self._idle % self._probe_every:
+        if self._idle < self._wait:
             return 0
-        return 2
+        self._idle, self._wait = 0, min(2 * self._wait, _LAST_WAIT)
+        return _PROBE
 
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
+        if drafted == 0:
+            return
         for j in range(min(tested, len(self._tested))):
             self._tested[j] = self._tested[j] * self._decay + 1.0
             self._passed[j] = self._passed[j] * self._decay + (j < passed)
         self._draft_passed = self._draft_passed * self._decay + passed
-        self._target_emitted = self._target_emitted * self._decay + (emitted - 1)
+        self._target_accepted = self._target_accepted * self._decay + (emitted - 1)
 
     def _speed(self, count: int) -> float:
-        """Expected target tokens a second with `count` draft tokens."""
+        """Expected target tokens a second with `count` draft tokens (method section 6)."""
         alive, expected = 1.0, 0.0
         for j in range(count):
             alive *= self._passed[j] / self._tested[j]
             expected += alive
-        # Several draft tokens may write one target token: scale by what accepted ones became so far.
-        ratio = self._target_emitted / max(self._draft_passed, 1e-9) if self._draft_passed > 1e-9 else 1.0
-        return (1.0 + min(ratio, 1.5) * expected) / self._costs.round_seconds(count)
+        # One target token may take several draft tokens, or be taken by less than one.
+        ratio = min(1.5, self._target_accepted / self._draft_passed) if self._draft_passed > 1e-9 else 1.0
+        return (1.0 + ratio * expected) / self._costs.round_seconds(count)

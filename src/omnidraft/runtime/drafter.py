@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from omnidraft.runtime.model import Model
 from omnidraft.runtime.rng import Chooser
-from omnidraft.runtime.sampler import Law, law_of
+from omnidraft.runtime.sampler import Law, allowed_law
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Drafter:
         for _ in range(count):
             row = self.model.score(pending, num_logits=1)[-1]
             self._held += pending
-            law = law_of(row, temperature, allowed)
+            law = allowed_law(row, temperature, allowed)
             token = choose.token(law)
             draft.tokens.append(token)
             draft.laws.append(law)

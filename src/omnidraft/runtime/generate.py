@@ -1,5 +1,6 @@
 """Text in, text out: load a bundle, stream what the target says."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from omnidraft.errors import PromptError, SettingError
 from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
 from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.drafter import Drafter
+from omnidraft.runtime.measure import measure_costs
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.ort_model import OrtModel
 from omnidraft.runtime.rng import SplitMix64, fresh_seed
@@ -43,6 +45,7 @@ class Statistics:
         proposed, accepted: target tokens proposed, and accepted into the output.
         emitted: target tokens of the output.
         learned: n-grams new in the cache.
+        lengths: how many rounds had so many draft tokens.
     """
 
     rounds: int = 0
@@ -53,6 +56,7 @@ class Statistics:
     accepted: int = 0
     emitted: int = 0
     learned: int = 0
+    lengths: dict[int, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(asdict(Seconds()), 0.0))
 
     def add(self, r: Round) -> None:
@@ -65,6 +69,7 @@ class Statistics:
         self.accepted += r.accepted
         self.emitted += len(r.emitted)
         self.learned += r.learned
+        self.lengths[len(r.draft)] = self.lengths.get(len(r.draft), 0) + 1
         for name, value in asdict(r.seconds).items():
             self.seconds[name] += value
 
@@ -143,12 +148,13 @@ class Session:
     One generation at a time: a new one takes over the models' contexts.
     """
 
-    def __init__(self, bundle: Bundle, *, threads: int = 1) -> None:
+    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
         """
         Args:
             bundle: from `open_bundle`.
-            threads: of a target pass; the drafter always runs on one.
+            threads: of a target pass; by the target's size when None. The drafter always runs on one.
         """
+        threads = _threads_for(bundle.target.parameters) if threads is None else threads
         self.bundle = bundle
         self.target_tokenizer = Tokenizer.from_file(bundle.file(bundle.target.tokenizer))
         self.drafter_tokenizer = Tokenizer.from_file(bundle.file(bundle.drafter.tokenizer))
@@ -175,6 +181,15 @@ class Session:
     def reset_cache(self) -> None:
         """Forget every n-gram that was learned."""
         self.pair.cache = NgramCache(self.vocab_map)
+
+    def measure(self, prompt: str) -> Costs:
+        """Time this machine, and let "auto" go by that instead of the figures in the bundle.
+
+        A draft length that was measured anew can change which sampled text a seed gives.
+        """
+        ids = self.encode(prompt)
+        self.costs = measure_costs(self.pair, ids, self.draft_prompt(ids))
+        return self.costs
 
     def encode(self, prompt: str, *, raw: bool = False) -> list[int]:
         """Target ids of a prompt, inside the bundle's template unless `raw`."""
@@ -250,7 +265,12 @@ class Session:
         return ids
 
 
-def load(path: str | Path, *, threads: int = 1) -> Session:
+def _threads_for(parameters: int) -> int:
+    """Threads of a target pass: a small model loses more to waking them than it gains."""
+    return 1 if parameters < 50_000_000 else min(8, os.cpu_count() or 1)
+
+
+def load(path: str | Path, *, threads: int | None = None) -> Session:
     """Open a bundle for generation: verify its hashes, load both graphs, start with an empty cache.
 
     Raises:

@@ -1,40 +1,51 @@
-"""Seconds on this device: what a target pass, a draft token and the round's own work cost."""
+"""Seconds on this device: what a target pass, a draft token and the round's own work cost.
 
-import statistics
+The machine is rarely quiet, so each figure is the fastest of several, not their mean.
+"""
+
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 
-from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.draft_length import Costs, FixedLength
 from omnidraft.runtime.model import Model
+from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.rng import SplitMix64
+from omnidraft.runtime.round import Pair, Settings, rule_for, speculate
 
-_HOST_SECONDS = 2e-4  # translate, verify, learn and rewind; benchmarks/host_overhead.py measures it
+_DRAFTED = 3
+_ROUNDS = 24
 
 
 def measure_costs(
-    target: Model, drafter: Model, *, longest: int = 9, past: int = 64, repeats: int = 7
+    pair: Pair, prompt: Sequence[int], draft_prompt: Sequence[int], *, longest: int = 9, repeats: int = 9
 ) -> Costs:
-    """Time passes of 1..longest target tokens and single draft tokens at a context of `past` positions.
+    """Time target passes over 1..longest tokens after a prompt, then some real rounds.
 
-    Medians over `repeats` passes; both contexts are empty afterwards. Token ids do not change the cost.
+    The pair's cache is not touched; the models' contexts are rewritten.
     """
-    past = min(past, target.max_length - longest, drafter.max_length - 1)
-    passes = tuple(_seconds(target, n, past, repeats) for n in range(1, longest + 1))
-    return Costs(passes, _seconds(drafter, 1, past, repeats), _HOST_SECONDS)
+    target = pair.target
+    past = min(len(prompt), target.max_length - longest)
+    passes: list[float] = []
+    for n in range(1, longest + 1):
+        # A longer pass never counts as cheaper than a shorter one: that would be noise.
+        passes.append(max([_fastest_pass(target, prompt[:past], n, repeats), *passes[-1:]]))
+    settings = Settings(rule_for("trie", 0.0), 0.0, min(_ROUNDS, target.max_length - len(prompt)), ())
+    trial = Pair(target, pair.drafter, NgramCache(pair.cache.map), pair.clock)
+    rounds = list(speculate(trial, prompt, draft_prompt, settings, FixedLength(_DRAFTED), SplitMix64(0)))
+    # The first round fills the drafter's context, the last may be cut short by the limit.
+    drafts = [r.seconds.draft / len(r.draft) for r in rounds[1:] if r.draft]
+    hosts = [r.seconds.translate + r.seconds.verify + r.seconds.learn for r in rounds[1:] if r.draft]
+    return Costs(tuple(passes), min(drafts, default=passes[0]), min(hosts, default=0.0))
 
 
-def _seconds(model: Model, n: int, past: int, repeats: int) -> float:
-    """Median seconds of a pass over n tokens after `past` positions."""
+def _fastest_pass(model: Model, prompt: Sequence[int], n: int, repeats: int) -> float:
+    """Seconds of the fastest of several passes over n tokens after a prompt; ids do not change the cost."""
     model.rewind(0)
-    if past > 0:
-        model.score([0] * past, num_logits=1)
-    taken = [_timed(lambda: model.score([0] * n), lambda: model.rewind(past)) for _ in range(repeats + 1)]
-    model.rewind(0)
-    return statistics.median(taken[1:])  # the first makes the binding
-
-
-def _timed(work: Callable[[], object], undo: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    taken = time.perf_counter() - started
-    undo()
-    return taken
+    model.score(prompt, num_logits=1)
+    past, taken = model.length, []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        model.score([prompt[0]] * n)
+        taken.append(time.perf_counter() - started)
+        model.rewind(past)
+    return min(taken)

@@ -92,22 +92,28 @@ def _inverse(weights: Row, uniform: float) -> int:
     return found
 
 
-def law_of(logits: Row, temperature: float, allowed: npt.NDArray[np.bool_] | None = None) -> Law:
+def law_of(logits: Row, temperature: float) -> Law:
     """The law of one row of logits, shape [vocab].
 
     Args:
         logits: one row, any float dtype; the weights keep it (float64 in, float64 throughout).
         temperature: 0 puts all mass on the argmax.
-        allowed: ids that may be drawn at all, shape [vocab]; the drafter's control tokens are not.
     """
-    if allowed is not None:
-        logits = np.where(allowed, logits, -np.inf)
     if temperature == 0.0:
-        return PointLaw(int(np.argmax(logits)), len(logits))
+        return PointLaw(int(logits.argmax()), len(logits))
     scaled = logits - logits.max()
     if temperature != 1.0:
         scaled /= temperature
     return DenseLaw(np.exp(scaled, out=scaled))
+
+
+def allowed_law(logits: Row, temperature: float, allowed: npt.NDArray[np.bool_]) -> Law:
+    """The law of one row with some ids ruled out, shapes [vocab]: the drafter's control tokens, say."""
+    if temperature == 0.0:
+        best = int(logits.argmax())
+        if allowed[best]:  # nearly always: spare the masking
+            return PointLaw(best, len(logits))
+    return law_of(np.where(allowed, logits, -np.inf), temperature)
 
 
 def check_temperature(temperature: float) -> float:

@@ -98,7 +98,7 @@ class Tokenizer:
         return digest.hexdigest()
 
     @cached_property
-    def _byte_ids(self) -> dict[int, int]:
+    def byte_ids(self) -> dict[int, int]:
         """Id of each single byte; of two, the `<0xNN>` form (it is the fallback's own)."""
         found = {
             token[0]: i for i, token in reversed(list(enumerate(self.tokens))) if token and len(token) == 1
@@ -166,7 +166,7 @@ class Tokenizer:
     def _spell_bytes(self, part: bytes) -> list[int] | None:
         if self.kind == "byte_level":
             return self._pieces("".join(self._letters[b] for b in part))
-        ids = [self._byte_ids.get(b) for b in part]
+        ids = [self.byte_ids.get(b) for b in part]
         return None if None in ids else [i for i in ids if i is not None]
 
     def _spell_text(self, text: str) -> list[int] | None:

@@ -121,4 +121,5 @@ class ActiveTrie:
 
     def _column(self, leaves: npt.NDArray[np.integer], depth: int) -> Ids:
         """Draft token number `depth` of each leaf's spelling."""
-        return self.map.spellings.values[self.map.leaf_starts[leaves] + depth].astype(np.int32)
+        found: Ids = self.map.spellings.values[self.map.leaf_starts[leaves] + depth].astype(np.int32)
+        return found

@@ -1,0 +1,183 @@
+"""How results look in a terminal."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from omnidraft.commands.bench import Result
+from omnidraft.commands.check import Comparison
+from omnidraft.commands.demo import Shown
+from omnidraft.runtime.bundle import Bundle, ModelEntry
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def progress_bar(description: str) -> Iterator["Bar"]:
+    """A bar on standard error, gone when it is done; silent where that is no terminal."""
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=err, transient=True) as progress:
+        yield Bar(progress, description)
+
+
+class Bar:
+    """One bar, moved by (done, total) or by (what, done, total)."""
+
+    def __init__(self, progress: Progress, description: str) -> None:
+        self._progress, self._description = progress, description
+        self._task = progress.add_task(description, total=None)
+
+    def step(self, done: int, total: int) -> None:
+        """Move the bar."""
+        self._progress.update(self._task, completed=done, total=total)
+
+    def stage(self, what: str, done: int, total: int) -> None:
+        """Move the bar and say what is being done."""
+        self._progress.update(
+            self._task, completed=done, total=total, description=f"{self._description}: {what}"
+        )
+
+
+def size(number: int) -> str:
+    """Bytes for people."""
+    value = float(number)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000.0:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000.0
+    return f"{value:.2f} GB"
+
+
+def comparison_table(c: Comparison, drafter: str, target: str) -> Table:
+    """What `check` found."""
+    table = Table(title=f"{drafter} as drafter for {target}", show_header=False)
+    text = max(1, c.text_tokens)
+    for name, value in (
+        ("draft vocabulary", f"{c.draft_tokens:,}"),
+        ("target vocabulary", f"{c.target_tokens:,} ({c.text_tokens:,} text)"),
+        ("direct map (equal bytes)", f"{c.direct:,} ({c.direct / text:.1%})"),
+        ("spelled by several draft tokens", f"{c.spelled:,} ({c.spelled / text:.1%})"),
+        ("  of these with byte tokens", f"{c.byte_fallback:,}"),
+        ("  longest spelling", f"{c.longest_spelling} draft tokens"),
+        ("orphans (never proposed)", f"{c.orphans:,}"),
+        ("draft tokens longer than a target token", f"{c.expanded:,}"),
+        ("paired control tokens", ", ".join(f"{a} = {b}" for a, b in c.paired_controls) or "none"),
+    ):
+        table.add_row(name, value)
+    for whole, pieces in c.examples:
+        table.add_row(f"  e.g. {whole!r}", " ".join(repr(p) for p in pieces))
+    return table
+
+
+def bundle_table(bundle: Bundle) -> Table:
+    """What `inspect` shows."""
+    table = Table(title=f"bundle {bundle.path.name} (all hashes match)")
+    for column in ("", "target", "drafter"):
+        table.add_column(column)
+
+    def weights(entry: ModelEntry) -> int:
+        files = bundle.manifest["files"]
+        return sum(f["bytes"] for name, f in files.items() if name.startswith(entry.graph))
+
+    def row(name: str, show: object) -> None:
+        assert callable(show)
+        table.add_row(name, str(show(bundle.target)), str(show(bundle.drafter)))
+
+    row("source", lambda e: e.source)
+    row("architecture", lambda e: e.architecture)
+    row("parameters", lambda e: f"{e.parameters:,}")
+    row("quantisation", lambda e: e.quantization)
+    row("graph", lambda e: size(weights(e)))
+    row("vocabulary (logits)", lambda e: f"{e.vocab_size:,}")
+    row("context", lambda e: f"{e.kv.max_length:,} tokens")
+    row("KV buffers", lambda e: size(e.kv.bytes))
+    costs = bundle.costs
+    table.add_row(
+        "one token here, at export", f"{1e3 * costs.target[0]:.2f} ms", f"{1e3 * costs.draft:.2f} ms"
+    )
+    found = bundle.manifest["checks"]["acceptance"]
+    for when in ("before", "after"):
+        table.add_row(f"acceptance {when} quantisation", "", f"{found[when]['of_drafted']:.1%}")
+    table.add_row("prompt template", repr(bundle.prompt.prefix), repr(bundle.prompt.suffix))
+    return table
+
+
+def bench_table(result: Result) -> Table:
+    """What `bench` measured."""
+    low, high = result.interval
+    table = Table(
+        title=f"speculative against plain: {result.speed_up:.2f}x (95 % {low:.2f}-{high:.2f}, predicted "
+        f"{result.predicted:.2f}x), {result.tokens_per_target_pass:.2f} tokens per target pass"
+    )
+    for name in (
+        "prompt",
+        "plain tok/s",
+        "speculative tok/s",
+        "ratio",
+        "tokens/pass",
+        "accepted",
+        "same text",
+    ):
+        table.add_column(name, justify="left" if name == "prompt" else "right")
+    for line in result.lines:
+        table.add_row(
+            line.prompt[:44],
+            f"{line.plain:.0f}",
+            f"{line.speculative:.0f}",
+            f"{line.ratio:.2f}x",
+            f"{line.statistics.tokens_per_target_pass:.2f}",
+            f"{line.statistics.acceptance_of_drafted:.0%}",
+            "yes" if line.same_text else "no",
+        )
+    return table
+
+
+def show_demo(shown: Sequence[Shown], prompt: str, picture: Path) -> None:
+    """What `demo` shows: the texts, a table, bars, and where the picture is."""
+    out.print(f"[bold]{prompt}[/bold]")
+    for one in shown:
+        same = (
+            "identical to plain decoding" if one.text == one.plain_text else "NOT the text of plain decoding"
+        )
+        out.print(f"\n[bold]{one.name}[/bold] ({same})")
+        out.print(one.text.strip(), markup=False)
+    table = Table(title="plain against speculative, six prompts, greedy")
+    for name in (
+        "",
+        "plain tok/s",
+        "speculative tok/s",
+        "ratio",
+        "tokens per target pass",
+        "cache entries learned",
+    ):
+        table.add_column(name, justify="right" if name else "left")
+    for one in shown:
+        plain = _plain_speed(one)
+        table.add_row(
+            one.name,
+            f"{plain:.0f}",
+            f"{plain * one.result.speed_up:.0f}",
+            f"{one.result.speed_up:.2f}x",
+            f"{one.result.tokens_per_target_pass:.2f}",
+            str(one.learned),
+        )
+    out.print(table)
+    widest = max(_plain_speed(one) * max(1.0, one.result.speed_up) for one in shown)
+    for one in shown:
+        plain = _plain_speed(one)
+        for name, speed, style in (
+            ("plain", plain, "dim"),
+            ("omnidraft", plain * one.result.speed_up, "blue"),
+        ):
+            bar = "█" * max(1, round(50 * speed / widest))
+            out.print(f"{one.name:>10} {name:>9} [{style}]{bar}[/{style}] {speed:.0f} tok/s")
+    out.print(f"\npicture: {picture}")
+
+
+def _plain_speed(one: Shown) -> float:
+    return sum(line.plain for line in one.result.lines) / len(one.result.lines)
