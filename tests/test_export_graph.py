@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from omnidraft.errors import ExportError, SettingError  # noqa: E402
 from omnidraft.export.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.export.cpu import GraphContract, export_cpu  # noqa: E402
 from omnidraft.export.passes import matmuls  # noqa: E402
-from omnidraft.export.quantize import FP32, INT4, INT4_B128, INT8, Quantization, quantize  # noqa: E402
+from omnidraft.export.quantize import FP32, INT4, INT4_B128, INT4_E8, INT8, Quantization, quantize  # noqa: E402
 from omnidraft.export.write import write_graph  # noqa: E402
 
 Rows = NDArray[np.float32]
@@ -64,7 +65,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "granite": ("granite", {**GRANITE, "tie_word_embeddings": True}),
     "olmo2": ("olmo2", {}),
 }
-QUANTIZATIONS = (FP32, INT8, INT4, INT4_B128)
+QUANTIZATIONS = (FP32, INT8, INT4, INT4_B128, INT4_E8)
 
 
 @dataclass(frozen=True)
@@ -163,9 +164,12 @@ def tokens(count: int, seed: int = 0) -> list[int]:
     return [int(token) for token in np.random.default_rng(seed).integers(3, VOCAB, count)]
 
 
-def test_an_export_prints_nothing(exported: Export, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_export_says_nothing(
+    exported: Export, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     exported("mistral")
     assert capfd.readouterr() == ("", "")
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_contract(exported: Export) -> None:
@@ -254,13 +258,25 @@ def test_only_the_asked_rows_come_out(exported: Export) -> None:
         assert np.abs(last - rows[-count:]).max() < 1e-5
 
 
-@pytest.mark.parametrize(("quantization", "limit"), [(INT8, 0.05), (INT4, 0.5), (INT4_B128, 0.5)])
+@pytest.mark.parametrize(
+    ("quantization", "limit"), [(INT8, 0.05), (INT4, 0.5), (INT4_B128, 0.5), (INT4_E8, 0.5)]
+)
 @pytest.mark.parametrize("case", ["llama", "llama3-tied", "granite"])
 def test_quantised_logits_stay_near(
     exported: Export, case: str, quantization: Quantization, limit: float
 ) -> None:
     proto = exported(case).quantized(quantization)
     assert not matmuls(proto.graph)  # the LM head too, tied or not
+    ids = tokens(30)
+    expected = exported(case).logits(ids)
+    difference = Session(proto).run(ids) - expected
+    assert np.linalg.norm(difference) < limit * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize(("bits", "limit"), [(8, 0.02), (4, 0.3)])
+@pytest.mark.parametrize("case", ["llama", "llama3-tied"])
+def test_the_embedding_alone(exported: Export, case: str, bits: int, limit: float) -> None:
+    proto = exported(case).quantized(Quantization(32, embedding_bits=bits))
     ids = tokens(30)
     expected = exported(case).logits(ids)
     difference = Session(proto).run(ids) - expected
@@ -339,7 +355,7 @@ def test_a_length_outside_the_context_is_refused(tmp_path: Path, max_length: int
         export_cpu(checkpoint, max_length, FP32)
 
 
-@pytest.mark.parametrize(("bits", "block"), [(3, 32), (16, 32), (4, 64)])
-def test_a_quantization_that_is_not_there(bits: int, block: int) -> None:
+@pytest.mark.parametrize(("bits", "block", "embedding"), [(3, 32, 32), (16, 32, 32), (4, 64, 32), (4, 32, 2)])
+def test_a_quantization_that_is_not_there(bits: int, block: int, embedding: int) -> None:
     with pytest.raises(SettingError, match=r"are not supported; use"):
-        Quantization(bits, block)
+        Quantization(bits, block, embedding)

@@ -10,7 +10,6 @@ Rounded here and not by onnxruntime's quantiser, whose module sets the root logg
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,8 @@ Floats = NDArray[np.float32]
 
 _INT8_ACTIVATIONS = 4  # accuracy_level; at 0 two tokens cost as much as in fp32
 _SHRINK, _SHRINKS = np.float32(0.93), 3  # how far a 4-bit scale may come down: to 0.93, 0.86, 0.80
-_COLUMNS = 4096  # rounded at a time, for the memory that a large LM head would take
+_COLUMNS = 4096
+_EMBEDDING_BLOCK = 32
 
 
 @dataclass(frozen=True)
@@ -31,22 +31,26 @@ class Quantization:
     """How weights are stored: `bits` 32 (as they are), 8 or 4, in blocks of `block` rows that share a scale.
 
     A product whose number of rows `block` does not divide takes blocks of 32, the last padded with zeros.
+    `embedding_bits`, 32, 8 or 4, is for the embedding table, in blocks of 32 values of a token: most of the
+    bytes of a small drafter, read one row a token, so it is a matter of size and not of speed.
     """
 
     bits: int
     block: int = 32
+    embedding_bits: int = 32
 
     def __post_init__(self) -> None:
-        if self.bits not in (32, 8, 4):
-            raise SettingError(f"weights of {self.bits} bits are not supported; use 32, 8 or 4")
+        for bits in (self.bits, self.embedding_bits):
+            if bits not in (32, 8, 4):
+                raise SettingError(f"weights of {bits} bits are not supported; use 32, 8 or 4")
         if self.block not in (32, 128):
             raise SettingError(f"blocks of {self.block} are not supported; use 32 or 128")
 
     @property
     def name(self) -> str:
-        if self.bits == 32:
-            return "fp32"
-        return f"int{self.bits}" if self.block == 32 else f"int{self.bits}-b{self.block}"
+        weights = "fp32" if self.bits == 32 else f"int{self.bits}"
+        block = "" if self.bits == 32 or self.block == 32 else f"-b{self.block}"
+        return weights + block + ("" if self.embedding_bits == 32 else f"-e{self.embedding_bits}")
 
     def block_for(self, rows: int) -> int:
         """The block size of a weight of `rows` rows."""
@@ -54,29 +58,66 @@ class Quantization:
 
 
 FP32, INT8, INT4, INT4_B128 = Quantization(32), Quantization(8), Quantization(4), Quantization(4, 128)
-QUANTIZATIONS = {each.name: each for each in (FP32, INT8, INT4, INT4_B128)}
+INT4_E8 = Quantization(4, embedding_bits=8)
+QUANTIZATIONS = {each.name: each for each in (FP32, INT8, INT4, INT4_B128, INT4_E8)}
 
 
 def quantize(model: ModelProto, quantization: Quantization) -> ModelProto:
-    """Quantises every product with a constant weight, LM head included; fp32 returns the model as it is."""
-    if quantization.bits == 32:
+    """Quantises every product with a constant weight, LM head included, and the embedding if asked."""
+    if (quantization.bits, quantization.embedding_bits) == (32, 32):
         return model
-    graph = untie_head(model).graph
+    untie_head(model)
+    if quantization.bits < 32:
+        _quantize_products(model, quantization)
+    if quantization.embedding_bits < 32:
+        _quantize_embedding(model, quantization.embedding_bits)
+    return drop_dead(model)
+
+
+def _quantize_products(model: ModelProto, quantization: Quantization) -> None:
+    graph = model.graph
     for node in matmuls(graph):
         name = node.input[1]
         weight = numpy_helper.to_array(initializer(graph, name))
         block = quantization.block_for(len(weight))
         if not any(tensor.name == f"{name}.q" for tensor in graph.initializer):  # equal weights are one
-            places = range(0, weight.shape[1], _COLUMNS)
-            parts = [_round(weight[:, at : at + _COLUMNS], quantization.bits, block) for at in places]
-            for arrays, end in zip(zip(*parts, strict=True), ("q", "scales"), strict=True):
-                array: NDArray[Any] = np.concatenate(arrays)
-                graph.initializer.append(numpy_helper.from_array(array, f"{name}.{end}"))
+            codes, scales = _round(weight, quantization.bits, block)
+            graph.initializer.append(numpy_helper.from_array(codes, f"{name}.q"))
+            graph.initializer.append(numpy_helper.from_array(scales, f"{name}.scales"))
         node.CopyFrom(_product(node, weight.shape, quantization.bits, block))
-    return drop_dead(model)
+
+
+def _quantize_embedding(model: ModelProto, bits: int) -> None:
+    graph = model.graph
+    node = next(node for node in graph.node if node.op_type == "Gather" and node.input[1] == "input_ids")
+    table = numpy_helper.to_array(initializer(graph, node.input[0]))  # [vocab, hidden]
+    codes, scales = _round(table.T, bits, _EMBEDDING_BLOCK)
+    codes = codes.reshape(len(table), -1)[:, : table.shape[1] * bits // 8]  # this one is not padded
+    graph.initializer.append(numpy_helper.from_array(codes, "embedding.q"))
+    graph.initializer.append(numpy_helper.from_array(scales, "embedding.scales"))
+    node.CopyFrom(
+        helper.make_node(
+            "GatherBlockQuantized",
+            ["embedding.q", "input_ids", "embedding.scales"],
+            list(node.output),
+            "embedding",
+            domain="com.microsoft",
+            bits=bits,
+            block_size=_EMBEDDING_BLOCK,
+            gather_axis=0,
+            quantize_axis=1,
+        )
+    )
 
 
 def _round(weight: Floats, bits: int, block: int) -> tuple[NDArray[np.uint8], Floats]:
+    """`_round_columns`, a few thousand columns at a time for the memory that a large LM head takes."""
+    places = range(0, weight.shape[1], _COLUMNS)
+    parts = [_round_columns(weight[:, at : at + _COLUMNS], bits, block) for at in places]
+    return np.concatenate([codes for codes, _ in parts]), np.concatenate([scales for _, scales in parts])
+
+
+def _round_columns(weight: Floats, bits: int, block: int) -> tuple[NDArray[np.uint8], Floats]:
     """Codes [n, blocks, block * bits / 8] and scales [n, blocks] of `weight` [k, n]; the middle code is zero.
 
     The value of largest size in a block has the lowest code, which has no positive counterpart. With 4 bits a
