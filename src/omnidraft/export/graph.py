@@ -93,7 +93,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def _light_collector() -> Iterator[None]:
-    """Hides what is there already from the garbage collector, which takes a quarter of an export to scan it."""
+    """Hides what exists from the garbage collector, which takes a quarter of an export to scan it."""
     gc.freeze()
     try:
         yield

@@ -1,0 +1,129 @@
+"""What a checkpoint is refused for before it is loaded: each refusal one sentence with value and remedy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omnidraft.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+SUPPORTED = (
+    "LlamaForCausalLM",
+    "Qwen2ForCausalLM",
+    "Qwen3ForCausalLM",
+    "MistralForCausalLM",
+    "Phi3ForCausalLM",
+    "GraniteForCausalLM",
+    "Olmo2ForCausalLM",
+)
+ROPE_TYPES = ("default", "linear", "llama3")  # frequencies that do not depend on the length of the text
+HEAD_DIM_MULTIPLE = 16  # what onnxruntime's rotary attention takes
+
+_WEIGHTS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+
+
+def check_architecture(raw: Mapping[str, Any], name: str) -> str:
+    listed = raw.get("architectures")
+    architecture = str(listed[0]) if isinstance(listed, list) and listed else "no architecture"
+    if raw.get("is_encoder_decoder"):
+        raise CheckpointError(
+            f"{name} is {architecture}, an encoder-decoder; use a decoder, one of {', '.join(SUPPORTED)}"
+        )
+    if architecture not in SUPPORTED:
+        raise CheckpointError(
+            f"{name} is {architecture}, which is not supported; use one of {', '.join(SUPPORTED)}"
+        )
+    if raw.get("quantization_config"):
+        method = raw["quantization_config"].get("quant_method", "unknown method")
+        raise CheckpointError(
+            f"{name} is already quantised ({method}); give the original checkpoint, export quantises it"
+        )
+    return architecture
+
+
+def check_attention(config: PreTrainedConfig, architecture: str, name: str) -> None:
+    rope = getattr(config, "rope_parameters", None) or {}
+    rope_type = rope.get("rope_type", "default")
+    if rope_type not in ROPE_TYPES:
+        raise CheckpointError(
+            f"{name} scales its positions by {rope_type}, which is not supported; use a checkpoint with one"
+            f" of {', '.join(ROPE_TYPES)}"
+        )
+    if rope.get("partial_rotary_factor", 1.0) != 1.0:
+        raise CheckpointError(
+            f"{name} rotates only {rope['partial_rotary_factor']} of each head, which is not supported;"
+            " use a checkpoint that rotates whole heads"
+        )
+    window = getattr(config, "sliding_window", None)
+    if window is not None and window < config.max_position_embeddings and architecture != "Phi3ForCausalLM":
+        raise CheckpointError(
+            f"{name} attends through a sliding window of {window} positions, which is not supported for"
+            f" {architecture}; use a version of the model without one"
+        )
+    if head_dim(config) % HEAD_DIM_MULTIPLE:
+        raise CheckpointError(
+            f"{name} has heads of {head_dim(config)} values and onnxruntime takes multiples of {HEAD_DIM_MULTIPLE};"
+            " use another checkpoint"
+        )
+
+
+def check_weights(directory: Path, name: str) -> None:
+    if not any((directory / file).is_file() for file in _WEIGHTS):
+        raise CheckpointError(f"{name} has no weights; it needs one of {', '.join(_WEIGHTS)}")
+    index = directory / "model.safetensors.index.json"
+    shards = set(optional_json(index, name).get("weight_map", {}).values())
+    for shard in sorted(shards):
+        if not (directory / shard).is_file():
+            raise CheckpointError(
+                f"{name} lacks {shard}, one of its {len(shards)} weight files; download it again"
+            )
+    for file in sorted(directory.glob("*.safetensors")):
+        _check_safetensors(file)
+
+
+def _check_safetensors(file: Path) -> None:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(
+            file, framework="numpy"
+        ):  # reads the header and compares it with the length of the file
+            pass
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(
+            f"{file} is not a whole safetensors file ({file.stat().st_size} bytes: {line(error)});"
+            " download it again"
+        ) from error
+
+
+def optional_json(path: Path, name: str) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise CheckpointError(
+            f"{name}: {path.name} is not JSON ({line(error)}); download it again"
+        ) from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{name}: {path.name} is not a JSON object; download it again")
+    return value
+
+
+def head_dim(config: PreTrainedConfig) -> int:
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
+
+
+def line(error: BaseException) -> str:
+    """The first line of a message that goes inside one of our sentences."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(". ")
