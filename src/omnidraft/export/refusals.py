@@ -72,8 +72,8 @@ def check_attention(config: PreTrainedConfig, architecture: str, name: str) -> N
         )
     if head_dim(config) % HEAD_DIM_MULTIPLE:
         raise CheckpointError(
-            f"{name} has heads of {head_dim(config)} values and onnxruntime takes multiples of {HEAD_DIM_MULTIPLE};"
-            " use another checkpoint"
+            f"{name} has heads of {head_dim(config)} values and onnxruntime takes multiples of"
+            f" {HEAD_DIM_MULTIPLE}; use another checkpoint"
         )
 
 
