@@ -1,0 +1,49 @@
+"""What several tests share: the task data, the real tokenizers and the bundle of the starter models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from omnidraft.runtime.tokenizer import Tokenizer
+
+ROOT = Path(__file__).resolve().parent.parent
+STARTERS = ROOT / "src/omnidraft/starters"
+
+TokenizerOf = Callable[[str], Tokenizer]
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The task data: OMNIDRAFT_DATA, or ../shared/data beside the repository."""
+    path = Path(os.environ.get("OMNIDRAFT_DATA") or ROOT.parent / "shared/data").resolve()
+    if not path.is_dir():
+        pytest.skip(f"no task data at {path}; set OMNIDRAFT_DATA")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tokenizer_of(data: Path) -> TokenizerOf:
+    """Real tokenizers by the name of their folder, each read once."""
+    return cache(lambda name: Tokenizer.from_file(data / "tokenizers" / name))
+
+
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A float32 bundle of two starter models, exported once: a target and a drafter of another vocabulary."""
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from omnidraft.export.bundle import Options, export_bundle
+    from omnidraft.export.quantize import FP32
+
+    target, drafter = STARTERS / "a", STARTERS / "drafter"
+    for directory in (target, drafter):
+        if not (directory / "model.safetensors").is_file():
+            pytest.skip(f"no starter model at {directory}; see training/starter.py")
+    out = tmp_path_factory.mktemp("bundle") / "starter"
+    export_bundle(str(target), str(drafter), out, Options(FP32, max_length=256))
+    return out

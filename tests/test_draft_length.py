@@ -1,0 +1,129 @@
+"""How many tokens to draft: as many as pay, none when none pays, and never by the clock."""
+
+import time
+
+import numpy as np
+import pytest
+
+from omnidraft.errors import SettingError
+from omnidraft.runtime.draft_length import MAX_DRAFT_TOKENS, Costs, DraftLength, FixedLength, MeasuredLength
+
+CHEAP = Costs(target=(1.0, 1.01, 1.02, 1.03, 1.04), draft=0.02, host=0.01)  # a large target, a small drafter
+DEAR = Costs(target=(1.0, 1.9, 2.8), draft=0.9, host=0.1)  # every draft token costs a plain one
+
+
+def drive(length: DraftLength, acceptance: float, rounds: int, seed: int = 0) -> list[int]:
+    """Run rounds in which each draft token is accepted with a probability; return the lengths chosen."""
+    rng, chosen = np.random.default_rng(seed), []
+    for _ in range(rounds):
+        count = length.next()
+        passed = 0
+        while passed < count and rng.random() < acceptance:
+            passed += 1
+        length.record(count, min(count, passed + 1), passed, passed + 1)
+        chosen.append(count)
+    return chosen
+
+
+def speed(costs: Costs, acceptance: float, count: int) -> float:
+    """True tokens a second of a fixed draft length."""
+    return sum(acceptance**j for j in range(count + 1)) / costs.round_seconds(count)
+
+
+@pytest.mark.parametrize("count", [0, 1, 4, MAX_DRAFT_TOKENS])
+def test_a_fixed_length_stays(count: int) -> None:
+    assert set(drive(FixedLength(count), 0.3, 20)) == {count}
+
+
+@pytest.mark.parametrize("count", [-1, MAX_DRAFT_TOKENS + 1])
+def test_a_fixed_length_out_of_range_is_refused(count: int) -> None:
+    with pytest.raises(SettingError, match=rf"num_draft_tokens {count} is outside 0\.\.48; 4 is usual"):
+        FixedLength(count)
+
+
+def test_a_round_costs_a_longer_pass_the_draft_and_the_hosts_work() -> None:
+    costs = Costs(target=(1.0, 1.5, 3.0), draft=0.25, host=0.125)
+    assert costs.round_seconds(0) == 1.0  # plain decoding: no host work either
+    assert costs.round_seconds(1) == 1.5 + 0.25 + 0.125
+    assert costs.round_seconds(2) == 3.0 + 0.5 + 0.125
+    assert costs.round_seconds(4) == 3.0 + 2 * 1.0 + 1.0 + 0.125  # goes on at the mean slope
+
+
+def test_one_measured_pass_is_enough() -> None:
+    assert Costs(target=(2.0,), draft=0.5, host=0.0).round_seconds(2) == 3.0
+
+
+def test_where_drafting_costs_more_than_it_saves_nothing_is_drafted() -> None:
+    chosen = drive(MeasuredLength(DEAR), 0.4, 400)
+    assert chosen.count(0) >= 0.9 * len(chosen)
+
+
+def test_a_hopeless_drafter_costs_ever_less() -> None:
+    """Cheap drafts that are never accepted: after the first rounds only rare, ever rarer probes are left."""
+    chosen = drive(MeasuredLength(CHEAP), 0.0, 3000)
+    first, last = (sum(c > 0 for c in part) for part in (chosen[:500], chosen[-500:]))
+    assert 0 < last <= 10  # it never gives up, and it costs next to nothing
+    assert last < first
+    seconds = sum(CHEAP.round_seconds(c) for c in chosen[100:])
+    assert seconds < 1.01 * CHEAP.round_seconds(0) * len(chosen[100:])
+
+
+def test_cheap_drafts_that_are_accepted_are_long() -> None:
+    chosen = drive(MeasuredLength(CHEAP), 0.95, 200)
+    assert min(chosen[-100:]) >= 6
+
+
+@pytest.mark.parametrize("acceptance", [0.2, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize("costs", [CHEAP, DEAR, Costs((1.0, 1.1, 1.2), 0.15, 0.02)])
+def test_the_choice_is_nearly_the_best_fixed_one(costs: Costs, acceptance: float) -> None:
+    chosen = drive(MeasuredLength(costs), acceptance, 600)[200:]
+    tokens = sum(sum(acceptance**j for j in range(c + 1)) for c in chosen)
+    found = tokens / sum(costs.round_seconds(c) for c in chosen)
+    assert found >= 0.85 * max(speed(costs, acceptance, count) for count in range(13))
+
+
+def test_never_slower_than_plain_decoding_by_more_than_its_probes() -> None:
+    for acceptance in (0.0, 0.3, 0.6):
+        chosen = drive(MeasuredLength(DEAR), acceptance, 2000)
+        tokens = sum(sum(acceptance**j for j in range(c + 1)) for c in chosen)
+        assert tokens / sum(DEAR.round_seconds(c) for c in chosen) > 0.97 * speed(DEAR, acceptance, 0)
+
+
+def test_it_shortens_when_the_text_turns_hard_and_comes_back_when_it_turns_easy() -> None:
+    length = MeasuredLength(CHEAP)
+    assert min(drive(length, 0.95, 100)[-20:]) >= 6
+    assert drive(length, 0.0, 400)[-100:].count(0) >= 90
+    assert min(drive(length, 0.95, 3000)[-50:]) >= 6
+
+
+def test_it_drafts_no_longer_than_it_is_allowed() -> None:
+    assert max(drive(MeasuredLength(CHEAP, longest=3), 1.0, 200)) == 3
+
+
+def test_draft_tokens_that_spell_one_target_token_count_as_one() -> None:
+    """Three draft tokens a target token: as acceptance says nothing of merging, emission does."""
+    costs = Costs((1.0, 1.05, 1.1, 1.15), 0.12, 0.02)
+    merged, plain = MeasuredLength(costs), MeasuredLength(costs)
+    for _ in range(100):
+        merged.record(6, 6, 6, 3)  # six draft tokens, two target tokens and the bonus
+        plain.record(6, 6, 6, 7)
+    assert merged.next() < plain.next()
+
+
+def test_equal_rounds_give_equal_choices_and_no_clock_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = drive(MeasuredLength(CHEAP), 0.6, 200, seed=4)
+
+    def refuse() -> float:
+        raise AssertionError("a clock was read")
+
+    for name in ("time", "perf_counter", "monotonic", "process_time"):
+        monkeypatch.setattr(time, name, refuse)
+    assert drive(MeasuredLength(CHEAP), 0.6, 200, seed=4) == expected
+
+
+def test_a_round_without_a_draft_teaches_nothing() -> None:
+    """Else a long plain stretch would wash out what is known of the drafter."""
+    taught, untaught = MeasuredLength(CHEAP), MeasuredLength(CHEAP)
+    for _ in range(50):
+        taught.record(0, 0, 0, 1)
+    assert taught.next() == untaught.next() > 0
