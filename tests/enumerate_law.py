@@ -35,7 +35,7 @@ class _Script:
     def index(self, weights: npt.NDArray[np.float64]) -> int:
         return self._take(list(enumerate((weights / weights.sum()).tolist())))
 
-    def token(self, law: Law, among: npt.NDArray[np.int32] | None = None) -> int:
+    def token(self, law: Law, among: npt.NDArray[np.integer] | None = None) -> int:
         ids = np.arange(law.size, dtype=np.int32) if among is None else among
         weights = law.probability(ids)
         return self._take(list(zip(ids.tolist(), (weights / weights.sum()).tolist(), strict=True)))

@@ -118,9 +118,10 @@ def generate(
     s = found.statistics
     view.err.print(
         f"\n[dim]{s.emitted} tokens in {s.total_seconds:.2f} s "
-        f"({s.emitted / max(s.total_seconds, 1e-9):.0f} a second), {s.tokens_per_target_pass:.2f} per target pass, "
-        f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted, {len(session.cache)} n-grams learned; "
-        f"ended by {found.stop_reason}, seed {found.seed}[/dim]"
+        f"({s.emitted / max(s.total_seconds, 1e-9):.0f} a second), "
+        f"{s.tokens_per_target_pass:.2f} per target pass, "
+        f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted, "
+        f"{len(session.cache)} n-grams learned; ended by {found.stop_reason}, seed {found.seed}[/dim]"
     )
 
 

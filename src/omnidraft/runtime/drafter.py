@@ -6,12 +6,9 @@ Its context is free: whatever it holds changes speed, never the output (method s
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
 from omnidraft.runtime.model import Model
 from omnidraft.runtime.rng import Chooser
-from omnidraft.runtime.sampler import Law, allowed_law
+from omnidraft.runtime.sampler import Ids, Law, draft_law
 
 
 @dataclass
@@ -41,7 +38,7 @@ class Drafter:
         context: Sequence[int],
         count: int,
         temperature: float,
-        allowed: npt.NDArray[np.bool_],
+        banned: Ids,
         choose: Chooser,
     ) -> Draft:
         """Draw `count` tokens that may follow a context of draft ids.
@@ -50,7 +47,7 @@ class Drafter:
             context: all draft ids so far, without the start.
             count: tokens to draw, >= 1.
             temperature: of the drafter's law; 0 takes the argmax.
-            allowed: draft ids that may be drawn, shape [draft vocab].
+            banned: draft ids that may not be drawn.
             choose: answers the random questions.
         """
         pending = self._sync(context, count)
@@ -58,7 +55,7 @@ class Drafter:
         for _ in range(count):
             row = self.model.score(pending, num_logits=1)[-1]
             self._held += pending
-            law = allowed_law(row, temperature, allowed)
+            law = draft_law(row, temperature, banned)
             token = choose.token(law)
             draft.tokens.append(token)
             draft.laws.append(law)

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.runtime.sampler import Law
+from omnidraft.runtime.sampler import DenseLaw, Ids, Law
 
 _MASK = (1 << 64) - 1
 
@@ -24,7 +24,7 @@ class Chooser(Protocol):
     def index(self, weights: npt.NDArray[np.float64]) -> int:
         """An index drawn in proportion to non-negative weights, shape [n]."""
 
-    def token(self, law: Law, among: npt.NDArray[np.int32] | None = None) -> int:
+    def token(self, law: Law, among: Ids | None = None) -> int:
         """A token drawn from a law, or from the law restricted to the ids `among`."""
 
 
@@ -54,18 +54,12 @@ class SplitMix64:
         return probability >= 1.0 or (probability > 0.0 and self.uniform() < probability)
 
     def index(self, weights: npt.NDArray[np.float64]) -> int:
-        cumulative = np.cumsum(weights)
-        found = int(np.searchsorted(cumulative, self.uniform() * cumulative[-1], side="right"))
-        # Rounding can land past the end or on a weight of zero: step back to the last possible one.
-        found = min(found, len(weights) - 1)
-        while weights[found] <= 0.0 and found > 0:
-            found -= 1
-        return found
+        return DenseLaw(weights).draw(self.uniform())
 
-    def token(self, law: Law, among: npt.NDArray[np.int32] | None = None) -> int:
-        if law.is_certain or (among is not None and len(among) == 1):
-            return int(among[0]) if among is not None and len(among) == 1 else law.draw(0.0, among)
-        return law.draw(self.uniform(), among)
+    def token(self, law: Law, among: Ids | None = None) -> int:
+        if among is not None and len(among) == 1:
+            return int(among[0])
+        return law.draw(0.0 if law.is_certain else self.uniform(), among)
 
 
 def fresh_seed() -> int:

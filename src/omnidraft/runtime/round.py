@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+import numpy as np
+
 from omnidraft.errors import SettingError
 from omnidraft.runtime.draft_length import DraftLength
 from omnidraft.runtime.drafter import Draft, Drafter
@@ -136,7 +138,7 @@ def speculate(
     target, drafter, cache, clock = pair.target, pair.drafter, pair.cache, pair.clock
     rule = settings.rule
     trie = cache.trie if rule.uses_cache else ActiveTrie(cache.map)
-    allowed = cache.map.draft_allowed if rule.uses_cache else cache.map.direct >= 0
+    banned = np.flatnonzero(~cache.map.draft_allowed if rule.uses_cache else cache.map.direct < 0)
     tokens, context = list(prompt), list(draft_prompt)
     target.rewind(0)
     if len(tokens) > 1:
@@ -146,7 +148,7 @@ def speculate(
         started = clock()
         most = min(MAX_PROPOSED, target.max_length - len(tokens), room - 1)
         count = draft_length.next() if most > 0 else 0
-        draft = drafter.propose(context, count, settings.temperature, allowed, choose) if count else Draft()
+        draft = drafter.propose(context, count, settings.temperature, banned, choose) if count else Draft()
         drafted = clock()
         proposal = rule.translate(draft.tokens, trie, max_tokens=most, expand=rule.expands)
         translated = clock()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft.runtime.sampler import Law
 from omnidraft.runtime.vocab_map import Ids, VocabMap
 
 
@@ -25,19 +26,20 @@ class ActiveTrie:
     """The trie over the active leaves: direct pairs always, n-grams once they are learned.
 
     Attributes:
-        active: shape [leaves].
-        is_root_child: whether some active spelling begins with a draft token, shape [draft vocab].
+        active: whether each leaf takes part, shape [leaves].
+        root_mask: 1.0 for each draft token that some active spelling begins with, shape [draft vocab].
     """
 
     def __init__(self, vocab_map: VocabMap) -> None:
         self.map = vocab_map
         self.active: npt.NDArray[np.bool_] = vocab_map.leaf_lengths == 1
-        self._direct_drafts = np.flatnonzero(vocab_map.direct >= 0).astype(np.int32)
-        self._direct_targets = vocab_map.direct[self._direct_drafts]
-        self._grams = np.empty(0, dtype=np.int32)  # active leaves longer than one draft token
+        self.root_mask = (vocab_map.direct >= 0).astype(np.float64)
+        # intp: numpy would convert any other index type anew at every use.
+        self._direct_drafts = np.flatnonzero(vocab_map.direct >= 0)
+        self._direct_targets = vocab_map.direct[self._direct_drafts].astype(np.intp)
+        # Active n-grams: target token, first draft token.
+        self._grams = np.empty((2, 64), dtype=np.intp)
         self._num_grams = 0
-        self.is_root_child: npt.NDArray[np.bool_] = vocab_map.direct >= 0
-        self._root_children = self._direct_drafts
 
     def __len__(self) -> int:
         """Active n-grams."""
@@ -46,23 +48,16 @@ class ActiveTrie:
     def activate(self, leaf: int) -> None:
         """Let the leaf of an n-gram take part. It must be inactive."""
         assert not self.active[leaf], f"leaf {leaf} is active already"
-        if self._num_grams == len(self._grams):
-            self._grams = np.resize(self._grams, max(64, 2 * self._num_grams))
-        self._grams[self._num_grams] = leaf
+        if self._num_grams == self._grams.shape[1]:
+            self._grams = np.concatenate([self._grams, np.empty_like(self._grams)], axis=1)
+        self._grams[:, self._num_grams] = self.map.leaves[leaf], self.map.leaf_firsts[leaf]
         self._num_grams += 1
         self.active[leaf] = True
-        first = self.map.leaf_firsts[leaf]
-        if not self.is_root_child[first]:
-            self.is_root_child[first] = True
-            self._root_children = np.flatnonzero(self.is_root_child).astype(np.int32)
-
-    def root_children(self) -> Ids:
-        """Draft tokens that some active spelling begins with, ascending."""
-        return self._root_children
+        self.root_mask[self.map.leaf_firsts[leaf]] = 1.0
 
     def root(self, token: int) -> Node | None:
         """The child of the root for a draft token, if an active spelling begins with it."""
-        if not self.is_root_child[token]:
+        if not self.root_mask[token]:
             return None
         offsets = self.map.first_offsets
         return Node(int(offsets[token]), int(offsets[token + 1]), 1)
@@ -105,19 +100,23 @@ class ActiveTrie:
         tokens, owner = np.unique(self._column(leaves, node.depth), return_inverse=True)
         return tokens.astype(np.int32), self.map.leaves[leaves], owner.astype(np.int32)
 
-    def root_targets(self) -> tuple[Ids, Ids]:
-        """Every active target token and the draft token its spelling begins with, in parallel arrays."""
-        grams = self._grams[: self._num_grams]
-        return (
-            np.concatenate([self._direct_targets, self.map.leaves[grams]]),
-            np.concatenate([self._direct_drafts, self.map.leaf_firsts[grams]]),
-        )
+    def root_masses(self, law: Law) -> npt.NDArray[np.float64]:
+        """The target's mass below each child of the root, shape [draft vocab + 1].
 
-    def orphans(self) -> Ids:
-        """Target tokens without an active spelling: the drafter cannot propose them now."""
-        spelled = np.zeros(self.map.target_size, dtype=np.bool_)
-        spelled[self.map.leaves[self.active]] = True
-        return np.flatnonzero(~spelled).astype(np.int32)
+        The last entry is what is left for target tokens without an active spelling.
+        """
+        targets, firsts = self._grams[:, : self._num_grams]
+        masses = np.zeros(self.map.draft_size + 1)
+        masses[self._direct_drafts] = law.probability(self._direct_targets)
+        if self._num_grams:
+            masses += np.bincount(firsts, law.probability(targets), self.map.draft_size + 1)
+        if len(self._direct_drafts) + self._num_grams < self.map.target_size:
+            masses[-1] = max(0.0, 1.0 - float(masses.sum()))
+        return masses
+
+    def spelled(self) -> npt.NDArray[np.intp]:
+        """Target tokens with an active spelling."""
+        return np.concatenate([self._direct_targets, self._grams[0, : self._num_grams]])
 
     def _column(self, leaves: npt.NDArray[np.integer], depth: int) -> Ids:
         """Draft token number `depth` of each leaf's spelling."""

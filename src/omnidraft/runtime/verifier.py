@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.runtime.rng import Chooser
-from omnidraft.runtime.sampler import Law
+from omnidraft.runtime.sampler import Ids, Law
 from omnidraft.runtime.translator import Decision, Proposal, Step
 from omnidraft.runtime.trie import ActiveTrie
 
@@ -87,23 +87,51 @@ def _test(decision: Decision, q: Law, p: Law, trie: ActiveTrie, choose: Chooser)
 def _test_root(decision: Decision, q: Law, p: Law, trie: ActiveTrie, choose: Chooser) -> int | None:
     """A draft token that begins a spelling, against q renormalised over the root's children minus E."""
     assert decision.node is not None
-    begun = np.array([_entered(decision, trie)], dtype=np.int32)
-    possible = trie.root_children()
-    if decision.excluded is not None:
-        possible = np.setdiff1d(possible, trie.children(decision.excluded)[0], assume_unique=True)
+    begun = np.array([_entered(decision, trie)])
+    excluded = None if decision.excluded is None else trie.children(decision.excluded)[0]
+    possible = q.mass_under(trie.root_mask)
+    if excluded is not None:
+        possible -= float((q.probability(excluded) * trie.root_mask[excluded]).sum())
     chance = p.mass(trie.targets(decision.node))
-    if choose.accept(chance * q.mass(possible) / max(float(q.probability(begun)[0]), 1e-300)):
+    if choose.accept(chance * possible / max(float(q.probability(begun)[0]), 1e-300)):
         return None
-    targets, firsts = trie.root_targets()
-    probabilities = p.probability(targets)
+    token = _thinned(p, q, trie, excluded, possible, choose)
+    if token is not None:
+        return token
     # One option more than draft tokens: the target tokens that nothing spells now, proposed never.
-    wanted: Weights = np.bincount(firsts, probabilities, trie.map.draft_size + 1).astype(np.float64)
-    if len(targets) < trie.map.target_size:
-        wanted[-1] = max(0.0, 1.0 - float(probabilities.sum()))
+    wanted = trie.root_masses(p)
     offered = np.zeros_like(wanted)
-    offered[possible] = q.probability(possible)
-    option = choose.index(_residual(wanted, offered / offered.sum()))
-    return choose.token(p, trie.orphans() if option == len(wanted) - 1 else targets[firsts == option])
+    offered[:-1] = q.masked(trie.root_mask)
+    if excluded is not None:
+        offered[excluded] = 0.0
+    offered /= offered.sum()
+    option = choose.index(_residual(wanted, offered))
+    if option == len(wanted) - 1:
+        return choose.token(p.without(trie.spelled()))
+    node = trie.root(option)
+    assert node is not None
+    return choose.token(p, trie.targets(node))
+
+
+def _thinned(
+    p: Law, q: Law, trie: ActiveTrie, excluded: Ids | None, possible: float, choose: Chooser
+) -> int | None:
+    """One try at the residual by thinning: a draw from p, kept with probability max(0, P - Q) / P.
+
+    What is kept has the residual's law, and what is not leaves that law to the full computation; most tries
+    are kept, and spare a pass over both vocabularies.
+    """
+    token = choose.token(p)
+    leaf = int(trie.map.leaf_of[token])
+    if leaf < 0 or not trie.active[leaf]:
+        return token  # nothing spells it, so nothing was offered in its place
+    first = int(trie.map.leaf_firsts[leaf])
+    if excluded is not None and (excluded == first).any():
+        return token
+    node = trie.root(first)
+    assert node is not None
+    offered = float(q.probability(np.array([first]))[0]) / possible
+    return token if choose.accept(1.0 - offered / p.mass(trie.targets(node))) else None
 
 
 def _test_inside(decision: Decision, q: Law, p: Law, trie: ActiveTrie, choose: Chooser) -> int | None:
@@ -115,7 +143,7 @@ def _test_inside(decision: Decision, q: Law, p: Law, trie: ActiveTrie, choose: C
     offered = q.probability(tokens)
     ending = trie.terminal(node)
     if ending is not None:  # END is one more option, proposed whenever no child is
-        wanted = np.append(wanted, p.probability(np.array([ending], dtype=np.int32)))
+        wanted = np.append(wanted, p.probability(np.array([ending])))
         offered = np.append(offered, max(0.0, 1.0 - float(offered.sum())))
     wanted /= wanted.sum()
     if decision.step is not Step.DEAD_END:
@@ -140,8 +168,9 @@ def _entered(decision: Decision, trie: ActiveTrie) -> int:
 
 def _residual(wanted: Weights, offered: Weights) -> Weights:
     """max(0, P - Q), or P where nothing is left of it (P = Q up to rounding)."""
-    left = np.maximum(wanted - offered, 0.0)
-    return left if left.sum() > 0.0 else wanted
+    left = wanted - offered
+    np.maximum(left, 0.0, out=left)
+    return left if left.any() else wanted
 
 
 def verify_paper(
@@ -156,7 +185,7 @@ def verify_paper(
     for i, proposed in enumerate(proposal.tokens):
         p, end = rows(i), proposal.ends[i]
         q = paper_proposal(trie, draft[start:end], proposed)
-        everything = p.probability(np.arange(p.size, dtype=np.int32))
+        everything = p.probability(np.arange(p.size))
         if not choose.accept(float(everything[proposed]) / max(float(q[proposed]), 1e-300)):
             return Verdict(i, choose.index(_residual(everything, q)), False, end, start)
         start = end

@@ -1,0 +1,1 @@
+"""Measurements with commands to repeat them; run from the repository's root."""

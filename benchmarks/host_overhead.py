@@ -1,0 +1,119 @@
+"""What a round costs outside the models: translate, verify, learn and rewind, at real vocabulary sizes.
+
+    python -m benchmarks.host_overhead [--json]
+
+The Llama-2 tokenizer drafts for the Qwen2 tokenizer (151,936 logits). The models return random rows at no
+cost; in the second arm the target likes what was proposed 7 times out of 10, so that several rows are judged.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from omnidraft.export.vocab_map import build_vocab_map
+from omnidraft.runtime.draft_length import FixedLength
+from omnidraft.runtime.drafter import Drafter
+from omnidraft.runtime.model import Logits
+from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.rng import SplitMix64
+from omnidraft.runtime.round import Pair, Round, Settings, rule_for, speculate
+from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.runtime.vocab_map import VocabMap
+
+DATA = Path(os.environ.get("OMNIDRAFT_DATA", Path(__file__).resolve().parents[2] / "shared/data"))
+TARGET_WIDTH = 151_936
+DRAFTED, ROUNDS = 5, 200
+
+
+class RandomRows:
+    """A model of random logits that costs nothing; it may like the tokens that it is asked to judge."""
+
+    def __init__(self, width: int, agreement: float, spread: float) -> None:
+        rng = np.random.default_rng(0)
+        self.vocab_size, self.max_length, self.length = width, 1 << 30, 0
+        self._pool = (rng.standard_normal((16, width)) * spread).astype(np.float32)
+        self._likes = rng.random(1 << 16) < agreement
+        self._raised: list[tuple[int, int, np.float32]] = []
+        self._calls = 0
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
+        for row, token, value in self._raised:
+            self._pool[row, token] = value
+        self._calls += 1
+        start = self._calls % (len(self._pool) - len(tokens)) if len(tokens) < len(self._pool) else 0
+        rows = self._pool[start : start + (num_logits or len(tokens))]
+        self._raised = []
+        for i, token in enumerate(tokens[1 : len(rows)]):
+            if self._likes[(self._calls * 8 + i) % len(self._likes)]:
+                self._raised.append((start + i, token, self._pool[start + i, token]))
+                rows[i, token] = 30.0
+        self.length += len(tokens)
+        return rows
+
+    def rewind(self, length: int) -> None:
+        self.length = length
+
+
+def measure(vocab_map: VocabMap, agreement: float, temperature: float, prefilled: bool) -> dict[str, float]:
+    """Median milliseconds of each part of a round."""
+    cache = NgramCache(vocab_map)
+    if prefilled:
+        cache.prefill()
+    drafter = Drafter(RandomRows(vocab_map.draft_size, 0.0, 5.0))
+    pair = Pair(RandomRows(vocab_map.target_size, agreement, 2.0), drafter, cache)
+    settings = Settings(rule_for("trie", temperature), temperature, 1 << 30, ())
+    loop = speculate(pair, [1], [1], settings, FixedLength(DRAFTED), SplitMix64(0))
+    rounds = [next(loop) for _ in range(ROUNDS)][20:]
+
+    def median(part: str) -> float:
+        return 1e3 * statistics.median(getattr(r.seconds, part) for r in rounds)
+
+    def total(r: Round) -> float:
+        return float(r.seconds.translate + r.seconds.verify + r.seconds.learn)
+
+    return {
+        "translate": median("translate"),
+        "verify_and_rewind": median("verify"),
+        "learn": median("learn"),
+        "host": 1e3 * statistics.median(total(r) for r in rounds),
+        "host_worst_tenth": 1e3 * statistics.quantiles([total(r) for r in rounds], n=10)[-1],
+        "draft_sampling": median("draft"),
+        "emitted": sum(len(r.emitted) for r in rounds) / len(rounds),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args()
+    folder = DATA / "tokenizers"
+    if not folder.is_dir():
+        sys.exit(f"no tokenizers at {folder}; set OMNIDRAFT_DATA to the folder that holds tokenizers/")
+    drafter, target = Tokenizer.from_file(folder / "llama2"), Tokenizer.from_file(folder / "qwen2")
+    vocab_map = build_vocab_map(drafter, target, target_size=TARGET_WIDTH)
+    found = {
+        f"{rows} rows, {temperature_name}, {'full' if prefilled else 'cold'} cache": measure(
+            vocab_map, agreement, temperature, prefilled
+        )
+        for rows, agreement in (("random", 0.0), ("agreeing", 0.7))
+        for temperature_name, temperature in (("greedy", 0.0), ("T = 1", 1.0))
+        for prefilled in (False, True)
+    }
+    if options.json:
+        print(json.dumps(found, indent=2))
+        return
+    print(f"milliseconds a round (medians), {DRAFTED} draft tokens, target vocabulary {TARGET_WIDTH:,}")
+    parts = list(next(iter(found.values())))
+    print(f"{'':44}" + "".join(f"{part:>19}" for part in parts))
+    for name, figures in found.items():
+        print(f"{name:44}" + "".join(f"{figures[part]:19.3f}" for part in parts))
+
+
+if __name__ == "__main__":
+    main()
