@@ -1,0 +1,32 @@
+"""spec/defaults.json owns the defaults; the Python runtime agrees with it."""
+
+import inspect
+import json
+from pathlib import Path
+
+from omnidraft.export.bundle import MAX_LENGTH
+from omnidraft.runtime import draft_length, round
+from omnidraft.runtime.generate import Session
+
+DEFAULTS = json.loads((Path(__file__).parents[1] / "spec/defaults.json").read_text())
+
+
+def test_generation_defaults_agree_with_the_spec() -> None:
+    parameters = inspect.signature(Session.generate).parameters
+    for name in ("max_new_tokens", "temperature", "mode", "num_draft_tokens"):
+        assert parameters[name].default == DEFAULTS[name], name
+
+
+def test_limits_agree_with_the_spec() -> None:
+    assert draft_length.MAX_DRAFT_TOKENS == DEFAULTS["max_draft_tokens"]
+    assert round.MAX_PROPOSED == DEFAULTS["max_proposed_tokens"]
+    assert MAX_LENGTH == DEFAULTS["max_length"]
+
+
+def test_draft_length_constants_agree_with_the_spec() -> None:
+    wanted = DEFAULTS["draft_length"]
+    parameters = inspect.signature(draft_length.MeasuredLength).parameters
+    assert parameters["longest"].default == wanted["longest"]
+    assert parameters["decay"].default == wanted["decay"]
+    for name in ("prior_rounds", "prior_acceptance", "probe", "first_wait", "last_wait"):
+        assert getattr(draft_length, f"_{name.upper()}") == wanted[name], name
