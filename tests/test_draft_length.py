@@ -11,6 +11,8 @@ from omnidraft.runtime.draft_length import MAX_DRAFT_TOKENS, Costs, DraftLength,
 CHEAP = Costs(target=(1.0, 1.01, 1.02, 1.03, 1.04), draft=0.02, host=0.01)  # a large target, a small drafter
 DEAR = Costs(target=(1.0, 1.9, 2.8), draft=0.9, host=0.1)  # every draft token costs a plain one
 
+MERGING = Costs(target=(1.0, 1.05, 1.1, 1.15), draft=0.12, host=0.02)
+
 
 def drive(length: DraftLength, acceptance: float, rounds: int, seed: int = 0) -> list[int]:
     """Run rounds in which each draft token is accepted with a probability; return the lengths chosen."""
@@ -102,8 +104,7 @@ def test_it_drafts_no_longer_than_it_is_allowed() -> None:
 
 def test_draft_tokens_that_spell_one_target_token_count_as_one() -> None:
     """Three draft tokens a target token: as acceptance says nothing of merging, emission does."""
-    costs = Costs((1.0, 1.05, 1.1, 1.15), 0.12, 0.02)
-    merged, plain = MeasuredLength(costs), MeasuredLength(costs)
+    merged, plain = MeasuredLength(MERGING), MeasuredLength(MERGING)
     for _ in range(100):
         merged.record(6, 6, 6, 3)  # six draft tokens, two target tokens and the bonus
         plain.record(6, 6, 6, 7)
@@ -123,7 +124,10 @@ def test_equal_rounds_give_equal_choices_and_no_clock_is_read(monkeypatch: pytes
 
 def test_a_round_without_a_draft_teaches_nothing() -> None:
     """Else a long plain stretch would wash out what is known of the drafter."""
-    taught, untaught = MeasuredLength(CHEAP), MeasuredLength(CHEAP)
-    for _ in range(50):
+    taught, untaught = MeasuredLength(MERGING), MeasuredLength(MERGING)
+    for length in (taught, untaught):
+        for _ in range(100):
+            length.record(6, 6, 6, 3)
+    for _ in range(1000):
         taught.record(0, 0, 0, 1)
     assert taught.next() == untaught.next() > 0

@@ -93,6 +93,13 @@ def test_draw_is_the_inverse_cdf(size: int, dtype: type[np.floating]) -> None:
     assert compared > 700
 
 
+def test_an_edge_belongs_to_the_next_token() -> None:
+    """Equal weights of a power of two: every edge of the cumulative law is exact, also between blocks."""
+    law = DenseLaw(np.ones(2048, dtype=np.float32))
+    assert [law.draw(i / 2048) for i in range(2048)] == list(range(2048))
+    assert [law.draw((i + 1) / 2048 - 2.0**-53) for i in range(2048)] == list(range(2048))
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", [3, 512, 513, 1500])
 def test_a_weight_of_zero_is_never_drawn(size: int, dtype: type[np.floating]) -> None:

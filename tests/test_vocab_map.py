@@ -216,15 +216,17 @@ def test_wide_logits_are_filled_with_orphans() -> None:
     assert not vocab_map.spellings.lengths[len(TARGET) :].any()
 
 
-@pytest.mark.parametrize("side", ["draft", "target"])
-def test_logits_narrower_than_the_tokenizer_are_refused(side: str) -> None:
-    who, size = ("drafter", len(DRAFTER)) if side == "draft" else ("target", len(TARGET))
-    message = rf"the {who}'s logits are {size - 1} wide but its tokenizer has {size} ids; use the tokenizer"
+@pytest.mark.parametrize(
+    ("who", "draft_size", "target_size"),
+    [("drafter", len(DRAFTER) - 1, None), ("target", None, len(TARGET) - 1)],
+)
+def test_logits_narrower_than_the_tokenizer_are_refused(
+    who: str, draft_size: int | None, target_size: int | None
+) -> None:
+    size = len(DRAFTER if who == "drafter" else TARGET)
+    message = f"the {who}'s logits are {size - 1} wide but its tokenizer has {size} ids; use the tokenizer"
     with pytest.raises(VocabMapError, match=message):
-        if side == "draft":
-            build_vocab_map(DRAFTER, TARGET, draft_size=size - 1)
-        else:
-            build_vocab_map(DRAFTER, TARGET, target_size=size - 1)
+        build_vocab_map(DRAFTER, TARGET, draft_size=draft_size, target_size=target_size)
 
 
 def test_progress_reaches_the_end() -> None:
@@ -284,7 +286,7 @@ def test_round_trip_of_a_real_map(map_of: MapOf, tmp_path: Path) -> None:
 
 
 def changed(array: npt.NDArray[Any], at: int, value: int) -> npt.NDArray[Any]:
-    copy = array.copy()
+    copy: npt.NDArray[Any] = array.copy()
     copy[at] = value
     return copy
 
@@ -345,7 +347,7 @@ def swapped(leaves: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """Exchange two leaves whose spellings begin with the same draft token."""
     lengths = TOY.spellings.lengths[leaves]
     at = next(i for i in range(len(leaves) - 1) if lengths[i] > 1 and lengths[i + 1] > 1)
-    found = leaves.copy()
+    found: npt.NDArray[np.int32] = leaves.copy()
     found[at], found[at + 1] = leaves[at + 1], leaves[at]
     return found
 
