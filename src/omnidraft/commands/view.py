@@ -21,7 +21,7 @@ err = Console(stderr=True, highlight=False)
 def progress_bar(description: str) -> Iterator["Bar"]:
     """A bar on standard error, gone when it is done; silent where that is no terminal."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=err, transient=True) as progress:
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
         yield Bar(progress, description)
 
 

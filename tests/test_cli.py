@@ -1,0 +1,182 @@
+"""The command line: what it prints, and that every refusal is one sentence without a traceback."""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from omnidraft import cli
+
+STARTERS = Path(__file__).parents[1] / "src/omnidraft/starters"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["omnidraft", *map(str, arguments)])
+        capfd.readouterr()
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return call
+
+
+def refused(result: tuple[int, str, str], *words: str) -> None:
+    """Exit status 1, one sentence on standard error with these words, nothing on standard output."""
+    code, out, err = result
+    assert code == 1
+    assert out == ""
+    assert err.startswith("omnidraft: ")
+    assert err.strip().count("\n") == 0, err
+    assert "Traceback" not in err
+    for word in words:
+        assert word in err, (word, err)
+
+
+def test_generate_prints_one_object(run: Run, bundle: Path) -> None:
+    code, out, _ = run("generate", bundle, "How many apples are 3 and 4 apples?", "-n", 24, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["emitted"] == len(found["token_ids"]) <= 24
+    assert found["tokens_per_target_pass"] == pytest.approx(found["emitted"] / found["rounds"])
+    assert {"draft", "translate", "target", "verify"} <= set(found["seconds"])
+    assert found["accepted"] == found["emitted"] - found["rounds"]
+    assert found["cache_size"] >= 0
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_a_seed_repeats_the_answer(run: Run, bundle: Path, temperature: float) -> None:
+    def answer() -> dict:
+        _, out, _ = run("generate", bundle, "Tell me a story.", "-n", 32, "-t", temperature, "--seed", 7, "--json")
+        return {key: value for key, value in json.loads(out).items() if key != "seconds"}
+
+    assert answer() == answer()
+
+
+def test_another_seed_gives_another_answer(run: Run, bundle: Path) -> None:
+    texts = set()
+    for seed in range(4):
+        _, out, _ = run("generate", bundle, "Tell me a story.", "-n", 16, "-t", 1, "--seed", seed, "--json")
+        texts.add(json.loads(out)["text"])
+    assert len(texts) > 1
+
+
+def test_plain_and_speculative_text_are_the_same(run: Run, bundle: Path) -> None:
+    prompt = "Write a function to add two numbers."
+    _, plain, _ = run("generate", bundle, prompt, "-n", 40, "--plain", "--json")
+    _, fast, _ = run("generate", bundle, prompt, "-n", 40, "-k", 5, "--json")
+    plain_json, fast_json = json.loads(plain), json.loads(fast)
+    assert plain_json["token_ids"] == fast_json["token_ids"]
+    assert plain_json["drafted"] == 0
+    assert fast_json["drafted"] > 0
+    assert fast_json["rounds"] < plain_json["rounds"]
+
+
+def test_streamed_text_is_the_text(run: Run, bundle: Path) -> None:
+    _, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3)
+    _, as_json, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3, "--json")
+    assert out == json.loads(as_json)["text"]
+    assert "per target pass" in err
+
+
+def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
+    code, out, _ = run("inspect", bundle)
+    assert code == 0
+    assert "Qwen2ForCausalLM" in out
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("What is 1 and 1?\n\nWhat is 2 and 2?\n")
+    code, out, _ = run("bench", bundle, "--prompts", prompts, "-n", 12, "--json", "--no-measure")
+    found = json.loads(out)
+    assert code == 0
+    assert [p["prompt"] for p in found["prompts"]] == ["What is 1 and 1?", "What is 2 and 2?"]
+    assert all(p["same_text"] for p in found["prompts"])
+    code, out, _ = run("bench", bundle, "--prompts", prompts, "-n", 12, "--no-measure", "-k", 2)
+    assert code == 0
+    assert "speculative against plain" in out
+
+
+def test_check_compares_two_tokenizers(run: Run) -> None:
+    code, out, _ = run("check", STARTERS / "drafter", STARTERS / "b/tokenizer.json", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["direct"] + found["spelled"] == found["text_tokens"]
+    assert found["paired_controls"]
+    code, out, _ = run("check", STARTERS / "drafter", STARTERS / "b")
+    assert "direct map" in out
+
+
+def test_export_reports_what_it_measured(run: Run, tmp_path: Path) -> None:
+    out_path = tmp_path / "bundle"
+    code, out, _ = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out_path, "--quant", "int8", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["parity"]["target"]["fp32"]["max_difference"] < 1e-3
+    assert found["parity"]["target"]["fp32"]["greedy_agreement"] == 1.0
+    assert found["after"]["of_drafted"] > 0.5 * found["before"]["of_drafted"]
+    assert [p.name for p in tmp_path.iterdir()] == ["bundle"]
+    assert sorted(p.name for p in out_path.iterdir()) == ["drafter", "manifest.json", "target", "vocab_map.safetensors"]
+    refused(run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out_path), str(out_path), "--overwrite")
+
+
+def test_refusals_of_generate(run: Run, bundle: Path, tmp_path: Path) -> None:
+    refused(run("generate", tmp_path / "none", "x"), "no bundle at", "omnidraft export")
+    refused(run("generate", bundle, ""), "prompt is empty")
+    refused(run("generate", bundle, "word " * 900), "context holds 256", "--max-length")
+    refused(run("generate", bundle, "x", "-t", "-0.5"), "-0.5", ">= 0")
+    refused(run("generate", bundle, "x", "-t", "nan"), "nan")
+    refused(run("generate", bundle, "x", "-n", 0), "max_new_tokens 0")
+    refused(run("generate", bundle, "x", "--mode", "magic"), "magic", "trie")
+    refused(run("generate", bundle, "x", "-k", "many"), "many", "auto")
+    refused(run("generate", bundle, "x", "-k", 49), "49", "0..48")
+
+
+def test_refusals_of_export(run: Run, tmp_path: Path) -> None:
+    drafter, out = STARTERS / "drafter", tmp_path / "out"
+    refused(run("export", tmp_path / "none", "-d", drafter, "-o", out), "none", "check the path")
+    no_tokenizer = tmp_path / "no_tokenizer"
+    shutil.copytree(STARTERS / "a", no_tokenizer)
+    (no_tokenizer / "tokenizer.json").unlink()
+    refused(run("export", no_tokenizer, "-d", drafter, "-o", out), "no tokenizer.json")
+    other = tmp_path / "other"
+    shutil.copytree(STARTERS / "a", other)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
+    refused(run("export", other, "-d", drafter, "-o", out), "BertModel", "LlamaForCausalLM")
+    refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, "--quant", "int3"), "int3", "int4")
+    refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, "--max-length", 5000), "5000", "1024")
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years of work")
+    refused(run("export", STARTERS / "a", "-d", drafter, "-o", precious, "--overwrite"), "not a bundle")
+    assert (precious / "thesis.txt").read_text() == "years of work"
+    left = {p.name for p in tmp_path.iterdir()}
+    assert left == {"no_tokenizer", "other", "precious"}, "a refused export leaves nothing behind"
+
+
+def test_refusals_of_check_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
+    refused(run("check", tmp_path, STARTERS / "a"), "no tokenizer at")
+    refused(run("bench", bundle, "--prompts", tmp_path / "none.txt"), "none.txt")
+    (tmp_path / "empty.txt").write_text("\n")
+    refused(run("bench", bundle, "--prompts", tmp_path / "empty.txt"), "no prompts")
+
+
+@pytest.mark.parametrize("command", ["export", "generate", "check", "inspect", "bench", "demo"])
+def test_every_command_has_help(run: Run, command: str) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert "--json" in out
+
+
+def test_version(run: Run) -> None:
+    import omnidraft
+
+    assert run("--version")[:2] == (0, f"{omnidraft.__version__}\n")
