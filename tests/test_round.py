@@ -259,13 +259,11 @@ def test_a_short_drafter_slides_its_window(mode: Mode, drafter_length: int, coun
     assert toy.draft_model.length > 0
 
 
-@pytest.mark.xfail(reason="bug: more draft tokens than the drafter's context holds break an assertion")
 def test_a_draft_longer_than_the_drafters_context() -> None:
     toy = Toy(5, drafter_length=32)
     assert toy.output("trie", 48, NgramCache(toy.vocab_map)) == toy.plain()
 
 
-@pytest.mark.xfail(reason="bug: without bos, an empty draft prompt rewinds the drafter to -1")
 def test_a_prompt_without_visible_text_and_a_drafter_without_bos() -> None:
     """As of a prompt that is control tokens only."""
     toy = Toy(5, draft_prompt=[], start=())
