@@ -1,6 +1,8 @@
 """The command line: what it prints, and that every refusal is one sentence without a traceback."""
 
+import errno
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -163,6 +165,28 @@ def test_refusals_of_export(run: Run, tmp_path: Path) -> None:
     assert (precious / "thesis.txt").read_text() == "years of work"
     left = {p.name for p in tmp_path.iterdir()}
     assert left == {"no_tokenizer", "other", "precious"}, "a refused export leaves nothing behind"
+
+
+@pytest.mark.parametrize("full_at", ["target/cpu/model.onnx"])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_at: str
+) -> None:
+    """The kernel reports a full disk at the latest when a file is synced; here it does for one file."""
+    sync = os.fsync
+
+    def full(descriptor: int) -> None:
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        # A graph is written under a temporary name that holds its own.
+        if Path(full_at).name in name and Path(full_at).parent.as_posix() in name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    out = tmp_path / "bundle"
+    refused(
+        run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out), "disk is full", str(out.name)
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_refusals_of_check_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
