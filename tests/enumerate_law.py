@@ -40,21 +40,13 @@ class _Script:
         weights = law.probability(ids)
         return self._take(list(zip(ids.tolist(), (weights / weights.sum()).tolist(), strict=True)))
 
-    def thinned(
-        self, law: Law, among: npt.NDArray[np.integer] | None, share: Callable[[int], float]
-    ) -> int | None:
+    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
         """All ways to get nothing are one answer (-1), which keeps the walk short."""
-        ids = np.arange(law.size, dtype=np.int32) if among is None else among
-        weights = law.probability(ids)
+        weights = law.probability(np.arange(law.size, dtype=np.int32))
         weights = weights / weights.sum()
-        stands = [min(1.0, max(0.0, share(int(token)))) if weight > 0.0 else 0.0
-                  for token, weight in zip(ids, weights, strict=True)]  # fmt: skip
-        kept = weights * stands
-        options = [
-            (-1, float((weights * (1.0 - np.array(stands))).sum())),
-            *zip(ids.tolist(), kept.tolist(), strict=True),
-        ]
-        token = self._take(options)
+        stands = [min(1.0, max(0.0, share(t))) if w > 0.0 else 0.0 for t, w in enumerate(weights)]
+        nothing = float((weights * (1.0 - np.array(stands))).sum())
+        token = self._take([(-1, nothing), *enumerate((weights * stands).tolist())])
         return None if token < 0 else token
 
 

@@ -19,9 +19,10 @@ def verify_block(
 ) -> Verdict:
     """Accept the longest run of decisions that the block's own law lets stand (method section 4.2).
 
-    reach[i] = b_i, the probability that decisions < i stand, given them: b_{i+1} = min(1, b_i P_i / Q_i). From
-    the end backwards: all stand with b_N; else the round ends at decision i with h_i, replaced by a draw from
-    max(0, b_i P_i - Q_i); else one step back. Decision 0 always ends it, because b_0 = 1.
+    reach[i] = b_i is the probability that the decisions before i stand, given them: b_0 = 1 and
+    b_{i+1} = min(1, b_i P_i / Q_i). From the end backwards: all stand with b_N; else the round ends at
+    decision i with h_i, replaced by a draw from max(0, b_i P_i - Q_i); else one step back. Decision 0
+    always ends it.
 
     The chain spans splits: given what the drafter alone decides, b_i is still the probability that the
     decisions before i stand, so h_i may use the law given the split, and an end of the draft is one too.

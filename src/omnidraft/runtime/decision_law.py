@@ -3,9 +3,9 @@
 Both verifiers judge by these and nothing else (method section 4.2). The proposed option is looked up; all the
 options of a row are computed only when a refusal needs them.
 
-What the drafter alone decides is a *split*, known before the decision is judged: whether its next token begins
-a spelling, is written out as several target tokens, or leads nowhere. Q is the law given the split, so a chain
-of decisions may run through any number of them.
+What the drafter alone decides is a *split*, known before the decision is judged: whether its next token
+begins a spelling, is written out as several target tokens, or leads nowhere. Q is the law given the split,
+so a chain of decisions may run through any number of them.
 """
 
 from typing import Protocol
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.runtime.rng import Chooser
-from omnidraft.runtime.sampler import Ids, Law
+from omnidraft.runtime.sampler import Law
 from omnidraft.runtime.translator import Decision, Step
 from omnidraft.runtime.trie import ActiveTrie
 
@@ -26,17 +26,15 @@ class DecisionLaw(Protocol):
     """P and Q of one decision.
 
     Attributes:
-        target: the target's law of the row; its tokens fall into the options.
-        among: the tokens that are still possible (None: all).
         ratio: P(a) / Q(a) of the proposed option a; 0 where nothing is proposed.
+        wide: the target's law, where there are so many options that a try by thinning pays; else None.
     """
 
-    target: Law
-    among: Ids | None
     ratio: float
+    wide: Law | None
 
     def of_token(self, token: int) -> tuple[float, float]:
-        """P and Q of the option that a possible target token falls into."""
+        """P and Q of the option that a target token falls into; asked only where `wide`."""
 
     def options(self) -> tuple[Weights, Weights]:
         """P and Q of all options, shapes [options]; Q sums to less than 1 where nothing may be proposed."""
@@ -61,25 +59,34 @@ def decision_law(decision: Decision, q: Law, p: Law, trie: ActiveTrie) -> Decisi
     return _Inside(decision, q, p, trie)
 
 
-class _Expansion:
-    """A target token proposed with certainty: the options are the target tokens themselves."""
+class _Few:
+    """Two or a handful of options, listed at once."""
 
-    among = None
+    wide: Law | None = None
 
-    def __init__(self, proposed: int, p: Law) -> None:
-        self.target, self._proposed = p, proposed
-        self.ratio = float(p.probability(np.array([proposed]))[0])
+    def __init__(self, wanted: Weights, offered: Weights, proposed: int | None) -> None:
+        self._wanted, self._offered = wanted, offered
+        self.ratio = 0.0
+        if proposed is not None:
+            self.ratio = float(wanted[proposed]) / max(float(offered[proposed]), TINY)
 
     def of_token(self, token: int) -> tuple[float, float]:
-        wanted = float(self.target.probability(np.array([token]))[0])
-        return wanted, float(token == self._proposed)
+        raise AssertionError("few options are listed, not thinned")
 
     def options(self) -> tuple[Weights, Weights]:
-        everything = np.arange(self.target.size)
-        return self.target.probability(everything), (everything == self._proposed).astype(np.float64)
+        return self._wanted, self._offered
+
+
+class _Expansion(_Few):
+    """A target token proposed with certainty; all others make one option."""
+
+    def __init__(self, proposed: int, p: Law) -> None:
+        self._proposed, self._law = np.array([proposed]), p
+        chance = float(p.probability(self._proposed)[0])
+        super().__init__(np.array([chance, max(0.0, 1.0 - chance)]), np.array([1.0, 0.0]), 0)
 
     def emit(self, option: int, choose: Chooser) -> int:
-        return option
+        return int(self._proposed[0]) if option == 0 else choose.token(self._law.without(self._proposed))
 
 
 class _Beginning:
@@ -88,11 +95,10 @@ class _Beginning:
     One option more than draft tokens: the target tokens that nothing spells now, proposed never.
     """
 
-    among = None
-
     def __init__(self, decision: Decision, q: Law, p: Law, trie: ActiveTrie) -> None:
         assert decision.node is not None
-        self.target, self._q, self._trie = p, q, trie
+        self.wide: Law | None = p
+        self._p, self._q, self._trie = p, q, trie
         self._mask = trie.root_mask
         if decision.excluded is not None:
             self._mask = self._mask.copy()
@@ -108,10 +114,10 @@ class _Beginning:
         first = int(self._trie.map.leaf_firsts[leaf])
         node = self._trie.root(first)
         assert node is not None
-        return self.target.mass(self._trie.targets(node)), self._offered(first)
+        return self._p.mass(self._trie.targets(node)), self._offered(first)
 
     def options(self) -> tuple[Weights, Weights]:
-        wanted = self._trie.root_masses(self.target)
+        wanted = self._trie.root_masses(self._p)
         offered = np.zeros_like(wanted)
         offered[:-1] = self._q.masked(self._mask)
         offered /= self._possible
@@ -119,50 +125,38 @@ class _Beginning:
 
     def emit(self, option: int, choose: Chooser) -> int:
         if option == len(self._mask):
-            return choose.token(self.target.without(self._trie.spelled()))
+            return choose.token(self._p.without(self._trie.spelled()))
         node = self._trie.root(option)
         assert node is not None
-        return choose.token(self.target, self._trie.targets(node))
+        return choose.token(self._p, self._trie.targets(node))
 
     def _offered(self, token: int) -> float:
         return float(self._q.probability(np.array([token]))[0] * self._mask[token]) / self._possible
 
 
-class _Inside:
+class _Inside(_Few):
     """A draft token inside a node: it goes on to a child, ends the token, or fits neither."""
 
     def __init__(self, decision: Decision, q: Law, p: Law, trie: ActiveTrie) -> None:
         node = decision.parent if decision.step is Step.GO_ON else decision.node
         assert node is not None
-        self.target, self.among = p, trie.targets(node)
+        self._law, self._ending = p, trie.terminal(node)
         tokens, self._targets, self._owner = trie.children(node)
-        self._ending = trie.terminal(node)
-        self._wanted: Weights = np.bincount(self._owner, p.probability(self._targets), len(tokens))
-        self._offered = q.probability(tokens)
+        wanted = np.bincount(self._owner, p.probability(self._targets), len(tokens)).astype(np.float64)
+        offered = q.probability(tokens)
         if self._ending is not None:  # END is one more option, proposed whenever no child is
-            self._wanted = np.append(self._wanted, p.probability(np.array([self._ending])))
-            self._offered = np.append(self._offered, max(0.0, 1.0 - float(self._offered.sum())))
-        self._wanted /= self._wanted.sum()
-        self.ratio = 0.0
-        if decision.step is not Step.DEAD_END:
+            wanted = np.append(wanted, p.probability(np.array([self._ending])))
+            offered = np.append(offered, max(0.0, 1.0 - float(offered.sum())))
+        proposed = len(tokens) if decision.step is Step.END else None
+        if decision.step is Step.GO_ON:
             assert decision.node is not None
-            option = len(tokens)
-            if decision.step is Step.GO_ON:
-                option = int(np.searchsorted(tokens, trie.draft_token(decision.node)))
-            self.ratio = float(self._wanted[option]) / max(float(self._offered[option]), TINY)
-
-    def of_token(self, token: int) -> tuple[float, float]:
-        found = np.flatnonzero(self._targets == token)
-        option = int(self._owner[found[0]]) if len(found) else len(self._wanted) - 1
-        return float(self._wanted[option]), float(self._offered[option])
-
-    def options(self) -> tuple[Weights, Weights]:
-        return self._wanted, self._offered
+            proposed = int(np.searchsorted(tokens, trie.draft_token(decision.node)))
+        super().__init__(wanted / wanted.sum(), offered, proposed)
 
     def emit(self, option: int, choose: Chooser) -> int:
         if self._ending is not None and option == len(self._wanted) - 1:
             return self._ending
-        return choose.token(self.target, self._targets[self._owner == option])
+        return choose.token(self._law, self._targets[self._owner == option])
 
 
 def stop_here(law: DecisionLaw, reach: float, choose: Chooser) -> int | None:
@@ -171,20 +165,16 @@ def stop_here(law: DecisionLaw, reach: float, choose: Chooser) -> int | None:
     With S the sum of that residual, None has probability (1 - reach) / (S + 1 - reach) (Sun et al., ICLR
     2025, the step-back of block verification); with reach 1, as in token-level verification, never.
 
-    First one try by thinning: None with 1 - reach, else a draw from P that stands with its share of the
-    residual. A try that gives neither leaves the law as it was to the full computation, and most tries give
-    one, which spares a pass over both vocabularies.
+    Where the options are many, first one try by thinning: None with 1 - reach, else a token of the target's
+    law that stands with its share of the residual. A try that gives neither leaves the law as it was to the
+    full computation, and most tries give one, which spares a pass over both vocabularies.
     """
-    if choose.accept(1.0 - reach):
-        return None
-
-    def share(token: int) -> float:
-        wanted, offered = law.of_token(token)
-        return 1.0 - offered / max(reach * wanted, TINY)
-
-    token = choose.thinned(law.target, law.among, share)
-    if token is not None:
-        return token
+    if law.wide is not None:
+        if choose.accept(1.0 - reach):
+            return None
+        token = choose.thinned(law.wide, lambda t: _share(reach, *law.of_token(t)))
+        if token is not None:
+            return token
     wanted, offered = law.options()
     left = reach * wanted - offered
     np.maximum(left, 0.0, out=left)
@@ -194,3 +184,8 @@ def stop_here(law: DecisionLaw, reach: float, choose: Chooser) -> int | None:
     if not choose.accept(excess / (excess + (1.0 - reach))):
         return None
     return law.emit(choose.index(left), choose)
+
+
+def _share(reach: float, wanted: float, offered: float) -> float:
+    """What the residual keeps of an option's probability."""
+    return 1.0 - offered / max(reach * wanted, TINY)

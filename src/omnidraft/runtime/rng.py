@@ -28,8 +28,8 @@ class Chooser(Protocol):
     def token(self, law: Law, among: Ids | None = None) -> int:
         """A token drawn from a law, or from the law restricted to the ids `among`."""
 
-    def thinned(self, law: Law, among: Ids | None, share: Callable[[int], float]) -> int | None:
-        """A token drawn likewise that stands with probability `share(token)`; None when it does not."""
+    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+        """A token drawn from a law that stands with probability `share(token)`; None when it does not."""
 
 
 class SplitMix64:
@@ -65,8 +65,8 @@ class SplitMix64:
             return int(among[0])
         return law.draw(0.0 if law.is_certain else self.uniform(), among)
 
-    def thinned(self, law: Law, among: Ids | None, share: Callable[[int], float]) -> int | None:
-        token = self.token(law, among)
+    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+        token = self.token(law)
         return token if self.accept(share(token)) else None
 
 
