@@ -23,6 +23,7 @@ from omnidraft.runtime.model import Logits
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import Pair, Round, Settings, rule_for, speculate
+from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.vocab_map import VocabMap
 
@@ -67,7 +68,7 @@ def measure(vocab_map: VocabMap, agreement: float, temperature: float, prefilled
         cache.prefill()
     drafter = Drafter(RandomRows(vocab_map.draft_size, 0.0, 5.0))
     pair = Pair(RandomRows(vocab_map.target_size, agreement, 2.0), drafter, cache)
-    settings = Settings(rule_for("trie", temperature), temperature, 1 << 30, ())
+    settings = Settings(rule_for("trie", temperature), Sampling(temperature), 1 << 30, ())
     loop = speculate(pair, [1], [1], settings, FixedLength(DRAFTED), SplitMix64(0))
     rounds = [next(loop) for _ in range(ROUNDS)][20:]
 

@@ -40,6 +40,15 @@ class _Script:
         weights = law.probability(ids)
         return self._take(list(zip(ids.tolist(), (weights / weights.sum()).tolist(), strict=True)))
 
+    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+        """All ways to get nothing are one answer (-1), which keeps the walk short."""
+        weights = law.probability(np.arange(law.size, dtype=np.int32))
+        weights = weights / weights.sum()
+        stands = [min(1.0, max(0.0, share(t))) if w > 0.0 else 0.0 for t, w in enumerate(weights)]
+        nothing = float((weights * (1.0 - np.array(stands))).sum())
+        token = self._take([(-1, nothing), *enumerate((weights * stands).tolist())])
+        return None if token < 0 else token
+
 
 def outcomes(run: Callable[[_Script], T]) -> Iterator[tuple[T, float]]:
     """Yield (result, probability) for every path of random answers through `run`."""

@@ -11,6 +11,7 @@ from enumerate_law import _Script, outcomes
 from omnidraft.runtime.draft_length import FixedLength
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.round import Mode, Pair, Settings, rule_for, speculate
+from omnidraft.runtime.sampler import Sampling
 from toy import GRAMS, TARGET, ContextModel, softmax, toy_cache, toy_map
 
 PROMPT, DRAFT_PROMPT = [0, 3], [0, 3]
@@ -35,7 +36,7 @@ def law_of_output(
     def run(script: _Script) -> tuple[int, ...]:
         drafter_model.rewind(0)
         pair = Pair(target, Drafter(drafter_model), toy_cache(vocab_map, grams))
-        settings = Settings(rule_for(mode, temperature), temperature, max_new_tokens, ())
+        settings = Settings(rule_for(mode, temperature), Sampling(temperature), max_new_tokens, ())
         emitted: list[int] = []
         loop = speculate(pair, PROMPT, DRAFT_PROMPT, settings, FixedLength(count), script)
         for _ in range(rounds):
