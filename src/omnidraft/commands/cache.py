@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,9 +53,19 @@ class Names:
         return cls(load_vocab_map(bundle.file(bundle.vocab_map)), drafter.tokens)
 
 
-def entry_json(table: CacheTable, i: int, names: Names | None) -> dict[str, Any]:
-    """One entry for people: ids and counts, and with names the text and the bytes behind the ids."""
-    target, pieces = int(table.targets[i]), [int(d) for d in table.spellings.row(i)]
+def entries_json(table: CacheTable, chosen: Sequence[int], names: Names | None) -> list[dict[str, Any]]:
+    """Entries for people, by index: ids and counts, and with names the text and the bytes behind the ids."""
+    counts = zip(
+        *(column[chosen].tolist() for column in (table.hits, table.accepted, table.ticks)), strict=True
+    )
+    return [
+        _entry_json(int(table.targets[i]), [int(d) for d in table.spellings.row(i)], names)
+        | {"hits": hits, "accepted": accepted, "last_round": tick}
+        for i, (hits, accepted, tick) in zip(chosen, counts, strict=True)
+    ]
+
+
+def _entry_json(target: int, pieces: list[int], names: Names | None) -> dict[str, Any]:
     entry: dict[str, Any] = {"target_id": target, "draft_ids": pieces}
     if names is not None:
         data = names.vocab_map.bytes_of(target)
@@ -65,11 +76,7 @@ def entry_json(table: CacheTable, i: int, names: Names | None) -> dict[str, Any]
             "bytes": data.hex(),
             "piece_bytes": [piece.hex() for piece in written],
         }
-    return entry | {
-        "hits": int(table.hits[i]),
-        "accepted": int(table.accepted[i]),
-        "last_round": int(table.ticks[i]),
-    }
+    return entry
 
 
 def summary(table: CacheTable) -> dict[str, Any]:
@@ -123,7 +130,7 @@ def inspect_command(
     names, table = _open(file, bundle)
     found = summary(table)
     most = eviction_order("lfu", table.hits, table.ticks, table.targets)[::-1][:top]
-    used = [entry_json(table, int(i), names) for i in most]
+    used = entries_json(table, most.tolist(), names)
     if as_json:
         return _print_json({**found, "most_used": used})
     per_entry = f", {found['bytes_per_entry']} an entry" if len(table) else ""
@@ -186,7 +193,7 @@ def export_json_command(
     Without --bundle there are ids only. The JSON cannot be read back; copy the cache itself to keep it.
     """
     names, table = _open(file, bundle)
-    whole = {**summary(table), "ngrams": [entry_json(table, i, names) for i in range(len(table))]}
+    whole = {**summary(table), "ngrams": entries_json(table, range(len(table)), names)}
     if out is None:
         return _print_json(whole)
     try:
