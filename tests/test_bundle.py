@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,8 @@ from omnidraft.errors import BundleError, OmnidraftError
 from omnidraft.runtime.bundle import MANIFEST, open_bundle, seal
 from omnidraft.runtime.generate import load
 
-Change = Callable[[dict], object]
+Manifest = dict[str, Any]
+Change = Callable[[Manifest], object]
 
 
 @pytest.fixture
@@ -117,7 +119,7 @@ def test_places_that_are_no_bundle_are_refused(tmp_path: Path) -> None:
 def test_a_map_of_other_vocabularies_is_refused(copy: Path) -> None:
     """Both tokenizers are valid, and their hashes are right: only the map knows that they were swapped."""
 
-    def swap(manifest: dict) -> None:
+    def swap(manifest: Manifest) -> None:
         a, b = manifest["target"]["tokenizer"], manifest["drafter"]["tokenizer"]
         manifest["target"]["tokenizer"], manifest["drafter"]["tokenizer"] = b, a
 

@@ -1,6 +1,8 @@
 """The command line: what it prints, and that every refusal is one sentence without a traceback."""
 
+import errno
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -55,10 +57,9 @@ def test_generate_prints_one_object(run: Run, bundle: Path) -> None:
 
 @pytest.mark.parametrize("temperature", [0, 1])
 def test_a_seed_repeats_the_answer(run: Run, bundle: Path, temperature: float) -> None:
-    def answer() -> dict:
-        _, out, _ = run(
-            "generate", bundle, "Tell me a story.", "-n", 32, "-t", temperature, "--seed", 7, "--json"
-        )
+    def answer() -> dict[str, object]:
+        options = "-n", 32, "-t", temperature, "--seed", 7, "--json"
+        _, out, _ = run("generate", bundle, "Tell me a story.", *options)
         return {key: value for key, value in json.loads(out).items() if key != "seconds"}
 
     assert answer() == answer()
@@ -118,26 +119,17 @@ def test_check_compares_two_tokenizers(run: Run) -> None:
 
 def test_export_reports_what_it_measured(run: Run, tmp_path: Path) -> None:
     out_path = tmp_path / "bundle"
-    code, out, _ = run(
-        "export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out_path, "--quant", "int8", "--json"
-    )
+    arguments = "export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out_path
+    code, out, _ = run(*arguments, "--quant", "int8", "--json")
     assert code == 0
     found = json.loads(out)
     assert found["parity"]["target"]["fp32"]["max_difference"] < 1e-3
     assert found["parity"]["target"]["fp32"]["greedy_agreement"] == 1.0
     assert found["after"]["of_drafted"] > 0.5 * found["before"]["of_drafted"]
     assert [p.name for p in tmp_path.iterdir()] == ["bundle"]
-    assert sorted(p.name for p in out_path.iterdir()) == [
-        "drafter",
-        "manifest.json",
-        "target",
-        "vocab_map.safetensors",
-    ]
-    refused(
-        run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out_path),
-        str(out_path),
-        "--overwrite",
-    )
+    names = ["drafter", "manifest.json", "target", "vocab_map.safetensors"]
+    assert sorted(p.name for p in out_path.iterdir()) == names
+    refused(run(*arguments), str(out_path), "--overwrite")
 
 
 def test_refusals_of_generate(run: Run, bundle: Path, tmp_path: Path) -> None:
@@ -173,6 +165,28 @@ def test_refusals_of_export(run: Run, tmp_path: Path) -> None:
     assert (precious / "thesis.txt").read_text() == "years of work"
     left = {p.name for p in tmp_path.iterdir()}
     assert left == {"no_tokenizer", "other", "precious"}, "a refused export leaves nothing behind"
+
+
+@pytest.mark.parametrize("full_at", ["target/cpu/model.onnx"])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_at: str
+) -> None:
+    """The kernel reports a full disk at the latest when a file is synced; here it does for one file."""
+    sync = os.fsync
+
+    def full(descriptor: int) -> None:
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        # A graph is written under a temporary name that holds its own.
+        if Path(full_at).name in name and Path(full_at).parent.as_posix() in name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    out = tmp_path / "bundle"
+    refused(
+        run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out), "disk is full", str(out.name)
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_refusals_of_check_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:

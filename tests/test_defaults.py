@@ -20,9 +20,9 @@ def test_generation_defaults_agree_with_the_spec() -> None:
 
 
 def test_limits_agree_with_the_spec() -> None:
-    assert draft_length.MAX_DRAFT_TOKENS == DEFAULTS["max_draft_tokens"]
-    assert round.MAX_PROPOSED == DEFAULTS["max_proposed_tokens"]
-    assert MAX_LENGTH == DEFAULTS["max_length"]
+    assert DEFAULTS["max_draft_tokens"] == draft_length.MAX_DRAFT_TOKENS
+    assert DEFAULTS["max_proposed_tokens"] == round.MAX_PROPOSED
+    assert DEFAULTS["max_length"] == MAX_LENGTH
 
 
 def test_cache_defaults_agree_with_the_spec() -> None:
@@ -31,9 +31,9 @@ def test_cache_defaults_agree_with_the_spec() -> None:
         parameters = inspect.signature(start).parameters
         assert parameters["capacity"].default == wanted["capacity"], start
         assert parameters["policy"].default == wanted["policy"], start
-    assert cache_table.MAX_PIECES == wanted["max_pieces"]
-    assert cache_table.MAX_REPLICAS == wanted["max_replicas"]
-    assert cache_file.MAX_ENTRIES == wanted["max_entries"]
+    assert wanted["max_pieces"] == cache_table.MAX_PIECES
+    assert wanted["max_replicas"] == cache_table.MAX_REPLICAS
+    assert wanted["max_entries"] == cache_file.MAX_ENTRIES
 
 
 def test_draft_length_constants_agree_with_the_spec() -> None:

@@ -105,9 +105,9 @@ def test_it_drafts_no_longer_than_it_is_allowed() -> None:
 def test_draft_tokens_that_spell_one_target_token_count_as_one() -> None:
     """Three draft tokens a target token: as acceptance says nothing of merging, emission does."""
     merged, plain = MeasuredLength(MERGING), MeasuredLength(MERGING)
-    for _ in range(100):
-        merged.record(6, 6, 6, 3)  # six draft tokens, two target tokens and the bonus
-        plain.record(6, 6, 6, 7)
+    for passed in (6, 4, 2, 1) * 25:
+        merged.record(6, min(6, passed + 1), passed, 1 + passed // 3)
+        plain.record(6, min(6, passed + 1), passed, 1 + passed)
     assert merged.next() < plain.next()
 
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from enumerate_law import _Script, outcomes
@@ -55,10 +56,11 @@ def total_variation(law: dict[tuple[int, ...], float], temperature: float, seed:
     """Distance to the target's own law of LENGTH tokens; short outputs go on by the target's law."""
     target = ContextModel(2 * seed, len(TARGET))
 
-    def p(context: tuple[int, ...]) -> np.ndarray:
+    def p(context: tuple[int, ...]) -> npt.NDArray[np.float64]:
         row = target.row([*PROMPT, *context])
         if temperature == 0.0:
-            return np.eye(len(row))[int(np.argmax(row))]
+            point: npt.NDArray[np.float64] = np.eye(len(row))[int(np.argmax(row))]
+            return point
         return softmax(row, temperature)
 
     found: dict[tuple[int, ...], float] = defaultdict(float)

@@ -101,5 +101,6 @@ class ContextModel:
 
 
 def softmax(logits: npt.NDArray[np.float64], temperature: float) -> npt.NDArray[np.float64]:
-    z = np.exp((logits - logits.max()) / temperature)
-    return z / z.sum()
+    z: npt.NDArray[np.float64] = np.exp((logits - logits.max()) / temperature)
+    z /= z.sum()
+    return z

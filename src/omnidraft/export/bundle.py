@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from omnidraft import __version__
@@ -171,12 +172,13 @@ def _workplace(out: Path) -> Iterator[Path]:
     try:
         work.mkdir(parents=True)
         yield work
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    except (OSError, SafetensorError) as error:
+        # safetensors says so in words only.
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
             raise ExportError(
                 f"the disk is full while writing {out}; free some space or choose another place"
             ) from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOTDIR):
+        if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS, errno.ENOTDIR):
             raise ExportError(f"cannot write {out} ({error.strerror}); choose another place") from error
         raise
     finally:

@@ -13,7 +13,7 @@ from omnidraft.runtime.vocab_map import Ragged, VocabMap
 Progress = Callable[[int, int], None]
 
 # Roles that families name differently; used where a checkpoint's config does not say.
-EOS_NAMES = ("<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|endoftext|>", "<|end|>", "<eos>", "</s>")
+EOS_NAMES = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<|end_of_text|>", "<|endoftext|>", "<eos>", "</s>")
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,12 @@ def guess_roles(drafter: Tokenizer, target: Tokenizer) -> Roles:
     """Pair end with end and start with start by the families' well-known names."""
     eos = [next((t.controls[n].id for n in EOS_NAMES if n in t.controls), None) for t in (drafter, target)]
     bos = [t.controls[t.adds_bos].id if t.adds_bos in t.controls else None for t in (drafter, target)]
-    pairs = [(d, t) for d, t in (eos, bos) if d is not None and t is not None]
-    return Roles(tuple(dict.fromkeys(pairs)))
+    pairs: list[tuple[int, int]] = []
+    for d, t in (eos, bos):
+        # A family may end and begin with one token; ending is the role that matters.
+        if d is not None and t is not None and not any(d == a or t == b for a, b in pairs):
+            pairs.append((d, t))
+    return Roles(tuple(pairs))
 
 
 def build_vocab_map(

@@ -78,9 +78,10 @@ class MeasuredLength:
     def __init__(self, costs: Costs, *, longest: int = 12, decay: float = 0.95) -> None:
         self._costs = costs
         self._decay = decay
-        # Acceptance of draft token j given those before it, as decayed counts; the prior is worth 4 rounds.
+        # How often draft token j was judged and accepted, given those before it, as decayed counts.
         self._tested = [_PRIOR_ROUNDS] * longest
         self._passed = [_PRIOR_ROUNDS * _PRIOR_ACCEPTANCE] * longest
+        self._reached = 0  # depths that were ever judged
         self._draft_passed, self._target_accepted = _PRIOR_ROUNDS, _PRIOR_ROUNDS
         self._idle, self._wait = 0, _FIRST_WAIT
 
@@ -98,6 +99,7 @@ class MeasuredLength:
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
         if drafted == 0:
             return
+        self._reached = max(self._reached, min(tested, len(self._tested)))
         for j in range(min(tested, len(self._tested))):
             self._tested[j] = self._tested[j] * self._decay + 1.0
             self._passed[j] = self._passed[j] * self._decay + (j < passed)
@@ -106,9 +108,11 @@ class MeasuredLength:
 
     def _speed(self, count: int) -> float:
         """Expected target tokens a second with `count` draft tokens (method section 6)."""
-        alive, expected = 1.0, 0.0
+        alive, expected, acceptance = 1.0, 0.0, _PRIOR_ACCEPTANCE
         for j in range(count):
-            alive *= self._passed[j] / self._tested[j]
+            if j < self._reached:  # a depth that was never reached is believed to be like the one before it
+                acceptance = self._passed[j] / self._tested[j]
+            alive *= acceptance
             expected += alive
         # One target token may take several draft tokens, or be taken by less than one.
         ratio = min(1.5, self._target_accepted / self._draft_passed) if self._draft_passed > 1e-9 else 1.0

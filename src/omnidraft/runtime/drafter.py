@@ -50,8 +50,11 @@ class Drafter:
             banned: draft ids that may not be drawn.
             choose: answers the random questions.
         """
-        pending = self._sync(context, count)
         draft = Draft()
+        if not self.start and not context:
+            return draft  # nothing to go on from
+        count = min(count, self.model.max_length // 2)
+        pending = self._sync(context, count)
         for _ in range(count):
             row = self.model.score(pending, num_logits=1)[-1]
             self._held += pending
@@ -65,9 +68,11 @@ class Drafter:
     def _sync(self, context: Sequence[int], count: int) -> list[int]:
         """Rewind to what the model's context shares with the new one; return the ids it still lacks."""
         room = self.model.max_length - count - len(self.start)
-        if len(context) - self._window > room or self._window > len(context):
+        if len(context) <= room:
+            self._window = 0
+        elif not 0 < len(context) - self._window <= room:
             # Slide by half a window at once: every slide costs a prefill.
-            self._window = max(0, len(context) - max(1, room // 2))
+            self._window = len(context) - max(1, room // 2)
         wanted = [*self.start, *context[self._window :]]
         shared = min(_common(self._held, wanted), len(wanted) - 1)
         self.model.rewind(shared)

@@ -15,6 +15,7 @@ from omnidraft.errors import SettingError
 Row = npt.NDArray[np.floating]
 Ids = npt.NDArray[np.integer]
 
+_COLDEST = 1e-4
 _BLOCK = 512  # the inverse CDF looks at block sums first: two short scans instead of one long one
 
 
@@ -169,7 +170,13 @@ def _weights(logits: Row, temperature: float) -> Row:
 
 
 def check_temperature(temperature: float) -> float:
-    """Refuse a temperature that is no number >= 0."""
+    """Refuse a temperature that is neither 0 nor large enough to divide float32 logits by.
+
+    Raises:
+        SettingError: naming the value.
+    """
     if not math.isfinite(temperature) or temperature < 0.0:
         raise SettingError(f"temperature {temperature} is not a number >= 0; use 0 for greedy decoding")
+    if 0.0 < temperature < _COLDEST:
+        raise SettingError(f"temperature {temperature} is below {_COLDEST}; use 0 for greedy decoding")
     return temperature

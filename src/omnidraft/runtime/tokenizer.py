@@ -58,6 +58,9 @@ class Tokenizer:
         plain = {**spec, "added_tokens": [t for t in added if t["content"] not in self.controls]}
         plain |= {"post_processor": None, "truncation": None, "padding": None}
         self._engine = tokenizers.Tokenizer.from_str(json.dumps(plain))
+        # The engine numbers added tokens anew when some of them are missing: translate its ids back.
+        theirs = {self._engine.token_to_id(t["content"]): t["id"] for t in plain["added_tokens"]}
+        self._true_ids = {a: b for a, b in theirs.items() if a != b}
 
     @classmethod
     def from_file(cls, path: str | Path) -> "Tokenizer":
@@ -115,36 +118,27 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos."""
-        return list(self._engine.encode(text, add_special_tokens=False).ids) if text else []
+        ids = self._engine.encode(text, add_special_tokens=False).ids if text else []
+        return [self._true_ids.get(i, i) for i in ids] if self._true_ids else list(ids)
 
     def encode_prompt(self, prefix: str, text: str, suffix: str) -> list[int]:
         """Ids of a prompt: control tokens are read in the template's prefix and suffix, never in the text."""
-        runs: list[str | Control] = [*self._split(prefix), text, *self._split(suffix)]
         ids: list[int] = []
-        plain = ""
-        for run in runs:
+        plain, strip = "", False
+        for run in (*self._split(prefix), text, *self._split(suffix)):
             if isinstance(run, str):
                 plain += run
                 continue
+            plain = plain.lstrip() if strip else plain
             ids += [*self.encode(plain.rstrip() if run.strips_left else plain), run.id]
-            plain = ""
-        return ids + self.encode(plain)
+            plain, strip = "", run.strips_right
+        return ids + self.encode(plain.lstrip() if strip else plain)
 
     def _split(self, template: str) -> Iterator[str | Control]:
         """A template's text cut at its control tokens."""
-        if not self.controls:
-            yield template
-            return
         names = "|".join(re.escape(c) for c in sorted(self.controls, key=len, reverse=True))
-        strip = False
-        for part in re.split(f"({names})", template):
-            control = self.controls.get(part)
-            if control:
-                yield control
-                strip = control.strips_right
-            else:
-                yield part.lstrip() if strip else part
-                strip = False
+        for part in re.split(f"({names})", template) if names else [template]:
+            yield self.controls.get(part, part)
 
     def text_of(self, ids: Sequence[int]) -> bytes:
         """Bytes of ids in order; control tokens are silent."""

@@ -17,6 +17,7 @@ from omnidraft.errors import VocabMapError
 
 Ids = npt.NDArray[np.int32]
 FORMAT_VERSION = "1"
+_BYTES = ("target_bytes", "draft_allowed")  # tensors of u8; all others are i32
 
 
 @dataclass(frozen=True)
@@ -198,6 +199,9 @@ def load_vocab_map(path: Path) -> VocabMap:
 
 def _problem(m: VocabMap) -> str | None:
     """What is wrong with the tables of a map, if anything: readers are total."""
+    for name, array in m.tensors().items():
+        if array.ndim != 1 or array.dtype != (np.uint8 if name in _BYTES else np.int32):
+            return f"{name} is {array.dtype} with {array.ndim} dimensions"
     for name, ragged in (
         ("target_bytes", m.target_bytes),
         ("spellings", m.spellings),
@@ -221,8 +225,28 @@ def _problem(m: VocabMap) -> str | None:
             return f"{name} holds an id outside 0..{size - 1}"
     if len(m.leaves) and (len(np.unique(m.leaves)) != len(m.leaves) or (m.leaf_lengths < 1).any()):
         return "leaves repeat a target token or name one without a spelling"
-    if (np.diff(m.leaf_firsts) < 0).any():
+    if not _sorted_by_spelling(m):
         return "leaves are not sorted by spelling"
     if not all(_FINGERPRINT.fullmatch(f) for f in (m.draft_fingerprint, m.target_fingerprint)):
         return "a fingerprint is not 64 hexadecimal digits"
+    drafts = np.flatnonzero(m.direct >= 0)
+    targets = m.direct[drafts]
+    leaves = m.leaf_of[targets]
+    if (leaves < 0).any() or (m.leaf_lengths[leaves] != 1).any() or (m.leaf_firsts[leaves] != drafts).any():
+        return "direct pairs and leaves disagree"
     return None
+
+
+def _sorted_by_spelling(m: VocabMap) -> bool:
+    """Whether each leaf's spelling is greater than the one before it."""
+    longest = int(m.leaf_lengths.max(initial=0))
+    before = np.full(len(m.leaves) - 1, True) if len(m.leaves) else np.empty(0, dtype=np.bool_)
+    # Column by column: `before` holds the neighbours that agree so far.
+    for depth in range(longest + 1):
+        column = np.full(len(m.leaves), -1, dtype=np.int64)
+        has = m.leaf_lengths > depth
+        column[has] = m.spellings.values[m.leaf_starts[has] + depth]
+        if (before & (column[:-1] > column[1:])).any():
+            return False
+        before &= column[:-1] == column[1:]
+    return not before.any()

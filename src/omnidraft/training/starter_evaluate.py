@@ -2,6 +2,7 @@
 
 import json
 import math
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,11 @@ _KINDS = {
     "attention, bos first",
 }
 
+_INTRODUCTION = (
+    "For trying omnidraft without a download: {kind}. It is far too small to be right about anything; its "
+    "answers have the form of the task's answers, and no more."
+)
+
 _CARD = """---
 license: apache-2.0
 pipeline_tag: text-generation
@@ -100,8 +106,7 @@ pipeline_tag: text-generation
 
 # omnidraft starter `{name}`
 
-For trying omnidraft without a download: {kind}. It is far too small to be right about anything; its answers
-have the form of the task's answers, and no more.
+{introduction}
 
 Ask it in the form of its chat template: `Question: ...` and, on the next line, `Answer:`.
 
@@ -116,13 +121,15 @@ Ask it in the form of its chat template: `Question: ...` and, on the next line, 
 
 ## Data
 
-{data} The rows measured below were seen neither by the model nor by its tokenizer.
+{data}
+The rows measured below were seen neither by the model nor by its tokenizer.
 
 | text | licence |
 | --- | --- |
-| GSM8K, training rows (OpenAI) | MIT |
-| MBPP, rows 1-910 (Google Research) | CC BY 4.0 |
-| SciTLDR, training rows (Allen Institute for AI) | Apache-2.0 |
+| [GSM8K](https://github.com/openai/grade-school-math), training rows (OpenAI) | MIT |
+| [MBPP](https://github.com/google-research/google-research/tree/master/mbpp), rows 1-910 (Google Research) \
+| CC BY 4.0 |
+| [SciTLDR](https://github.com/allenai/scitldr), training rows (Allen Institute for AI) | Apache-2.0 |
 | Frankenstein, Tiny Shakespeare, a tenth of "I Am a Cat" (Aozora Bunko) | public domain |
 
 The weights are licensed under Apache-2.0. They come from
@@ -136,7 +143,7 @@ def model_card(name: str, log: dict[str, Any]) -> str:
     recipe = log["recipe"]
     card = _CARD.format(
         name=name,
-        kind=_KINDS[name],
+        introduction=textwrap.fill(_INTRODUCTION.format(kind=_KINDS[name]), width=100),
         parameters=log["parameters"],
         vocabulary=log["vocabulary"],
         steps_done=log["steps_done"],
@@ -145,9 +152,9 @@ def model_card(name: str, log: dict[str, Any]) -> str:
         minutes=log["seconds"] / 60,
         precision=log["precision"],
         loss=log["losses"][-1][1],
-        data="Only the first tenth of each task's rows."
+        data="The novels, and only the first tenth of each task's rows."
         if name == "drafter"
-        else "All of the rows named here.",
+        else "All of the rows named here; GSM8K and MBPP four and six times as often as the rest.",
     )
     if "evaluation" in log:
         card += "\n## Figures on unseen text\n\n| text | texts | perplexity per token | bits per byte |\n"

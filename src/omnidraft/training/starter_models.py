@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,28 +28,23 @@ class Recipe:
     steps: int
     tokens_per_step: int
     peak_lr: float
-    warmup_steps: int
-    decay_share: float  # of the steps, at the end, over which the rate falls to zero
+    rate: tuple[tuple[int, float], ...]  # (step, share of the peak rate), linear in between
+    lengths: tuple[tuple[int, int], ...]  # (first step, tokens in a row)
     weight_decay: float
     clip_norm: float
     seed: int
     copies: dict[str, int]  # of each source's documents in one round of the mix
 
     def sequence_length(self, step: int) -> int:
-        """Short rows first; the last tenth has rows of the whole context, so every position is trained."""
-        if step < 0.6 * self.steps:
-            return 256
-        return 512 if step < 0.9 * self.steps else CONTEXT
+        """Short rows first; the last rows are as long as the context, so every position is trained."""
+        return [length for first, length in self.lengths if first <= step][-1]
 
     def learning_rate(self, step: int) -> float:
-        """Linear warm-up, a plateau, and a linear fall at the end.
-
-        The plateau, rather than a cosine, lets the number of steps be changed in mid-run without
-        changing what came before.
-        """
-        warm = min(1.0, (step + 1) / self.warmup_steps)
-        left = (self.steps - step) / (self.decay_share * self.steps)
-        return self.peak_lr * min(warm, left)
+        """The rate of a step, on the line between the two points of `rate` around it."""
+        for (start, low), (end, high) in pairwise(self.rate):
+            if step <= end:
+                return self.peak_lr * (low + (high - low) * (step - start) / (end - start))
+        raise AssertionError("a step after the last point of the rate")
 
     def settings(self) -> dict[str, Any]:
         """The recipe as plain JSON values."""
@@ -116,6 +112,7 @@ def publish(folder: Path, model: PreTrainedModel, log: dict[str, Any], card: str
         bos_token_id=model.config.bos_token_id, eos_token_id=model.config.eos_token_id, do_sample=False
     )
     half.save_pretrained(staging)
+    (staging / "model.safetensors").chmod(0o644)  # safetensors leaves it to its owner alone
     for name in TOKENIZER_FILES:
         shutil.copyfile(folder / name, staging / name)
     (staging / "training_log.json").write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", "utf-8")
