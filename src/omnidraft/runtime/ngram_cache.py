@@ -145,7 +145,7 @@ class NgramCache:
         """The contents as a value. The cache must have a replica id if it counted anything."""
         n = len(self)
         grams = self.trie.grams.astype(np.int32)
-        counts = self._counts[1:, :n].reshape(-1, 2, n).copy()
+        counts = self._counts[1:, :n].reshape(1 + len(self._others), 2, n).copy()
         assert self.replica or not counts[0].any(), "the cache has counts and no replica id"
         order = np.argsort([self.replica, *self._others])
         return canonical(
