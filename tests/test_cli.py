@@ -56,9 +56,7 @@ def test_generate_prints_one_object(run: Run, bundle: Path) -> None:
 @pytest.mark.parametrize("temperature", [0, 1])
 def test_a_seed_repeats_the_answer(run: Run, bundle: Path, temperature: float) -> None:
     def answer() -> dict:
-        _, out, _ = run(
-            "generate", bundle, "Tell me a story.", "-n", 32, "-t", temperature, "--seed", 7, "--json"
-        )
+        _, out, _ = run("generate", bundle, "Tell me a story.", "-n", 32, "-t", temperature, "--seed", 7, "--json")
         return {key: value for key, value in json.loads(out).items() if key != "seconds"}
 
     assert answer() == answer()
@@ -118,26 +116,15 @@ def test_check_compares_two_tokenizers(run: Run) -> None:
 
 def test_export_reports_what_it_measured(run: Run, tmp_path: Path) -> None:
     out_path = tmp_path / "bundle"
-    code, out, _ = run(
-        "export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out_path, "--quant", "int8", "--json"
-    )
+    code, out, _ = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out_path, "--quant", "int8", "--json")
     assert code == 0
     found = json.loads(out)
     assert found["parity"]["target"]["fp32"]["max_difference"] < 1e-3
     assert found["parity"]["target"]["fp32"]["greedy_agreement"] == 1.0
     assert found["after"]["of_drafted"] > 0.5 * found["before"]["of_drafted"]
     assert [p.name for p in tmp_path.iterdir()] == ["bundle"]
-    assert sorted(p.name for p in out_path.iterdir()) == [
-        "drafter",
-        "manifest.json",
-        "target",
-        "vocab_map.safetensors",
-    ]
-    refused(
-        run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out_path),
-        str(out_path),
-        "--overwrite",
-    )
+    assert sorted(p.name for p in out_path.iterdir()) == ["drafter", "manifest.json", "target", "vocab_map.safetensors"]
+    refused(run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out_path), str(out_path), "--overwrite")
 
 
 def test_refusals_of_generate(run: Run, bundle: Path, tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ def test_generation_defaults_agree_with_the_spec() -> None:
 
 
 def test_limits_agree_with_the_spec() -> None:
-    assert DEFAULTS["max_draft_tokens"] == draft_length.MAX_DRAFT_TOKENS
-    assert DEFAULTS["max_proposed_tokens"] == round.MAX_PROPOSED
-    assert DEFAULTS["max_length"] == MAX_LENGTH
+    assert draft_length.MAX_DRAFT_TOKENS == DEFAULTS["max_draft_tokens"]
+    assert round.MAX_PROPOSED == DEFAULTS["max_proposed_tokens"]
+    assert MAX_LENGTH == DEFAULTS["max_length"]
 
 
 def test_draft_length_constants_agree_with_the_spec() -> None:
