@@ -2,18 +2,21 @@
 
 import inspect
 import json
+from dataclasses import fields
 from pathlib import Path
 
 from omnidraft.export.bundle import MAX_LENGTH
-from omnidraft.runtime import draft_length, round
+from omnidraft.runtime import draft_length, prompt_lookup, round
 from omnidraft.runtime.generate import Session
+from omnidraft.runtime.sampler import Sampling
 
 DEFAULTS = json.loads((Path(__file__).parents[1] / "spec/defaults.json").read_text())
 
 
 def test_generation_defaults_agree_with_the_spec() -> None:
     parameters = inspect.signature(Session.generate).parameters
-    for name in ("max_new_tokens", "temperature", "mode", "num_draft_tokens"):
+    names = ["max_new_tokens", "mode", "num_draft_tokens", "verification"]
+    for name in [*names, *(field.name for field in fields(Sampling))]:
         assert parameters[name].default == DEFAULTS[name], name
 
 
@@ -21,6 +24,12 @@ def test_limits_agree_with_the_spec() -> None:
     assert draft_length.MAX_DRAFT_TOKENS == DEFAULTS["max_draft_tokens"]
     assert round.MAX_PROPOSED == DEFAULTS["max_proposed_tokens"]
     assert MAX_LENGTH == DEFAULTS["max_length"]
+
+
+def test_sampling_and_lookup_agree_with_the_spec() -> None:
+    assert all(field.default == DEFAULTS[field.name] for field in fields(Sampling))
+    wanted = DEFAULTS["prompt_lookup"]
+    assert (prompt_lookup.LONGEST, prompt_lookup.SHORTEST) == (wanted["longest"], wanted["shortest"])
 
 
 def test_draft_length_constants_agree_with_the_spec() -> None:

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from omnidraft.runtime.sampler import Law
 from omnidraft.runtime.vocab_map import Ids, VocabMap
 
+_ROUNDING = 1e-4  # a sum of many float32 probabilities is closer to 1 than this
+
 
 @dataclass(frozen=True)
 class Node:
@@ -111,7 +113,9 @@ class ActiveTrie:
         if self._num_grams:
             masses += np.bincount(firsts, law.probability(targets), self.map.draft_size + 1)
         if len(self._direct_drafts) + self._num_grams < self.map.target_size:
-            masses[-1] = max(0.0, 1.0 - float(masses.sum()))
+            rest = 1.0 - float(masses.sum())
+            # What may be rounding alone would let a token be drawn that has no probability.
+            masses[-1] = rest if rest > _ROUNDING else law.mass_outside(self.spelled())
         return masses
 
     def spelled(self) -> npt.NDArray[np.intp]:
