@@ -2,27 +2,36 @@
 
 import inspect
 import json
+from dataclasses import fields
 from pathlib import Path
 
 from omnidraft.export.bundle import MAX_LENGTH
-from omnidraft.runtime import cache_file, cache_table, draft_length, round
+from omnidraft.runtime import cache_file, cache_table, draft_length, prompt_lookup, round
 from omnidraft.runtime.cache_store import open_cache
 from omnidraft.runtime.generate import Session
 from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.sampler import Sampling
 
 DEFAULTS = json.loads((Path(__file__).parents[1] / "spec/defaults.json").read_text())
 
 
 def test_generation_defaults_agree_with_the_spec() -> None:
     parameters = inspect.signature(Session.generate).parameters
-    for name in ("max_new_tokens", "temperature", "mode", "num_draft_tokens"):
+    names = ["max_new_tokens", "mode", "num_draft_tokens", "verification"]
+    for name in [*names, *(field.name for field in fields(Sampling))]:
         assert parameters[name].default == DEFAULTS[name], name
 
 
 def test_limits_agree_with_the_spec() -> None:
-    assert DEFAULTS["max_draft_tokens"] == draft_length.MAX_DRAFT_TOKENS
-    assert DEFAULTS["max_proposed_tokens"] == round.MAX_PROPOSED
-    assert DEFAULTS["max_length"] == MAX_LENGTH
+    assert draft_length.MAX_DRAFT_TOKENS == DEFAULTS["max_draft_tokens"]
+    assert round.MAX_PROPOSED == DEFAULTS["max_proposed_tokens"]
+    assert MAX_LENGTH == DEFAULTS["max_length"]
+
+
+def test_sampling_and_lookup_agree_with_the_spec() -> None:
+    assert all(field.default == DEFAULTS[field.name] for field in fields(Sampling))
+    wanted = DEFAULTS["prompt_lookup"]
+    assert (prompt_lookup.LONGEST, prompt_lookup.SHORTEST) == (wanted["longest"], wanted["shortest"])
 
 
 def test_cache_defaults_agree_with_the_spec() -> None:

@@ -34,25 +34,41 @@ VALID: list[tuple[str, str, Table, str | None]] = [
     ("example", "the worked example of spec/ngram-cache.md", EXAMPLE, "toy"),
     ("empty", "no entry, no replica: 156 bytes", Table(), "toy"),
     ("empty_with_tick", "rounds that taught nothing", Table(writer=MINE, tick=12), "toy"),
-    ("prefilled", "entries that nobody counted: no replica", Table(entries=grams({"FLAKE": 0, "FO": 0, "FLAS": 0, "LAKE": 0})), "toy"),
-    ("writer_0", "two devices' caches, merged: nobody goes on counting", Table(tick=9, entries=FLAKE, counts={MINE: {5: (3, 1)}, YOURS: {5: (2, 2)}}), "toy"),
-    ("writer_without_counts", "the writer has not counted yet", Table(writer=YOURS, tick=9, entries=FLAKE, counts={MINE: {5: (3, 1)}}), "toy"),
-    ("entry_without_counts", "one of two entries was never hit", Table(writer=MINE, tick=9, entries=grams({"FLAKE": 7, "FO": 2}), counts={MINE: {5: (3, 1)}}), "toy"),
-    ("widths_2", "ids and counts of 256 and more", Table(writer=MINE, tick=300, entries={256: ((1, 256), 256)}, counts={MINE: {256: (256, 0)}}), None),
-    ("widths_4", "ids, ticks and counts of 65,536 and more", Table(writer=MINE, tick=70_000, entries=_WIDE, counts={MINE: {70_000: (65_536, 65_536)}}), None),
-    ("widths_border", "255 fits one byte", Table(writer=MINE, tick=255, entries={255: ((255, 255), 255)}, counts={MINE: {255: (255, 255)}}), None),
-    ("widths_border_2", "65,535 fits two", Table(writer=MINE, tick=65_535, entries={65_535: ((65_535, 0), 65_535)}, counts={MINE: {65_535: (65_535, 0)}}), None),
-    ("largest_numbers", "counts, tick and replica stop at their last bit", Table(writer=(1 << 64) - 1, tick=HUGE, entries={(1 << 31) - 1: (((1 << 31) - 1, 0), HUGE)}, counts={(1 << 64) - 1: {(1 << 31) - 1: (HUGE, HUGE)}}), None),
+    ("prefilled", "entries that nobody counted: no replica", Table(entries=grams({"FLAKE": 0, "FO": 0,
+     "FLAS": 0, "LAKE": 0})), "toy"),
+    ("writer_0", "two devices' caches, merged: nobody goes on counting", Table(tick=9, entries=FLAKE,
+     counts={MINE: {5: (3, 1)}, YOURS: {5: (2, 2)}}), "toy"),
+    ("writer_without_counts", "the writer has not counted yet", Table(writer=YOURS, tick=9, entries=FLAKE,
+     counts={MINE: {5: (3, 1)}}), "toy"),
+    ("entry_without_counts", "one of two entries was never hit", Table(writer=MINE, tick=9,
+     entries=grams({"FLAKE": 7, "FO": 2}), counts={MINE: {5: (3, 1)}}), "toy"),
+    ("widths_2", "ids and counts of 256 and more", Table(writer=MINE, tick=300, entries={256: ((1, 256),
+     256)}, counts={MINE: {256: (256, 0)}}), None),
+    ("widths_4", "ids, ticks and counts of 65,536 and more", Table(writer=MINE, tick=70_000, entries=_WIDE,
+     counts={MINE: {70_000: (65_536, 65_536)}}), None),
+    ("widths_border", "255 fits one byte", Table(writer=MINE, tick=255, entries={255: ((255, 255), 255)},
+     counts={MINE: {255: (255, 255)}}), None),
+    ("widths_border_2", "65,535 fits two", Table(writer=MINE, tick=65_535, entries={65_535: ((65_535, 0),
+     65_535)}, counts={MINE: {65_535: (65_535, 0)}}), None),
+    ("largest_numbers", "counts, tick and replica stop at their last bit", Table(writer=(1 << 64) - 1,
+     tick=HUGE, entries={(1 << 31) - 1: (((1 << 31) - 1, 0), HUGE)},
+     counts={(1 << 64) - 1: {(1 << 31) - 1: (HUGE, HUGE)}}), None),
     ("longest_spelling", "255 draft tokens", Table(entries={9: (tuple(range(255)), 0)}), None),
-    ("sixteen_replicas", "as many as a file may have", Table(tick=20, entries=FLAKE, counts={r: {5: (r, 1)} for r in range(1, 17)}), "toy"),
-    ("many", "86 entries", Table(writer=YOURS, tick=16, entries=_MANY, counts={YOURS: {t: (t % 9, t % 2 * (t % 9)) for t in _MANY}}), None),
+    ("sixteen_replicas", "as many as a file may have", Table(tick=20, entries=FLAKE, counts={r: {5: (r,
+     1)} for r in range(1, 17)}), "toy"),
+    ("many", "86 entries", Table(writer=YOURS, tick=16, entries=_MANY, counts={YOURS: {t: (t % 9,
+     t % 2 * (t % 9)) for t in _MANY}}), None),
 ]  # fmt: skip
 
 _A = Table(writer=MINE, tick=9, entries=grams({"FLAKE": 7, "FO": 4}), counts={MINE: {5: (3, 2), 6: (1, 0)}})
-_B = Table(writer=YOURS, tick=5, entries=grams({"FLAKE": 5, "LAKE": 1}), counts={YOURS: {5: (2, 2), 9: (1, 0)}})
-_LATER = Table(writer=MINE, tick=12, entries=grams({"FLAKE": 11, "FO": 4}), counts={MINE: {5: (6, 4), 6: (1, 0)}})
-_MANY_A = Table(tick=3, entries=FLAKE, counts={r: {5: (r, 0)} for r in range(1, 13)})
-_MANY_B = Table(tick=3, entries=FLAKE, counts={r: {5: (r, 0)} for r in range(9, 25)})
+_B = Table(
+    writer=YOURS, tick=5, entries=grams({"FLAKE": 5, "LAKE": 1}), counts={YOURS: {5: (2, 2), 9: (1, 0)}}
+)
+_LATER = Table(
+    writer=MINE, tick=12, entries=grams({"FLAKE": 11, "FO": 4}), counts={MINE: {5: (6, 4), 6: (1, 0)}}
+)
+_MANY_A = Table(tick=9, entries=FLAKE, counts={r: {5: (r, 0)} for r in range(1, 13)})
+_MANY_B = Table(tick=9, entries=FLAKE, counts={r: {5: (r, 0)} for r in range(9, 25)})
 
 MERGES: list[tuple[str, str, Table, Table]] = [
     ("two_devices", "union of entries, each replica keeps its counts, nobody is the writer", _A, _B),
@@ -67,16 +83,21 @@ MERGES: list[tuple[str, str, Table, Table]] = [
 
 # name, why, capacity, policy, rounds of (emitted, accepted), by name
 LEARN: list[tuple[str, str, int, str, list[tuple[str, int]]]] = [
-    ("fills", "every emitted token with a spelling of 2 or more is inserted", 9, "lfu", [("FLAKE S FO", 2), ("X", 0)]),
-    ("counts", "hits, accepted ones among them, and the last round", 9, "lfu", [("FLAKE", 0), ("FLAKE FLAKE", 1), ("FO", 1)]),
+    ("fills", "every emitted token with a spelling of 2 or more is inserted", 9, "lfu", [("FLAKE S FO", 2),
+     ("X", 0)]),
+    ("counts", "hits, accepted ones among them, and the last round", 9, "lfu", [("FLAKE", 0), ("FLAKE FLAKE",
+     1), ("FO", 1)]),
     ("twice_in_a_round", "inserted and hit in the same round", 9, "lru", [("LAKE LAKE LAKE", 2)]),
-    ("nothing_to_learn", "direct pairs, aliases, controls and orphans", 9, "lfu", [("S F' <eos> <think> X", 3)]),
+    ("nothing_to_learn", "direct pairs, aliases, controls and orphans", 9, "lfu", [("S F' <eos> <think> X",
+     3)]),
     ("lfu", "the fewest hits go first", 2, "lfu", [("FLAKE FLAKE FO", 0), ("LAKE", 0)]),
     ("lfu_tie", "equal hits: the longest unused", 2, "lfu", [("FO", 0), ("FLAKE", 0), ("LAKE", 0)]),
     ("lfu_tie_of_ticks", "all equal: the lowest id", 2, "lfu", [("FO FLAKE", 0), ("LAKE", 0)]),
-    ("lru", "the longest unused goes first, however often it was hit", 2, "lru", [("FLAKE FLAKE", 0), ("FO", 0), ("LAKE", 0)]),
+    ("lru", "the longest unused goes first, however often it was hit", 2, "lru", [("FLAKE FLAKE", 0), ("FO",
+     0), ("LAKE", 0)]),
     ("lru_tie", "of the same round: the fewest hits", 2, "lru", [("FLAKE FLAKE FO", 0), ("LAKE", 0)]),
-    ("new_stays", "what is inserted is never the one to go", 1, "lfu", [("FLAKE FLAKE", 0), ("FO", 0), ("LAKE", 0)]),
+    ("new_stays", "what is inserted is never the one to go", 1, "lfu", [("FLAKE FLAKE", 0), ("FO", 0),
+     ("LAKE", 0)]),
     ("evicted_within_a_round", "a token of the same round may go again", 1, "lru", [("FLAKE FO LAKE", 3)]),
     ("comes_back", "an evicted entry starts anew", 1, "lfu", [("FLAKE FLAKE", 1), ("FO", 0), ("FLAKE", 0)]),
 ]  # fmt: skip

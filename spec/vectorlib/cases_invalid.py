@@ -27,7 +27,13 @@ def _cut() -> Iterator[Case]:
     """Too little, too much, or something else."""
     yield "empty_file", "a file of no bytes has no magic", "not_a_cache", b"", None
     yield "magic_half", "cut inside the magic", "not_a_cache", GOOD[:5], None
-    yield "magic_line_ends", "a transfer that rewrote line ends", "not_a_cache", GOOD.replace(b"\r\n", b"\n"), None
+    yield (
+        "magic_line_ends",
+        "a transfer that rewrote line ends",
+        "not_a_cache",
+        GOOD.replace(b"\r\n", b"\n"),
+        None,
+    )
     yield "magic_high_bit", "a transfer of seven bits", "not_a_cache", b"\x09" + GOOD[1:], None
     yield "other_file", "a PNG", "not_a_cache", b"\x89PNG\r\n\x1a\n" + bytes(200), None
     yield "text_file", "JSON", "not_a_cache", b'{"entries": []}', None
@@ -45,7 +51,13 @@ def _header() -> Iterator[Case]:
     """A single bad field, under a right checksum."""
     yield "version_0", "no such version", "version", _patched(8, "<I", 0), None
     yield "version_2", "a file of the future", "version", _patched(8, "<I", 2), None
-    yield "version_2_cut", "the version is named before the length", "version", _patched(8, "<I", 2)[:12], None
+    yield (
+        "version_2_cut",
+        "the version is named before the length",
+        "version",
+        _patched(8, "<I", 2)[:12],
+        None,
+    )
     yield "version_big_endian", "integers in the wrong order", "version", _patched(8, ">I", 1), None
     yield "header_flipped_bit", "the tick changed, its checksum did not", "checksum", _flipped(96), None
     yield "header_checksum", "the checksum itself is damaged", "checksum", _flipped(152), None
@@ -53,8 +65,20 @@ def _header() -> Iterator[Case]:
     yield "width_0", "a column of no width", "width", _patched(12, "<B", 0), None
     yield "width_3", "a width that is no power of two", "width", _patched(13, "<B", 3), None
     yield "width_8", "64-bit ticks", "width", _patched(14, "<B", 8), None
-    yield "too_many_entries", "2^23 + 1 entries are promised", "limits", _patched(80, "<I", (1 << 23) + 1), None
-    yield "most_entries", "2^32 - 1 entries: no allocation before the check", "limits", _patched(80, "<I", (1 << 32) - 1), None
+    yield (
+        "too_many_entries",
+        "2^23 + 1 entries are promised",
+        "limits",
+        _patched(80, "<I", (1 << 23) + 1),
+        None,
+    )
+    yield (
+        "most_entries",
+        "2^32 - 1 entries: no allocation before the check",
+        "limits",
+        _patched(80, "<I", (1 << 32) - 1),
+        None,
+    )
     yield "too_many_replicas", "17 replicas are promised", "limits", _patched(84, "<I", 17), None
 
 
@@ -66,19 +90,49 @@ def _sections() -> Iterator[Case]:
         at = HEAD + sum(struct.unpack_from("<I", GOOD, 104 + 8 * k)[0] for k in range(i))
         yield f"flipped_{name}", f"a bit of the {name} changed", "checksum", _flipped(at), None
     huge = _patched(104 + 16, "<I", (1 << 32) - 2)
-    yield "pieces_length_huge", "4 GB of pieces are promised: nothing is reserved for them", "truncated", huge, None
+    yield (
+        "pieces_length_huge",
+        "4 GB of pieces are promised: nothing is reserved for them",
+        "truncated",
+        huge,
+        None,
+    )
     odd = columns_of(replace(EXAMPLE, entries={5: ((1, 300, 3), 7), 6: ((1, 4), 4)}))
     one_less = odd.pack(lambda s: s.__setitem__(2, s[2][:-1]))
     yield "pieces_odd", "half a piece at the end of its section", "section_length", one_less, None
-    yield "pieces_missing", "the lengths promise a piece more", "section_length", _column(2, [1, 2, 3, 1]), None
-    yield "pieces_left", "a piece that no spelling has", "section_length", _column(2, [1, 2, 3, 1, 4, 4]), None
+    yield (
+        "pieces_missing",
+        "the lengths promise a piece more",
+        "section_length",
+        _column(2, [1, 2, 3, 1]),
+        None,
+    )
+    yield (
+        "pieces_left",
+        "a piece that no spelling has",
+        "section_length",
+        _column(2, [1, 2, 3, 1, 4, 4]),
+        None,
+    )
 
 
 def _ids() -> Iterator[Case]:
     yield "spelling_of_1", "an n-gram has two draft tokens at least", "spelling", _spelled((1,)), None
     yield "spelling_of_0", "and not none", "spelling", _spelled(()), None
-    yield "target_id_huge", "a target id of 2^31", "id_range", _column(0, [5, 1 << 31], widths=[4, 1, 1, 1]), None
-    yield "draft_id_huge", "a draft id of 2^31", "id_range", _column(2, [1, 2, 3, 1, 1 << 31], widths=[1, 4, 1, 1]), None
+    yield (
+        "target_id_huge",
+        "a target id of 2^31",
+        "id_range",
+        _column(0, [5, 1 << 31], widths=[4, 1, 1, 1]),
+        None,
+    )
+    yield (
+        "draft_id_huge",
+        "a draft id of 2^31",
+        "id_range",
+        _column(2, [1, 2, 3, 1, 1 << 31], widths=[1, 4, 1, 1]),
+        None,
+    )
     yield "duplicate_target", "one target token twice", "duplicate", _column(0, [5, 5]), None
     yield "order_of_targets", "target ids fall", "order", _column(0, [6, 5]), None
     yield "duplicate_replica", "one replica twice", "duplicate", _replicas(MINE, MINE), None
@@ -107,11 +161,41 @@ def _other_ways() -> Iterator[Case]:
 def _foreign() -> Iterator[Case]:
     """Good files of other vocabularies."""
     drafter, target = replace(EXAMPLE, drafter="d0" * 32), replace(EXAMPLE, target="e0" * 32)
-    yield "foreign_drafter", "learned with another drafter's tokenizer", "foreign_vocabulary", encode(drafter), "toy"
-    yield "foreign_target", "learned with another target's tokenizer", "foreign_vocabulary", encode(target), "toy"
-    yield "target_id_outside", "the map has 13 target tokens", "id_range", encode(Table(entries={13: ((1, 2), 0)})), "toy"
-    yield "draft_id_outside", "the map has 9 draft tokens", "id_range", encode(Table(entries={5: ((1, 9), 0)})), "toy"
-    yield "spelled_otherwise", "FLAKE is f la ke", "spelling", encode(Table(entries={5: ((1, 2, 2), 0)})), "toy"
+    yield (
+        "foreign_drafter",
+        "learned with another drafter's tokenizer",
+        "foreign_vocabulary",
+        encode(drafter),
+        "toy",
+    )
+    yield (
+        "foreign_target",
+        "learned with another target's tokenizer",
+        "foreign_vocabulary",
+        encode(target),
+        "toy",
+    )
+    yield (
+        "target_id_outside",
+        "the map has 13 target tokens",
+        "id_range",
+        encode(Table(entries={13: ((1, 2), 0)})),
+        "toy",
+    )
+    yield (
+        "draft_id_outside",
+        "the map has 9 draft tokens",
+        "id_range",
+        encode(Table(entries={5: ((1, 9), 0)})),
+        "toy",
+    )
+    yield (
+        "spelled_otherwise",
+        "FLAKE is f la ke",
+        "spelling",
+        encode(Table(entries={5: ((1, 2, 2), 0)})),
+        "toy",
+    )
     yield "spelled_longer", "FLAKE goes on", "spelling", encode(Table(entries={5: ((1, 2, 3, 3), 0)})), "toy"
     yield "not_spelled", "nothing writes X", "spelling", encode(Table(entries={8: ((1, 2), 0)})), "toy"
     both = replace(Table(entries={**FLAKE, **grams({"LAKE": 0})}, tick=9), target="e0" * 32)
@@ -154,5 +238,3 @@ def _replicas(first: int, second: int) -> bytes:
     found = columns_of(table)
     found.columns[4] = [first, second]
     return found.pack()
-
-

@@ -44,7 +44,10 @@ def write(shelf: Shelf) -> None:
         "draws",
         [
             vector(
-                name, why, {"weights": weights, "uniforms": us}, {"indices": [inverse_cdf(weights, u) for u in us]}
+                name,
+                why,
+                {"weights": weights, "uniforms": us},
+                {"indices": [inverse_cdf(weights, u) for u in us]},
             )
             for name, why, weights, us in DRAWS
         ],

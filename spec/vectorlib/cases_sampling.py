@@ -9,7 +9,8 @@ from vectorlib.shelf import Shelf, vector
 ROW = [2.0, -1.0, 0.5, 2.0, -3.0, 1.5, 0.0, -0.5]
 
 TARGET: list[tuple[str, str, dict[str, Any], list[int]]] = [
-    ("greedy", "temperature 0: all mass on the argmax, of equal ones the lowest id", {"temperature": 0.0}, []),
+    ("greedy", "temperature 0: all mass on the argmax, of equal ones the lowest id", {"temperature": 0.0},
+     []),
     ("temperature_1", "the softmax", {"temperature": 1.0}, []),
     ("temperature_half", "a low temperature sharpens", {"temperature": 0.5}, []),
     ("temperature_2", "a high one flattens", {"temperature": 2.0}, []),
@@ -20,7 +21,8 @@ TARGET: list[tuple[str, str, dict[str, Any], list[int]]] = [
     ("top_p_0.5", "the two largest hold more than half", {"temperature": 1.0, "top_p": 0.5}, []),
     ("top_p_0.9", "the token that crosses the limit stays", {"temperature": 1.0, "top_p": 0.9}, []),
     ("top_p_tiny", "one token always stays", {"temperature": 1.0, "top_p": 1e-6}, []),
-    ("top_p_after_top_k", "the share is of what top-k left", {"temperature": 1.0, "top_k": 4, "top_p": 0.8}, []),
+    ("top_p_after_top_k", "the share is of what top-k left", {"temperature": 1.0, "top_k": 4, "top_p": 0.8},
+     []),
     ("min_p_0.3", "relative to the most probable", {"temperature": 1.0, "min_p": 0.3}, []),
     ("min_p_1", "only the most probable, and all that equal it", {"temperature": 1.0, "min_p": 1.0}, []),
     (
@@ -29,7 +31,8 @@ TARGET: list[tuple[str, str, dict[str, Any], list[int]]] = [
         {"temperature": 1.5, "top_p": 0.97, "min_p": 0.2},
         [],
     ),
-    ("truncation_is_after_temperature", "the same top-p keeps more when hot", {"temperature": 3.0, "top_p": 0.5}, []),
+    ("truncation_is_after_temperature", "the same top-p keeps more when hot", {"temperature": 3.0,
+     "top_p": 0.5}, []),
     (
         "penalty",
         "positive logits are divided, negative multiplied, an id that occurs twice once",

@@ -26,7 +26,13 @@ BOTH: list[tuple[str, str, str, str, str]] = [
     ("template", "control tokens of the template are read", "{open}", " snow", "{close}"),
     ("literal_control", "the same strings in the text are text", "{open}", "{open}snow{close}", "{close}"),
     ("only_literal", "a text that is a control string", "", "{close}", ""),
-    ("text_joins_prefix", "text of the template and of the user is cut into words together", "{open}fla", "ke", "{close}"),
+    (
+        "text_joins_prefix",
+        "text of the template and of the user is cut into words together",
+        "{open}fla",
+        "ke",
+        "{close}",
+    ),
     ("several", "two control tokens side by side", "{close}{open}", "snow", "{close}{close}"),
     ("accents", "characters of several bytes", "{open}", "né", ""),
     ("newlines", "lines of a chat template", "{open}\n", "snow", "{close}\n{open}\n"),
@@ -59,7 +65,9 @@ def write(shelf: Shelf) -> None:
 def _bytes(tokens: Tokens, file: str) -> dict[str, Any]:
     shown = [tokens.bytes_of(i) for i in range(len(tokens.pieces))]
     expect = {"bytes": [None if b is None else b.hex() for b in shown]}
-    return vector(f"{tokens.kind}_bytes", "what each id writes, null for control tokens", {"tokenizer": file}, expect)
+    return vector(
+        f"{tokens.kind}_bytes", "what each id writes, null for control tokens", {"tokenizer": file}, expect
+    )
 
 
 def _spelling(tokens: Tokens, file: str, name: str, why: str, data: bytes) -> dict[str, Any]:

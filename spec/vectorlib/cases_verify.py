@@ -113,7 +113,9 @@ def _sentence(way: str) -> str:
     step, rest = way.removeprefix("refused_").rsplit("_", 1)[0], way.rsplit("_", 1)[1]
     if rest == "thinned":
         step = step.rsplit("_", 1)[0]
-    return f"refused at {step.replace('_', ' ')}" + (", replaced by the first try" if rest == "thinned" else "")
+    return f"refused at {step.replace('_', ' ')}" + (
+        ", replaced by the first try" if rest == "thinned" else ""
+    )
 
 
 def _paper_laws() -> Iterator[dict[str, Any]]:
@@ -132,4 +134,9 @@ def _paper_laws() -> Iterator[dict[str, Any]]:
                 "q": [list(law.weights) for law in q],
             }
             name = f"law_{scene.name}_{i}"
-            yield vector(name, f"q' of {table.trie.words.target[token]}", given, {"law": paper_law(table.trie, q, token)})
+            yield vector(
+                name,
+                f"q' of {table.trie.words.target[token]}",
+                given,
+                {"law": paper_law(table.trie, q, token)},
+            )

@@ -116,9 +116,7 @@ def replace(
     return emit(list(options)[chance.index(left)], decision, p, trie, chance)
 
 
-def by_token(
-    proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie, chance: Chance
-) -> Verdict:
+def by_token(proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie, chance: Chance) -> Verdict:
     """Speculative sampling on decisions, one after another."""
     for at in proposal.decisions:
         options = options_of(at, q[at.draft], p[at.row], trie)
@@ -129,9 +127,7 @@ def by_token(
     return _bonus(proposal, p, trie, chance)
 
 
-def by_block(
-    proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie, chance: Chance
-) -> Verdict:
+def by_block(proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie, chance: Chance) -> Verdict:
     """Block verification: all stand with b_N, else from the end back to the first that is replaced."""
     reach, judged = [1.0], []
     for at in proposal.decisions:
@@ -149,9 +145,7 @@ def by_block(
     raise AssertionError("b_0 is 1")
 
 
-def by_match(
-    proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie, chance: Chance
-) -> Verdict:
+def by_match(proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie, chance: Chance) -> Verdict:
     """A draw from the target at each position; the proposal stands while it is what was drawn."""
     used = [0, *proposal.ends]
     for i, proposed in enumerate(proposal.tokens):
@@ -161,9 +155,7 @@ def by_match(
     return Verdict(len(proposal.tokens), chance.token(p[len(proposal.tokens)]), True, used[-1], used[-1])
 
 
-def by_paper(
-    proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie, chance: Chance
-) -> Verdict:
+def by_paper(proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie, chance: Chance) -> Verdict:
     """The paper's rule, approximate above temperature 0."""
     used = [0, *proposal.ends]
     for i, proposed in enumerate(proposal.tokens):

@@ -75,7 +75,9 @@ class Columns:
         if spoil:
             spoil(sections)
         lines = [struct.pack("<II", len(s), zlib.crc32(s)) for s in sections]
-        head = struct.pack("<8sI4B32s32sIIQII", MAGIC, self.version, *self.widths, *self.head) + b"".join(lines)
+        head = struct.pack("<8sI4B32s32sIIQII", MAGIC, self.version, *self.widths, *self.head) + b"".join(
+            lines
+        )
         return head + struct.pack("<I", zlib.crc32(head)) + b"".join(sections)
 
 

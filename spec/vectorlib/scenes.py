@@ -109,7 +109,8 @@ SCENES = [
         ["s 0.5 f 0.5"], ["F 0.5 X 0.5", "X 1"], ALL,
     ),
     Scene(
-        "second_try", "the first try at the residual often fails: P is close to Q on all but one token", "toy",
+        "second_try", "the first try at the residual often fails: P is close to Q on all but one token",
+        "toy",
         "", "f", ["s 0.45 f 0.5 la 0.05"], ["S 0.44 F 0.2 LA 0.04 O 0.32", "X 1"],
     ),
     Scene(

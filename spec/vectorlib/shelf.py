@@ -53,7 +53,11 @@ def pretty(value: Any, indent: str = "") -> str:
     """JSON that keeps on one line what fits there; floats as their shortest exact form."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
     is_vector = isinstance(value, dict) and ("input" in value or "name" in value)
-    if (len(indent) + len(line) <= WIDTH and not is_vector) or not isinstance(value, dict | list) or not value:
+    if (
+        (len(indent) + len(line) <= WIDTH and not is_vector)
+        or not isinstance(value, dict | list)
+        or not value
+    ):
         return line
     inner = indent + "  "
     if isinstance(value, list):

@@ -19,7 +19,10 @@ def table_model(table: npt.NDArray[np.float32], max_length: int) -> bytes:
         helper.make_node("Neg", ["num_logits"], ["first"]),
         helper.make_node("Slice", ["input_ids", "first", "end", "axis"], ["last"]),
         helper.make_node("Gather", ["table", "last"], ["logits"]),
-        *(helper.make_node("Identity", [f"past_key_values.0.{p}"], [f"present.0.{p}"]) for p in ("key", "value")),
+        *(
+            helper.make_node("Identity", [f"past_key_values.0.{p}"], [f"present.0.{p}"])
+            for p in ("key", "value")
+        ),
     ]
     constants = [
         helper.make_tensor("end", TensorProto.INT64, [1], [np.iinfo(np.int64).max]),

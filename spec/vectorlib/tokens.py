@@ -47,7 +47,8 @@ class Tokens:
         }  # fmt: skip
         shape = _BYTE_LEVEL if self.kind == "byte_level" else _SENTENCEPIECE
         return {"version": "1.0", "truncation": None, "padding": None,
-                "added_tokens": sorted(added, key=lambda e: int(e["id"])), **shape, "model": model}  # fmt: skip
+                "added_tokens": sorted(added, key=lambda e: int(e["id"])), **shape,
+                "model": model}  # fmt: skip
 
     def bytes_of(self, token: int) -> bytes | None:
         """What a token writes; None for control tokens."""
@@ -75,7 +76,11 @@ class Tokens:
         """Ids of a fragment: no space of its own, and bytes that are no text written as bytes."""
         ids: list[int] = []
         for part in re.findall("[\udc80-\udcff]+|[^\udc80-\udcff]+", data.decode("utf-8", "surrogateescape")):
-            stray = part.encode("utf-8", "surrogateescape") if part[0] >= "\udc80" and part[0] <= "\udcff" else b""
+            stray = (
+                part.encode("utf-8", "surrogateescape")
+                if part[0] >= "\udc80" and part[0] <= "\udcff"
+                else b""
+            )
             if self.kind == "byte_level":
                 ids += self._bpe("".join(LETTERS[b] for b in stray)) if stray else self._words(part)
             else:
@@ -101,14 +106,19 @@ class Tokens:
         return [names.get(part, part) for part in parts]
 
     def _words(self, text: str) -> list[int]:
-        return [i for word in _WORD.findall(text) for i in self._bpe("".join(LETTERS[b] for b in word.encode()))]
+        return [
+            i for word in _WORD.findall(text) for i in self._bpe("".join(LETTERS[b] for b in word.encode()))
+        ]
 
     def _bpe(self, word: str) -> list[int]:
         """Join the leftmost pair of the lowest rank until none is left."""
         parts = list(word)
         rank = {pair: n for n, pair in enumerate(self.merges)}
         while len(parts) > 1:
-            ranked = [(rank.get((a, b), len(rank)), n) for n, (a, b) in enumerate(zip(parts, parts[1:], strict=False))]
+            ranked = [
+                (rank.get((a, b), len(rank)), n)
+                for n, (a, b) in enumerate(zip(parts, parts[1:], strict=False))
+            ]
             lowest, at = min(ranked)
             if lowest == len(rank):
                 break
@@ -116,7 +126,9 @@ class Tokens:
         return [i for part in parts for i in self._ids(part)]
 
     def _ids(self, part: str) -> list[int]:
-        return [list(self.pieces).index(part)] if part in self.pieces else [self._byte(b) for b in part.encode()]
+        return (
+            [list(self.pieces).index(part)] if part in self.pieces else [self._byte(b) for b in part.encode()]
+        )
 
     def _byte(self, byte: int) -> int:
         return list(self.pieces).index(f"<0x{byte:02X}>")
@@ -155,7 +167,9 @@ def byte_level() -> Tokens:
     base = len(pieces)
     names = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     controls = [Control(base + n, name) for n, name in enumerate(names)]
-    return Tokens("byte_level", [*pieces, *names, "<tool>"], pairs, [*controls, Control(base + 3, "<tool>", "lr")])
+    return Tokens(
+        "byte_level", [*pieces, *names, "<tool>"], pairs, [*controls, Control(base + 3, "<tool>", "lr")]
+    )
 
 
 def sentencepiece() -> Tokens:

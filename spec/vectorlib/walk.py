@@ -98,7 +98,9 @@ def longest_match(draft: Sequence[int], trie: Trie, most: int, expand: bool = Tr
     """Left to right, the longest active spelling first; for greedy, match and paper."""
     found, at = Proposal(), 0
     while at < len(draft):
-        spans = [n for n in range(len(draft) - at, 0, -1) if trie.ending(tuple(draft[at : at + n])) is not None]
+        spans = [
+            n for n in range(len(draft) - at, 0, -1) if trie.ending(tuple(draft[at : at + n])) is not None
+        ]
         size = spans[0] if spans else 1
         ending = trie.ending(tuple(draft[at : at + size]))
         longer = trie.words.expansion(draft[at]) if expand else []

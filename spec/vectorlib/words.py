@@ -112,7 +112,8 @@ DEEP = Words(  # n-grams that begin with one another, and beginnings that are no
     draft=["a", "b", "c", "d", "e"],
     target=["A", "AB", "ABC", "ABCD", "DE", "B", "E", "CCC", "X"],
     spelled={
-        "A": "a", "AB": "a b", "ABC": "a b c", "ABCD": "a b c d", "DE": "d e", "B": "b", "E": "e", "CCC": "c c c",
+        "A": "a", "AB": "a b", "ABC": "a b c", "ABCD": "a b c d", "DE": "d e", "B": "b", "E": "e",
+        "CCC": "c c c",
     },
 )  # fmt: skip
 

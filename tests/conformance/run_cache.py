@@ -66,7 +66,11 @@ def _as_json(table: CacheTable) -> dict[str, Any]:
         "writer": f"{table.writer:#018x}",
         "tick": table.tick,
         "entries": [
-            {"target_id": int(t), "spelling": np.asarray(table.spellings.row(i)).tolist(), "tick": int(table.ticks[i])}
+            {
+                "target_id": int(t),
+                "spelling": np.asarray(table.spellings.row(i)).tolist(),
+                "tick": int(table.ticks[i]),
+            }
             for i, t in enumerate(table.targets)
         ],
         "replicas": [

@@ -83,7 +83,8 @@ class _Expansion(_Few):
     def __init__(self, proposed: int, p: Law) -> None:
         self._proposed, self._law = np.array([proposed]), p
         chance = float(p.probability(self._proposed)[0])
-        super().__init__(np.array([chance, max(0.0, 1.0 - chance)]), np.array([1.0, 0.0]), 0)
+        others = p.mass_outside(self._proposed)
+        super().__init__(np.array([chance, others]), np.array([1.0, 0.0]), 0)
 
     def emit(self, option: int, choose: Chooser) -> int:
         return int(self._proposed[0]) if option == 0 else choose.token(self._law.without(self._proposed))

@@ -34,6 +34,9 @@ class Law(Protocol):
     def mass(self, ids: Ids) -> float:
         """The sum of the probabilities of distinct ids."""
 
+    def mass_outside(self, ids: Ids) -> float:
+        """The sum of the probabilities of all other ids; 0 only if each of them is, whatever rounding does."""
+
     def masked(self, mask: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Probabilities of all ids times a mask of zeros and ones, shapes [size]."""
 
@@ -61,6 +64,9 @@ class PointLaw:
 
     def mass(self, ids: Ids) -> float:
         return float(np.count_nonzero(ids == self.token))
+
+    def mass_outside(self, ids: Ids) -> float:
+        return 1.0 - self.mass(ids)
 
     def masked(self, mask: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return self.probability(np.arange(self.size)) * mask
@@ -99,6 +105,9 @@ class DenseLaw:
 
     def mass(self, ids: Ids) -> float:
         return float(self._weights.take(ids).sum(dtype=np.float64)) / self._total
+
+    def mass_outside(self, ids: Ids) -> float:
+        return self.without(ids)._total / self._total
 
     def masked(self, mask: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         found = self._weights * mask
