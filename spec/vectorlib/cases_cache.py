@@ -1,4 +1,4 @@
-"""Vectors of `cache/valid`, `cache/merge` and `cache/learn`: good files, what they give together, eviction."""
+"""Vectors of `cache/valid`, `cache/merge` and `cache/learn`: good files, two of them together, eviction."""
 
 from typing import Any
 

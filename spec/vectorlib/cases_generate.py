@@ -17,7 +17,7 @@ HOT = Sampling(1.0)
 
 
 def table(seed: int, rows: int, likes: dict[int, int]) -> Rows:
-    """Logits by the last token, multiples of 1/16 so that float32 holds them; `likes` is what follows what."""
+    """Logits by the last token, multiples of 1/16 so that float32 holds them; `likes`: what follows what."""
     numbers = uniforms_of(seed)
     found = [[round(64 * u) / 16 - 2.0 for u in islice(numbers, rows)] for _ in range(rows)]
     for before, after in likes.items():

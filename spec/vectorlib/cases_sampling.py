@@ -48,6 +48,8 @@ TARGET: list[tuple[str, str, dict[str, Any], list[int]]] = [
         [0, 5],
     ),
     ("penalty_no_context", "nothing was said", {"temperature": 1.0, "repetition_penalty": 1.5}, []),
+    ("penalty_worked", "the example of spec/speculation.md, section 2",
+     {"temperature": 1.0, "top_p": 0.55, "repetition_penalty": 2.0}, [0, 1, 1, 2]),
     (
         "everything",
         "penalty, temperature, top-k, top-p, min-p, in this order",

@@ -57,9 +57,8 @@ def _law(names: Sequence[str], row: str) -> Law:
 def _outcomes(table: Table) -> Iterator[dict[str, Any]]:
     """One vector for each way that the scene can end."""
     seen: set[str] = set()
-    for seed in range(TRIES):
-        # Four digits: a reader can follow them with a pencil.
-        chance = Chance(round(u, 4) for u in islice(uniforms_of(seed), 40))
+    for uniforms in [table.scene.uniforms] if table.scene.uniforms else _streams():
+        chance = Chance(iter(uniforms))
         try:
             verdict = JUDGES[table.rule](table.proposal, table.q, table.p, table.trie, chance)
         except TooClose:
@@ -68,6 +67,11 @@ def _outcomes(table: Table) -> Iterator[dict[str, Any]]:
         if way not in seen:
             seen.add(way)
             yield _vector(table, verdict, chance, way)
+
+
+def _streams() -> Iterator[list[float]]:
+    """Uniforms of four digits: a reader can follow them with a pencil."""
+    return ([round(u, 4) for u in islice(uniforms_of(seed), 40)] for seed in range(TRIES))
 
 
 def _way(table: Table, verdict: Verdict, chance: Chance) -> str:

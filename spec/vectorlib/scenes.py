@@ -15,6 +15,7 @@ class Scene:
     Attributes:
         q: the drafter's law at each draft token. p: the target's after 0, 1, ... proposed tokens.
         rules: which rules play it.
+        uniforms: play these, instead of looking for every outcome.
     """
 
     name: str
@@ -25,12 +26,25 @@ class Scene:
     q: Sequence[str]
     p: Sequence[str]
     rules: Sequence[str] = TRIE
+    uniforms: Sequence[float] = ()
 
 
 _Q = "s 0.2 f 0.4 la 0.1 ke 0.1 o 0.1 i 0.1"
 _P = "S 0.1 F 0.1 LA 0.1 KE 0.1 O 0.1 FLAKE 0.2 FO 0.1 FLAS 0.1 X 0.1"
 
+_WORKED_Q = ["f 0.5 la 0.2 ke 0.1 o 0.2", "f 0.1 la 0.6 ke 0.2 o 0.1", "f 0.2 la 0.2 ke 0.5 o 0.1"]
+_WORKED_P = ["F 0.3 LA 0.1 KE 0.1 O 0.1 FLAKE 0.3 X 0.1", "X 1"]
+_WORKED = [
+    Scene(
+        f"worked_{draft.replace(' ', '_')}_{uniform}", "the worked example of spec/speculation.md, section 7",
+        "worked", "FLAKE", draft, _WORKED_Q, _WORKED_P, TRIE, (uniform, 0.1, 0.1),
+    )
+    for draft in ("f la ke", "f la o")
+    for uniform in (0.5, 0.9)
+]  # fmt: skip
+
 SCENES = [
+    *_WORKED,
     Scene(
         "no_draft", "nothing was drafted: a draw from p", "toy", "", "", [], ["S 0.5 X 0.5"], ALL,
     ),

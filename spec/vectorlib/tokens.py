@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 SPACE = "\u2581"
@@ -115,10 +116,7 @@ class Tokens:
         parts = list(word)
         rank = {pair: n for n, pair in enumerate(self.merges)}
         while len(parts) > 1:
-            ranked = [
-                (rank.get((a, b), len(rank)), n)
-                for n, (a, b) in enumerate(zip(parts, parts[1:], strict=False))
-            ]
+            ranked = [(rank.get((a, b), len(rank)), n) for n, (a, b) in enumerate(pairwise(parts))]
             lowest, at = min(ranked)
             if lowest == len(rank):
                 break

@@ -123,4 +123,10 @@ SNOW = Words(  # the worked example of arXiv 2507.02659
     spelled={"Snow": "Snow", "f": "f", "la": "la", "ke": "ke", "is": "is", "flake": "f la ke"},
 )
 
-MAPS = {"toy": TOY, "deep": DEEP, "snow": SNOW}
+WORKED = Words(  # the worked example of spec/speculation.md, section 7
+    draft=["f", "la", "ke", "o"],
+    target=["F", "LA", "KE", "O", "FLAKE", "X"],
+    spelled={"F": "f", "LA": "la", "KE": "ke", "O": "o", "FLAKE": "f la ke"},
+)
+
+MAPS = {"worked": WORKED, "toy": TOY, "deep": DEEP, "snow": SNOW}

@@ -48,9 +48,9 @@ def run_tokenize(vector: Vector) -> None:
     tokenizer = _tokenizer(given["tokenizer"])
     if "spell" in given:
         data = bytes.fromhex(given["spell"])
-        found = tokenizer.spell(data)
-        assert found == expect["ids"]
-        assert tokenizer.text_of(found) == data
+        spelled = tokenizer.spell(data)
+        assert spelled == expect["ids"]
+        assert tokenizer.text_of(expect["ids"]) == data
     elif "prefix" in given:
         found = tokenizer.encode_prompt(given["prefix"], given["text"], given["suffix"])
         assert found == expect["ids"]

@@ -17,6 +17,15 @@ from conformance.run_verify import run_verify
 from conformance.run_words import run_tokenize, run_translate
 from conformance.vectors import ROOT, Vector, counts, vectors_of
 
+
+def _run_stop(vector: Vector) -> None:
+    # Until sessions are merged there is no `Generation` of its own; then a plain import at the top does.
+    pytest.importorskip("omnidraft.runtime.generation")
+    from conformance.run_stop import run_stop
+
+    run_stop(vector)
+
+
 RUNNERS: dict[str, Callable[[Vector], None]] = {
     "cache/invalid": run_invalid,
     "cache/learn": run_learn,
@@ -26,6 +35,7 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "generate": run_generate,
     "random": run_random,
     "sampling": run_sampling,
+    "stop": _run_stop,
     "tokenize": run_tokenize,
     "translate": run_translate,
     "utf8": run_utf8,
