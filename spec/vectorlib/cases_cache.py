@@ -90,7 +90,8 @@ LEARN: list[tuple[str, str, int, str, list[tuple[str, int]]]] = [
     ("twice_in_a_round", "inserted and hit in the same round", 9, "lru", [("LAKE LAKE LAKE", 2)]),
     ("nothing_to_learn", "direct pairs, aliases, controls and orphans", 9, "lfu", [("S F' <eos> <think> X",
      3)]),
-    ("lfu", "the fewest hits go first", 2, "lfu", [("FLAKE FLAKE FO", 0), ("LAKE", 0)]),
+    ("lfu", "the fewest hits go first, however lately", 2, "lfu",
+     [("FLAKE FLAKE", 0), ("FO", 0), ("LAKE", 0)]),
     ("lfu_tie", "equal hits: the longest unused", 2, "lfu", [("FO", 0), ("FLAKE", 0), ("LAKE", 0)]),
     ("lfu_tie_of_ticks", "all equal: the lowest id", 2, "lfu", [("FO FLAKE", 0), ("LAKE", 0)]),
     ("lru", "the longest unused goes first, however often it was hit", 2, "lru", [("FLAKE FLAKE", 0), ("FO",
@@ -102,6 +103,30 @@ LEARN: list[tuple[str, str, int, str, list[tuple[str, int]]]] = [
     ("comes_back", "an evicted entry starts anew", 1, "lfu", [("FLAKE FLAKE", 1), ("FO", 0), ("FLAKE", 0)]),
 ]  # fmt: skip
 
+_FOUR = Table(
+    writer=MINE,
+    tick=20,
+    entries=grams({"FLAKE": 3, "FO": 9, "FLAS": 9, "LAKE": 12}),
+    counts={
+        MINE: counts({"FLAKE": (9, 0), "FO": (2, 2), "FLAS": (2, 0), "LAKE": (1, 0)}),
+        YOURS: counts({"LAKE": (1, 1)}),
+    },
+)
+LOAD: list[tuple[str, str, int, str]] = [
+    ("room_for_all", "nothing is cut", 4, "lfu"),
+    (
+        "lfu_3",
+        "hits of all replicas: three have 2, of these the oldest tick, then the lowest id goes",
+        3,
+        "lfu",
+    ),
+    ("lfu_2", "then the next id", 2, "lfu"),
+    ("lfu_1", "the most hits stay, however old", 1, "lfu"),
+    ("lru_3", "the oldest tick goes", 3, "lru"),
+    ("lru_2", "of equal ticks and hits the lowest id", 2, "lru"),
+    ("lru_1", "the latest stays, however few its hits", 1, "lru"),
+]
+
 
 def write(shelf: Shelf) -> None:
     found = []
@@ -110,6 +135,8 @@ def write(shelf: Shelf) -> None:
         given = {"file": f"{name}.bin", "map": map_name}
         found.append(vector(name, why, given, {"table": table.canonical().as_json()}))
     shelf.vectors("cache/valid", "files", found)
+    shelf.file("cache/load/four.bin", encode(_FOUR))
+    shelf.vectors("cache/load", "capacities", [_load(*case) for case in LOAD])
     shelf.vectors("cache/merge", "merges", [_merge(shelf, *case) for case in MERGES])
     shelf.vectors("cache/learn", "rounds", [_learn(*case) for case in LEARN])
 
@@ -120,6 +147,17 @@ def _merge(shelf: Shelf, name: str, why: str, a: Table, b: Table) -> dict[str, A
         shelf.file(f"cache/merge/{name}.{part}.bin", encode(table))
     given = {part: f"{name}.{part}.bin" for part in ("a", "b")}
     return vector(name, why, given, {"file": f"{name}.merged.bin"})
+
+
+def _load(name: str, why: str, capacity: int, policy: str) -> dict[str, Any]:
+    """What a session keeps of a file that is too large for it."""
+    ranked = []
+    for t, (_, tick) in _FOUR.entries.items():
+        hits = sum(pairs.get(t, (0, 0))[0] for pairs in _FOUR.counts.values())
+        ranked.append((hits, tick, t) if policy == "lfu" else (tick, hits, t))
+    kept = sorted(t for _, _, t in sorted(ranked)[-capacity:])
+    given = {"file": "four.bin", "map": "toy", "capacity": capacity, "policy": policy}
+    return vector(name, why, given, {"targets": kept})
 
 
 def _learn(name: str, why: str, capacity: int, policy: str, rounds: list[tuple[str, int]]) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from vectorlib.chance import uniforms_of
-from vectorlib.rounds import Rows, Task, generate
+from vectorlib.chance import Chance, uniforms_of
+from vectorlib.rounds import MARGIN, Rows, Task, generate
 from vectorlib.sampling import Sampling
 from vectorlib.shelf import Shelf, vector
 from vectorlib.table_model import table_model
@@ -52,6 +52,8 @@ CASES: list[tuple[str, str, Task]] = [
      prompt=TOY.t("S LA F S LA"))),
     ("greedy_penalty", "the argmax after the penalty", replace(CACHED, sampling=Sampling(0.0,
      repetition_penalty=1.4))),
+    ("greedy_penalty_strong", "a proposed token is penalised in the rows after it",
+     replace(CACHED, sampling=Sampling(0.0, repetition_penalty=4.0), prompt=TOY.t("X"), num_draft_tokens=8)),
     ("plain", "sampled, one uniform a token", replace(TEXT, mode="plain", sampling=HOT, seed=1)),
     ("token", "token-level verification, learning n-grams", replace(TEXT, verification="token", sampling=HOT,
      seed=2)),
@@ -73,6 +75,9 @@ CASES: list[tuple[str, str, Task]] = [
      sampling=Sampling(1.0, 6, 0.9, 0.05), seed=13)),
     ("penalised", "a repetition penalty, with the proposed tokens in the context", replace(CACHED,
      sampling=Sampling(1.0, repetition_penalty=1.3), seed=14)),
+    ("penalised_strong", "what was proposed in the same round counts as said",
+     replace(CACHED, sampling=Sampling(1.0, repetition_penalty=4.0), seed=24, prompt=TOY.t("X"),
+     num_draft_tokens=8)),
     ("everything", "all of them", replace(CACHED, sampling=Sampling(0.9, 8, 0.95, 0.02, 1.2), seed=15)),
     ("top_k_1", "one token is left, and a draw still takes its uniform", replace(CACHED,
      sampling=Sampling(1.0, 1), seed=16)),
@@ -80,6 +85,10 @@ CASES: list[tuple[str, str, Task]] = [
      eos_ids=EOS, max_new_tokens=60)),
     ("eos_again", "another seed", replace(CACHED, sampling=Sampling(1.3), seed=18, eos_ids=EOS,
      max_new_tokens=60)),
+    ("eos_inside_block", "what was accepted behind the end token is no output and does not count",
+     replace(CACHED, num_draft_tokens=8, eos_ids=TOY.t("O"))),
+    ("eos_copied", "mode lookup copies an end token",
+     replace(TEXT, mode="lookup", prompt=TOY.t("S FLAKE O S FLAKE O S"), eos_ids=TOY.t("O"), num_draft_tokens=6)),
     ("max_new_tokens_1", "no room for a draft", replace(CACHED, sampling=HOT, seed=19, max_new_tokens=1)),
     ("max_new_tokens_5", "the limit cuts the proposals", replace(CACHED, sampling=HOT, seed=20,
      max_new_tokens=5)),
@@ -87,6 +96,8 @@ CASES: list[tuple[str, str, Task]] = [
      max_length=12)),
     ("no_start", "a drafter without bos and prompt drafts nothing at first", replace(CACHED, sampling=HOT,
      seed=22, start=[], draft_prompt=[])),
+    ("no_draft_prompt", "the drafter goes on from its bos alone",
+     replace(CACHED, sampling=HOT, seed=25, draft_prompt=[])),
     ("one_token_prompt", "nothing to prefill", replace(CACHED, sampling=HOT, seed=23, prompt=TOY.t("S"),
      draft_prompt=TOY.d("s"))),
     ("seed_high", "a seed of 64 bits", replace(CACHED, sampling=HOT, seed=0xFEDCBA9876543210)),
@@ -101,7 +112,8 @@ def write(shelf: Shelf) -> None:
 
 
 def _vector(name: str, why: str, task: Task) -> dict[str, Any]:
-    rounds = list(generate(task))
+    chance = Chance(uniforms_of(task.seed), MARGIN)
+    rounds = list(generate(task, chance))
     tokens = [t for found in rounds for t in found["emitted"]]
     sampling = {key: value for key, value in vars(task.sampling).items() if value != getattr(Sampling(), key)}
     given = {
@@ -111,4 +123,4 @@ def _vector(name: str, why: str, task: Task) -> dict[str, Any]:
         "seed": f"{task.seed:#018x}", "num_draft_tokens": task.num_draft_tokens,
         "max_new_tokens": task.max_new_tokens, "max_length": task.max_length, "eos_ids": task.eos_ids,
     }  # fmt: skip
-    return vector(name, why, given, {"tokens": tokens, "rounds": rounds})
+    return vector(name, why, given, {"tokens": tokens, "uniforms": len(chance.used), "rounds": rounds})

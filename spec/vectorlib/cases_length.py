@@ -17,12 +17,14 @@ FLAT = Costs((0.05,), 0.001, 0.0)  # one measured pass: longer ones are taken to
 
 # Outcomes, (judged, accepted, emitted) as shares of what was drafted; cycled over the rounds.
 ALL, NONE, HALF, MERGED = (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), (1.0, 0.5, 0.5), (1.0, 1.0, 0.5)
+LONG = (1.0, 0.5, 2.0)
 CASES: list[tuple[str, str, Costs, int, list[tuple[float, float, float]]]] = [
     ("first", "before any round: the prior alone", EVEN, 1, [ALL]),
     ("always_right", "everything is accepted: the longest", EVEN, 24, [ALL]),
     ("always_wrong", "the first token is refused each time: soon 0, then probes", EVEN, 60, [NONE]),
     ("half", "half of each draft stands", EVEN, 24, [HALF]),
     ("merged", "two draft tokens make one target token: drafting pays less", EVEN, 24, [MERGED]),
+    ("expanded", "a draft token makes several target tokens: the ratio stops at 1.5", EVEN, 24, [LONG]),
     ("changing", "good and bad rounds take turns", EVEN, 24, [ALL, NONE, HALF]),
     ("cheap_wrong", "a cheap drafter survives many refusals", CHEAP, 40, [NONE]),
     ("cheap_right", "nearly free drafting", CHEAP, 12, [ALL]),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vectorlib.chance import Chance, Law, uniforms_of
+from vectorlib.chance import Chance, Law
 from vectorlib.judge import JUDGES, Verdict, by_match, draft_after
 from vectorlib.memory import Memory
 from vectorlib.sampling import Sampling, draft_law, target_law
@@ -64,9 +64,8 @@ class Task:
         return {d for d, name in enumerate(words.draft) if name in words.control}
 
 
-def generate(task: Task) -> Iterator[dict[str, Any]]:
+def generate(task: Task, chance: Chance) -> Iterator[dict[str, Any]]:
     """The rounds of a generation."""
-    chance = Chance(uniforms_of(task.seed), MARGIN)
     tokens, context, room = list(task.prompt), list(task.draft_prompt), task.max_new_tokens
     memory = Memory(task.words)
     for t in task.active:
@@ -99,7 +98,7 @@ def _draft(
     """Draft tokens with the laws that they were drawn from."""
     count = 0 if task.mode == "plain" else task.num_draft_tokens
     if task.mode == "lookup":
-        return _copied(tokens, count), []
+        return copied(tokens, count), []
     known, laws = [*task.start, *context], []
     if not known:
         return [], []
@@ -109,15 +108,15 @@ def _draft(
     return known[len(known) - len(laws) :], laws
 
 
-def _copied(tokens: Sequence[int], count: int) -> list[int]:
+def copied(tokens: Sequence[int], count: int) -> list[int]:
     """What followed the latest earlier occurrence of the last 4, 3 or 2 tokens, the longest first."""
     for n in (4, 3, 2):
         for at in range(len(tokens) - 1, n - 1, -1):
             if tokens[at - n : at] == tokens[-n:]:
-                copied = list(tokens)
+                text = list(tokens)
                 for i in range(count):  # may run into itself
-                    copied.append(copied[at + i])
-                return copied[len(tokens) :]
+                    text.append(text[at + i])
+                return text[len(tokens) :]
     return []
 
 

@@ -29,6 +29,15 @@ def run_valid(vector: Vector) -> None:
             assert encode(cache.table()) == path.read_bytes(), "loaded and saved, the file is another one"
 
 
+def run_load(vector: Vector) -> None:
+    given = vector["input"]
+    path = ROOT / "cache/load" / given["file"]
+    room = {"capacity": given["capacity"], "policy": given["policy"]}
+    cache, problem = open_cache(path, map_of(given["map"]), **room)
+    assert problem is None
+    assert [entry.target_id for entry in cache.entries()] == vector["expect"]["targets"]
+
+
 def run_invalid(vector: Vector) -> None:
     given = vector["input"]
     path, fault = ROOT / "cache/invalid" / given["file"], vector["expect"]["fault"]

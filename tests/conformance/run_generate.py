@@ -16,6 +16,16 @@ CONTEXT = 64  # positions of the graphs
 _models: dict[str, OrtModel] = {}
 
 
+class Counting(SplitMix64):
+    """The runtime's own chooser, which counts the uniforms that it takes."""
+
+    taken = 0
+
+    def uniform(self) -> float:
+        self.taken += 1
+        return super().uniform()
+
+
 def run_generate(vector: Vector) -> None:
     given = vector["input"]
     cache = cache_of(given)
@@ -27,12 +37,13 @@ def run_generate(vector: Vector) -> None:
     settings = Settings(rule, sampling, given["max_new_tokens"], given["eos_ids"])
     length = FixedLength(0 if given["mode"] == "plain" else given["num_draft_tokens"])
     pair = Pair(target, Drafter(drafter, given["draft_start"]), cache)
-    choose = SplitMix64(int(given["seed"], 16))
+    choose = Counting(int(given["seed"], 16))
     rounds: list[dict[str, Any]] = []
     for found in speculate(pair, given["prompt"], given["draft_prompt"], settings, length, choose):
         rounds.append({name: _plain(getattr(found, name)) for name in vector["expect"]["rounds"][0]})
     assert [t for found in rounds for t in found["emitted"]] == vector["expect"]["tokens"]
     assert rounds == vector["expect"]["rounds"]
+    assert choose.taken == vector["expect"]["uniforms"]
 
 
 def _model(file: str, vocab_size: int, max_length: int) -> OrtModel:

@@ -1,4 +1,4 @@
-"""Runners of `random`, `sampling`, `draft_length` and `utf8`."""
+"""Runners of `random`, `sampling`, `draft_length`, `lookup` and `utf8`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from conformance.choosing import Given
 from conformance.vectors import Vector, close
 from omnidraft.runtime.draft_length import Costs, MeasuredLength
+from omnidraft.runtime.prompt_lookup import PromptLookup
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.sampler import DenseLaw, Sampling, draft_law, law_of
 from omnidraft.runtime.utf8_stream import Utf8Stream
@@ -50,6 +51,12 @@ def run_draft_length(vector: Vector) -> None:
         found.append(length.next())
         length.record(*record)
     assert found == vector["expect"]["lengths"]
+
+
+def run_lookup(vector: Vector) -> None:
+    given, lookup = vector["input"], PromptLookup()
+    found = [lookup.propose(context, given["count"], Given([])).tokens for context in given["contexts"]]
+    assert found == vector["expect"]["copies"]
 
 
 def run_utf8(vector: Vector) -> None:

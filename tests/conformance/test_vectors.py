@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from conformance.conftest import RAN
-from conformance.run_cache import run_invalid, run_learn, run_merge, run_valid
+from conformance.run_cache import run_invalid, run_learn, run_load, run_merge, run_valid
 from conformance.run_generate import run_generate
-from conformance.run_numbers import run_draft_length, run_random, run_sampling, run_utf8
+from conformance.run_numbers import run_draft_length, run_lookup, run_random, run_sampling, run_utf8
 from conformance.run_verify import run_verify
 from conformance.run_words import run_tokenize, run_translate
 from conformance.vectors import ROOT, Vector, counts, vectors_of
@@ -29,10 +29,12 @@ def _run_stop(vector: Vector) -> None:
 RUNNERS: dict[str, Callable[[Vector], None]] = {
     "cache/invalid": run_invalid,
     "cache/learn": run_learn,
+    "cache/load": run_load,
     "cache/merge": run_merge,
     "cache/valid": run_valid,
     "draft_length": run_draft_length,
     "generate": run_generate,
+    "lookup": run_lookup,
     "random": run_random,
     "sampling": run_sampling,
     "stop": _run_stop,
