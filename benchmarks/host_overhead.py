@@ -81,7 +81,7 @@ def measure(
     rounds = [next(loop) for _ in range(ROUNDS)][20:]
 
     def median(part: str) -> float:
-        return 1e3 * statistics.median(getattr(r.seconds, part) for r in rounds)
+        return 1e3 * float(statistics.median(getattr(r.seconds, part) for r in rounds))
 
     def total(r: Round) -> float:
         return float(r.seconds.translate + r.seconds.verify + r.seconds.learn)

@@ -12,9 +12,17 @@ Logits = npt.NDArray[np.floating]
 class Model(Protocol):
     """A causal language model with a context that grows by scoring and shrinks by rewinding."""
 
-    vocab_size: int  # width of the logits; may exceed the tokenizer
-    max_length: int  # positions the context can hold
-    length: int  # positions it holds now
+    @property
+    def vocab_size(self) -> int:
+        """Width of the logits; may exceed the tokenizer."""
+
+    @property
+    def max_length(self) -> int:
+        """Positions that the context can hold."""
+
+    @property
+    def length(self) -> int:
+        """Positions that it holds now."""
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
         """Append tokens to the context and return logits [num_logits, vocab] of the last positions.
