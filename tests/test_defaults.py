@@ -6,7 +6,15 @@ from dataclasses import fields
 from pathlib import Path
 
 from omnidraft.export.bundle import MAX_LENGTH
-from omnidraft.runtime import cache_file, cache_table, draft_length, prompt_lookup, round
+from omnidraft.runtime import (
+    block_verifier,
+    cache_file,
+    cache_table,
+    draft_length,
+    generate,
+    prompt_lookup,
+    round,
+)
 from omnidraft.runtime.cache_store import open_cache
 from omnidraft.runtime.generate import Session
 from omnidraft.runtime.ngram_cache import NgramCache
@@ -26,6 +34,15 @@ def test_limits_agree_with_the_spec() -> None:
     assert draft_length.MAX_DRAFT_TOKENS == DEFAULTS["max_draft_tokens"]
     assert round.MAX_PROPOSED == DEFAULTS["max_proposed_tokens"]
     assert MAX_LENGTH == DEFAULTS["max_length"]
+
+
+def test_what_block_verification_is_chosen_by_agrees_with_the_spec() -> None:
+    assert DEFAULTS["block"] == {
+        "gain": block_verifier.GAIN,
+        "extra_seconds": block_verifier.EXTRA_SECONDS,
+        "extra_seconds_per_token": block_verifier.EXTRA_SECONDS_PER_TOKEN,
+        "usual_draft": generate._USUAL_DRAFT,
+    }
 
 
 def test_sampling_and_lookup_agree_with_the_spec() -> None:
