@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from conformance.choosing import Given
-from conformance.vectors import Vector, close
+from conformance.vectors import DEFAULTS, Vector, close
+from omnidraft.runtime.block_verifier import block_pays
 from omnidraft.runtime.draft_length import Costs, MeasuredLength
 from omnidraft.runtime.prompt_lookup import PromptLookup
 from omnidraft.runtime.rng import SplitMix64
@@ -45,12 +46,17 @@ def run_sampling(vector: Vector) -> None:
 def run_draft_length(vector: Vector) -> None:
     given = vector["input"]
     costs = given["costs"]
-    length = MeasuredLength(Costs(tuple(costs["target"]), costs["draft"], costs["host"]))
-    found = []
-    for record in given["records"]:
-        found.append(length.next())
-        length.record(*record)
-    assert found == vector["expect"]["lengths"]
+    known = Costs(tuple(costs["target"]), costs["draft"], costs["host"])
+    if "vocab_size" in given:
+        pays = block_pays(known.round_seconds(DEFAULTS["block"]["usual_draft"]), given["vocab_size"])
+        assert ("block" if pays else "token") == vector["expect"]["verification"]
+        return
+    length, found = MeasuredLength(known), []
+    for times, *record in given["records"]:
+        for _ in range(times):
+            found.append(length.next())
+            length.record(*record)
+    assert found == [length for times, length in vector["expect"]["lengths"] for _ in range(times)]
 
 
 def run_lookup(vector: Vector) -> None:

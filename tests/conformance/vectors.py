@@ -16,6 +16,7 @@ from toy import ragged
 
 ROOT = Path(__file__).resolve().parents[2] / "spec/vectors"
 Vector = dict[str, Any]
+DEFAULTS: dict[str, Any] = json.loads((ROOT.parent / "defaults.json").read_text(encoding="utf-8"))
 
 
 def counts() -> dict[str, int]:
