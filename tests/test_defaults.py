@@ -31,9 +31,9 @@ def test_generation_defaults_agree_with_the_spec() -> None:
 
 
 def test_limits_agree_with_the_spec() -> None:
-    assert draft_length.MAX_DRAFT_TOKENS == DEFAULTS["max_draft_tokens"]
-    assert round.MAX_PROPOSED == DEFAULTS["max_proposed_tokens"]
-    assert MAX_LENGTH == DEFAULTS["max_length"]
+    assert DEFAULTS["max_draft_tokens"] == draft_length.MAX_DRAFT_TOKENS
+    assert DEFAULTS["max_proposed_tokens"] == round.MAX_PROPOSED
+    assert DEFAULTS["max_length"] == MAX_LENGTH
 
 
 def test_what_block_verification_is_chosen_by_agrees_with_the_spec() -> None:
@@ -48,7 +48,7 @@ def test_what_block_verification_is_chosen_by_agrees_with_the_spec() -> None:
 def test_sampling_and_lookup_agree_with_the_spec() -> None:
     assert all(field.default == DEFAULTS[field.name] for field in fields(Sampling))
     wanted = DEFAULTS["prompt_lookup"]
-    assert (prompt_lookup.LONGEST, prompt_lookup.SHORTEST) == (wanted["longest"], wanted["shortest"])
+    assert (wanted["longest"], wanted["shortest"]) == (prompt_lookup.LONGEST, prompt_lookup.SHORTEST)
 
 
 def test_cache_defaults_agree_with_the_spec() -> None:

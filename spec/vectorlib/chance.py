@@ -1,4 +1,4 @@
-"""Random numbers and the questions asked of them: spec/speculation.md, "Random numbers"."""
+"""Random numbers and the questions asked of them: spec/speculation.md, section 1."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What becomes of a proposal: spec/speculation.md, "Decide" and "Accept".
+"""What becomes of a proposal: spec/speculation.md, sections 5 to 8.
 
 Each decision has options with the target's law P and the drafter's offer Q; all rules judge by these two.
 """

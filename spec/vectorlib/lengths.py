@@ -1,4 +1,4 @@
-"""How many tokens to draft next: method section 6 and spec/defaults.json, "draft_length"."""
+"""How many tokens to draft next: spec/draft-length.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

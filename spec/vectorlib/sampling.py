@@ -1,4 +1,4 @@
-"""From logits to the law that is drawn from: spec/speculation.md, "Sampling"."""
+"""From logits to the law that is drawn from: spec/speculation.md, section 2."""
 
 import math
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""Two small tokenizers as `tokenizer.json`, and byte-pair encoding written down for them."""
+"""Two small tokenizers as `tokenizer.json`, and byte-pair encoding written down for them: spec/tokens.md."""
 
 import re
 from collections.abc import Sequence
