@@ -242,7 +242,8 @@ def _need_export_packages() -> None:
     if missing:
         raise SettingError(
             f"exporting needs {', '.join(missing)}, which this Python "
-            f"({platform.python_version()}) does not have; run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13"
+            f"({platform.python_version()}) does not have; "
+            "run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13"
         )
 
 
