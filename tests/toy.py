@@ -47,7 +47,7 @@ def toy_map(direct: dict[str, str] = DIRECT) -> VocabMap:
         leaves=np.array(leaves, dtype=np.int32),
         draft_allowed=np.array([x != "#" for x in DRAFT]),
         draft_fingerprint="d" * 64,
-        target_fingerprint="t" * 64,
+        target_fingerprint="e" * 64,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from omnidraft import __version__
+from omnidraft.commands import cache as cache_commands
 from omnidraft.errors import OmnidraftError, SettingError
 from omnidraft.runtime.generate import Generation, load
 
@@ -22,6 +23,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+app.add_typer(cache_commands.app, name="cache")
 
 BundlePath = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A directory made by `omnidraft export`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -98,12 +101,17 @@ def generate(
     plain: Annotated[bool, typer.Option("--plain", help="The target alone, without the drafter.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Leave out the bundle's prompt template.")] = False,
     threads: Threads = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Learned n-grams: read if it is there, written back at the end.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write on from a prompt. Its law is the target's own; drafting only saves time."""
     from omnidraft.commands import view
 
-    session = load(bundle, threads=threads)
+    session = load(bundle, threads=threads, cache=cache)
+    if session.cache_notice:
+        sys.stderr.write(f"omnidraft: {session.cache_notice}\n")
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
         max_new_tokens=max_new_tokens,
@@ -113,11 +121,16 @@ def generate(
         num_draft_tokens=_lengths(num_draft_tokens),
         raw=raw,
     )
+    try:
+        for piece in found:
+            if not as_json:
+                sys.stdout.write(piece.text)
+                sys.stdout.flush()
+    finally:  # also what an interrupted answer taught
+        if cache is not None:
+            session.save_cache(cache)
     if as_json:
-        return _print_json(_generation_json(found.finish(), len(session.cache)))
-    for piece in found:
-        sys.stdout.write(piece.text)
-        sys.stdout.flush()
+        return _print_json(_generation_json(found, len(session.cache)))
     s = found.statistics
     view.err.print(
         f"\n[dim]{s.emitted} tokens in {s.total_seconds:.2f} s "

@@ -8,6 +8,7 @@ from typing import Literal
 
 from omnidraft.errors import PromptError, SettingError
 from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
+from omnidraft.runtime.cache_store import open_cache, write_cache
 from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.measure import measure_costs
@@ -146,13 +147,19 @@ class Session:
     """A loaded bundle: two models, their vocabulary map, and the n-gram cache that learns across calls.
 
     One generation at a time: a new one takes over the models' contexts.
+
+    Attributes:
+        cache_notice: why the cache is empty though a file was given, in one sentence; else None.
     """
 
-    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+    def __init__(
+        self, bundle: Bundle, *, threads: int | None = None, cache: str | Path | None = None
+    ) -> None:
         """
         Args:
             bundle: from `open_bundle`.
             threads: of a target pass; by the target's size when None. The drafter always runs on one.
+            cache: a file of learned n-grams; one that is absent or refused gives an empty cache.
         """
         threads = _threads_for(bundle.target.parameters) if threads is None else threads
         self.bundle = bundle
@@ -167,7 +174,10 @@ class Session:
         )
         start = [] if bundle.drafter.bos_id is None else [bundle.drafter.bos_id]
         target = self._model(bundle.target, threads)
-        self.pair = Pair(target, Drafter(self._model(bundle.drafter, 1), start), NgramCache(self.vocab_map))
+        learned, self.cache_notice = (
+            (NgramCache(self.vocab_map), None) if cache is None else open_cache(cache, self.vocab_map)
+        )
+        self.pair = Pair(target, Drafter(self._model(bundle.drafter, 1), start), learned)
         self.costs: Costs = bundle.costs
 
     def _model(self, entry: ModelEntry, threads: int) -> OrtModel:
@@ -177,6 +187,14 @@ class Session:
     def cache(self) -> NgramCache:
         """N-grams learned so far."""
         return self.pair.cache
+
+    def save_cache(self, path: str | Path) -> None:
+        """Write the n-grams learned so far, so that no crash can spoil the file.
+
+        Raises:
+            CacheFileError: the file cannot be written.
+        """
+        write_cache(path, self.cache)
 
     def reset_cache(self) -> None:
         """Forget every n-gram that was learned."""
@@ -270,10 +288,15 @@ def _threads_for(parameters: int) -> int:
     return 1 if parameters < 50_000_000 else min(8, os.cpu_count() or 1)
 
 
-def load(path: str | Path, *, threads: int | None = None) -> Session:
-    """Open a bundle for generation: verify its hashes, load both graphs, start with an empty cache.
+def load(path: str | Path, *, threads: int | None = None, cache: str | Path | None = None) -> Session:
+    """Open a bundle for generation: verify its hashes, load both graphs and what was learned.
+
+    Args:
+        path: the bundle. threads: see `Session`.
+        cache: a file of learned n-grams; the session starts with none where it is absent or refused, and says
+            in `cache_notice` why it was refused.
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
     """
-    return Session(open_bundle(path), threads=threads)
+    return Session(open_bundle(path), threads=threads, cache=cache)
