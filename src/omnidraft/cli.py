@@ -14,6 +14,7 @@ from omnidraft import __version__
 from omnidraft.commands import cache as cache_commands
 from omnidraft.errors import OmnidraftError, SettingError
 from omnidraft.runtime.generate import Generation, load
+from omnidraft.runtime.round import VERIFICATION
 
 app = typer.Typer(
     name="omnidraft",
@@ -35,7 +36,10 @@ Lengths = Annotated[
 Temperature = Annotated[float, typer.Option("--temperature", "-t", help="0 is greedy.")]
 MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", "-n", help="Output tokens at most.")]
 ModeOption = Annotated[
-    str, typer.Option(help="trie, match, direct (exact), or paper (approximate above temperature 0).")
+    str,
+    typer.Option(
+        help="trie, match, direct, lookup (copies from the context): exact; paper: only at temperature 0."
+    ),
 ]
 
 
@@ -100,6 +104,16 @@ def generate(
     num_draft_tokens: Lengths = "auto",
     plain: Annotated[bool, typer.Option("--plain", help="The target alone, without the drafter.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Leave out the bundle's prompt template.")] = False,
+    top_k: Annotated[int, typer.Option(help="Keep so many of the most probable tokens; 0 keeps all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Keep the most probable tokens of this mass.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="Keep this share of the largest probability and more.")] = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="Above 1: repeats become less likely.")] = 1.0,
+    verification: Annotated[
+        str, typer.Option(help="Of mode trie above temperature 0: token or block.")
+    ] = VERIFICATION,
+    logprobs: Annotated[
+        bool, typer.Option("--logprobs", help="With --json: a log-probability a token.")
+    ] = False,
     threads: Threads = None,
     cache: Annotated[
         Path | None, typer.Option(help="Learned n-grams: read if it is there, written back at the end.")
@@ -120,6 +134,12 @@ def generate(
         mode="plain" if plain else mode,  # type: ignore[arg-type] # any text; a wrong one is refused there
         num_draft_tokens=_lengths(num_draft_tokens),
         raw=raw,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        verification=verification,  # type: ignore[arg-type] # likewise
+        logprobs=logprobs,
     )
     try:
         for piece in found:
@@ -300,6 +320,7 @@ def _generation_json(found: Generation, cache_size: int) -> dict[str, Any]:
     return {
         "text": found.text,
         "token_ids": found.token_ids,
+        **({"logprobs": found.logprobs} if found.logprobs else {}),
         "stop_reason": found.stop_reason,
         "seed": found.seed,
         "prompt_tokens": len(found.prompt_ids),

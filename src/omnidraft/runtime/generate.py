@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,8 +15,18 @@ from omnidraft.runtime.measure import measure_costs
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.ort_model import OrtModel
 from omnidraft.runtime.rng import SplitMix64, fresh_seed
-from omnidraft.runtime.round import Mode, Pair, Round, Seconds, Settings, rule_for, speculate
-from omnidraft.runtime.sampler import check_temperature
+from omnidraft.runtime.round import (
+    VERIFICATION,
+    Mode,
+    Pair,
+    Round,
+    Seconds,
+    Settings,
+    Verification,
+    rule_for,
+    speculate,
+)
+from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.utf8_stream import Utf8Stream
 from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
@@ -100,6 +110,7 @@ class Generation:
 
     Attributes:
         text, token_ids: the output so far. statistics: counts so far.
+        logprobs: of the token ids, natural, under the law they were drawn from; empty unless asked for.
         seed: that repeats this generation. stop_reason: why it ended, None before.
     """
 
@@ -116,6 +127,7 @@ class Generation:
         self.prompt_ids = tuple(prompt_ids)
         self.text = ""
         self.token_ids: list[int] = []
+        self.logprobs: list[float] = []
         self.statistics = Statistics()
         self.stop_reason: StopReason | None = None
         self._stream = Utf8Stream()
@@ -123,6 +135,7 @@ class Generation:
     def __iter__(self) -> Iterator[Piece]:
         for found in self._rounds:
             self.token_ids += found.emitted
+            self.logprobs += found.logprobs
             self.statistics.add(found)
             text = self._stream.push(b"".join(self._map.bytes_of(t) for t in found.emitted))
             if found.emitted[-1] in self._settings.eos_ids:
@@ -231,6 +244,12 @@ class Session:
         num_draft_tokens: int | Literal["auto"] = "auto",
         raw: bool = False,
         ignore_eos: bool = False,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        verification: Verification = VERIFICATION,
+        logprobs: bool = False,
     ) -> Generation:
         """Start an answer. Its law is the target's own in every mode but `paper`.
 
@@ -239,29 +258,32 @@ class Session:
             max_new_tokens: output tokens at most.
             temperature: 0 for greedy.
             seed: repeats a generation; drawn from the system when None.
-            mode: trie (default), match, direct, paper (approximate above temperature 0), plain.
+            mode: trie (default), match, direct, paper (approximate above temperature 0), lookup (copies from
+                the context, without the drafter), plain.
             num_draft_tokens: in each round; "auto" drafts as many as pay by the bundle's measured costs.
             raw: leave the bundle's prompt template out.
             ignore_eos: go on after the end of the text (for benchmarks).
+            top_k, top_p, min_p, repetition_penalty: as in `Sampling`; the target's law is the one after them.
+            verification: of mode trie above temperature 0: token or block.
+            logprobs: also give each token's natural log-probability under that law.
 
         Raises:
             PromptError: empty, or too long for the context.
             SettingError: a setting outside its range.
         """
-        check_temperature(temperature)
+        sampling = Sampling(temperature, top_k, top_p, min_p, repetition_penalty)
         if max_new_tokens < 1:
             raise SettingError(f"max_new_tokens {max_new_tokens} is less than 1; ask for at least one token")
         ids = self._prompt_ids(prompt, raw)
         eos_ids = () if ignore_eos else self.bundle.target.eos_ids
-        settings = Settings(rule_for(mode, temperature), temperature, max_new_tokens, eos_ids)
+        rule = rule_for(mode, temperature, verification)
+        settings = Settings(rule, sampling, max_new_tokens, eos_ids, logprobs)
         seed = fresh_seed() if seed is None else seed
-        length = FixedLength(0) if mode == "plain" else self._draft_length(num_draft_tokens)
-        draft_prompt = [] if mode == "plain" else self.draft_prompt(ids)
+        costs = replace(self.costs, draft=0.0) if mode == "lookup" else self.costs
+        length = FixedLength(0) if mode == "plain" else _draft_length(num_draft_tokens, costs)
+        draft_prompt = [] if mode in ("plain", "lookup") else self.draft_prompt(ids)
         rounds = speculate(self.pair, ids, draft_prompt, settings, length, SplitMix64(seed))
         return Generation(rounds, self.vocab_map, settings, seed, ids)
-
-    def _draft_length(self, wanted: int | Literal["auto"]) -> DraftLength:
-        return MeasuredLength(self.costs) if wanted == "auto" else FixedLength(wanted)
 
     def _prompt_ids(self, prompt: str | Sequence[int], raw: bool) -> list[int]:
         if isinstance(prompt, str) and not prompt.strip():
@@ -281,6 +303,10 @@ class Session:
                 "shorten it or export with a larger --max-length"
             )
         return ids
+
+
+def _draft_length(wanted: int | Literal["auto"], costs: Costs) -> DraftLength:
+    return MeasuredLength(costs) if wanted == "auto" else FixedLength(wanted)
 
 
 def _threads_for(parameters: int) -> int:

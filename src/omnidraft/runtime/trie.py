@@ -14,7 +14,7 @@ from omnidraft.runtime.sampler import Law
 from omnidraft.runtime.vocab_map import Ids, VocabMap
 
 Number = TypeVar("Number", bound=np.generic)
-_ROUNDING = 1e-4  # masses below it are not taken from a difference of float32 sums
+_ROUNDING = 1e-4  # a sum of many float32 probabilities is closer to 1 than this
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,9 @@ class ActiveTrie:
         if self._num_grams:
             masses += np.bincount(firsts, law.probability(targets), self.map.draft_size + 1)
         if len(self._direct_drafts) + self._num_grams < self.map.target_size:
-            masses[-1] = 1.0 - float(masses.sum())
-            if masses[-1] < _ROUNDING:  # the difference is noise: add up the rest itself
-                masses[-1] = law.mass(np.setdiff1d(np.arange(self.map.target_size), self.spelled()))
+            rest = 1.0 - float(masses.sum())
+            # What may be rounding alone would let a token be drawn that has no probability.
+            masses[-1] = rest if rest > _ROUNDING else law.mass_outside(self.spelled())
         return masses
 
     def spelled(self) -> npt.NDArray[np.intp]:
