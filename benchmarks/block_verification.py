@@ -2,14 +2,15 @@
 
     python -m benchmarks.block_verification [BUNDLE ...] [--prompts FILE] [--json]
 
-For each bundle the same prompts are sampled with the same seeds by both. Then the host work of a round is
-timed at a target vocabulary of 151,936, as in benchmarks.host_overhead. Host times are CPU time of the
-thread, which other processes on the machine do not lengthen.
+For each bundle the same prompts are sampled with the same seeds by both; the gain is the geometric mean of
+the prompts' ratios. Then the host work of a round is timed at a target vocabulary of 151,936, as in
+benchmarks.host_overhead. Host times are CPU time of the thread, which other processes do not lengthen.
 """
 
 import argparse
 import json
 import math
+import statistics
 import sys
 import time
 from collections.abc import Sequence
@@ -35,8 +36,8 @@ def sampled(
     seeds: int,
     drafted: int,
     tokens: int,
-) -> Line:
-    """Tokens per target pass over all prompts and seeds, with its standard error over prompts."""
+) -> tuple[Line, list[float]]:
+    """Tokens per target pass over all prompts and seeds, with its standard error; and for each prompt."""
     each: list[Statistics] = []
     session.reset_cache()
     for prompt in prompts:
@@ -57,7 +58,7 @@ def sampled(
     mean = sum(s.emitted for s in each) / rounds
     errors = [s.emitted - mean * s.rounds for s in each]  # of a ratio of sums
     host = sum(s.seconds[part] for s in each for part in ("translate", "verify", "learn"))
-    return {
+    line: Line = {
         "verification": verification,
         "temperature": temperature,
         "tokens_per_target_pass": mean,
@@ -66,18 +67,26 @@ def sampled(
         "verify_ms_a_round": 1e3 * sum(s.seconds["verify"] for s in each) / rounds,
         "rounds": rounds,
     }
+    return line, [s.tokens_per_target_pass for s in each]
 
 
 def of_bundle(path: Path, prompts: Sequence[str], *, seeds: int, drafted: int, tokens: int) -> list[Line]:
     """Both verifications at each temperature on a bundle."""
     session = load(path, threads=1)
     session.pair.clock = time.thread_time
-    return [
-        {"where": path.name}
-        | sampled(session, prompts, verification, t, seeds=seeds, drafted=drafted, tokens=tokens)
-        for t in TEMPERATURES
-        for verification in VERIFICATIONS
-    ]
+    found: list[Line] = []
+    for t in TEMPERATURES:
+        sets = [
+            sampled(session, prompts, verification, t, seeds=seeds, drafted=drafted, tokens=tokens)
+            for verification in VERIFICATIONS
+        ]
+        (token, by_token), (block, by_block) = sets
+        gains = [math.log(y / x) for x, y in zip(by_token, by_block, strict=True)]
+        block["gain"] = math.exp(statistics.mean(gains)) - 1.0
+        block["gain_error"] = statistics.stdev(gains) / math.sqrt(len(gains))
+        token["where"] = block["where"] = path.name
+        found += [token, block]
+    return found
 
 
 def at_large_vocabularies() -> list[Line]:
@@ -123,13 +132,14 @@ def main() -> None:
         print(json.dumps(found, indent=2))
         return
     print(f"{options.drafted} draft tokens a round, {len(prompts)} prompts x {options.seeds} seeds")
-    print(f"{'':26}{'T':>5} {'by':8}{'tokens a pass':>18}{'verify ms':>12}{'host ms':>10}")
+    print(f"{'':26}{'T':>5} {'by':8}{'tokens a pass':>18}{'verify ms':>12}{'host ms':>10}{'gain':>18}")
     for line in found:
         error = f" +- {line['standard_error']:.3f}" if "standard_error" in line else ""
         figure = f"{line['tokens_per_target_pass']:.3f}{error}"
+        gain = f"{line['gain']:+.1%} +- {line['gain_error']:.1%}" if "gain" in line else ""
         print(
             f"{line['where']:26}{line['temperature']:>5} {line['verification']:8}{figure:>18}"
-            f"{line['verify_ms_a_round']:12.3f}{line['host_ms_a_round']:10.3f}"
+            f"{line['verify_ms_a_round']:12.3f}{line['host_ms_a_round']:10.3f}{gain:>18}"
         )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from enumerate_law import LENGTH, Case, law_of_output, total_variation
-from omnidraft.runtime.round import MODES, Mode, Verification
+from omnidraft.runtime.round import MODES, VERIFICATIONS, Mode, Verification
 from omnidraft.runtime.sampler import Sampling
 from toy import GRAMS
 
@@ -104,7 +104,7 @@ def test_a_block_keeps_more_than_its_decisions_one_by_one() -> None:
     """For every pair of models, as Sun et al. prove, and clearly so on average."""
     gains = []
     for seed in range(4):
-        one, block = (emitted_a_round(Case("trie", v, seed=seed)) for v in ("token", "block"))  # type: ignore[arg-type]
+        one, block = (emitted_a_round(Case("trie", v, seed=seed)) for v in VERIFICATIONS)
         assert block >= one - 1e-12
         gains.append(block - one)
     assert np.mean(gains) > 0.005, gains
@@ -112,6 +112,7 @@ def test_a_block_keeps_more_than_its_decisions_one_by_one() -> None:
 
 def test_drafting_is_used() -> None:
     """The enumeration would pass with a drafter that does nothing: several tokens a round must occur."""
-    for mode in ("trie", "lookup"):
-        law = law_of_output(Case(mode, seed=0))  # type: ignore[arg-type]
+    modes: list[Mode] = ["trie", "lookup"]
+    for mode in modes:
+        law = law_of_output(Case(mode, seed=0))
         assert sum(weight for emitted, weight in law.items() if len(emitted) > 1) > 0.02, mode

@@ -55,7 +55,7 @@ class Repeating(ContextModel):
     """Says its last seven tokens again and again, nearly always."""
 
     def row(self, context: Sequence[int]) -> npt.NDArray[np.float64]:
-        logits = super().row(context).copy()
+        logits: npt.NDArray[np.float64] = super().row(context).copy()
         logits[context[-7:][0]] += 9.0
         return logits
 

@@ -109,7 +109,8 @@ def processed(
     for t in set(context):
         logits[t] *= 1.0 / sampling.repetition_penalty if logits[t] > 0.0 else sampling.repetition_penalty
     if sampling.temperature == 0.0:
-        return np.eye(len(logits))[logits.index(max(logits))]
+        certain: npt.NDArray[np.float64] = np.eye(len(logits))[logits.index(max(logits))]
+        return certain
     p = softmax(np.array(logits), sampling.temperature)
     ranked = sorted(range(len(p)), key=lambda t: (-p[t], t))
     ranked = ranked[: sampling.top_k or len(ranked)]

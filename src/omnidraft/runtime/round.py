@@ -27,7 +27,8 @@ Mode = Literal["trie", "match", "direct", "paper", "lookup", "plain"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Verification = Literal["token", "block"]
 VERIFICATIONS: tuple[Verification, ...] = get_args(Verification)
-VERIFICATION: Verification = "block"
+# Not block: it keeps a little more of a draft and works longer on it (benchmarks/block_verification.py).
+VERIFICATION: Verification = "token"
 MAX_PROPOSED = 64  # target tokens in one pass, at most
 
 

@@ -35,7 +35,7 @@ class Law(Protocol):
         """The sum of the probabilities of distinct ids."""
 
     def mass_outside(self, ids: Ids) -> float:
-        """The sum of the probabilities of all other ids; 0 only if each of them is, whatever rounding does."""
+        """The sum of the probabilities of all other ids; 0 only if each of them is 0, for all rounding."""
 
     def masked(self, mask: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Probabilities of all ids times a mask of zeros and ones, shapes [size]."""
