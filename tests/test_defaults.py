@@ -42,7 +42,7 @@ def test_cache_defaults_agree_with_the_spec() -> None:
 def test_sampling_and_lookup_agree_with_the_spec() -> None:
     assert all(field.default == DEFAULTS[field.name] for field in fields(Sampling))
     wanted = DEFAULTS["prompt_lookup"]
-    assert (prompt_lookup.LONGEST, prompt_lookup.SHORTEST) == (wanted["longest"], wanted["shortest"])
+    assert (wanted["longest"], wanted["shortest"]) == (prompt_lookup.LONGEST, prompt_lookup.SHORTEST)
 
 
 def test_draft_length_constants_agree_with_the_spec() -> None:

@@ -11,7 +11,7 @@ from omnidraft.errors import SettingError
 from omnidraft.runtime.cache_file import encode
 from omnidraft.runtime.cache_table import MAX_COUNT, eviction_order, first_to_evict
 from omnidraft.runtime.ngram_cache import Entry, NgramCache, Policy
-from omnidraft.runtime.sampler import law_of
+from omnidraft.runtime.sampler import Sampling, law_of
 from omnidraft.runtime.trie import ActiveTrie
 from omnidraft.runtime.vocab_map import VocabMap
 from tables import GRAM_IDS, TOY, table
@@ -50,7 +50,7 @@ def assert_trie_follows(cache: NgramCache) -> None:
     assert (cache.trie.root_mask == fresh.root_mask).all()
     assert cache.trie.grams.tolist() == fresh.grams.tolist() == ids(cache)
     assert sorted(cache.trie.spelled().tolist()) == sorted(fresh.spelled().tolist())
-    law = law_of(np.linspace(-1.0, 1.0, cache.map.target_size), 1.0)
+    law = law_of(np.linspace(-1.0, 1.0, cache.map.target_size), Sampling(1.0))
     assert cache.trie.root_masses(law) == pytest.approx(fresh.root_masses(law))
 
 
