@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-import test_exactness
+import enumerate_law
+from enumerate_law import Case, law_of_output, total_variation
 from omnidraft.runtime.ngram_cache import NgramCache, Policy
 from omnidraft.runtime.vocab_map import VocabMap
 from toy import TARGET
@@ -29,7 +30,7 @@ def test_generations_that_evict_have_the_targets_law(policy: Policy, monkeypatch
         assert [found.insert(TARGET.index(gram)) for gram in grams] == [True]
         return found
 
-    monkeypatch.setattr(test_exactness, "toy_cache", cache)
-    law = test_exactness.law_of_output("trie", 1.0, 7, 1, ("FO",), 2, rounds=2)
-    assert test_exactness.total_variation(law, 1.0, 7) < 1e-9
+    monkeypatch.setattr(enumerate_law, "toy_cache", cache)
+    case = Case("trie", seed=7, count=1, grams=("FO",), most=2, rounds=2)
+    assert total_variation(law_of_output(case), case) < 1e-9
     assert len(left) == 4  # every n-gram of the language took the one place in some branch
