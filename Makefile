@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo check test lint bench setup clean
+.PHONY: demo check test lint bench fuzz crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -29,8 +29,17 @@ test: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.host_overhead
+	$(BIN)/python -m benchmarks.cache_size
 	$(BIN)/omnidraft bench omnidraft-demo/starter-a
 	$(BIN)/omnidraft bench omnidraft-demo/starter-b
+
+# Bounded in time: about a minute on an idle machine, six at most.
+fuzz: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_cache --count 100000 --seconds 240
+	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_manifest --count 10000 --seconds 120
+
+crash: $(READY)
+	OMNIDRAFT_KILLS=200 $(BIN)/python -m pytest tests/test_crash_safety.py
 
 setup: $(READY)
 

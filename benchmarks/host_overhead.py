@@ -11,7 +11,8 @@ import json
 import os
 import statistics
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,8 @@ from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.model import Logits
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import SplitMix64
-from omnidraft.runtime.round import Pair, Round, Settings, rule_for, speculate
+from omnidraft.runtime.round import VERIFICATION, Pair, Round, Settings, Verification, rule_for, speculate
+from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.vocab_map import VocabMap
 
@@ -60,14 +62,21 @@ class RandomRows:
         self.length = length
 
 
-def measure(vocab_map: VocabMap, agreement: float, temperature: float, prefilled: bool) -> dict[str, float]:
+def measure(
+    vocab_map: VocabMap,
+    agreement: float,
+    temperature: float,
+    prefilled: bool,
+    verification: Verification = VERIFICATION,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Median milliseconds of each part of a round."""
     cache = NgramCache(vocab_map)
     if prefilled:
         cache.prefill()
     drafter = Drafter(RandomRows(vocab_map.draft_size, 0.0, 5.0))
-    pair = Pair(RandomRows(vocab_map.target_size, agreement, 2.0), drafter, cache)
-    settings = Settings(rule_for("trie", temperature), temperature, 1 << 30, ())
+    pair = Pair(RandomRows(vocab_map.target_size, agreement, 2.0), drafter, cache, clock)
+    settings = Settings(rule_for("trie", temperature, verification), Sampling(temperature), 1 << 30, ())
     loop = speculate(pair, [1], [1], settings, FixedLength(DRAFTED), SplitMix64(0))
     rounds = [next(loop) for _ in range(ROUNDS)][20:]
 

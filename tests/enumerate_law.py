@@ -1,14 +1,26 @@
-"""Walk every outcome of code that asks a `Chooser`, with the exact probability of each."""
+"""Walk every outcome of code that asks a `Chooser`, with its exact probability; a generation, for one."""
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
-from omnidraft.runtime.sampler import Law
+from omnidraft.runtime.draft_length import FixedLength
+from omnidraft.runtime.drafter import Drafter
+from omnidraft.runtime.round import Mode, Pair, Settings, Verification, rule_for, speculate
+from omnidraft.runtime.sampler import Law, Sampling
+from omnidraft.runtime.vocab_map import VocabMap
+from toy import GRAMS, ContextModel, processed, toy_cache, toy_map
 
 T = TypeVar("T")
+LENGTH = 3  # tokens whose joint law is compared
+PROMPT = (0, 3, 1, 0, 3)  # its last two tokens occur before, so that a copy is proposed
+UNTOUCHED = Sampling(1.0)
+Joint = dict[tuple[int, ...], float]
 
 
 class _Script:
@@ -40,6 +52,15 @@ class _Script:
         weights = law.probability(ids)
         return self._take(list(zip(ids.tolist(), (weights / weights.sum()).tolist(), strict=True)))
 
+    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+        """All ways to get nothing are one answer (-1), which keeps the walk short."""
+        weights = law.probability(np.arange(law.size, dtype=np.int32))
+        weights = weights / weights.sum()
+        stands = [min(1.0, max(0.0, share(t))) if w > 0.0 else 0.0 for t, w in enumerate(weights)]
+        nothing = float((weights * (1.0 - np.array(stands))).sum())
+        token = self._take([(-1, nothing), *enumerate((weights * stands).tolist())])
+        return None if token < 0 else token
+
 
 def outcomes(run: Callable[[_Script], T]) -> Iterator[tuple[T, float]]:
     """Yield (result, probability) for every path of random answers through `run`."""
@@ -54,3 +75,67 @@ def outcomes(run: Callable[[_Script], T]) -> Iterator[tuple[T, float]]:
         if not answers:
             return
         answers[-1] += 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """One generation whose law is walked."""
+
+    mode: Mode = "trie"
+    verification: Verification = "block"
+    sampling: Sampling = UNTOUCHED
+    seed: int = 3
+    count: int = 2
+    grams: Sequence[str | int] = tuple(GRAMS)
+    most: int = 16
+    rounds: int = 1
+    prompt: tuple[int, ...] = PROMPT
+
+
+def law_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joint:
+    """The law of the first tokens, through the real loop, drafter, translator and verifier."""
+    vocab_map = vocab_map or toy_map()
+    drafter_model = ContextModel(2 * case.seed + 1, vocab_map.draft_size)
+    target = ContextModel(2 * case.seed, vocab_map.target_size)
+    rule = rule_for(case.mode, case.sampling.temperature, case.verification)
+
+    def run(script: _Script) -> tuple[int, ...]:
+        drafter_model.rewind(0)
+        pair = Pair(target, Drafter(drafter_model), toy_cache(vocab_map, case.grams))
+        settings = Settings(rule, case.sampling, case.most, ())
+        emitted: list[int] = []
+        loop = speculate(pair, case.prompt, [0, 3], settings, FixedLength(case.count), script)
+        for _ in range(case.rounds):
+            found = next(loop, None)
+            if found is None:
+                break
+            emitted += found.emitted
+        return tuple(emitted)
+
+    law: Joint = defaultdict(float)
+    for emitted, probability in outcomes(run):
+        law[emitted] += probability
+    assert sum(law.values()) == pytest.approx(1.0, abs=1e-12)
+    return law
+
+
+def total_variation(law: Joint, case: Case, vocab_size: int = 10) -> float:
+    """Distance to the target's own law of LENGTH tokens; short outputs go on by the target's law."""
+    target = ContextModel(2 * case.seed, vocab_size)
+
+    def go_on(joint: Joint, context: tuple[int, ...], weight: float) -> None:
+        if weight <= 0.0:
+            return
+        if len(context) >= LENGTH:
+            joint[context[:LENGTH]] += weight
+            return
+        before = (*case.prompt, *context)
+        for token, chance in enumerate(processed(target.row(before), case.sampling, before)):
+            go_on(joint, (*context, token), weight * float(chance))
+
+    found: Joint = defaultdict(float)
+    wanted: Joint = defaultdict(float)
+    for context, weight in law.items():
+        go_on(found, context, weight)
+    go_on(wanted, (), 1.0)
+    return 0.5 * sum(abs(found[key] - wanted[key]) for key in {*found, *wanted})

@@ -129,10 +129,11 @@ from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.ort_model import KvShape, OrtModel
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import Pair, Settings, rule_for, speculate
+from omnidraft.runtime.sampler import Sampling
 from toy import ContextModel, toy_cache, toy_map
 target = OrtModel(Path({str(graph)!r}), KvShape(1, 1, 16, 32), 10)
 pair = Pair(target, Drafter(ContextModel(1, 8)), toy_cache(toy_map(), ["FO"]))
-settings = Settings(rule_for("trie", 1.0), 1.0, 12, ())
+settings = Settings(rule_for("trie", 1.0), Sampling(1.0), 12, ())
 rounds = list(speculate(pair, [0, 3], [0], settings, FixedLength(3), SplitMix64(1)))
 print(sum(len(r.emitted) for r in rounds))
 """

@@ -2,25 +2,47 @@
 
 import inspect
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from omnidraft.runtime import draft_length, round
+from omnidraft.runtime import cache_file, cache_table, draft_length, prompt_lookup, round
+from omnidraft.runtime.cache_store import open_cache
 from omnidraft.runtime.generate import Session
+from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.sampler import Sampling
 
 DEFAULTS = json.loads((Path(__file__).parents[1] / "spec/defaults.json").read_text())
 
 
 def test_generation_defaults_agree_with_the_spec() -> None:
     parameters = inspect.signature(Session.generate).parameters
-    for name in ("max_new_tokens", "temperature", "mode", "num_draft_tokens"):
+    names = ["max_new_tokens", "mode", "num_draft_tokens", "verification"]
+    for name in [*names, *(field.name for field in fields(Sampling))]:
         assert parameters[name].default == DEFAULTS[name], name
 
 
 def test_limits_agree_with_the_spec() -> None:
     assert DEFAULTS["max_draft_tokens"] == draft_length.MAX_DRAFT_TOKENS
     assert DEFAULTS["max_proposed_tokens"] == round.MAX_PROPOSED
+
+
+def test_cache_defaults_agree_with_the_spec() -> None:
+    wanted = DEFAULTS["cache"]
+    for start in (NgramCache.__init__, NgramCache.of_table, open_cache):
+        parameters = inspect.signature(start).parameters
+        assert parameters["capacity"].default == wanted["capacity"], start
+        assert parameters["policy"].default == wanted["policy"], start
+    assert wanted["max_pieces"] == cache_table.MAX_PIECES
+    assert wanted["max_replicas"] == cache_table.MAX_REPLICAS
+    assert wanted["max_entries"] == cache_file.MAX_ENTRIES
+
+
+def test_sampling_and_lookup_agree_with_the_spec() -> None:
+    assert all(field.default == DEFAULTS[field.name] for field in fields(Sampling))
+    wanted = DEFAULTS["prompt_lookup"]
+    assert (wanted["longest"], wanted["shortest"]) == (prompt_lookup.LONGEST, prompt_lookup.SHORTEST)
 
 
 def test_draft_length_constants_agree_with_the_spec() -> None:

@@ -1,137 +1,118 @@
 """The promise: the law of the output is the target's, at every temperature, by exact enumeration."""
 
-from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from enumerate_law import _Script, outcomes
-from omnidraft.runtime.draft_length import FixedLength
-from omnidraft.runtime.drafter import Drafter
-from omnidraft.runtime.round import Mode, Pair, Settings, rule_for, speculate
-from toy import GRAMS, TARGET, ContextModel, softmax, toy_cache, toy_map
+from enumerate_law import LENGTH, Case, law_of_output, total_variation
+from omnidraft.runtime.round import MODES, VERIFICATIONS, Mode, Verification
+from omnidraft.runtime.sampler import Sampling
+from toy import GRAMS
 
-PROMPT, DRAFT_PROMPT = [0, 3], [0, 3]
-LENGTH = 3  # tokens whose joint law is compared
 CACHES: list[Sequence[str]] = [(), ("FO",), ("FLAKE", "FO"), tuple(GRAMS)]
+TRUNCATED = {
+    "top-k": Sampling(1.0, top_k=4),
+    "top-p": Sampling(0.8, top_p=0.7),
+    "min-p": Sampling(1.3, min_p=0.15),
+    "penalty": Sampling(1.0, repetition_penalty=2.5),
+    "all": Sampling(1.2, top_k=6, top_p=0.9, min_p=0.05, repetition_penalty=1.8),
+}
 
 
-def law_of_output(
-    mode: Mode,
-    temperature: float,
-    seed: int,
-    count: int,
-    grams: Sequence[str],
-    max_new_tokens: int,
-    rounds: int,
-) -> dict[tuple[int, ...], float]:
-    """The law of the first tokens, through the real loop, drafter, translator and verifier."""
-    vocab_map = toy_map()
-    drafter_model = ContextModel(2 * seed + 1, vocab_map.draft_size)
-    target = ContextModel(2 * seed, vocab_map.target_size)
-
-    def run(script: _Script) -> tuple[int, ...]:
-        drafter_model.rewind(0)
-        pair = Pair(target, Drafter(drafter_model), toy_cache(vocab_map, grams))
-        settings = Settings(rule_for(mode, temperature), temperature, max_new_tokens, ())
-        emitted: list[int] = []
-        loop = speculate(pair, PROMPT, DRAFT_PROMPT, settings, FixedLength(count), script)
-        for _ in range(rounds):
-            found = next(loop, None)
-            if found is None:
-                break
-            emitted += found.emitted
-        return tuple(emitted)
-
-    law: dict[tuple[int, ...], float] = defaultdict(float)
-    for emitted, probability in outcomes(run):
-        law[emitted] += probability
-    assert sum(law.values()) == pytest.approx(1.0, abs=1e-12)
-    return law
+def distance(case: Case) -> float:
+    return total_variation(law_of_output(case), case)
 
 
-def total_variation(law: dict[tuple[int, ...], float], temperature: float, seed: int) -> float:
-    """Distance to the target's own law of LENGTH tokens; short outputs go on by the target's law."""
-    target = ContextModel(2 * seed, len(TARGET))
-
-    def p(context: tuple[int, ...]) -> npt.NDArray[np.float64]:
-        row = target.row([*PROMPT, *context])
-        if temperature == 0.0:
-            point: npt.NDArray[np.float64] = np.eye(len(row))[int(np.argmax(row))]
-            return point
-        return softmax(row, temperature)
-
-    found: dict[tuple[int, ...], float] = defaultdict(float)
-
-    def go_on(context: tuple[int, ...], weight: float) -> None:
-        if weight <= 0.0:
-            return
-        if len(context) >= LENGTH:
-            found[context[:LENGTH]] += weight
-            return
-        for token, chance in enumerate(p(context)):
-            go_on((*context, token), weight * float(chance))
-
-    wanted: dict[tuple[int, ...], float] = {}
-
-    def ancestral(context: tuple[int, ...], weight: float) -> None:
-        if len(context) == LENGTH:
-            wanted[context] = weight
-            return
-        for token, chance in enumerate(p(context)):
-            ancestral((*context, token), weight * float(chance))
-
-    for context, weight in law.items():
-        go_on(context, weight)
-    ancestral((), 1.0)
-    return 0.5 * sum(abs(found[key] - wanted.get(key, 0.0)) for key in {*found, *wanted})
-
-
-@pytest.mark.parametrize("temperature", [0.4, 1.0])
+@pytest.mark.parametrize("verification", ["token", "block"])
 @pytest.mark.parametrize("grams", CACHES, ids=lambda g: f"{len(g)}grams")
-def test_a_trie_round_has_the_targets_law(temperature: float, grams: Sequence[str]) -> None:
-    count = 3 if grams == CACHES[1] else 2  # three draft tokens once: every node of the trie within reach
-    law = law_of_output("trie", temperature, len(grams), count, grams, 16, rounds=1)
-    assert total_variation(law, temperature, len(grams)) < 1e-9
+def test_a_trie_round_has_the_targets_law(verification: Verification, grams: Sequence[str]) -> None:
+    """Expansions, kept tokens, dead ends and a draft that ends inside a node all occur."""
+    for temperature in (0.4, 1.0):
+        case = Case("trie", verification, Sampling(temperature), seed=len(grams), grams=grams)
+        assert distance(case) < 1e-9
 
 
-@pytest.mark.parametrize("mode", ["match", "direct", "plain"])
+@pytest.mark.parametrize("verification", ["token", "block"])
+def test_a_long_trie_round_has_the_targets_law(verification: Verification) -> None:
+    """Three draft tokens: every node of the trie within reach; the limit cuts proposals short."""
+    assert distance(Case("trie", verification, seed=1, count=3, grams=("FLAKE", "FO"), most=3)) < 1e-9
+
+
+@pytest.mark.parametrize("mode", ["match", "direct", "lookup", "plain"])
 def test_a_round_of_the_other_modes_has_the_targets_law(mode: Mode) -> None:
-    law = law_of_output(mode, 1.0, 3, 2, tuple(GRAMS), 16, rounds=1)
-    assert total_variation(law, 1.0, 3) < 1e-9
+    for temperature in (0.4, 1.0):
+        assert distance(Case(mode, sampling=Sampling(temperature))) < 1e-9
 
 
-@pytest.mark.parametrize("mode", ["trie", "match", "direct", "paper", "plain"])
-def test_greedy_is_exact_in_every_mode(mode: Mode) -> None:
+@pytest.mark.parametrize("name", TRUNCATED)
+@pytest.mark.parametrize(
+    ("mode", "verification"),
+    [("trie", "token"), ("trie", "block"), ("match", "token"), ("direct", "token"), ("lookup", "token")],
+)
+def test_truncation_and_penalty_are_part_of_the_law(
+    mode: Mode, verification: Verification, name: str
+) -> None:
+    assert distance(Case(mode, verification, TRUNCATED[name], seed=4)) < 1e-9
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.9])
+@pytest.mark.parametrize("mode", MODES)
+def test_greedy_is_exact_in_every_mode(mode: Mode, penalty: float) -> None:
     for grams in CACHES:
-        law = law_of_output(mode, 0.0, len(grams), 5, grams, LENGTH, rounds=LENGTH)
-        assert total_variation(law, 0.0, len(grams)) < 1e-9
+        sampling = Sampling(repetition_penalty=penalty)
+        case = Case(mode, "block", sampling, len(grams), count=5, grams=grams, most=LENGTH, rounds=LENGTH)
+        assert distance(case) < 1e-9
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_every_draft_length_has_the_targets_law(count: int) -> None:
-    law = law_of_output("trie", 1.0, 5, count, ("FLAKE",), 16, rounds=1)
-    assert total_variation(law, 1.0, 5) < 1e-9
-
-
-def test_whole_generations_have_the_targets_law() -> None:
+@pytest.mark.parametrize("verification", ["token", "block"])
+def test_whole_generations_have_the_targets_law(verification: Verification) -> None:
     """Rounds after rounds, with a cache that learns in between and a limit inside accepted blocks."""
-    law = law_of_output("trie", 1.0, 7, 1, ("FO",), 2, rounds=2)
-    assert {len(emitted) for emitted in law} == {2}
-    assert total_variation(law, 1.0, 7) < 1e-9
+    for sampling in (Sampling(1.0), TRUNCATED["all"]):
+        case = Case("trie", verification, sampling, seed=7, count=1, grams=("FO",), most=2, rounds=2)
+        law = law_of_output(case)
+        assert {len(emitted) for emitted in law} == {2}
+        assert total_variation(law, case) < 1e-9
+
+
+def test_whole_generations_by_lookup_have_the_targets_law() -> None:
+    """The second round looks up what the first one wrote."""
+    case = Case("lookup", sampling=TRUNCATED["all"], count=2, most=3, rounds=3)
+    assert distance(case) < 1e-9
 
 
 def test_the_papers_rule_is_not_exact_at_temperature_one() -> None:
-    distances = [
-        total_variation(law_of_output("paper", 1.0, seed, 2, ("FO",), 16, rounds=1), 1.0, seed)
-        for seed in range(2)
-    ]
+    distances = [distance(Case("paper", seed=seed, grams=("FO",))) for seed in range(2)]
     assert max(distances) > 1e-3, distances
+
+
+def test_the_wrong_sampling_is_seen() -> None:
+    """The power of the comparison: the law under another setting is far from the output's."""
+    law = law_of_output(Case(sampling=TRUNCATED["all"], seed=4))
+    for name in ("top-k", "top-p", "min-p", "penalty"):
+        assert total_variation(law, Case(sampling=TRUNCATED[name], seed=4)) > 0.01, name
+    weaker = replace(TRUNCATED["all"], repetition_penalty=1.0)
+    assert total_variation(law, Case(sampling=weaker, seed=4)) > 0.01
+
+
+def emitted_a_round(case: Case) -> float:
+    return sum(weight * len(emitted) for emitted, weight in law_of_output(case).items())
+
+
+def test_a_block_keeps_more_than_its_decisions_one_by_one() -> None:
+    """For every pair of models, as Sun et al. prove, and clearly so on average."""
+    gains = []
+    for seed in range(4):
+        one, block = (emitted_a_round(Case("trie", v, seed=seed)) for v in VERIFICATIONS)
+        assert block >= one - 1e-12
+        gains.append(block - one)
+    assert np.mean(gains) > 0.005, gains
 
 
 def test_drafting_is_used() -> None:
     """The enumeration would pass with a drafter that does nothing: several tokens a round must occur."""
-    law = law_of_output("trie", 1.0, 0, 2, tuple(GRAMS), 16, rounds=1)
-    assert sum(weight for emitted, weight in law.items() if len(emitted) > 1) > 0.2
+    modes: list[Mode] = ["trie", "lookup"]
+    for mode in modes:
+        law = law_of_output(Case(mode, seed=0))
+        assert sum(weight for emitted, weight in law.items() if len(emitted) > 1) > 0.02, mode

@@ -18,6 +18,7 @@ from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import MAX_PROPOSED, Mode, Pair, Round, Settings, rule_for, speculate
+from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.vocab_map import VocabMap
 from toy import DRAFT, GRAMS, TARGET, ContextModel, ragged, softmax, toy_cache, toy_map
 
@@ -54,7 +55,7 @@ class Toy:
     ) -> Iterator[Round]:
         self.draft_model.rewind(0)
         pair = Pair(self.target, Drafter(self.draft_model, self.start), cache)
-        settings = Settings(rule_for(mode, temperature), temperature, most, self.eos_ids)
+        settings = Settings(rule_for(mode, temperature), Sampling(temperature), most, self.eos_ids)
         return speculate(pair, PROMPT, self.draft_prompt, settings, FixedLength(count), SplitMix64(rng))
 
     def output(self, mode: Mode, count: int, cache: NgramCache, *, most: int = 40) -> list[int]:
@@ -166,7 +167,7 @@ def test_the_drafters_context_is_free(mode: Mode, count: int) -> None:
         assert toy.output(mode, count, toy_cache(toy.vocab_map, list(GRAMS))) == toy.plain()
         pair = Pair(toy.target, Scrambled(toy.draft_model), NgramCache(toy.vocab_map))
         toy.draft_model.rewind(0)
-        settings = Settings(rule_for(mode, 0.0), 0.0, 40, ())
+        settings = Settings(rule_for(mode, 0.0), Sampling(), 40, ())
         rounds = speculate(pair, PROMPT, [1], settings, FixedLength(count), SplitMix64(0))
         assert [t for r in rounds for t in r.emitted] == toy.plain()
 
@@ -294,7 +295,7 @@ def test_one_target_pass_a_round(mode: Mode, prompt: list[int]) -> None:
     """And one for the prompt, where it has more than one token."""
     toy = Toy(6)
     pair = Pair(toy.target, Drafter(toy.draft_model), NgramCache(toy.vocab_map))
-    settings = Settings(rule_for(mode, 0.0), 0.0, 30, ())
+    settings = Settings(rule_for(mode, 0.0), Sampling(), 30, ())
     length = FixedLength(0 if mode == "plain" else 4)
     rounds = list(speculate(pair, prompt, [0], settings, length, SplitMix64(0)))
     assert toy.target.passes == len(rounds) + (len(prompt) > 1)
@@ -378,7 +379,7 @@ def p_value(counts: Counter[tuple[int, ...]], law: dict[tuple[int, ...], float])
 def sample(toy: Toy, mode: Mode, grams: Sequence[str]) -> Counter[tuple[int, ...]]:
     """The first tokens of many generations through the real loop, the cache new in each."""
     choose, counts = SplitMix64(2024), Counter[tuple[int, ...]]()
-    settings = Settings(rule_for(mode, 1.0), 1.0, LAW_LENGTH + 1, ())
+    settings = Settings(rule_for(mode, 1.0), Sampling(1.0), LAW_LENGTH + 1, ())
     for _ in range(SAMPLES):
         toy.draft_model.rewind(0)
         pair = Pair(toy.target, Drafter(toy.draft_model), toy_cache(toy.vocab_map, grams))
@@ -431,7 +432,7 @@ def test_samples_of_a_real_bundle_have_the_targets_law(bundle: Path) -> None:
         for b in np.flatnonzero(second > 1e-4)
     }
     choose, counts, passed = SplitMix64(7), Counter[tuple[int, ...]](), 0
-    settings = Settings(rule_for("trie", 1.0), 1.0, 3, ())
+    settings = Settings(rule_for("trie", 1.0), Sampling(1.0), 3, ())
     session.cache.prefill()
     for _ in range(1000):
         output: list[int] = []

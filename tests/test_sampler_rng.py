@@ -6,7 +6,7 @@ import pytest
 
 from omnidraft.errors import SettingError
 from omnidraft.runtime.rng import SplitMix64, fresh_seed
-from omnidraft.runtime.sampler import DenseLaw, PointLaw, check_temperature, draft_law, law_of
+from omnidraft.runtime.sampler import DenseLaw, PointLaw, Sampling, check_temperature, draft_law, law_of
 
 Weights = npt.NDArray[np.floating]
 
@@ -45,8 +45,8 @@ def test_uniform_is_the_upper_53_bits() -> None:
 def test_a_question_with_one_answer_takes_no_number() -> None:
     """Greedy decoding never touches the generator, so its output cannot depend on the seed."""
     rng = SplitMix64(3)
-    law = law_of(np.array([0.0, 1.0]), 1.0)
-    assert rng.token(law_of(np.array([0.0, 1.0]), 0.0)) == 1
+    law = law_of(np.array([0.0, 1.0]), Sampling(1.0))
+    assert rng.token(law_of(np.array([0.0, 1.0]), Sampling(0.0))) == 1
     assert rng.token(law, np.array([0], dtype=np.int32)) == 0
     assert rng.accept(1.0) and rng.accept(1.5) and not rng.accept(0.0) and not rng.accept(-1.0)
     assert rng.state == 3
@@ -82,7 +82,7 @@ def test_draw_is_the_inverse_cdf(size: int, dtype: type[np.floating]) -> None:
     """Away from the rounding at an edge of the cumulative law, block sums change nothing."""
     rng = np.random.default_rng(size)
     logits = (rng.normal(size=size) * 3).astype(dtype)
-    law, weights = law_of(logits, 1.0), np.exp(logits.astype(np.float64) - logits.max())
+    law, weights = law_of(logits, Sampling(1.0)), np.exp(logits.astype(np.float64) - logits.max())
     closest = 1e-12 if dtype is np.float64 else 1e-6
     compared = 0
     for uniform in [0.0, 0.5, 1.0 - 2.0**-53, *rng.random(800).tolist()]:
@@ -135,7 +135,7 @@ def test_a_restricted_draw_renormalises() -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_probabilities_sum_to_one_and_mass_is_their_sum(dtype: type[np.floating]) -> None:
     logits = (np.random.default_rng(0).normal(size=2000) * 4).astype(dtype)
-    law = law_of(logits, 0.7)
+    law = law_of(logits, Sampling(0.7))
     ids = np.arange(2000, dtype=np.int32)
     expected = np.exp((logits.astype(np.float64) - logits.max()) / 0.7)
     expected /= expected.sum()
@@ -147,12 +147,12 @@ def test_probabilities_sum_to_one_and_mass_is_their_sum(dtype: type[np.floating]
 def test_the_logits_are_left_as_they_were() -> None:
     logits = np.array([1.0, 5.0, 2.0], dtype=np.float32)
     for temperature in (0.0, 0.5, 1.0):
-        law_of(logits, temperature)
+        law_of(logits, Sampling(temperature))
     assert logits.tolist() == [1.0, 5.0, 2.0]
 
 
 def test_greedy_takes_the_lowest_id_of_a_tie() -> None:
-    law = law_of(np.array([1.0, 7.0, 3.0, 7.0]), 0.0)
+    law = law_of(np.array([1.0, 7.0, 3.0, 7.0]), Sampling(0.0))
     assert isinstance(law, PointLaw) and law.is_certain
     assert [law.draw(u) for u in (0.0, 0.5, 0.99)] == [1, 1, 1]
     assert law.probability(np.array([0, 1, 3], dtype=np.int32)).tolist() == [0.0, 1.0, 0.0]
@@ -201,5 +201,5 @@ def test_a_temperature_too_small_to_divide_by_is_refused(temperature: float) -> 
 
 
 def test_the_smallest_temperature_is_nearly_greedy() -> None:
-    law = law_of(np.array([1.0, 3.0, 2.0], dtype=np.float32), check_temperature(1e-4))
+    law = law_of(np.array([1.0, 3.0, 2.0], dtype=np.float32), Sampling(1e-4))
     assert law.probability(np.arange(3, dtype=np.int32)).tolist() == [0.0, 1.0, 0.0]

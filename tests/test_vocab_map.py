@@ -399,6 +399,14 @@ def test_a_header_without_a_fingerprint_is_refused(tmp_path: Path) -> None:
         load_vocab_map(tmp_path / "map.safetensors")
 
 
+@pytest.mark.parametrize("fingerprint", ["t" * 64, "d" * 63, "D" * 64, ""])
+def test_a_fingerprint_that_is_none_is_refused(tmp_path: Path, fingerprint: str) -> None:
+    path = tmp_path / "map.safetensors"
+    save_file(TOY.tensors(), path, metadata={**TOY.metadata(), "target_fingerprint": fingerprint})
+    with pytest.raises(VocabMapError, match="fingerprint is not 64 hexadecimal digits"):
+        load_vocab_map(path)
+
+
 def test_no_length_of_a_cut_file_is_taken(tmp_path: Path) -> None:
     whole = write(TOY, tmp_path / "whole.safetensors").read_bytes()
     path = tmp_path / "cut.safetensors"
@@ -424,10 +432,10 @@ def test_a_map_fits_the_pair_it_was_built_for() -> None:
 @pytest.mark.parametrize(
     ("ours", "expected"),
     [
-        (("d" * 64, "t" * 64, 9, 10), "draft vocabulary size 9 does not match the map's 8"),
-        (("d" * 64, "t" * 64, 8, 11), "target vocabulary size 11 does not match the map's 10"),
-        (("e" * 64, "t" * 64, 8, 10), "draft tokenizer eeeeeeeeeeee does not match the map's dddddddddddd"),
-        (("d" * 64, "u" * 64, 8, 10), "target tokenizer uuuuuuuuuuuu does not match the map's tttttttttttt"),
+        (("d" * 64, "e" * 64, 9, 10), "draft vocabulary size 9 does not match the map's 8"),
+        (("d" * 64, "e" * 64, 8, 11), "target vocabulary size 11 does not match the map's 10"),
+        (("e" * 64, "e" * 64, 8, 10), "draft tokenizer eeeeeeeeeeee does not match the map's dddddddddddd"),
+        (("d" * 64, "f" * 64, 8, 10), "target tokenizer ffffffffffff does not match the map's eeeeeeeeeeee"),
     ],
 )
 def test_another_pair_is_refused(ours: tuple[str, str, int, int], expected: str) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.vocab_map import Ragged, VocabMap
 
 DRAFT = [
@@ -47,7 +48,7 @@ def toy_map(direct: dict[str, str] = DIRECT) -> VocabMap:
         leaves=np.array(leaves, dtype=np.int32),
         draft_allowed=np.array([x != "#" for x in DRAFT]),
         draft_fingerprint="d" * 64,
-        target_fingerprint="t" * 64,
+        target_fingerprint="e" * 64,
     )
 
 
@@ -57,10 +58,10 @@ def ragged(rows: Sequence[Sequence[int]], dtype: npt.DTypeLike = np.int32) -> Ra
     return Ragged(np.array([i for r in rows for i in r], dtype=dtype), offsets)
 
 
-def toy_cache(vocab_map: VocabMap, grams: Sequence[str]) -> NgramCache:
+def toy_cache(vocab_map: VocabMap, grams: Sequence[str | int]) -> NgramCache:
     cache = NgramCache(vocab_map)
     for gram in grams:
-        assert cache.insert(TARGET.index(gram))
+        assert cache.insert(gram if isinstance(gram, int) else TARGET.index(gram))
     return cache
 
 
@@ -98,6 +99,29 @@ class ContextModel:
     def rewind(self, length: int) -> None:
         assert 0 <= length <= self.length
         del self.context[length:]
+
+
+def processed(
+    row: npt.NDArray[np.float64], sampling: Sampling, context: Sequence[int]
+) -> npt.NDArray[np.float64]:
+    """The target's law as the words of `Sampling` have it, step by step with a plain sort."""
+    logits = row.tolist()
+    for t in set(context):
+        logits[t] *= 1.0 / sampling.repetition_penalty if logits[t] > 0.0 else sampling.repetition_penalty
+    if sampling.temperature == 0.0:
+        certain: npt.NDArray[np.float64] = np.eye(len(logits))[logits.index(max(logits))]
+        return certain
+    p = softmax(np.array(logits), sampling.temperature)
+    ranked = sorted(range(len(p)), key=lambda t: (-p[t], t))
+    ranked = ranked[: sampling.top_k or len(ranked)]
+    mass, before, kept = p[ranked].sum(), 0.0, []
+    for t in ranked:
+        if before / mass < sampling.top_p and p[t] >= sampling.min_p * p[ranked[0]]:
+            kept.append(t)
+        before += p[t]
+    q = np.zeros(len(p))
+    q[kept] = p[kept] / p[kept].sum()
+    return q
 
 
 def softmax(logits: npt.NDArray[np.float64], temperature: float) -> npt.NDArray[np.float64]:

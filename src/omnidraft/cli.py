@@ -11,8 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from omnidraft import __version__
+from omnidraft.commands import cache as cache_commands
 from omnidraft.errors import OmnidraftError, SettingError
 from omnidraft.runtime.generate import Generation, load
+from omnidraft.runtime.round import VERIFICATION
 
 app = typer.Typer(
     name="omnidraft",
@@ -23,6 +25,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.add_typer(cache_commands.app, name="cache")
+
 BundlePath = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A directory made by `omnidraft export`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads of a target pass [default: by its size].")]
@@ -32,7 +36,10 @@ Lengths = Annotated[
 Temperature = Annotated[float, typer.Option("--temperature", "-t", help="0 is greedy.")]
 MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", "-n", help="Output tokens at most.")]
 ModeOption = Annotated[
-    str, typer.Option(help="trie, match, direct (exact), or paper (approximate above temperature 0).")
+    str,
+    typer.Option(
+        help="trie, match, direct, lookup (copies from the context): exact; paper: only at temperature 0."
+    ),
 ]
 
 
@@ -97,13 +104,28 @@ def generate(
     num_draft_tokens: Lengths = "auto",
     plain: Annotated[bool, typer.Option("--plain", help="The target alone, without the drafter.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Leave out the bundle's prompt template.")] = False,
+    top_k: Annotated[int, typer.Option(help="Keep so many of the most probable tokens; 0 keeps all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Keep the most probable tokens of this mass.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="Keep this share of the largest probability and more.")] = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="Above 1: repeats become less likely.")] = 1.0,
+    verification: Annotated[
+        str, typer.Option(help="Of mode trie above temperature 0: token or block.")
+    ] = VERIFICATION,
+    logprobs: Annotated[
+        bool, typer.Option("--logprobs", help="With --json: a log-probability a token.")
+    ] = False,
     threads: Threads = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Learned n-grams: read if it is there, written back at the end.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write on from a prompt. Its law is the target's own; drafting only saves time."""
     from omnidraft.commands import view
 
-    session = load(bundle, threads=threads)
+    session = load(bundle, threads=threads, cache=cache)
+    if session.cache_notice:
+        sys.stderr.write(f"omnidraft: {session.cache_notice}\n")
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
         max_new_tokens=max_new_tokens,
@@ -112,12 +134,23 @@ def generate(
         mode="plain" if plain else mode,  # type: ignore[arg-type] # any text; a wrong one is refused there
         num_draft_tokens=_lengths(num_draft_tokens),
         raw=raw,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        verification=verification,  # type: ignore[arg-type] # likewise
+        logprobs=logprobs,
     )
+    try:
+        for piece in found:
+            if not as_json:
+                sys.stdout.write(piece.text)
+                sys.stdout.flush()
+    finally:  # also what an interrupted answer taught
+        if cache is not None:
+            session.save_cache(cache)
     if as_json:
-        return _print_json(_generation_json(found.finish(), len(session.cache)))
-    for piece in found:
-        sys.stdout.write(piece.text)
-        sys.stdout.flush()
+        return _print_json(_generation_json(found, len(session.cache)))
     s = found.statistics
     view.err.print(
         f"\n[dim]{s.emitted} tokens in {s.total_seconds:.2f} s "
@@ -287,6 +320,7 @@ def _generation_json(found: Generation, cache_size: int) -> dict[str, Any]:
     return {
         "text": found.text,
         "token_ids": found.token_ids,
+        **({"logprobs": found.logprobs} if found.logprobs else {}),
         "stop_reason": found.stop_reason,
         "seed": found.seed,
         "prompt_tokens": len(found.prompt_ids),

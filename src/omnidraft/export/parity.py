@@ -18,6 +18,7 @@ from omnidraft.runtime.model import Model
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import Pair, Round, Settings, rule_for, speculate
+from omnidraft.runtime.sampler import Sampling
 
 DRAFTED = 4  # draft tokens in each round of the acceptance check
 _NEW_TOKENS = 32
@@ -98,7 +99,7 @@ def measure_acceptance(
     for ids, draft_ids in prompts:
         room = min(_NEW_TOKENS, target.max_length - len(ids))
         if room > 0:
-            settings = Settings(rule_for("trie", 0.0), 0.0, room, ())
+            settings = Settings(rule_for("trie", 0.0), Sampling(), room, ())
             rounds += speculate(pair, ids, draft_ids, settings, FixedLength(DRAFTED), SplitMix64(0))
     drafted = sum(len(r.draft) for r in rounds)
     passed = sum(r.passed for r in rounds)

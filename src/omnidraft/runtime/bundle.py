@@ -90,9 +90,9 @@ def open_bundle(path: str | Path) -> Bundle:
             path=path,
             target=_model_entry(manifest["target"]),
             drafter=_model_entry(manifest["drafter"]),
-            prompt=PromptTemplate(str(manifest["prompt"]["prefix"]), str(manifest["prompt"]["suffix"])),
+            prompt=PromptTemplate(_str(manifest["prompt"]["prefix"]), _str(manifest["prompt"]["suffix"])),
             costs=_costs(manifest["costs"]),
-            vocab_map=str(manifest["vocab_map"]),
+            vocab_map=_str(manifest["vocab_map"]),
             manifest=manifest,
         )
     except KeyError as error:
@@ -116,11 +116,12 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         )
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
+        right_seal = seal(manifest) if isinstance(manifest, dict) else None
     except FileNotFoundError:
         raise BundleError(
             f"{path} holds no {MANIFEST}, so it is no bundle; make one with `omnidraft export`"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BundleError(f"{file} is not readable ({error}); run `omnidraft export` again") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise BundleError(f"{file} is no {FORMAT} manifest; make one with `omnidraft export`")
@@ -129,7 +130,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             f"{path} is a bundle of version {manifest.get('version')} and this omnidraft reads "
             f"version {VERSION}; run `omnidraft export` again or install the omnidraft that wrote it"
         )
-    if manifest.get("seal") != seal(manifest):
+    if manifest.get("seal") != right_seal:
         raise BundleError(
             f"{file} was changed after it was written (its seal does not match); run `omnidraft export` again"
         )
@@ -144,46 +145,81 @@ def _verify_files(path: Path, manifest: dict[str, Any]) -> None:
         inside = PurePosixPath(name)
         if inside.is_absolute() or ".." in inside.parts or "\\" in name:
             raise BundleError(
-                f"{path / MANIFEST} names {name}, which is outside the bundle; do not use this bundle"
+                f"{path / MANIFEST} names {name!r}, which is outside the bundle; do not use this bundle"
             )
-        file = path / name
-        expected = record.get("sha256") if isinstance(record, dict) else None
-        if not isinstance(expected, str) or len(expected) != 64:
-            raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again")
-        if not file.is_file():
-            raise BundleError(f"{file} is missing; copy the whole bundle or run `omnidraft export` again")
-        if file.stat().st_size != record.get("bytes"):
+        try:
+            _verify_file(path, name, record)
+        except (OSError, ValueError) as error:  # ValueError: a name that no file system takes
             raise BundleError(
-                f"{file} has {file.stat().st_size} bytes instead of {record.get('bytes')}; "
-                "it was cut short or changed: copy it again or run `omnidraft export` again"
-            )
-        if file_sha256(file) != expected:
-            raise BundleError(
-                f"{file} was changed (its SHA-256 does not match); "
-                "copy it again or run `omnidraft export` again"
-            )
+                f"{name!r} of {path} cannot be read ({error}); copy the whole bundle or run "
+                "`omnidraft export` again"
+            ) from None
+
+
+def _verify_file(path: Path, name: str, record: object) -> None:
+    file = path / name
+    expected = record.get("sha256") if isinstance(record, dict) else None
+    if not isinstance(record, dict) or not isinstance(expected, str) or len(expected) != 64:
+        raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again")
+    if not file.is_file():
+        raise BundleError(f"{file} is missing; copy the whole bundle or run `omnidraft export` again")
+    if file.stat().st_size != record.get("bytes"):
+        raise BundleError(
+            f"{file} has {file.stat().st_size} bytes instead of {record.get('bytes')}; "
+            "it was cut short or changed: copy it again or run `omnidraft export` again"
+        )
+    if file_sha256(file) != expected:
+        raise BundleError(
+            f"{file} was changed (its SHA-256 does not match); copy it again or run `omnidraft export` again"
+        )
 
 
 def _model_entry(data: dict[str, Any]) -> ModelEntry:
-    kv = {name: int(data["kv"][name]) for name in ("num_layers", "num_kv_heads", "head_dim", "max_length")}
-    if min(kv.values()) < 1:
-        raise ValueError(f"kv {kv}")
+    kv = {
+        name: _int(data["kv"][name], 1) for name in ("num_layers", "num_kv_heads", "head_dim", "max_length")
+    }
     return ModelEntry(
-        source=str(data["source"]),
-        architecture=str(data["architecture"]),
-        graph=str(data["graph"]),
-        tokenizer=str(data["tokenizer"]),
+        source=_str(data["source"]),
+        architecture=_str(data["architecture"]),
+        graph=_str(data["graph"]),
+        tokenizer=_str(data["tokenizer"]),
         kv=KvShape(**kv),
-        vocab_size=int(data["vocab_size"]),
-        quantization=str(data["quantization"]),
-        bos_id=None if data["bos_id"] is None else int(data["bos_id"]),
-        eos_ids=tuple(int(i) for i in data["eos_ids"]),
-        parameters=int(data["parameters"]),
+        vocab_size=_int(data["vocab_size"], 1),
+        quantization=_str(data["quantization"]),
+        bos_id=None if data["bos_id"] is None else _int(data["bos_id"], 0),
+        eos_ids=tuple(_int(i, 0) for i in _list(data["eos_ids"])),
+        parameters=_int(data["parameters"], 0, 1 << 53),
     )
 
 
 def _costs(data: dict[str, Any]) -> Costs:
-    costs = Costs(tuple(float(s) for s in data["target"]), float(data["draft"]), float(data["host"]))
+    target = tuple(_seconds(s) for s in _list(data["target"]))
+    costs = Costs(target, _seconds(data["draft"]), _seconds(data["host"]))
     if not costs.target or min(*costs.target, costs.draft) <= 0.0:
         raise ValueError(f"costs {costs}")
     return costs
+
+
+def _str(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.80} is no text")
+    return value
+
+
+def _int(value: object, least: int, most: int = (1 << 31) - 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ValueError(f"{value!r:.80} is no whole number from {least} to {most}")
+    return value
+
+
+def _seconds(value: object) -> float:
+    # Not above 1e9 either, which keeps out infinity, and integers that no float holds.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:
+        raise ValueError(f"{value!r:.80} is no number of seconds")
+    return float(value)
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r:.80} is no list")
+    return value

@@ -2,20 +2,31 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from omnidraft.errors import PromptError, SettingError
 from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
+from omnidraft.runtime.cache_store import open_cache, write_cache
 from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.measure import measure_costs
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.ort_model import OrtModel
 from omnidraft.runtime.rng import SplitMix64, fresh_seed
-from omnidraft.runtime.round import Mode, Pair, Round, Seconds, Settings, rule_for, speculate
-from omnidraft.runtime.sampler import check_temperature
+from omnidraft.runtime.round import (
+    VERIFICATION,
+    Mode,
+    Pair,
+    Round,
+    Seconds,
+    Settings,
+    Verification,
+    rule_for,
+    speculate,
+)
+from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.utf8_stream import Utf8Stream
 from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
@@ -99,6 +110,7 @@ class Generation:
 
     Attributes:
         text, token_ids: the output so far. statistics: counts so far.
+        logprobs: of the token ids, natural, under the law they were drawn from; empty unless asked for.
         seed: that repeats this generation. stop_reason: why it ended, None before.
     """
 
@@ -115,6 +127,7 @@ class Generation:
         self.prompt_ids = tuple(prompt_ids)
         self.text = ""
         self.token_ids: list[int] = []
+        self.logprobs: list[float] = []
         self.statistics = Statistics()
         self.stop_reason: StopReason | None = None
         self._stream = Utf8Stream()
@@ -122,6 +135,7 @@ class Generation:
     def __iter__(self) -> Iterator[Piece]:
         for found in self._rounds:
             self.token_ids += found.emitted
+            self.logprobs += found.logprobs
             self.statistics.add(found)
             text = self._stream.push(b"".join(self._map.bytes_of(t) for t in found.emitted))
             if found.emitted[-1] in self._settings.eos_ids:
@@ -146,13 +160,19 @@ class Session:
     """A loaded bundle: two models, their vocabulary map, and the n-gram cache that learns across calls.
 
     One generation at a time: a new one takes over the models' contexts.
+
+    Attributes:
+        cache_notice: why the cache is empty though a file was given, in one sentence; else None.
     """
 
-    def __init__(self, bundle: Bundle, *, threads: int | None = None) -> None:
+    def __init__(
+        self, bundle: Bundle, *, threads: int | None = None, cache: str | Path | None = None
+    ) -> None:
         """
         Args:
             bundle: from `open_bundle`.
             threads: of a target pass; by the target's size when None. The drafter always runs on one.
+            cache: a file of learned n-grams; one that is absent or refused gives an empty cache.
         """
         threads = _threads_for(bundle.target.parameters) if threads is None else threads
         self.bundle = bundle
@@ -167,7 +187,10 @@ class Session:
         )
         start = [] if bundle.drafter.bos_id is None else [bundle.drafter.bos_id]
         target = self._model(bundle.target, threads)
-        self.pair = Pair(target, Drafter(self._model(bundle.drafter, 1), start), NgramCache(self.vocab_map))
+        learned, self.cache_notice = (
+            (NgramCache(self.vocab_map), None) if cache is None else open_cache(cache, self.vocab_map)
+        )
+        self.pair = Pair(target, Drafter(self._model(bundle.drafter, 1), start), learned)
         self.costs: Costs = bundle.costs
 
     def _model(self, entry: ModelEntry, threads: int) -> OrtModel:
@@ -177,6 +200,14 @@ class Session:
     def cache(self) -> NgramCache:
         """N-grams learned so far."""
         return self.pair.cache
+
+    def save_cache(self, path: str | Path) -> None:
+        """Write the n-grams learned so far, so that no crash can spoil the file.
+
+        Raises:
+            CacheFileError: the file cannot be written.
+        """
+        write_cache(path, self.cache)
 
     def reset_cache(self) -> None:
         """Forget every n-gram that was learned."""
@@ -213,6 +244,12 @@ class Session:
         num_draft_tokens: int | Literal["auto"] = "auto",
         raw: bool = False,
         ignore_eos: bool = False,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        verification: Verification = VERIFICATION,
+        logprobs: bool = False,
     ) -> Generation:
         """Start an answer. Its law is the target's own in every mode but `paper`.
 
@@ -221,29 +258,32 @@ class Session:
             max_new_tokens: output tokens at most.
             temperature: 0 for greedy.
             seed: repeats a generation; drawn from the system when None.
-            mode: trie (default), match, direct, paper (approximate above temperature 0), plain.
+            mode: trie (default), match, direct, paper (approximate above temperature 0), lookup (copies from
+                the context, without the drafter), plain.
             num_draft_tokens: in each round; "auto" drafts as many as pay by the bundle's measured costs.
             raw: leave the bundle's prompt template out.
             ignore_eos: go on after the end of the text (for benchmarks).
+            top_k, top_p, min_p, repetition_penalty: as in `Sampling`; the target's law is the one after them.
+            verification: of mode trie above temperature 0: token or block.
+            logprobs: also give each token's natural log-probability under that law.
 
         Raises:
             PromptError: empty, or too long for the context.
             SettingError: a setting outside its range.
         """
-        check_temperature(temperature)
+        sampling = Sampling(temperature, top_k, top_p, min_p, repetition_penalty)
         if max_new_tokens < 1:
             raise SettingError(f"max_new_tokens {max_new_tokens} is less than 1; ask for at least one token")
         ids = self._prompt_ids(prompt, raw)
         eos_ids = () if ignore_eos else self.bundle.target.eos_ids
-        settings = Settings(rule_for(mode, temperature), temperature, max_new_tokens, eos_ids)
+        rule = rule_for(mode, temperature, verification)
+        settings = Settings(rule, sampling, max_new_tokens, eos_ids, logprobs)
         seed = fresh_seed() if seed is None else seed
-        length = FixedLength(0) if mode == "plain" else self._draft_length(num_draft_tokens)
-        draft_prompt = [] if mode == "plain" else self.draft_prompt(ids)
+        costs = replace(self.costs, draft=0.0) if mode == "lookup" else self.costs
+        length = FixedLength(0) if mode == "plain" else _draft_length(num_draft_tokens, costs)
+        draft_prompt = [] if mode in ("plain", "lookup") else self.draft_prompt(ids)
         rounds = speculate(self.pair, ids, draft_prompt, settings, length, SplitMix64(seed))
         return Generation(rounds, self.vocab_map, settings, seed, ids)
-
-    def _draft_length(self, wanted: int | Literal["auto"]) -> DraftLength:
-        return MeasuredLength(self.costs) if wanted == "auto" else FixedLength(wanted)
 
     def _prompt_ids(self, prompt: str | Sequence[int], raw: bool) -> list[int]:
         if isinstance(prompt, str) and not prompt.strip():
@@ -265,15 +305,24 @@ class Session:
         return ids
 
 
+def _draft_length(wanted: int | Literal["auto"], costs: Costs) -> DraftLength:
+    return MeasuredLength(costs) if wanted == "auto" else FixedLength(wanted)
+
+
 def _threads_for(parameters: int) -> int:
     """Threads of a target pass: a small model loses more to waking them than it gains."""
     return 1 if parameters < 50_000_000 else min(8, os.cpu_count() or 1)
 
 
-def load(path: str | Path, *, threads: int | None = None) -> Session:
-    """Open a bundle for generation: verify its hashes, load both graphs, start with an empty cache.
+def load(path: str | Path, *, threads: int | None = None, cache: str | Path | None = None) -> Session:
+    """Open a bundle for generation: verify its hashes, load both graphs and what was learned.
+
+    Args:
+        path: the bundle. threads: see `Session`.
+        cache: a file of learned n-grams; the session starts with none where it is absent or refused, and says
+            in `cache_notice` why it was refused.
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
     """
-    return Session(open_bundle(path), threads=threads)
+    return Session(open_bundle(path), threads=threads, cache=cache)

@@ -11,6 +11,7 @@ from omnidraft.runtime.model import Model
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import Pair, Settings, rule_for, speculate
+from omnidraft.runtime.sampler import Sampling
 
 _DRAFTED = 3
 _ROUNDS = 24
@@ -29,7 +30,7 @@ def measure_costs(
     for n in range(1, longest + 1):
         # A longer pass never counts as cheaper than a shorter one: that would be noise.
         passes.append(max([_fastest_pass(target, prompt[:past], n, repeats), *passes[-1:]]))
-    settings = Settings(rule_for("trie", 0.0), 0.0, min(_ROUNDS, target.max_length - len(prompt)), ())
+    settings = Settings(rule_for("trie", 0.0), Sampling(), min(_ROUNDS, target.max_length - len(prompt)), ())
     trial = Pair(target, pair.drafter, NgramCache(pair.cache.map), pair.clock)
     rounds = list(speculate(trial, prompt, draft_prompt, settings, FixedLength(_DRAFTED), SplitMix64(0)))
     # The first round fills the drafter's context, the last may be cut short by the limit.

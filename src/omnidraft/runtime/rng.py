@@ -5,6 +5,7 @@ enumerator in its place and walk every outcome of the real code with its exact p
 """
 
 import os
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ _MASK = (1 << 64) - 1
 
 
 class Chooser(Protocol):
-    """Answers the three random questions of a round."""
+    """Answers the random questions of a round."""
 
     def accept(self, probability: float) -> bool:
         """True with the given probability (values >= 1 always, <= 0 never)."""
@@ -26,6 +27,9 @@ class Chooser(Protocol):
 
     def token(self, law: Law, among: Ids | None = None) -> int:
         """A token drawn from a law, or from the law restricted to the ids `among`."""
+
+    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+        """A token drawn from a law that stands with probability `share(token)`; None when it does not."""
 
 
 class SplitMix64:
@@ -60,6 +64,10 @@ class SplitMix64:
         if among is not None and len(among) == 1:
             return int(among[0])
         return law.draw(0.0 if law.is_certain else self.uniform(), among)
+
+    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+        token = self.token(law)
+        return token if self.accept(share(token)) else None
 
 
 def fresh_seed() -> int:

@@ -6,49 +6,81 @@ One function that reads downward; modes differ in a `Rule`, not in branches of t
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 
 from omnidraft.errors import SettingError
+from omnidraft.runtime.block_verifier import verify_block
 from omnidraft.runtime.draft_length import DraftLength
 from omnidraft.runtime.drafter import Draft, Drafter
 from omnidraft.runtime.model import Logits, Model
 from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.prompt_lookup import PromptLookup
+from omnidraft.runtime.proposer import DraftModel, Method, Proposer
 from omnidraft.runtime.rng import Chooser
-from omnidraft.runtime.sampler import Law, law_of
-from omnidraft.runtime.translator import Proposal, translate, translate_longest
-from omnidraft.runtime.trie import ActiveTrie
-from omnidraft.runtime.verifier import Verdict, Verifier, verify_match, verify_paper, verify_trie
+from omnidraft.runtime.sampler import Law, Sampling, law_of
+from omnidraft.runtime.translator import translate, translate_longest
+from omnidraft.runtime.verifier import verify_match, verify_paper, verify_trie
 
-Mode = Literal["trie", "match", "direct", "paper", "plain"]
+Mode = Literal["trie", "match", "direct", "paper", "lookup", "plain"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+Verification = Literal["token", "block"]
+VERIFICATIONS: tuple[Verification, ...] = get_args(Verification)
+# Not block: it keeps a little more of a draft and works longer on it (benchmarks/block_verification.py).
+VERIFICATION: Verification = "token"
 MAX_PROPOSED = 64  # target tokens in one pass, at most
 
 
+class Rule(Protocol):
+    """What a mode is: where a generation's proposals come from."""
+
+    def proposer(self, pair: "Pair", draft_prompt: Sequence[int], temperature: float) -> Proposer:
+        """A fresh proposer for one generation."""
+
+
 @dataclass(frozen=True)
-class Rule:
-    """How a mode translates and judges."""
+class DraftRule(Method):
+    """The modes that draft with the small model."""
 
-    translate: Callable[..., Proposal]
-    verify: Verifier
-    uses_cache: bool = True
-    expands: bool = True
+    def proposer(self, pair: "Pair", draft_prompt: Sequence[int], temperature: float) -> Proposer:
+        return DraftModel(self, pair.drafter, pair.cache, draft_prompt, temperature)
 
 
-def rule_for(mode: Mode, temperature: float) -> Rule:
+class LookupRule:
+    """The mode that copies from the context."""
+
+    def proposer(self, pair: "Pair", draft_prompt: Sequence[int], temperature: float) -> Proposer:
+        return PromptLookup()
+
+
+def rule_for(mode: Mode, temperature: float, verification: Verification = VERIFICATION) -> Rule:
     """The rule of a mode.
 
     At temperature 0 every mode accepts while the proposal is the argmax, so all share one judge.
+
+    Args:
+        mode: one of `MODES`.
+        temperature: of the sampling.
+        verification: how the trie mode judges above temperature 0: decision by decision, or as a block.
+
+    Raises:
+        SettingError: an unknown mode or verification.
     """
     if mode not in MODES:
         raise SettingError(f'mode "{mode}" is unknown; use one of {", ".join(MODES)}')
-    plain = mode in ("direct", "plain")
+    if verification not in VERIFICATIONS:
+        raise SettingError(f'verification "{verification}" is unknown; use one of {", ".join(VERIFICATIONS)}')
+    if mode == "lookup":
+        return LookupRule()
+    direct = mode in ("direct", "plain")
     if temperature == 0.0 or mode == "match":
-        return Rule(translate_longest, verify_match, uses_cache=not plain, expands=not plain)
+        return DraftRule(translate_longest, verify_match, uses_cache=not direct, expands=not direct)
     if mode == "paper":
-        return Rule(translate_longest, verify_paper, expands=False)
-    return Rule(translate, verify_trie, uses_cache=not plain, expands=not plain)
+        return DraftRule(translate_longest, verify_paper, expands=False)
+    if direct:  # as published (Timor et al., TLI): the baseline
+        return DraftRule(translate, verify_trie, uses_cache=False, expands=False)
+    return DraftRule(translate, verify_block if verification == "block" else verify_trie)
 
 
 @dataclass(frozen=True)
@@ -67,11 +99,13 @@ class Round:
     """One target pass: what was drafted, proposed, accepted and emitted.
 
     Attributes:
-        draft: draft ids. proposed: target ids.
+        draft: draft ids (target ids in mode lookup). proposed: target ids.
         emitted: target ids that are output, cut at the end of the text.
         accepted: proposed ids among the emitted.
         tested, passed: draft tokens judged, and accepted.
         learned: n-grams new in the cache.
+        logprobs: natural log-probabilities of the emitted ids under the law that they were sampled from,
+            after penalty, temperature and truncation; empty unless asked for.
     """
 
     draft: tuple[int, ...]
@@ -82,6 +116,7 @@ class Round:
     passed: int
     learned: int
     seconds: Seconds
+    logprobs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,22 +124,36 @@ class Settings:
     """What a generation is asked to do."""
 
     rule: Rule
-    temperature: float
+    sampling: Sampling
     max_new_tokens: int
     eos_ids: Collection[int]
+    logprobs: bool = False
 
 
 class _Rows:
     """The target's laws of one pass, each computed once and only when it is asked for."""
 
-    def __init__(self, logits: Logits, temperature: float) -> None:
-        self._logits, self._temperature = logits, temperature
+    def __init__(self, logits: Logits, sampling: Sampling, context: Sequence[int]) -> None:
+        """
+        Args:
+            logits: [n + 1, vocab].
+            sampling: what makes a law of a row.
+            context: target ids that the last row comes after: all so far and the n proposed.
+        """
+        self._logits, self._sampling, self._context = logits, sampling, context
         self._laws: dict[int, Law] = {}
 
     def __call__(self, row: int) -> Law:
         if row not in self._laws:
-            self._laws[row] = law_of(self._logits[row], self._temperature)
+            unpenalised = self._sampling.repetition_penalty == 1.0  # spare the copy
+            before = () if unpenalised else self._context[: len(self._context) - len(self._logits) + 1 + row]
+            self._laws[row] = law_of(self._logits[row], self._sampling, before)
         return self._laws[row]
+
+    def logprobs(self, emitted: Sequence[int]) -> tuple[float, ...]:
+        """Natural log-probability of each token under its row."""
+        found = [self(row).probability(np.array([token]))[0] for row, token in enumerate(emitted)]
+        return tuple(float(x) for x in np.log(found))
 
 
 @dataclass
@@ -131,15 +180,13 @@ def speculate(
         pair: the models, whose contexts are rewritten.
         prompt: target ids, at least one.
         draft_prompt: the same text in draft ids.
-        settings: rule, temperature and where to stop.
+        settings: rule, sampling and where to stop.
         draft_length: how many tokens to draft in each round.
         choose: answers the random questions.
     """
-    target, drafter, cache, clock = pair.target, pair.drafter, pair.cache, pair.clock
-    rule = settings.rule
-    trie = cache.trie if rule.uses_cache else ActiveTrie(cache.map)
-    banned = np.flatnonzero(~cache.map.draft_allowed if rule.uses_cache else cache.map.direct < 0)
-    tokens, context = list(prompt), list(draft_prompt)
+    target, clock = pair.target, pair.clock
+    proposer = settings.rule.proposer(pair, draft_prompt, settings.sampling.temperature)
+    tokens = list(prompt)
     target.rewind(0)
     if len(tokens) > 1:
         target.score(tokens[:-1], num_logits=1)
@@ -148,28 +195,28 @@ def speculate(
         started = clock()
         most = min(MAX_PROPOSED, target.max_length - len(tokens), room - 1)
         count = draft_length.next() if most > 0 else 0
-        draft = drafter.propose(context, count, settings.temperature, banned, choose) if count else Draft()
+        draft = proposer.propose(tokens, count, choose) if count else Draft()
         drafted = clock()
-        proposal = rule.translate(draft.tokens, trie, max_tokens=most, expand=rule.expands)
+        proposal = proposer.translate(draft, most)
         translated = clock()
         logits = target.score([tokens[-1], *proposal.tokens])  # [n + 1, vocab]
         scored = clock()
-        verdict = rule.verify(proposal, draft.laws, _Rows(logits, settings.temperature), trie, choose)
+        rows = _Rows(logits, settings.sampling, [*tokens, *proposal.tokens])
+        verdict = proposer.verify(draft, proposal, rows, choose)
         emitted = _cut([*proposal.tokens[: verdict.accepted], verdict.token], settings.eos_ids)
-        accepted = min(verdict.accepted, len(emitted))
+        logprobs = rows.logprobs(emitted) if settings.logprobs else ()
         tokens += emitted
-        context += _draft_context(draft, proposal, verdict, cache)
         target.rewind(len(tokens) - 1)
         room -= len(emitted)
         judged = clock()
-        learned = cache.learn(emitted, accepted) if rule.uses_cache else 0
-        draft_length.record(count, verdict.tested, verdict.passed, len(emitted))
+        learned = proposer.learn(draft, proposal, verdict, emitted)
+        draft_length.record(len(draft.tokens), verdict.tested, verdict.passed, len(emitted))
         seconds = Seconds(
             drafted - started, translated - drafted, scored - translated, judged - scored, clock() - judged
         )
         yield Round(
-            tuple(draft.tokens), tuple(proposal.tokens), accepted, tuple(emitted),
-            verdict.tested, verdict.passed, learned, seconds,
+            tuple(draft.tokens), tuple(proposal.tokens), min(verdict.accepted, len(emitted)), tuple(emitted),
+            verdict.tested, verdict.passed, learned, seconds, logprobs,
         )  # fmt: skip
         if emitted[-1] in settings.eos_ids:
             return
@@ -181,14 +228,3 @@ def _cut(emitted: list[int], eos_ids: Collection[int]) -> list[int]:
         if token in eos_ids:
             return emitted[: i + 1]
     return emitted
-
-
-def _draft_context(draft: Draft, proposal: Proposal, verdict: Verdict, cache: NgramCache) -> list[int]:
-    """The round's output in draft tokens: the draft as far as it stands, then the spelling of the rest."""
-    whole = verdict.accepted
-    # A long draft token that stands in part only is spelled anew.
-    while 0 < whole < len(proposal.ends) and proposal.ends[whole] == proposal.ends[whole - 1]:
-        whole -= 1
-    kept = draft.tokens[: proposal.ends[whole - 1]] if whole else []
-    rest = [*proposal.tokens[whole : verdict.accepted], verdict.token]
-    return kept + [d for token in rest for d in cache.map.spell(token)]

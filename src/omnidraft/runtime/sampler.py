@@ -5,6 +5,8 @@ output exact. Knows nothing of drafts.
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +19,7 @@ Ids = npt.NDArray[np.integer]
 
 _COLDEST = 1e-4
 _BLOCK = 512  # the inverse CDF looks at block sums first: two short scans instead of one long one
+_FLOORS = (2.0**-10, 2.0**-20, 0.0)  # of a weight, relative to the largest
 
 
 class Law(Protocol):
@@ -30,6 +33,9 @@ class Law(Protocol):
 
     def mass(self, ids: Ids) -> float:
         """The sum of the probabilities of distinct ids."""
+
+    def mass_outside(self, ids: Ids) -> float:
+        """The sum of the probabilities of all other ids; 0 only if each of them is 0, for all rounding."""
 
     def masked(self, mask: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Probabilities of all ids times a mask of zeros and ones, shapes [size]."""
@@ -58,6 +64,9 @@ class PointLaw:
 
     def mass(self, ids: Ids) -> float:
         return float(np.count_nonzero(ids == self.token))
+
+    def mass_outside(self, ids: Ids) -> float:
+        return 1.0 - self.mass(ids)
 
     def masked(self, mask: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return self.probability(np.arange(self.size)) * mask
@@ -97,6 +106,9 @@ class DenseLaw:
     def mass(self, ids: Ids) -> float:
         return float(self._weights.take(ids).sum(dtype=np.float64)) / self._total
 
+    def mass_outside(self, ids: Ids) -> float:
+        return self.without(ids)._total / self._total
+
     def masked(self, mask: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         found = self._weights * mask
         found *= 1.0 / self._total
@@ -132,16 +144,105 @@ def _inverse(weights: Row, uniform: float) -> int:
     return found
 
 
-def law_of(logits: Row, temperature: float) -> Law:
+@dataclass(frozen=True)
+class Sampling:
+    """What is done to a row of logits before anything is drawn, tested or corrected by it.
+
+    In this order, as in transformers: repetition penalty, temperature, top-k, top-p, min-p.
+
+    Attributes:
+        temperature: divides the logits; 0 takes the argmax after the penalty (ties: lowest id).
+        top_k: keep so many of the most probable tokens (ties: lowest ids first); 0 keeps all.
+        top_p: of those, by falling probability (ties: lowest ids first), keep each one that less than this
+            share of their mass comes before; 1 keeps all.
+        min_p: of those, keep what has at least this share of the largest probability; 0 keeps all.
+        repetition_penalty: divides the positive and multiplies the negative logits of every id that the
+            context holds, prompt included (Keskar et al., CTRL, 2019); 1 changes nothing.
+
+    Raises:
+        SettingError: a value outside its range.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature)
+        if self.top_k < 0:
+            raise SettingError(f"top_k {self.top_k} is less than 0; use 0 to keep all tokens, 40 is usual")
+        if not 0.0 < self.top_p <= 1.0:
+            raise SettingError(
+                f"top_p {self.top_p} is outside 0 < top_p <= 1; use 1 to keep all tokens, 0.95 is usual"
+            )
+        if not 0.0 <= self.min_p <= 1.0:
+            raise SettingError(f"min_p {self.min_p} is outside 0..1; use 0 to keep all tokens, 0.05 is usual")
+        if not 0.0 < self.repetition_penalty < math.inf:
+            raise SettingError(
+                f"repetition_penalty {self.repetition_penalty} is not a number above 0; "
+                "use 1 for none, 1.1 is usual"
+            )
+
+
+def law_of(logits: Row, sampling: Sampling, context: Sequence[int] = ()) -> Law:
     """The law of one row of logits, shape [vocab].
 
     Args:
         logits: one row, any float dtype; the weights keep it (float64 in, float64 throughout).
-        temperature: 0 puts all mass on the argmax.
+        sampling: what is done to it.
+        context: target ids before the row, for the repetition penalty.
     """
-    if temperature == 0.0:
+    if sampling.repetition_penalty != 1.0 and len(context):
+        logits = _penalised(logits, sampling.repetition_penalty, np.unique(np.asarray(context)))
+    if sampling.temperature == 0.0:
         return PointLaw(int(logits.argmax()), len(logits))
-    return DenseLaw(_weights(logits, temperature))
+    weights = _weights(logits, sampling.temperature)
+    if sampling.top_k or sampling.top_p < 1.0:
+        kept = _nucleus(weights, sampling)
+        weights, everything = np.zeros_like(weights), weights
+        weights[kept] = everything[kept]
+    if sampling.min_p > 0.0:
+        weights[weights < sampling.min_p] = 0.0  # the largest weight is exp(0) = 1 and always kept
+    return DenseLaw(weights)
+
+
+def _penalised(logits: Row, penalty: float, ids: Ids) -> Row:
+    logits = logits.copy()
+    values = logits[ids]
+    logits[ids] = np.where(values > 0.0, values / penalty, values * penalty)
+    return logits
+
+
+def _nucleus(weights: Row, sampling: Sampling) -> Ids:
+    """What top-k and then top-p keep, by falling weight."""
+    if sampling.top_k:
+        ids = _ranked(weights, sampling.top_k, 0.0)[: sampling.top_k]
+        total = float(weights[ids].sum(dtype=np.float64))
+    else:
+        total = float(weights.sum(dtype=np.float64))
+        ids = _ranked(weights, 1, sampling.top_p * total)
+    if sampling.top_p == 1.0:
+        return ids
+    before = np.cumsum(np.append(0.0, weights[ids[:-1]]), dtype=np.float64)
+    return ids[before < sampling.top_p * total]
+
+
+def _ranked(weights: Row, count: int, mass: float) -> Ids:
+    """At least the `count` heaviest ids and as many as hold `mass`, by falling weight, then by id.
+
+    Few tokens hold nearly all mass, so only those above a floor are sorted, the lower the more are needed.
+    """
+    ids = np.arange(0)
+    for floor in _FLOORS:
+        ids = np.flatnonzero(weights >= floor)
+        if len(ids) >= count and weights[ids].sum(dtype=np.float64) >= mass:
+            break
+    if mass == 0.0 and len(ids) > count:
+        found = weights[ids]
+        ids = ids[found >= np.partition(found, len(ids) - count)[len(ids) - count]]
+    return ids[np.argsort(-weights[ids], kind="stable")]
 
 
 def draft_law(logits: Row, temperature: float, banned: Ids) -> Law:
@@ -164,7 +265,9 @@ def draft_law(logits: Row, temperature: float, banned: Ids) -> Law:
 def _weights(logits: Row, temperature: float) -> Row:
     scaled = logits - logits.max()
     if temperature != 1.0:
-        scaled /= temperature
+        # A divisor below the dtype's range would be 0: then only the ties of the largest logit are left.
+        with np.errstate(over="ignore"):
+            scaled /= max(temperature, float(np.finfo(scaled.dtype).tiny))
     weights: Row = np.exp(scaled, out=scaled)
     return weights
 

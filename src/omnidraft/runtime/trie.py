@@ -5,6 +5,7 @@ vocabulary costs nothing beyond the map itself; which leaves are *active* is the
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,8 @@ import numpy.typing as npt
 from omnidraft.runtime.sampler import Law
 from omnidraft.runtime.vocab_map import Ids, VocabMap
 
-_ROUNDING = 1e-4  # masses below it are not taken from a difference of float32 sums
+Number = TypeVar("Number", bound=np.generic)
+_ROUNDING = 1e-4  # a sum of many float32 probabilities is closer to 1 than this
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,13 @@ class Node:
     low: int
     high: int
     depth: int
+
+
+def grown(array: npt.NDArray[Number], columns: int) -> npt.NDArray[Number]:
+    """A copy with room for that many columns and a quarter more, so that growing stays cheap."""
+    wider = np.zeros((array.shape[0], columns + columns // 4 + 64), dtype=array.dtype)
+    wider[:, : array.shape[1]] = array
+    return wider
 
 
 class ActiveTrie:
@@ -36,10 +45,8 @@ class ActiveTrie:
         self.map = vocab_map
         self.active: npt.NDArray[np.bool_] = vocab_map.leaf_lengths == 1
         self.root_mask = (vocab_map.direct >= 0).astype(np.float64)
-        # intp: numpy would convert any other index type anew at every use.
-        self._direct_drafts = np.flatnonzero(vocab_map.direct >= 0)
-        self._direct_targets = vocab_map.direct[self._direct_drafts].astype(np.intp)
-        # Active n-grams: target token, first draft token.
+        self._direct_drafts, self._direct_targets = vocab_map.direct_pairs
+        # Active n-grams by ascending target token: that token, and the first draft token of its spelling.
         self._grams = np.empty((2, 64), dtype=np.intp)
         self._num_grams = 0
 
@@ -47,15 +54,52 @@ class ActiveTrie:
         """Active n-grams."""
         return self._num_grams
 
-    def activate(self, leaf: int) -> None:
-        """Let the leaf of an n-gram take part. It must be inactive."""
+    @property
+    def grams(self) -> npt.NDArray[np.intp]:
+        """Target tokens of the active n-grams, ascending; a view that the next change outdates."""
+        return self._grams[0, : self._num_grams]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of every array that is the trie's own; what it shares with all tries is the map's."""
+        return self.active.nbytes + self.root_mask.nbytes + self._grams.nbytes
+
+    def activate(self, leaf: int) -> int:
+        """Let the leaf of an n-gram take part, and return its place in `grams`. It must be inactive."""
         assert not self.active[leaf], f"leaf {leaf} is active already"
-        if self._num_grams == self._grams.shape[1]:
-            self._grams = np.concatenate([self._grams, np.empty_like(self._grams)], axis=1)
-        self._grams[:, self._num_grams] = self.map.leaves[leaf], self.map.leaf_firsts[leaf]
+        size = self._num_grams
+        if size == self._grams.shape[1]:
+            self._grams = grown(self._grams, size + 1)
+        target, first = self.map.leaves[leaf], self.map.leaf_firsts[leaf]
+        at = int(np.searchsorted(self.grams, target))
+        self._grams[:, at + 1 : size + 1] = self._grams[:, at:size]
+        self._grams[:, at] = target, first
         self._num_grams += 1
         self.active[leaf] = True
-        self.root_mask[self.map.leaf_firsts[leaf]] = 1.0
+        self.root_mask[first] = 1.0
+        return at
+
+    def activate_all(self, leaves: npt.NDArray[np.integer]) -> None:
+        """Let many leaves of n-grams take part at once. They must be distinct and inactive."""
+        assert not self.active[leaves].any(), "a leaf is active already"
+        grams = np.array([self.map.leaves[leaves], self.map.leaf_firsts[leaves]], dtype=np.intp)
+        merged = np.concatenate([self._grams[:, : self._num_grams], grams], axis=1)
+        self._grams = merged[:, np.argsort(merged[0])]
+        self._num_grams = merged.shape[1]
+        self.active[leaves] = True
+        self.root_mask[self.map.leaf_firsts[leaves]] = 1.0
+
+    def deactivate(self, leaf: int) -> int:
+        """Let the leaf of an n-gram take part no more, and return the place that it had in `grams`."""
+        target, first = self.map.leaves[leaf], int(self.map.leaf_firsts[leaf])
+        at = int(np.searchsorted(self.grams, target))
+        assert at < self._num_grams and self.grams[at] == target, f"leaf {leaf} is no active n-gram"
+        self._grams[:, at : self._num_grams - 1] = self._grams[:, at + 1 : self._num_grams]
+        self._num_grams -= 1
+        self.active[leaf] = False
+        low, high = self.map.first_offsets[first : first + 2]
+        self.root_mask[first] = float(self.map.direct[first] >= 0 or self.active[low:high].any())
+        return at
 
     def root(self, token: int) -> Node | None:
         """The child of the root for a draft token, if an active spelling begins with it."""
@@ -113,9 +157,9 @@ class ActiveTrie:
         if self._num_grams:
             masses += np.bincount(firsts, law.probability(targets), self.map.draft_size + 1)
         if len(self._direct_drafts) + self._num_grams < self.map.target_size:
-            masses[-1] = 1.0 - float(masses.sum())
-            if masses[-1] < _ROUNDING:  # the difference is noise: add up the rest itself
-                masses[-1] = law.mass(np.setdiff1d(np.arange(self.map.target_size), self.spelled()))
+            rest = 1.0 - float(masses.sum())
+            # What may be rounding alone would let a token be drawn that has no probability.
+            masses[-1] = rest if rest > _ROUNDING else law.mass_outside(self.spelled())
         return masses
 
     def spelled(self) -> npt.NDArray[np.intp]:

@@ -1,22 +1,22 @@
 """Judge a proposal so that the output's law is exactly the target's.
 
 Pure: laws and a chooser come in, a verdict goes out. `verify_trie` is speculative sampling on the decisions
-of the trie walk (method section 4.2); `verify_match` and `verify_paper` are the rules it is compared with.
+of the trie walk one by one (method section 4.2), `verify_block` in its own file judges them together;
+`verify_match` and `verify_paper` are the rules they are compared with.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from omnidraft.runtime.decision_law import TINY, Weights, decision_law, stop_here
 from omnidraft.runtime.rng import Chooser
-from omnidraft.runtime.sampler import Ids, Law
-from omnidraft.runtime.translator import Decision, Proposal, Step
+from omnidraft.runtime.sampler import Law
+from omnidraft.runtime.translator import Proposal
 from omnidraft.runtime.trie import ActiveTrie
 
 Rows = Callable[[int], Law]  # the target's law after n proposed tokens, computed when it is asked for
-Weights = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ Verifier = Callable[[Proposal, Sequence[Law], Rows, ActiveTrie, Chooser], Verdic
 def verify_trie(
     proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser
 ) -> Verdict:
-    """Speculative sampling on trie decisions: exact at every temperature.
+    """Speculative sampling on trie decisions, one after another: exact at every temperature.
 
     Args:
         proposal: the translated draft.
@@ -53,11 +53,18 @@ def verify_trie(
         choose: answers the random questions.
     """
     for decision in proposal.decisions:
-        token = _test(decision, draft[decision.draft], rows(decision.row), trie, choose)
-        if token is not None:
+        law = decision_law(decision, draft[decision.draft], rows(decision.row), trie)
+        if not choose.accept(law.ratio):
+            token = stop_here(law, 1.0, choose)
+            assert token is not None, "with reach 1 a refused decision is always replaced"
             return Verdict(decision.row, token, False, decision.draft + 1, decision.draft)
-    law = rows(len(proposal.tokens))
-    token = choose.token(law, None if proposal.tail is None else trie.targets(proposal.tail))
+    return bonus(proposal, rows, trie, choose)
+
+
+def bonus(proposal: Proposal, rows: Rows, trie: ActiveTrie, choose: Chooser) -> Verdict:
+    """All decisions stand: one more token, below the node that the draft ended in, if it ended in one."""
+    below = None if proposal.tail is None else trie.targets(proposal.tail)
+    token = choose.token(rows(len(proposal.tokens)), below)
     return Verdict(len(proposal.tokens), token, True, proposal.used, proposal.used)
 
 
@@ -65,6 +72,11 @@ def verify_match(
     proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser
 ) -> Verdict:
     """Draw from the target and accept while the draw is what was proposed: exact for any translator."""
+    return match(proposal, rows, choose)
+
+
+def match(proposal: Proposal, rows: Rows, choose: Chooser) -> Verdict:
+    """The rule of `verify_match`, which needs neither the drafter's laws nor a trie."""
     used = 0
     for i, proposed in enumerate(proposal.tokens):
         token = choose.token(rows(i))
@@ -72,105 +84,6 @@ def verify_match(
             return Verdict(i, token, False, proposal.ends[i], used)
         used = proposal.ends[i]
     return Verdict(len(proposal.tokens), choose.token(rows(len(proposal.tokens))), True, used, used)
-
-
-def _test(decision: Decision, q: Law, p: Law, trie: ActiveTrie, choose: Chooser) -> int | None:
-    """Test one decision: None when it is accepted, else the target token that replaces it."""
-    if decision.step is Step.EXPAND:
-        token = choose.token(p)  # a point mass is accepted iff a draw from p equals it
-        return None if token == decision.target_id else token
-    if decision.step is Step.BEGIN:
-        return _test_root(decision, q, p, trie, choose)
-    return _test_inside(decision, q, p, trie, choose)
-
-
-def _test_root(decision: Decision, q: Law, p: Law, trie: ActiveTrie, choose: Chooser) -> int | None:
-    """A draft token that begins a spelling, against q renormalised over the root's children minus E."""
-    assert decision.node is not None
-    begun = np.array([_entered(decision, trie)])
-    excluded = None if decision.excluded is None else trie.children(decision.excluded)[0]
-    possible = q.mass_under(trie.root_mask)
-    if excluded is not None:
-        possible -= float((q.probability(excluded) * trie.root_mask[excluded]).sum())
-    chance = p.mass(trie.targets(decision.node))
-    if choose.accept(chance * possible / max(float(q.probability(begun)[0]), 1e-300)):
-        return None
-    token = _thinned(p, q, trie, excluded, possible, choose)
-    if token is not None:
-        return token
-    # One option more than draft tokens: the target tokens that nothing spells now, proposed never.
-    wanted = trie.root_masses(p)
-    offered = np.zeros_like(wanted)
-    offered[:-1] = q.masked(trie.root_mask)
-    if excluded is not None:
-        offered[excluded] = 0.0
-    offered /= offered.sum()
-    option = choose.index(_residual(wanted, offered))
-    if option == len(wanted) - 1:
-        return choose.token(p.without(trie.spelled()))
-    node = trie.root(option)
-    assert node is not None
-    return choose.token(p, trie.targets(node))
-
-
-def _thinned(
-    p: Law, q: Law, trie: ActiveTrie, excluded: Ids | None, possible: float, choose: Chooser
-) -> int | None:
-    """One try at the residual by thinning: a draw from p, kept with probability max(0, P - Q) / P.
-
-    What is kept has the residual's law, and what is not leaves that law to the full computation; most tries
-    are kept, and spare a pass over both vocabularies.
-    """
-    token = choose.token(p)
-    leaf = int(trie.map.leaf_of[token])
-    if leaf < 0 or not trie.active[leaf]:
-        return token  # nothing spells it, so nothing was offered in its place
-    first = int(trie.map.leaf_firsts[leaf])
-    if excluded is not None and (excluded == first).any():
-        return token
-    node = trie.root(first)
-    assert node is not None
-    offered = float(q.probability(np.array([first]))[0]) / possible
-    return token if choose.accept(1.0 - offered / p.mass(trie.targets(node))) else None
-
-
-def _test_inside(decision: Decision, q: Law, p: Law, trie: ActiveTrie, choose: Chooser) -> int | None:
-    """A draft token inside a node: it goes on to a child, ends the token, or fits neither."""
-    node = decision.parent if decision.step is Step.GO_ON else decision.node
-    assert node is not None
-    tokens, targets, owner = trie.children(node)
-    wanted: Weights = np.bincount(owner, p.probability(targets), len(tokens)).astype(np.float64)
-    offered = q.probability(tokens)
-    ending = trie.terminal(node)
-    if ending is not None:  # END is one more option, proposed whenever no child is
-        wanted = np.append(wanted, p.probability(np.array([ending])))
-        offered = np.append(offered, max(0.0, 1.0 - float(offered.sum())))
-    wanted /= wanted.sum()
-    if decision.step is not Step.DEAD_END:
-        option = (
-            len(tokens)
-            if decision.step is Step.END
-            else int(np.searchsorted(tokens, _entered(decision, trie)))
-        )
-        if choose.accept(float(wanted[option]) / max(float(offered[option]), 1e-300)):
-            return None
-    option = choose.index(_residual(wanted, offered))
-    if option == len(tokens):
-        return ending
-    return choose.token(p, targets[owner == option])
-
-
-def _entered(decision: Decision, trie: ActiveTrie) -> int:
-    """The draft token that leads into a decision's node."""
-    assert decision.node is not None
-    return trie.draft_token(decision.node)
-
-
-def _residual(wanted: Weights, offered: Weights) -> Weights:
-    """max(0, P - Q), or P where nothing is left of it (P = Q up to rounding)."""
-    left = wanted - offered
-    np.maximum(left, 0.0, out=left)
-    return left if left.any() else wanted
 
 
 def verify_paper(
@@ -186,10 +99,17 @@ def verify_paper(
         p, end = rows(i), proposal.ends[i]
         q = paper_proposal(trie, draft[start:end], proposed)
         everything = p.probability(np.arange(p.size))
-        if not choose.accept(float(everything[proposed]) / max(float(q[proposed]), 1e-300)):
+        if not choose.accept(float(everything[proposed]) / max(float(q[proposed]), TINY)):
             return Verdict(i, choose.index(_residual(everything, q)), False, end, start)
         start = end
     return Verdict(len(proposal.tokens), choose.token(rows(len(proposal.tokens))), True, start, start)
+
+
+def _residual(wanted: Weights, offered: Weights) -> Weights:
+    """max(0, P - Q), or P where nothing is left of it (P = Q up to rounding)."""
+    left = wanted - offered
+    np.maximum(left, 0.0, out=left)
+    return left if left.any() else wanted
 
 
 def paper_proposal(trie: ActiveTrie, draft: Sequence[Law], proposed: int) -> Weights:

@@ -4,6 +4,7 @@ Built once at export (`export/vocab_map.py`), stored in the bundle as safetensor
 no drafter tokenizer after the prompt. Method sections 2 and 4.2.
 """
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -97,6 +98,15 @@ class VocabMap:
         """Leaves that begin with draft token d are first_offsets[d]:first_offsets[d + 1]."""
         return np.searchsorted(self.leaf_firsts, np.arange(self.draft_size + 1)).astype(np.int32)
 
+    @cached_property
+    def direct_pairs(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Draft ids with a direct partner, ascending, and their target ids.
+
+        intp, because numpy would convert any other index type anew at every use.
+        """
+        drafts = np.flatnonzero(self.direct >= 0)
+        return drafts, self.direct[drafts].astype(np.intp)
+
     def spell(self, target_id: int) -> list[int]:
         """Draft tokens that write a target token; empty where nothing can."""
         return [int(d) for d in self.spellings.row(target_id)]
@@ -146,6 +156,9 @@ class VocabMap:
             "draft_fingerprint": self.draft_fingerprint,
             "target_fingerprint": self.target_fingerprint,
         }
+
+
+_FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 
 def load_vocab_map(path: Path) -> VocabMap:
@@ -214,6 +227,8 @@ def _problem(m: VocabMap) -> str | None:
         return "leaves repeat a target token or name one without a spelling"
     if not _sorted_by_spelling(m):
         return "leaves are not sorted by spelling"
+    if not all(_FINGERPRINT.fullmatch(f) for f in (m.draft_fingerprint, m.target_fingerprint)):
+        return "a fingerprint is not 64 hexadecimal digits"
     drafts = np.flatnonzero(m.direct >= 0)
     targets = m.direct[drafts]
     leaves = m.leaf_of[targets]

@@ -1,0 +1,117 @@
+"""What an entry of the n-gram cache takes, on disk and in memory, filled from real answers.
+
+    python -m benchmarks.cache_size [--json]
+
+Llama-2 drafts for Qwen2 (151,936 logits) and Llama-3. A cache learns the reference answers of GSM8K, six
+tokens a round; then, for 20,000 entries, more answers and at last tokens of the map that no answer had. In
+memory about 0.4 MB are there from the start. The paper's caches, Python objects, take 225 to 246 bytes an
+entry (arXiv 2507.02659).
+"""
+
+import argparse
+import gzip
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from omnidraft.export.vocab_map import build_vocab_map
+from omnidraft.runtime.cache_file import decode, encode
+from omnidraft.runtime.cache_table import check_against
+from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.tokenizer import Tokenizer
+
+DATA = Path(os.environ.get("OMNIDRAFT_DATA", Path(__file__).resolve().parents[2] / "shared/data"))
+WIDTHS = {"qwen2": 151_936, "llama3": 128_256}
+FULL = 20_000
+ROUND = 6  # tokens a round, 5 of them proposed
+PAPER = {"GSM8K": (5_569, 246), "20,000": (20_339, 225)}  # entries, bytes an entry
+
+
+@dataclass(frozen=True)
+class Size:
+    """One measured cache; milliseconds are of encoding, and of decoding with all checks."""
+
+    target: str
+    filled_from: str
+    entries: int
+    disk: float
+    memory: float
+    encode_ms: float
+    decode_ms: float
+
+
+def texts(name: str, field: str) -> Iterator[str]:
+    """One field of every row of a task file."""
+    with gzip.open(DATA / "tasks" / name, "rt", encoding="utf-8", newline="\n") as file:
+        for line in file:
+            yield json.loads(line)[field]
+
+
+def fill(cache: NgramCache, target: Tokenizer, source: Iterator[str], most: int = 1 << 30) -> None:
+    """Learn answers until the cache has so many entries."""
+    for text in source:
+        ids = target.encode(text)
+        for start in range(0, len(ids), ROUND):
+            if len(cache) >= most:
+                return
+            cache.learn(ids[start : start + ROUND], ROUND - 1)
+
+
+def size_of(cache: NgramCache, target: str, filled_from: str) -> Size:
+    started = time.perf_counter()
+    data = encode(cache.table())
+    encoded = time.perf_counter()
+    check_against(decode(data), cache.map)
+    decoded = time.perf_counter()
+    n = len(cache)
+    return Size(
+        target, filled_from, n, len(data) / n, cache.memory_bytes / n,
+        1e3 * (encoded - started), 1e3 * (decoded - encoded),
+    )  # fmt: skip
+
+
+def measure(drafter: Tokenizer, name: str) -> Iterator[Size]:
+    """The sizes for one target: after GSM8K, and at 20,000 entries."""
+    target = Tokenizer.from_file(DATA / "tokenizers" / name)
+    cache = NgramCache(build_vocab_map(drafter, target, target_size=WIDTHS[name]), capacity=FULL, replica=1)
+    fill(cache, target, texts("gsm8k/train.jsonl.gz", "answer"))
+    yield size_of(cache, name, "GSM8K")
+    fill(cache, target, texts("alpaca/train.jsonl.gz", "output"), FULL)
+    vocab_map = cache.map
+    rest = vocab_map.leaves[vocab_map.leaf_lengths > 1]
+    for token in rest[:: max(1, len(rest) // (2 * FULL))].tolist():
+        if len(cache) >= FULL:
+            break
+        cache.learn([token], 0)
+    yield size_of(cache, name, "20,000")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args()
+    if not (DATA / "tokenizers").is_dir():
+        sys.exit(f"no tokenizers at {DATA / 'tokenizers'}; set OMNIDRAFT_DATA to the folder that holds them")
+    drafter = Tokenizer.from_file(DATA / "tokenizers/llama2")
+    found = [size for name in WIDTHS for size in measure(drafter, name)]
+    if options.json:
+        print(json.dumps([asdict(size) for size in found], indent=2))
+        return
+    print(
+        f"{'target':8} {'filled from':12} {'entries':>8} {'disk':>8} {'memory':>8} {'paper':>8}"
+        "   bytes an entry"
+    )
+    for s in found:
+        paper = PAPER[s.filled_from][1]
+        print(
+            f"{s.target:8} {s.filled_from:12} {s.entries:8,} {s.disk:8.1f} {s.memory:8.1f} {paper:8}   "
+            f"encoded in {s.encode_ms:.1f} ms, read and checked in {s.decode_ms:.1f} ms"
+        )
+
+
+if __name__ == "__main__":
+    main()

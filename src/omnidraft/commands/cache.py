@@ -1,0 +1,239 @@
+"""`omnidraft cache`: look into files of learned n-grams, merge, shorten, show and delete them."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from omnidraft.errors import SettingError
+from omnidraft.runtime.bundle import open_bundle
+from omnidraft.runtime.cache_file import VERSION, encode
+from omnidraft.runtime.cache_store import read_table, wipe, write_table
+from omnidraft.runtime.cache_table import CacheTable, eviction_order, merge
+from omnidraft.runtime.ngram_cache import POLICIES
+from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
+
+app = typer.Typer(
+    help="Files of learned n-grams: look into them, merge, shorten, export and delete them.\n\n"
+    "`omnidraft generate BUNDLE PROMPT --cache FILE` makes one.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+CachePath = Annotated[Path, typer.Argument(metavar="FILE", help="A file of learned n-grams.")]
+BundlePath = Annotated[
+    Path | None,
+    typer.Option("--bundle", "-b", help="The bundle it was learned with: shows text instead of ids."),
+]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where the result goes [default: in place].")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What ids stand for."""
+
+    vocab_map: VocabMap
+    pieces: list[bytes | None]  # bytes of each draft token
+
+    @classmethod
+    def of_bundle(cls, path: Path) -> "Names":
+        """
+        Raises:
+            BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+        """
+        bundle = open_bundle(path)
+        drafter = Tokenizer.from_file(bundle.file(bundle.drafter.tokenizer))
+        return cls(load_vocab_map(bundle.file(bundle.vocab_map)), drafter.tokens)
+
+
+def entries_json(table: CacheTable, chosen: Sequence[int], names: Names | None) -> list[dict[str, Any]]:
+    """Entries for people, by index: ids and counts, and with names the text and the bytes behind the ids."""
+    counts = zip(
+        *(column[chosen].tolist() for column in (table.hits, table.accepted, table.ticks)), strict=True
+    )
+    return [
+        _entry_json(int(table.targets[i]), [int(d) for d in table.spellings.row(i)], names)
+        | {"hits": hits, "accepted": accepted, "last_round": tick}
+        for i, (hits, accepted, tick) in zip(chosen, counts, strict=True)
+    ]
+
+
+def _entry_json(target: int, pieces: list[int], names: Names | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {"target_id": target, "draft_ids": pieces}
+    if names is not None:
+        data = names.vocab_map.bytes_of(target)
+        written = [(names.pieces[d] if d < len(names.pieces) else None) or b"" for d in pieces]
+        entry |= {
+            "text": _show(data),
+            "pieces": [_show(piece) for piece in written],
+            "bytes": data.hex(),
+            "piece_bytes": [piece.hex() for piece in written],
+        }
+    return entry
+
+
+def summary(table: CacheTable) -> dict[str, Any]:
+    """What `inspect` prints."""
+    size = len(encode(table))
+    return {
+        "version": VERSION,
+        "drafter": table.draft_fingerprint,
+        "target": table.target_fingerprint,
+        "entries": len(table),
+        "bytes": size,
+        "bytes_per_entry": round(size / len(table), 2) if len(table) else None,
+        "rounds": table.tick,
+        "hits": int(table.hits.sum()),
+        "accepted": int(table.accepted.sum()),
+        "writer": f"{table.writer:016x}" if table.writer else None,
+        "replicas": {
+            f"{r:016x}": {"hits": int(c[0].sum(dtype=np.uint64)), "accepted": int(c[1].sum(dtype=np.uint64))}
+            for r, c in zip(table.replicas, table.counts, strict=True)
+        },
+    }
+
+
+def prune(table: CacheTable, max_entries: int, policy: str) -> CacheTable:
+    """The table without the entries that the policy evicts first.
+
+    Raises:
+        SettingError: a bound below 0 or an unknown policy.
+    """
+    if policy not in POLICIES:
+        raise SettingError(f'--policy "{policy}" is unknown; use {" or ".join(POLICIES)}')
+    if max_entries < 0:
+        raise SettingError(
+            f"--max-entries {max_entries} is less than 0; `omnidraft cache wipe` deletes a cache"
+        )
+    order = eviction_order(policy, table.hits, table.ticks, table.targets)
+    return table.keep(np.sort(order[max(0, len(table) - max_entries) :]))
+
+
+@app.command("inspect")
+def inspect_command(
+    file: CachePath,
+    bundle: BundlePath = None,
+    top: Annotated[int, typer.Option(min=0, help="Show that many of the most used n-grams.")] = 10,
+    as_json: Json = False,
+) -> None:
+    """Verify a cache and show how much is in it, who counted, and what is used most.
+
+    With --bundle it is also compared with the bundle's vocabulary map.
+    """
+    names, table = _open(file, bundle)
+    found = summary(table)
+    most = eviction_order("lfu", table.hits, table.ticks, table.targets)[::-1][:top]
+    used = entries_json(table, most.tolist(), names)
+    if as_json:
+        return _print_json({**found, "most_used": used})
+    per_entry = f", {found['bytes_per_entry']} an entry" if len(table) else ""
+    print(f"{file}: {found['entries']:,} n-grams in {found['bytes']:,} bytes{per_entry}")
+    print(f"  drafter {found['drafter'][:12]}, target {found['target'][:12]} (SHA-256 of the tokenizers)")
+    print(f"  {found['hits']:,} uses, {found['accepted']:,} accepted, learned in {found['rounds']:,} rounds")
+    print(f"  counted by {len(found['replicas'])} replica(s); goes on as {found['writer'] or 'a new one'}")
+    for entry in used:
+        print(f"  {entry['hits']:>10,}  {_line(entry)}")
+
+
+@app.command("merge")
+def merge_command(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Two caches or more, of one pair.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Where the merged cache goes; may be one of them.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Put what several caches know into one.
+
+    The order does not matter, and merging a cache twice adds nothing: every device's own counts are kept
+    apart in the file.
+    """
+    tables = [read_table(file) for file in files]
+    merged = tables[0]
+    for table in tables[1:]:
+        merged = merge(merged, table)
+    write_table(out, merged)
+    _report(out, merged, as_json, entries_of_each=[len(t) for t in tables])
+
+
+@app.command("prune")
+def prune_command(
+    file: CachePath,
+    max_entries: Annotated[int, typer.Option("--max-entries", "-n", help="Entries that stay.")],
+    policy: Annotated[
+        str, typer.Option(help="lfu: the least used go first; lru: the longest unused.")
+    ] = "lfu",
+    out: Out = None,
+    as_json: Json = False,
+) -> None:
+    """Shorten a cache to its most useful entries."""
+    table = read_table(file)
+    left = prune(table, max_entries, policy)
+    write_table(out or file, left)
+    _report(out or file, left, as_json, removed=len(table) - len(left))
+
+
+@app.command("export-json")
+def export_json_command(
+    file: CachePath,
+    bundle: BundlePath = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A file [default: standard output].")
+    ] = None,
+) -> None:
+    """Write a cache as JSON for people: each target token with its pieces, as text and as bytes.
+
+    Without --bundle there are ids only. The JSON cannot be read back; copy the cache itself to keep it.
+    """
+    names, table = _open(file, bundle)
+    whole = {**summary(table), "ngrams": entries_json(table, range(len(table)), names)}
+    if out is None:
+        return _print_json(whole)
+    try:
+        out.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SettingError(f"{out} cannot be written ({error}); choose another place") from None
+
+
+@app.command("wipe")
+def wipe_command(file: CachePath, as_json: Json = False) -> None:
+    """Delete a cache and all that writing it left behind. What is no cache stays.
+
+    A damaged cache is deleted too.
+    """
+    count = wipe(file)
+    if as_json:
+        return _print_json({"path": str(file), "deleted": count})
+    print(f"{file}: deleted")
+
+
+def _open(file: Path, bundle: Path | None) -> tuple[Names | None, CacheTable]:
+    names = None if bundle is None else Names.of_bundle(bundle)
+    return names, read_table(file, names.vocab_map if names else None)
+
+
+def _report(path: Path, table: CacheTable, as_json: bool, **more: object) -> None:
+    if as_json:
+        return _print_json({"path": str(path), **summary(table), **more})
+    print(f"{path}: {len(table):,} n-grams, {len(encode(table)):,} bytes")
+
+
+def _line(entry: dict[str, Any]) -> str:
+    if "text" in entry:
+        return f"{entry['text']!r} = {' '.join(repr(piece) for piece in entry['pieces'])}"
+    return f"target {entry['target_id']} = draft {' '.join(map(str, entry['draft_ids']))}"
+
+
+def _show(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

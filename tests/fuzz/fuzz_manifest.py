@@ -1,0 +1,143 @@
+"""Mutated manifests, sealed again: each is refused in a sentence, or its fields are of their kind.
+
+PYTHONPATH=tests python -m fuzz.fuzz_manifest [--count 10000] [--seconds 120] [--seed 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import faulthandler
+import hashlib
+import json
+import math
+import random
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from omnidraft.errors import OmnidraftError
+from omnidraft.runtime.bundle import FORMAT, MANIFEST, VERSION, Bundle, open_bundle, seal
+
+_WEIRD: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 2**31, 2**63, 10**400, 0.5, -0.0, 1e308, math.inf, -math.inf, math.nan,
+    "", "x", "..", "/etc/passwd", "a/../../b", "a\\b", "\0", "\ud800", "x" * 5000, "target", "12", "\n",
+    [], [[]], [None], [1, "a"], {}, {"": {}}, {"sha256": "0" * 64},
+)  # fmt: skip
+
+
+def make_bundle(place: Path) -> dict[str, Any]:
+    """The smallest directory that opens: files of a few bytes, so that hashing costs nothing."""
+    names = ["vocab_map.safetensors"]
+    names += [
+        f"{role}/{name}" for role in ("target", "drafter") for name in ("cpu/model.onnx", "tokenizer.json")
+    ]
+    files = {}
+    for name in names:
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(name.encode())
+        files[name] = {"sha256": hashlib.sha256(name.encode()).hexdigest(), "bytes": len(name)}
+    manifest: dict[str, Any] = {"format": FORMAT, "version": VERSION, "omnidraft": "0", "files": files}
+    for role in ("target", "drafter"):
+        manifest[role] = {
+            "source": role, "architecture": "LlamaForCausalLM", "graph": f"{role}/cpu/model.onnx",
+            "tokenizer": f"{role}/tokenizer.json", "vocab_size": 10, "quantization": "fp32", "bos_id": None,
+            "eos_ids": [1], "parameters": 5,
+            "kv": {"num_layers": 1, "num_kv_heads": 1, "head_dim": 16, "max_length": 32},
+        }  # fmt: skip
+    manifest["prompt"] = {"prefix": "Q: ", "suffix": "\nA:"}
+    manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001}
+    manifest["vocab_map"] = names[0]
+    return manifest
+
+
+def mutant(manifest: dict[str, Any], rng: random.Random) -> str:
+    """A manifest with one to three changes, sealed again; some are spoiled as text after that."""
+    changed = copy.deepcopy(manifest)
+    for _ in range(rng.randint(1, 3)):
+        _change(changed, rng)
+    changed["seal"] = seal(changed)
+    text = json.dumps(changed)
+    kind = rng.random()
+    if kind < 0.04:  # deeper than any parser goes: refused before its seal is looked at
+        return text[:-1] + ', "deep": ' + "[" * rng.choice([900, 100_000]) + "]" * 900 + "}"
+    if kind < 0.15:
+        at = rng.randrange(len(text))
+        return text[:at] + rng.choice(["", "\0", "{", '"', "1e999", "\ufeff"]) + text[at + rng.randrange(3) :]
+    return text
+
+
+def _change(node: Any, rng: random.Random) -> None:
+    """Walk down at random and replace, remove or add something."""
+    while True:
+        keys = list(node) if isinstance(node, dict) else list(range(len(node)))
+        if not keys:
+            return
+        key = rng.choice(keys)
+        if isinstance(node[key], dict | list) and rng.random() < 0.7:
+            node = node[key]
+            continue
+        how = rng.random()
+        if how < 0.15:
+            del node[key]
+        elif how < 0.25 and isinstance(node, dict):
+            name = rng.choice([w for w in _WEIRD if isinstance(w, str)])
+            node[name] = node.pop(key)
+        else:
+            node[key] = copy.deepcopy(rng.choice(_WEIRD))
+        return
+
+
+def check(bundle: Bundle) -> None:
+    """What a runtime relies on without looking again."""
+    for entry in (bundle.target, bundle.drafter):
+        assert bundle.file(entry.graph).is_file() and bundle.file(entry.tokenizer).is_file()
+        assert all(type(n) is int for n in (entry.vocab_size, entry.parameters, *entry.eos_ids))
+        assert 1 <= entry.kv.max_length < 2**31 and entry.kv.bytes > 0
+    assert all(math.isfinite(c) for c in (*bundle.costs.target, bundle.costs.draft, bundle.costs.host))
+    assert type(bundle.prompt.prefix) is str and type(bundle.prompt.suffix) is str
+
+
+def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
+    """Try that many mutants, or as many as the time allows, and count how each ended."""
+    rng = random.Random(seed)
+    seen: Counter[str] = Counter()
+    stop = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        manifest = make_bundle(place)
+        (place / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
+        check(open_bundle(place))  # unchanged it opens
+        for number in range(count):
+            if number % 500 == 0:
+                faulthandler.dump_traceback_later(60, exit=True)  # a hang ends the run with its place
+                if time.monotonic() > stop:
+                    break
+            (place / MANIFEST).write_bytes(mutant(manifest, rng).encode("utf-8", "surrogatepass"))
+            try:
+                check(open_bundle(place))
+                seen["valid"] += 1
+            except OmnidraftError as error:
+                seen[type(error).__name__ if str(error) else "no sentence"] += 1
+    faulthandler.cancel_dump_traceback_later()
+    return seen
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    started = time.monotonic()
+    seen = fuzz(options.count, options.seconds, options.seed)
+    took = time.monotonic() - started
+    print(f"{sum(seen.values()):,} mutated manifests in {took:.0f} s, no crash and no hang")
+    for outcome, times in seen.most_common():
+        print(f"  {outcome:20} {times:8,}")
+
+
+if __name__ == "__main__":
+    main()

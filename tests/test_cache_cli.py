@@ -1,0 +1,194 @@
+"""`omnidraft cache` and `generate --cache`: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cache_files import INVALID, build
+from omnidraft import cli
+from omnidraft.runtime.cache_store import open_cache, read_table, write_table
+from omnidraft.runtime.generate import load
+from tables import GRAM_IDS, table
+from toy import TARGET
+
+Run = Callable[..., tuple[int, str, str]]
+FO, LAKE = TARGET.index("FO"), TARGET.index("LAKE")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["omnidraft", *map(str, arguments)])
+        capfd.readouterr()
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return call
+
+
+def refused(result: tuple[int, str, str], *words: str) -> None:
+    """Exit status 1 and one sentence on standard error with these words."""
+    code, out, err = result
+    assert (code, out) == (1, "")
+    assert err.startswith("omnidraft: ") and err.strip().count("\n") == 0, err
+    for word in words:
+        assert word in err, (word, err)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "toy.cache"
+    path.write_bytes(build())
+    return path
+
+
+def test_inspect(run: Run, file: Path) -> None:
+    code, out, _ = run("cache", "inspect", file, "--top", 1)
+    assert code == 0
+    assert "4 n-grams in 194 bytes, 48.5 an entry" in out
+    assert "drafter dddddddddddd, target eeeeeeeeeeee" in out
+    assert f"target {GRAM_IDS[3]} = draft 2 3" in out
+    assert f"target {GRAM_IDS[2]} =" not in out
+    found = json.loads(run("cache", "inspect", file, "--json")[1])
+    assert (found["entries"], found["bytes"], found["hits"], found["accepted"]) == (4, 194, 10, 6)
+    assert found["replicas"] == {"0000000000000001": {"hits": 10, "accepted": 6}}
+    assert [e["target_id"] for e in found["most_used"]] == GRAM_IDS[::-1]
+
+
+def test_merge(run: Run, file: Path, tmp_path: Path) -> None:
+    other, out_path = tmp_path / "other", tmp_path / "both"
+    write_table(other, table([FO], {2: [(100, 50)]}, writer=2))
+    code, out, _ = run("cache", "merge", file, other, file, "-o", out_path, "--json")
+    assert code == 0
+    assert json.loads(out)["entries_of_each"] == [4, 1, 4]
+    merged = read_table(out_path)
+    assert merged.hits.tolist() == [1, 102, 3, 4]
+    assert run("cache", "merge", other, file, "-o", tmp_path / "again")[0] == 0
+    assert (tmp_path / "again").read_bytes() == out_path.read_bytes()
+
+
+def test_prune_in_place_and_elsewhere(run: Run, file: Path, tmp_path: Path) -> None:
+    whole = file.read_bytes()
+    code, out, _ = run("cache", "prune", file, "-n", 1, "-o", tmp_path / "small", "--json")
+    assert code == 0 and json.loads(out)["removed"] == 3
+    assert file.read_bytes() == whole
+    assert read_table(tmp_path / "small").targets.tolist() == [LAKE]
+    assert run("cache", "prune", file, "-n", 3, "--policy", "lru")[0] == 0
+    assert read_table(file).targets.tolist() == GRAM_IDS[1:]
+    assert run("cache", "prune", file, "-n", 0)[0] == 0
+    assert len(read_table(file)) == 0
+
+
+def test_export_json_without_names(run: Run, file: Path, tmp_path: Path) -> None:
+    code, out, _ = run("cache", "export-json", file)
+    assert code == 0
+    found = json.loads(out)
+    wanted = {"target_id": FO, "draft_ids": [1, 4], "hits": 2, "accepted": 1, "last_round": 1}
+    assert found["ngrams"][GRAM_IDS.index(FO)] == wanted
+    assert run("cache", "export-json", file, "-o", tmp_path / "x.json")[:2] == (0, "")
+    assert json.loads((tmp_path / "x.json").read_text()) == found
+    refused(run("cache", "export-json", file, "-o", tmp_path / "no/x.json"), "choose another place")
+
+
+def test_wipe(run: Run, file: Path) -> None:
+    file.write_bytes(INVALID["a bit of a section"][1])
+    code, out, _ = run("cache", "wipe", file)
+    assert code == 0 and "deleted" in out
+    assert not file.exists()
+    refused(run("cache", "wipe", file), "cannot be wiped")
+
+
+def test_refusals(run: Run, file: Path, tmp_path: Path) -> None:
+    text = tmp_path / "essay.txt"
+    text.write_text("It was a dark and stormy night.")
+    for command in ("inspect", "export-json"):
+        refused(run("cache", command, text), "essay.txt is refused: it is no n-gram cache", "check the path")
+        refused(run("cache", command, tmp_path / "none"), "cannot be read")
+    refused(run("cache", "prune", text, "-n", 3), "no n-gram cache")
+    refused(run("cache", "prune", file, "-n", -1), "--max-entries -1 is less than 0")
+    refused(run("cache", "prune", file, "-n", 1, "--policy", "fifo"), '"fifo" is unknown; use lfu or lru')
+    refused(run("cache", "wipe", text), "so it stays")
+    refused(run("cache", "merge", file, text, "-o", tmp_path / "m"), "no n-gram cache")
+    foreign = tmp_path / "foreign"
+    foreign.write_bytes(INVALID["another target"][1])
+    refused(run("cache", "merge", file, foreign, "-o", tmp_path / "m"), "one pair of tokenizers")
+    refused(run("cache", "inspect", file, "-b", tmp_path), "no bundle")
+    assert text.read_text() == "It was a dark and stormy night."
+    assert file.read_bytes() == build()
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("command", ["inspect", "merge", "prune", "export-json", "wipe"])
+def test_every_command_explains_itself(run: Run, command: str) -> None:
+    code, out, _ = run("cache", command, "--help")
+    assert code == 0
+    assert "Usage:" in out and "FILE" in out
+
+
+# With a bundle
+
+
+def test_a_cache_goes_from_one_generation_to_the_next(run: Run, bundle: Path, tmp_path: Path) -> None:
+    path = tmp_path / "learned"
+    options = "How many apples are 3 and 4 apples?", "-n", 32, "-k", 4, "--cache", path, "--json"
+    code, first, err = run("generate", bundle, *options)
+    assert (code, err) == (0, "")
+    learned = read_table(path)
+    assert len(learned) == json.loads(first)["cache_size"] > 0
+    code, second, err = run("generate", bundle, *options)
+    assert (code, err) == (0, "")
+    assert json.loads(second)["token_ids"] == json.loads(first)["token_ids"]
+    again = read_table(path)
+    assert again.replicas == learned.replicas and len(again.replicas) == 1
+    assert again.hits.tolist() == [2 * h for h in learned.hits.tolist()]
+    assert again.tick == json.loads(first)["rounds"] + json.loads(second)["rounds"]
+    shown = json.loads(run("cache", "export-json", path, "-b", bundle)[1])["ngrams"]
+    assert len(shown) == len(again)
+    for entry in shown:
+        assert "".join(entry["piece_bytes"]) == entry["bytes"]
+        assert bytes.fromhex(entry["bytes"]).decode("utf-8", "backslashreplace") == entry["text"]
+    code, out, _ = run("cache", "inspect", path, "-b", bundle)
+    assert code == 0 and " = '" in out
+
+
+def test_a_damaged_cache_never_stops_a_generation(run: Run, bundle: Path, tmp_path: Path) -> None:
+    path = tmp_path / "learned"
+    for name in ("a bit of a section", "version 2", "another target", "another kind", "no sections"):
+        path.write_bytes(INVALID[name][1])
+        code, out, err = run(
+            "generate", bundle, "What is 2 and 2?", "-n", 12, "-k", 4, "--cache", path, "--json"
+        )
+        assert code == 0, name
+        assert err.startswith("omnidraft: starting with an empty cache: ") and err.count("\n") == 1, err
+        assert json.loads(out)["emitted"] > 0
+        session = load(bundle)
+        assert open_cache(path, session.vocab_map)[1] is None, name
+
+
+def test_a_session_reads_and_saves(bundle: Path, tmp_path: Path) -> None:
+    session = load(bundle, cache=tmp_path / "c")
+    assert session.cache_notice is None
+    prompt = "How many apples are 3 and 4 apples?"
+    session.generate(prompt, max_new_tokens=32, num_draft_tokens=4).finish()
+    session.save_cache(tmp_path / "c")
+    again = load(bundle, cache=tmp_path / "c")
+    assert again.cache_notice is None
+    assert again.cache.entries() == session.cache.entries() != []
+    (tmp_path / "c").write_bytes(b"nonsense")
+    assert "no n-gram cache" in str(load(bundle, cache=tmp_path / "c").cache_notice)
+
+
+def test_a_cache_that_cannot_be_saved_is_said_after_the_text(run: Run, bundle: Path, tmp_path: Path) -> None:
+    code, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 4, "--cache", tmp_path / "no/c")
+    assert code == 1
+    assert out and "cannot be written" in err and "Traceback" not in err

@@ -1,0 +1,130 @@
+"""Kill -9 while caches are written: the old file or the new one is there, whole, every time.
+
+OMNIDRAFT_KILLS sets how many times (20; `make crash` takes 200).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import ROOT
+from crash_writer import SIZES, numbered
+from omnidraft.runtime.atomic_write import remove_leftovers, write_atomically
+from omnidraft.runtime.cache_file import encode
+from omnidraft.runtime.cache_store import read_table, write_table
+
+KILLS = int(os.environ.get("OMNIDRAFT_KILLS", "20"))
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by POSIX signals")
+
+
+def start_writer(path: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
+    # One thread, so that forking it is safe.
+    environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
+    command = [sys.executable, str(ROOT / "tests/crash_writer.py"), str(path)]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def kill_once(writer: subprocess.Popen[str], wait: float) -> int:
+    """Let a writer write, kill it after a while, and return the last tick that it had finished."""
+    assert writer.stdin is not None and writer.stdout is not None
+    writer.stdin.write("go\n")
+    writer.stdin.flush()
+    child, done = 0, 0
+    for line in writer.stdout:
+        if line == "gone\n":
+            return done
+        if line.startswith("done "):
+            done = int(line.split()[1])
+        else:
+            child = int(line)
+        if child and done and wait >= 0:  # its first write is done: from now on any moment will do
+            time.sleep(wait)
+            os.kill(child, signal.SIGKILL)
+            wait = -1.0
+    raise AssertionError("the writer ended by itself")
+
+
+def test_killed_at_any_moment_the_old_or_the_new_file_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "learned"
+    write_table(path, numbered(1))
+    rng = random.Random(0)
+    writer = start_writer(path)
+    amid = 0
+    try:
+        for _ in range(KILLS):
+            done = kill_once(writer, rng.uniform(0.0, 0.03))
+            found = read_table(path)  # whole: else it would be refused
+            # What was reported as written is there, or the write after it.
+            assert found.tick in (done, done + 1)
+            assert encode(found) == encode(numbered(found.tick))
+            amid += remove_leftovers(path)
+            assert [p.name for p in tmp_path.iterdir()] == ["learned"]
+    finally:
+        writer.kill()
+        writer.communicate()
+    assert found.tick > KILLS
+    # Enough of the kills struck while a file was being written.
+    assert amid >= KILLS // 10, f"{amid} of {KILLS} kills left a temporary file"
+    assert len(set(SIZES)) == 3
+
+
+def test_a_later_write_removes_old_leftovers_only(tmp_path: Path) -> None:
+    path = tmp_path / "learned"
+    old, young, other = (
+        tmp_path / f".{n}.{d * 16}.tmp" for n, d in (("learned", "a"), ("learned", "b"), ("x", "c"))
+    )
+    for leftover in (old, young, other):
+        leftover.write_bytes(b"half")
+    os.utime(old, (time.time() - 61, time.time() - 61))
+    os.utime(other, (0, 0))
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(p.name for p in (young, other, path))
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "learned"
+    write_atomically(path, b"old")
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, name, lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+            with pytest.raises(OSError, match="disk full"):
+                write_atomically(path, b"new")
+        assert path.read_bytes() == b"old"
+        assert [p.name for p in tmp_path.iterdir()] == ["learned"]
+
+
+def test_file_then_rename_then_directory_reach_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rename before its data, or one that is not flushed itself, is lost with the power."""
+    calls: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def note_fsync(handle: int) -> None:
+        calls.append("directory" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        fsync(handle)
+
+    def note_replace(source: Path, place: Path) -> None:
+        calls.append("rename")
+        replace(source, place)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(os, "replace", note_replace)
+    write_atomically(tmp_path / "learned", b"new")
+    assert calls == ["file", "rename", "directory"]

@@ -1,0 +1,23 @@
+"""A short run of the fuzzers that `make fuzz` runs for minutes."""
+
+from __future__ import annotations
+
+from fuzz import fuzz_cache, fuzz_manifest
+
+
+def test_mutated_caches_are_refused_by_name_or_valid() -> None:
+    seen = fuzz_cache.fuzz(3_000, 120.0, seed=1)
+    assert sum(seen.values()) == 3_000
+    # The mutants reach every check that bytes alone can fail, and some still are caches.
+    assert set(seen) >= {
+        "valid", "not_a_cache", "truncated", "version", "checksum", "reserved", "width", "limits",
+        "section_length", "trailing_bytes", "spelling", "id_range", "duplicate", "order", "counts",
+        "not_canonical", "foreign_vocabulary",
+    }  # fmt: skip
+
+
+def test_mutated_manifests_are_refused_in_a_sentence_or_right() -> None:
+    seen = fuzz_manifest.fuzz(1_000, 120.0, seed=1)
+    assert sum(seen.values()) == 1_000
+    assert seen["valid"] > 10 and seen["BundleError"] > 500
+    assert set(seen) == {"valid", "BundleError"}
