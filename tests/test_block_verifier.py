@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from omnidraft.runtime.block_verifier import verify_block
+from omnidraft.runtime.block_verifier import block_pays, verify_block
 from omnidraft.runtime.decision_law import decision_law
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import SplitMix64
@@ -99,6 +99,13 @@ def test_worked_rounds(
     assert verdict.passed == passed
     assert verdict.is_bonus == (passed == 3)
     assert verdict.tested == passed + (not verdict.is_bonus)
+
+
+def test_block_pays_where_a_round_is_long() -> None:
+    assert not block_pays(2e-3, 8_000)
+    assert block_pays(10e-3, 8_000)
+    assert not block_pays(20e-3, 151_936)
+    assert block_pays(40e-3, 151_936)
 
 
 def test_the_way_back_goes_through_a_kept_token_by_thinning() -> None:

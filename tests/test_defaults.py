@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft.runtime import cache_file, cache_table, draft_length, prompt_lookup, round
+from omnidraft.runtime import block_verifier, cache_file, cache_table, draft_length, generate, prompt_lookup, round
 from omnidraft.runtime.cache_store import open_cache
 from omnidraft.runtime.generate import Session
 from omnidraft.runtime.ngram_cache import NgramCache
@@ -37,6 +37,15 @@ def test_cache_defaults_agree_with_the_spec() -> None:
     assert wanted["max_pieces"] == cache_table.MAX_PIECES
     assert wanted["max_replicas"] == cache_table.MAX_REPLICAS
     assert wanted["max_entries"] == cache_file.MAX_ENTRIES
+
+
+def test_what_block_verification_is_chosen_by_agrees_with_the_spec() -> None:
+    assert DEFAULTS["block"] == {
+        "gain": block_verifier.GAIN,
+        "extra_seconds": block_verifier.EXTRA_SECONDS,
+        "extra_seconds_per_token": block_verifier.EXTRA_SECONDS_PER_TOKEN,
+        "usual_draft": generate._USUAL_DRAFT,
+    }
 
 
 def test_sampling_and_lookup_agree_with_the_spec() -> None:

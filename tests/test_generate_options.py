@@ -31,23 +31,8 @@ def test_a_verification_that_is_none_is_refused(bundle: Path) -> None:
 
 
 def test_the_command_line_has_every_setting(bundle: Path) -> None:
-    options = [
-        "-t",
-        "0.9",
-        "--top-k",
-        "40",
-        "--top-p",
-        "0.95",
-        "--min-p",
-        "0.02",
-        "--repetition-penalty",
-        "1.1",
-        "--seed",
-        "3",
-        "-n",
-        "12",
-    ]
-    more = ["--verification", "block", "--logprobs", "--json"]
+    options = ["-t", "0.9", "--top-k", "40", "--top-p", "0.95", "--min-p", "0.02", "--seed", "3", "-n", "12"]
+    more = ["--repetition-penalty", "1.1", "--verification", "block", "--logprobs", "--json"]
     found = CliRunner().invoke(app, ["generate", str(bundle), "Once upon a time", *options, *more])
     assert found.exit_code == 0, found.output
     said = json.loads(found.stdout)

@@ -14,7 +14,6 @@ from omnidraft import __version__
 from omnidraft.commands import cache as cache_commands
 from omnidraft.errors import OmnidraftError, SettingError
 from omnidraft.runtime.generate import Generation, load
-from omnidraft.runtime.round import VERIFICATION
 
 app = typer.Typer(
     name="omnidraft",
@@ -109,8 +108,8 @@ def generate(
     min_p: Annotated[float, typer.Option(help="Keep this share of the largest probability and more.")] = 0.0,
     repetition_penalty: Annotated[float, typer.Option(help="Above 1: repeats become less likely.")] = 1.0,
     verification: Annotated[
-        str, typer.Option(help="Of mode trie above temperature 0: token or block.")
-    ] = VERIFICATION,
+        str, typer.Option(help="Of mode trie above temperature 0: token, block; auto: as pays.")
+    ] = "auto",
     logprobs: Annotated[
         bool, typer.Option("--logprobs", help="With --json: a log-probability a token.")
     ] = False,

@@ -13,6 +13,21 @@ from omnidraft.runtime.translator import Proposal
 from omnidraft.runtime.trie import ActiveTrie
 from omnidraft.runtime.verifier import Rows, Verdict, bonus
 
+# Measured by benchmarks/block_verification.py: what block verification adds to the tokens of a round, and to
+# its host work, which grows with the target's vocabulary because it asks for every row.
+GAIN = 0.03
+EXTRA_SECONDS, EXTRA_SECONDS_PER_TOKEN = 0.2e-3, 6e-9
+
+
+def block_pays(round_seconds: float, vocab_size: int) -> bool:
+    """Whether a round is long enough for its gain to outweigh its host work.
+
+    Args:
+        round_seconds: of a round with token-level verification.
+        vocab_size: width of the target's logits.
+    """
+    return GAIN * round_seconds > EXTRA_SECONDS + EXTRA_SECONDS_PER_TOKEN * vocab_size
+
 
 def verify_block(
     proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from omnidraft.errors import PromptError, SettingError
+from omnidraft.runtime.block_verifier import block_pays
 from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
 from omnidraft.runtime.cache_store import open_cache, write_cache
 from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
@@ -16,7 +17,6 @@ from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.ort_model import OrtModel
 from omnidraft.runtime.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.round import (
-    VERIFICATION,
     Mode,
     Pair,
     Round,
@@ -31,6 +31,7 @@ from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.utf8_stream import Utf8Stream
 from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
 
+_USUAL_DRAFT = 4  # draft tokens of the round that the choice of a verification goes by
 StopReason = Literal["eos", "length", "context"]
 
 
@@ -248,7 +249,7 @@ class Session:
         top_p: float = 1.0,
         min_p: float = 0.0,
         repetition_penalty: float = 1.0,
-        verification: Verification = VERIFICATION,
+        verification: Verification | Literal["auto"] = "auto",
         logprobs: bool = False,
     ) -> Generation:
         """Start an answer. Its law is the target's own in every mode but `paper`.
@@ -264,7 +265,8 @@ class Session:
             raw: leave the bundle's prompt template out.
             ignore_eos: go on after the end of the text (for benchmarks).
             top_k, top_p, min_p, repetition_penalty: as in `Sampling`; the target's law is the one after them.
-            verification: of mode trie above temperature 0: token or block.
+            verification: of mode trie above temperature 0: token, block, or auto: block where a round takes
+                long enough by the bundle's costs.
             logprobs: also give each token's natural log-probability under that law.
 
         Raises:
@@ -276,7 +278,7 @@ class Session:
             raise SettingError(f"max_new_tokens {max_new_tokens} is less than 1; ask for at least one token")
         ids = self._prompt_ids(prompt, raw)
         eos_ids = () if ignore_eos else self.bundle.target.eos_ids
-        rule = rule_for(mode, temperature, verification)
+        rule = rule_for(mode, temperature, self._verification() if verification == "auto" else verification)
         settings = Settings(rule, sampling, max_new_tokens, eos_ids, logprobs)
         seed = fresh_seed() if seed is None else seed
         costs = replace(self.costs, draft=0.0) if mode == "lookup" else self.costs
@@ -284,6 +286,11 @@ class Session:
         draft_prompt = [] if mode in ("plain", "lookup") else self.draft_prompt(ids)
         rounds = speculate(self.pair, ids, draft_prompt, settings, length, SplitMix64(seed))
         return Generation(rounds, self.vocab_map, settings, seed, ids)
+
+    def _verification(self) -> Verification:
+        # The bundle's costs, not those measured here: a seed then repeats a text wherever the bundle runs.
+        seconds = self.bundle.costs.round_seconds(_USUAL_DRAFT)
+        return "block" if block_pays(seconds, self.bundle.target.vocab_size) else "token"
 
     def _prompt_ids(self, prompt: str | Sequence[int], raw: bool) -> list[int]:
         if isinstance(prompt, str) and not prompt.strip():

@@ -27,8 +27,6 @@ Mode = Literal["trie", "match", "direct", "paper", "lookup", "plain"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 Verification = Literal["token", "block"]
 VERIFICATIONS: tuple[Verification, ...] = get_args(Verification)
-# Not block: it keeps a little more of a draft and works longer on it (benchmarks/block_verification.py).
-VERIFICATION: Verification = "token"
 MAX_PROPOSED = 64  # target tokens in one pass, at most
 
 
@@ -54,7 +52,7 @@ class LookupRule:
         return PromptLookup()
 
 
-def rule_for(mode: Mode, temperature: float, verification: Verification = VERIFICATION) -> Rule:
+def rule_for(mode: Mode, temperature: float, verification: Verification = "token") -> Rule:
     """The rule of a mode.
 
     At temperature 0 every mode accepts while the proposal is the argmax, so all share one judge.
