@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo check test lint bench fuzz crash setup clean
+.PHONY: demo check test lint vectors bench fuzz crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -26,6 +26,11 @@ lint: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+# What every language is compared with; writing it anew leaves no diff.
+vectors: $(READY)
+	$(BIN)/python spec/make_vectors.py
+	git diff --exit-code --stat spec/vectors
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.host_overhead

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft.runtime import block_verifier, cache_file, cache_table, draft_length, generate, prompt_lookup, round
+from omnidraft.runtime import (
+    block_verifier,
+    cache_file,
+    cache_table,
+    draft_length,
+    generate,
+    prompt_lookup,
+    round,
+)
 from omnidraft.runtime.cache_store import open_cache
 from omnidraft.runtime.generate import Session
 from omnidraft.runtime.ngram_cache import NgramCache

@@ -11,7 +11,12 @@ class Utf8Stream:
 
     def push(self, data: bytes) -> str:
         """The text that is certain so far; an incomplete character is held back."""
-        return self._decoder.decode(data)
+        text = self._decoder.decode(data)
+        # Python waits for the rest of a surrogate, which UTF-8 does not have: nothing can come of it.
+        half_surrogate = len(self._decoder.getstate()[0]) == 2 and self._decoder.getstate()[0][0] == 0xED
+        if half_surrogate and self._decoder.getstate()[0][1] >= 0xA0:
+            text += self._decoder.decode(b"", final=True)
+        return text
 
     def flush(self) -> str:
         """What was held back, at the end of the text."""

@@ -1,0 +1,46 @@
+"""Write spec/vectors from the rules of spec/*.md: `python spec/make_vectors.py [DIRECTORY]`.
+
+Imports nothing of omnidraft: an independent implementation in vectorlib/ computes what is expected, so that a
+runtime is compared with the rules and not with itself. The same bytes come out every time.
+"""
+
+import sys
+from pathlib import Path
+
+from vectorlib import (
+    cases_cache,
+    cases_generate,
+    cases_invalid,
+    cases_length,
+    cases_lookup,
+    cases_random,
+    cases_sampling,
+    cases_text,
+    cases_tokenize,
+    cases_translate,
+    cases_verify,
+)
+from vectorlib.shelf import Shelf
+from vectorlib.words import MAPS
+
+HERE = Path(__file__).resolve().parent
+
+
+def write_vectors(root: Path) -> dict[str, int]:
+    """Write all vectors below a directory and return how many each folder has."""
+    shelf = Shelf(root)
+    for name, words in MAPS.items():
+        shelf.table(f"maps/{name}.json", words.as_json())
+    for module in (
+        cases_random, cases_sampling, cases_translate, cases_verify, cases_text, cases_tokenize, cases_length,
+        cases_lookup, cases_cache, cases_invalid, cases_generate,
+    ):  # fmt: skip
+        module.write(shelf)
+    return shelf.finish()
+
+
+if __name__ == "__main__":
+    counts = write_vectors(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "vectors")
+    for folder, count in counts.items():
+        print(f"{folder:16} {count:4}")
+    print(f"{'together':16} {sum(counts.values()):4}")

@@ -1,0 +1,96 @@
+"""Vectors of `draft_length`: measured costs and what became of each round -> the lengths."""
+
+import json
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from vectorlib.lengths import Costs, Lengths
+from vectorlib.shelf import Shelf, vector
+
+DEFAULTS = Path(__file__).resolve().parents[1] / "defaults.json"
+
+CHEAP = Costs((0.1, 0.101, 0.102, 0.103), 0.002, 0.0005)  # a draft token costs 2 % of a target pass
+EVEN = Costs((0.02, 0.021, 0.0225, 0.024, 0.026), 0.004, 0.001)
+DEAR = Costs((0.004, 0.006, 0.008), 0.005, 0.001)  # a draft token costs more than a target token
+FLAT = Costs((0.05,), 0.001, 0.0)  # one measured pass: longer ones are taken to cost the same
+
+# Outcomes, (judged, accepted, emitted) as shares of what was drafted; cycled over the rounds.
+ALL, NONE, HALF, MERGED = (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), (1.0, 0.5, 0.5), (1.0, 1.0, 0.5)
+LONG = (1.0, 0.5, 2.0)
+CASES: list[tuple[str, str, Costs, int, list[tuple[float, float, float]]]] = [
+    ("first", "before any round: the prior alone", EVEN, 1, [ALL]),
+    ("always_right", "everything is accepted: the longest", EVEN, 24, [ALL]),
+    ("always_wrong", "the first token is refused each time: soon 0, then probes", EVEN, 60, [NONE]),
+    ("half", "half of each draft stands", EVEN, 24, [HALF]),
+    ("merged", "two draft tokens make one target token: drafting pays less", EVEN, 24, [MERGED]),
+    ("expanded", "a draft token makes several target tokens: the ratio stops at 1.5", EVEN, 24, [LONG]),
+    ("changing", "good and bad rounds take turns", EVEN, 24, [ALL, NONE, HALF]),
+    ("cheap_wrong", "a cheap drafter survives many refusals", CHEAP, 40, [NONE]),
+    ("cheap_right", "nearly free drafting", CHEAP, 12, [ALL]),
+    ("dear", "drafting never pays: only probes, each wait twice as long", DEAR, 80, [NONE]),
+    ("dear_for_long", "the wait stops growing at 512", DEAR, 2100, [NONE]),
+    ("dear_but_right", "probes that go well bring it back or not", DEAR, 80, [ALL]),
+    ("one_measured_pass", "no slope to go on with", FLAT, 12, [HALF]),
+    ("comes_back", "bad rounds, then a probe that goes well", EVEN, 90, [NONE] * 12 + [ALL] * 78),
+]
+# Which verification "auto" takes, by the costs of a round and the target's vocabulary.
+CHOICES: list[tuple[str, str, Costs, int]] = [
+    ("auto_short_round", "block verification would cost more than it gains", DEAR, 32_000),
+    ("auto_long_round", "a pass of 0.1 s: it pays", CHEAP, 151_936),
+    ("auto_starter", "a round of 2 ms", Costs((0.0006, 0.0007, 0.0008, 0.0009, 0.001), 0.0002, 0.0002), 4096),
+    ("auto_small_vocabulary", "a round of 40 ms and 160,000 tokens", Costs((0.04,), 0.0, 0.0), 160_000),
+    ("auto_large_vocabulary", "a round of 40 ms and 170,000 tokens: every row costs", Costs((0.04,), 0.0,
+     0.0), 170_000),
+    ("auto_five_tokens", "the pass over 5 tokens decides, not the one over 1", Costs((0.001, 0.1), 0.0, 0.0),
+     4096),
+]  # fmt: skip
+
+
+def write(shelf: Shelf) -> None:
+    defaults = json.loads(DEFAULTS.read_text(encoding="utf-8"))
+    shelf.vectors("draft_length", "measured", [_case(defaults["draft_length"], *case) for case in CASES])
+    shelf.vectors("draft_length", "verification", [_choice(defaults, *case) for case in CHOICES])
+
+
+def _case(
+    defaults: dict[str, float],
+    name: str,
+    why: str,
+    costs: Costs,
+    rounds: int,
+    outcomes: Sequence[tuple[float, float, float]],
+) -> dict[str, Any]:
+    lengths: list[list[int]] = []
+    records: list[list[int]] = []
+    length = Lengths(costs, defaults)
+    for i in range(rounds):
+        drafted = length.next()
+        judged, passed, emitted = (int(share * drafted) for share in outcomes[i % len(outcomes)])
+        record = (drafted, max(judged, min(1, drafted)), passed, emitted + 1)
+        length.record(*record)
+        lengths.append([drafted])
+        records.append(list(record))
+    return vector(
+        name, why, {"costs": _as_json(costs), "records": _runs(records)}, {"lengths": _runs(lengths)}
+    )
+
+
+def _choice(
+    defaults: dict[str, dict[str, float]], name: str, why: str, costs: Costs, vocab_size: int
+) -> dict[str, Any]:
+    block = defaults["block"]
+    seconds = costs.of_round(int(block["usual_draft"]))
+    extra = block["extra_seconds"] + block["extra_seconds_per_token"] * vocab_size
+    given = {"costs": _as_json(costs), "vocab_size": vocab_size}
+    return vector(name, why, given, {"verification": "block" if block["gain"] * seconds > extra else "token"})
+
+
+def _as_json(costs: Costs) -> dict[str, Any]:
+    return {"target": list(costs.target), "draft": costs.draft, "host": costs.host}
+
+
+def _runs(rows: Sequence[list[int]]) -> list[list[int]]:
+    """Equal rows that follow one another as one, with their number before it."""
+    return [[len(list(same)), *row] for row, same in groupby(rows)]

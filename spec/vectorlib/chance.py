@@ -1,0 +1,109 @@
+"""Random numbers and the questions asked of them: spec/speculation.md, "Random numbers"."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+MASK = (1 << 64) - 1
+TINY = 1e-12  # below it a probability may be a rounded 0
+
+
+class TooClose(Exception):  # noqa: N818 # not a failure of the rules: the case is badly chosen
+    """A uniform lies so near a border that two languages may round it to different sides."""
+
+
+def splitmix64(seed: int) -> Iterator[int]:
+    """The 64-bit numbers of Steele, Lea and Flood's generator."""
+    state = seed & MASK
+    while True:
+        state = (state + 0x9E3779B97F4A7C15) & MASK
+        z = state
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
+        yield z ^ (z >> 31)
+
+
+def uniforms_of(seed: int) -> Iterator[float]:
+    """The same numbers as uniforms: their upper 53 bits, as a fraction in [0, 1)."""
+    return ((bits >> 11) / 9007199254740992 for bits in splitmix64(seed))
+
+
+@dataclass(frozen=True)
+class Law:
+    """Weights of the ids 0, 1, ...; `certain` where temperature 0 left one of them."""
+
+    weights: tuple[float, ...]
+    certain: bool = False
+
+    def probability(self, token: int) -> float:
+        return self.weights[token] / sum(self.weights)
+
+    def mass(self, tokens: Sequence[int]) -> float:
+        return sum(self.weights[t] for t in tokens) / sum(self.weights)
+
+
+class Chance:
+    """Answers the questions of a round from a stream of uniforms; one each, none where all is certain.
+
+    Attributes:
+        used: the uniforms that were taken, in order.
+        drew: whether an index was drawn, which only a full residual asks for.
+    """
+
+    def __init__(self, uniforms: Iterator[float], margin: float = 1e-9) -> None:
+        self._uniforms, self._margin = uniforms, margin
+        self.used: list[float] = []
+        self.drew = False
+
+    def _next(self) -> float:
+        self.used.append(next(self._uniforms))
+        return self.used[-1]
+
+    def clear(self, ratio: float) -> float:
+        """A ratio of probabilities, which rounding must not move from one side of 1 to the other."""
+        if 0 < abs(1.0 - ratio) < 0.1 * self._margin:
+            raise TooClose(f"a ratio of {ratio}")
+        return ratio
+
+    def accept(self, probability: float) -> bool:
+        """Yes with a probability; no uniform is taken for 0 and below, 1 and above."""
+        if 0 < abs(probability) < TINY or 0 < abs(1.0 - probability) < TINY:
+            raise TooClose(f"a probability of {probability}")
+        if not 0.0 < probability < 1.0:
+            return probability >= 1.0
+        uniform = self._next()
+        if abs(uniform - probability) < self._margin:
+            raise TooClose(f"{uniform} against {probability}")
+        return uniform < probability
+
+    def index(self, weights: Sequence[float]) -> int:
+        """An index in proportion to the weights; always takes a uniform."""
+        self.drew = True
+        return inverse_cdf(weights, self._next(), self._margin)
+
+    def token(self, law: Law, among: Sequence[int] | None = None) -> int:
+        """A token of a law, or of those in `among`, in that order; a single one takes no uniform."""
+        if among is not None and len(among) == 1:
+            return among[0]
+        if law.certain:
+            return law.weights.index(max(law.weights))
+        among = range(len(law.weights)) if among is None else among
+        return among[inverse_cdf([law.weights[t] for t in among], self._next(), self._margin)]
+
+    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+        """A token of a law that stands with a probability of its own."""
+        token = self.token(law)
+        return token if self.accept(share(token)) else None
+
+
+def inverse_cdf(weights: Sequence[float], uniform: float, margin: float = 0.0) -> int:
+    """The first index whose cumulative weight exceeds uniform x total."""
+    total = sum(weights)
+    sought, reached, found = uniform * total, 0.0, None
+    for i, weight in enumerate(weights):
+        reached += weight
+        if weight and i < len(weights) - 1 and abs(reached - sought) < margin * total and reached < total:
+            raise TooClose(f"{uniform} among {weights}")
+        if found is None and reached > sought:
+            found = i
+    assert found is not None, "uniform is below 1 and some weight is positive"
+    return found

@@ -1,0 +1,58 @@
+"""Runner of `generate`: the real loop on tiny graphs in onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.vectors import ROOT, Vector, cache_of
+from omnidraft.runtime.draft_length import FixedLength
+from omnidraft.runtime.drafter import Drafter
+from omnidraft.runtime.ort_model import KvShape, OrtModel
+from omnidraft.runtime.rng import SplitMix64
+from omnidraft.runtime.round import Pair, Settings, rule_for, speculate
+from omnidraft.runtime.sampler import Sampling
+
+CONTEXT = 64  # positions of the graphs
+_models: dict[str, OrtModel] = {}
+
+
+class Counting(SplitMix64):
+    """The runtime's own chooser, which counts the uniforms that it takes."""
+
+    taken = 0
+
+    def uniform(self) -> float:
+        self.taken += 1
+        return super().uniform()
+
+
+def run_generate(vector: Vector) -> None:
+    given = vector["input"]
+    cache = cache_of(given)
+    target = _model(given["target"], cache.map.target_size, given["max_length"])
+    drafter = _model(given["drafter"], cache.map.draft_size, given["max_length"])
+    drafter.rewind(0)
+    sampling = Sampling(**{"temperature": 0.0, **given["sampling"]})
+    rule = rule_for(given["mode"], sampling.temperature, given["verification"])
+    settings = Settings(rule, sampling, given["max_new_tokens"], given["eos_ids"])
+    length = FixedLength(0 if given["mode"] == "plain" else given["num_draft_tokens"])
+    pair = Pair(target, Drafter(drafter, given["draft_start"]), cache)
+    choose = Counting(int(given["seed"], 16))
+    rounds: list[dict[str, Any]] = []
+    for found in speculate(pair, given["prompt"], given["draft_prompt"], settings, length, choose):
+        rounds.append({name: _plain(getattr(found, name)) for name in vector["expect"]["rounds"][0]})
+    assert [t for found in rounds for t in found["emitted"]] == vector["expect"]["tokens"]
+    assert rounds == vector["expect"]["rounds"]
+    assert choose.taken == vector["expect"]["uniforms"]
+
+
+def _model(file: str, vocab_size: int, max_length: int) -> OrtModel:
+    if file not in _models:
+        _models[file] = OrtModel(ROOT / "generate" / file, KvShape(1, 1, 1, CONTEXT), vocab_size)
+    model = _models[file]
+    model.max_length = max_length
+    return model
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

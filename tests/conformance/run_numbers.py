@@ -1,0 +1,72 @@
+"""Runners of `random`, `sampling`, `draft_length`, `lookup` and `utf8`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conformance.choosing import Given
+from conformance.vectors import DEFAULTS, Vector, close
+from omnidraft.runtime.block_verifier import block_pays
+from omnidraft.runtime.draft_length import Costs, MeasuredLength
+from omnidraft.runtime.prompt_lookup import PromptLookup
+from omnidraft.runtime.rng import SplitMix64
+from omnidraft.runtime.sampler import DenseLaw, Sampling, draft_law, law_of
+from omnidraft.runtime.utf8_stream import Utf8Stream
+
+
+def run_random(vector: Vector) -> None:
+    given, expect = vector["input"], vector["expect"]
+    if "weights" in given:
+        law = DenseLaw(np.array(given["weights"]))
+        assert [law.draw(u) for u in given["uniforms"]] == expect["indices"]
+    elif "accept" in given:
+        choose = Given(given["uniforms"])
+        assert [choose.accept(p) for p in given["accept"]] == expect["answers"]
+        choose.finish()
+    else:
+        rng = SplitMix64(int(given["seed"], 16))
+        if "u64" in expect:
+            assert [f"{rng.next_u64():#018x}" for _ in expect["u64"]] == expect["u64"]
+        else:
+            assert [rng.uniform() for _ in expect["uniforms"]] == expect["uniforms"]
+
+
+def run_sampling(vector: Vector) -> None:
+    given, expect = vector["input"], vector["expect"]
+    row = np.array(given["logits"])
+    if "banned" in given:
+        law = draft_law(row, given["temperature"], np.array(given["banned"], dtype=np.int32))
+    else:
+        law = law_of(row, Sampling(**given["settings"]), given["context"])
+    found = law.probability(np.arange(law.size))
+    assert close(found, expect["probabilities"])
+    assert ((found > 0) == (np.array(expect["probabilities"]) > 0)).all(), "another set of tokens is kept"
+
+
+def run_draft_length(vector: Vector) -> None:
+    given = vector["input"]
+    costs = given["costs"]
+    known = Costs(tuple(costs["target"]), costs["draft"], costs["host"])
+    if "vocab_size" in given:
+        pays = block_pays(known.round_seconds(DEFAULTS["block"]["usual_draft"]), given["vocab_size"])
+        assert ("block" if pays else "token") == vector["expect"]["verification"]
+        return
+    length, found = MeasuredLength(known), []
+    for times, *record in given["records"]:
+        for _ in range(times):
+            found.append(length.next())
+            length.record(*record)
+    assert found == [length for times, length in vector["expect"]["lengths"] for _ in range(times)]
+
+
+def run_lookup(vector: Vector) -> None:
+    given, lookup = vector["input"], PromptLookup()
+    found = [lookup.propose(context, given["count"], Given([])).tokens for context in given["contexts"]]
+    assert found == vector["expect"]["copies"]
+
+
+def run_utf8(vector: Vector) -> None:
+    stream = Utf8Stream()
+    found = [stream.push(bytes.fromhex(chunk)) for chunk in vector["input"]["chunks"]]
+    assert found == vector["expect"]["pieces"]
+    assert stream.flush() == vector["expect"]["rest"]

@@ -1,0 +1,43 @@
+"""Runner of `stop`: rounds of tokens through the real end of an output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from itertools import islice
+from typing import Any
+
+from omnidraft.runtime.generation import Generation, Limits
+from omnidraft.runtime.request import Request
+from omnidraft.runtime.stop import StopText, cut_at_stop
+
+from conformance.vectors import Vector
+from omnidraft.runtime.round import Round, Seconds
+
+
+def run_stop(vector: Vector) -> None:
+    given, expect = vector["input"], vector["expect"]
+    text = StopText(given["stop"])
+    request = Request(max_new_tokens=given["max_new_tokens"], seed=0)
+    # A prompt of one token: the context is full once as many tokens are out as it has positions.
+    limits = Limits(given["eos_ids"], given["room"])
+    generation = Generation(_rounds(given, text), request, [1], text, limits, lambda _: nullcontext())
+    pieces = list(islice(generation, len(expect["emitted"])))
+    assert [list(piece.token_ids) for piece in pieces] == expect["emitted"]
+    assert [piece.text for piece in pieces] == expect["pieces"]
+    found = {
+        "text": generation.text,
+        "reason": generation.stop_reason,
+        "stop_string": generation.stop_string,
+        "stop_start": generation.stop_start,
+    }
+    assert found == {name: expect[name] for name in found}
+
+
+def _rounds(given: dict[str, Any], text: StopText) -> Iterator[Round]:
+    table = {int(token): bytes.fromhex(data) for token, data in given["bytes"].items()}
+    for tokens in given["rounds"]:
+        emitted, ended = cut_at_stop(tokens, given["eos_ids"], text, table.__getitem__)
+        yield Round((), (), 0, tuple(emitted), 0, 0, 0, Seconds())
+        if ended:
+            return

@@ -1,0 +1,77 @@
+"""Runner of `verify`: translate, judge, and what the two contexts take back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from conformance.choosing import Given
+from conformance.vectors import Vector, cache_of, close
+from omnidraft.runtime.block_verifier import verify_block
+from omnidraft.runtime.drafter import Draft, Drafter
+from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.proposer import DraftModel, Method
+from omnidraft.runtime.sampler import DenseLaw, Law
+from omnidraft.runtime.translator import Proposal, translate, translate_longest
+from omnidraft.runtime.verifier import Verdict, paper_proposal, verify_match, verify_paper, verify_trie
+from toy import ContextModel
+
+METHODS = {
+    "token": Method(translate, verify_trie),
+    "block": Method(translate, verify_block),
+    "match": Method(translate_longest, verify_match),
+    "paper": Method(translate_longest, verify_paper, expands=False),
+}
+
+
+class Listener(Drafter):
+    """A drafter that only remembers which context it was given."""
+
+    heard: list[int]
+
+    def propose(self, context: Sequence[int], *others: Any) -> Draft:
+        self.heard = list(context)
+        return Draft()
+
+
+def run_verify(vector: Vector) -> None:
+    given, expect = vector["input"], vector["expect"]
+    if "proposed" in given:
+        _run_paper_law(vector)
+        return
+    choose = Given(given["uniforms"])
+    cache, listener = cache_of(given), Listener(ContextModel(0, 2))
+    proposer = DraftModel(METHODS[given["rule"]], listener, cache, [], 1.0)
+    draft = Draft(given["draft"], _laws(given["q"]))
+    proposal = proposer.translate(draft, 8)
+    assert proposal.tokens == given["proposal"]
+    verdict = proposer.verify(draft, proposal, _laws(given["p"]).__getitem__, choose)
+    choose.finish()
+    found = (verdict.accepted, verdict.token, verdict.is_bonus, verdict.tested, verdict.passed)
+    assert found == tuple(expect[k] for k in ("accepted", "token", "is_bonus", "tested", "passed"))
+    assert len(proposal.tokens) - verdict.accepted == expect["target_rewind"]
+    kept = given["draft"][: len(given["draft"]) - expect["draft_rewind"]]
+    assert _context_after(proposer, listener, draft, proposal, verdict) == kept + expect["draft_append"]
+
+
+def _context_after(
+    proposer: DraftModel, listener: Listener, draft: Draft, proposal: Proposal, verdict: Verdict
+) -> list[int]:
+    """What the drafter is asked to go on from in the next round."""
+    emitted = [*proposal.tokens[: verdict.accepted], verdict.token]
+    proposer.learn(draft, proposal, verdict, emitted)
+    proposer.propose(emitted, 1, Given([]))
+    return listener.heard
+
+
+def _run_paper_law(vector: Vector) -> None:
+    given = vector["input"]
+    cache: NgramCache = cache_of(given)
+    found = paper_proposal(cache.trie, _laws(given["q"]), given["proposed"])
+    assert close(found, vector["expect"]["law"])
+
+
+def _laws(rows: Sequence[Sequence[float]]) -> list[Law]:
+    return [DenseLaw(np.array(row)) for row in rows]

@@ -1,0 +1,62 @@
+"""The vectors of spec/vectors as Python reads them, and the objects that they describe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.vocab_map import VocabMap
+from toy import ragged
+
+ROOT = Path(__file__).resolve().parents[2] / "spec/vectors"
+Vector = dict[str, Any]
+DEFAULTS: dict[str, Any] = json.loads((ROOT.parent / "defaults.json").read_text(encoding="utf-8"))
+
+
+def counts() -> dict[str, int]:
+    """How many vectors each folder has, by the manifest."""
+    found: dict[str, int] = json.loads((ROOT / "manifest.json").read_text(encoding="utf-8"))["vectors"]
+    return found
+
+
+def vectors_of(folder: str) -> Iterator[Vector]:
+    """All vectors of a folder, in every list of objects that it holds."""
+    for path in sorted((ROOT / folder).glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(content, list) and content and isinstance(content[0], dict):
+            yield from content
+
+
+@cache
+def map_of(name: str) -> VocabMap:
+    """A vocabulary map of spec/vectors/maps."""
+    content = json.loads((ROOT / "maps" / f"{name}.json").read_text(encoding="utf-8"))
+    return VocabMap(
+        target_bytes=ragged([list(bytes.fromhex(b)) for b in content["target_bytes"]], np.uint8),
+        direct=np.array(content["direct"], dtype=np.int32),
+        spellings=ragged(content["spellings"]),
+        expansions=ragged(content["expansions"]),
+        leaves=np.array(content["leaves"], dtype=np.int32),
+        draft_allowed=np.array(content["draft_allowed"], dtype=np.bool_),
+        draft_fingerprint=content["draft_fingerprint"],
+        target_fingerprint=content["target_fingerprint"],
+    )
+
+
+def cache_of(given: dict[str, Any]) -> NgramCache:
+    """A cache with the n-grams that a vector calls active."""
+    found = NgramCache(map_of(given["map"]))
+    for target_id in given["active"]:
+        found.insert(target_id)
+    return found
+
+
+def close(found: Any, expected: Any) -> bool:
+    """Whether rows of probabilities agree to 1e-12: the runtime works in float64 where its rows are."""
+    return bool(np.allclose(found, expected, rtol=1e-12, atol=1e-12))
