@@ -31,6 +31,6 @@ def test_generations_that_evict_have_the_targets_law(policy: Policy, monkeypatch
         return found
 
     monkeypatch.setattr(enumerate_law, "toy_cache", cache)
-    case = Case(verification="token", seed=7, count=1, grams=("FO",), most=2, rounds=2)
+    case = Case("trie", seed=7, count=1, grams=("FO",), most=2, rounds=2)
     assert total_variation(law_of_output(case), case) < 1e-9
     assert len(left) == 4  # every n-gram of the language took the one place in some branch

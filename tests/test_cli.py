@@ -117,6 +117,7 @@ def test_check_compares_two_tokenizers(run: Run) -> None:
     assert "direct map" in out
 
 
+@pytest.mark.usefixtures("export_packages")
 def test_export_reports_what_it_measured(run: Run, tmp_path: Path) -> None:
     out_path = tmp_path / "bundle"
     arguments = "export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out_path
@@ -144,6 +145,7 @@ def test_refusals_of_generate(run: Run, bundle: Path, tmp_path: Path) -> None:
     refused(run("generate", bundle, "x", "-k", 49), "49", "0..48")
 
 
+@pytest.mark.usefixtures("export_packages")
 def test_refusals_of_export(run: Run, tmp_path: Path) -> None:
     drafter, out = STARTERS / "drafter", tmp_path / "out"
     refused(run("export", tmp_path / "none", "-d", drafter, "-o", out), "none", "check the path")
@@ -167,6 +169,7 @@ def test_refusals_of_export(run: Run, tmp_path: Path) -> None:
     assert left == {"no_tokenizer", "other", "precious"}, "a refused export leaves nothing behind"
 
 
+@pytest.mark.usefixtures("export_packages")
 @pytest.mark.parametrize("full_at", ["target/cpu/model.onnx"])
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_at: str
@@ -207,3 +210,11 @@ def test_version(run: Run) -> None:
     import omnidraft
 
     assert run("--version")[:2] == (0, f"{omnidraft.__version__}\n")
+
+
+def test_without_its_packages_export_says_what_to_install(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "torch" else object())
+    result = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
+    refused(result, "needs torch", "pip install")

@@ -5,7 +5,8 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
-from omnidraft.export.bundle import MAX_LENGTH
+import pytest
+
 from omnidraft.runtime import (
     block_verifier,
     cache_file,
@@ -33,7 +34,17 @@ def test_generation_defaults_agree_with_the_spec() -> None:
 def test_limits_agree_with_the_spec() -> None:
     assert DEFAULTS["max_draft_tokens"] == draft_length.MAX_DRAFT_TOKENS
     assert DEFAULTS["max_proposed_tokens"] == round.MAX_PROPOSED
-    assert DEFAULTS["max_length"] == MAX_LENGTH
+
+
+def test_cache_defaults_agree_with_the_spec() -> None:
+    wanted = DEFAULTS["cache"]
+    for start in (NgramCache.__init__, NgramCache.of_table, open_cache):
+        parameters = inspect.signature(start).parameters
+        assert parameters["capacity"].default == wanted["capacity"], start
+        assert parameters["policy"].default == wanted["policy"], start
+    assert wanted["max_pieces"] == cache_table.MAX_PIECES
+    assert wanted["max_replicas"] == cache_table.MAX_REPLICAS
+    assert wanted["max_entries"] == cache_file.MAX_ENTRIES
 
 
 def test_what_block_verification_is_chosen_by_agrees_with_the_spec() -> None:
@@ -51,17 +62,6 @@ def test_sampling_and_lookup_agree_with_the_spec() -> None:
     assert (wanted["longest"], wanted["shortest"]) == (prompt_lookup.LONGEST, prompt_lookup.SHORTEST)
 
 
-def test_cache_defaults_agree_with_the_spec() -> None:
-    wanted = DEFAULTS["cache"]
-    for start in (NgramCache.__init__, NgramCache.of_table, open_cache):
-        parameters = inspect.signature(start).parameters
-        assert parameters["capacity"].default == wanted["capacity"], start
-        assert parameters["policy"].default == wanted["policy"], start
-    assert wanted["max_pieces"] == cache_table.MAX_PIECES
-    assert wanted["max_replicas"] == cache_table.MAX_REPLICAS
-    assert wanted["max_entries"] == cache_file.MAX_ENTRIES
-
-
 def test_draft_length_constants_agree_with_the_spec() -> None:
     wanted = DEFAULTS["draft_length"]
     parameters = inspect.signature(draft_length.MeasuredLength).parameters
@@ -69,3 +69,10 @@ def test_draft_length_constants_agree_with_the_spec() -> None:
     assert parameters["decay"].default == wanted["decay"]
     for name in ("prior_rounds", "prior_acceptance", "probe", "first_wait", "last_wait"):
         assert getattr(draft_length, f"_{name.upper()}") == wanted[name], name
+
+
+def test_export_defaults_agree_with_the_spec() -> None:
+    pytest.importorskip("torch", reason="exporting needs torch, which this Python does not have")
+    from omnidraft.export.bundle import MAX_LENGTH
+
+    assert DEFAULTS["max_length"] == MAX_LENGTH

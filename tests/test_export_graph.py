@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from onnx import ModelProto, TensorProto, helper, numpy_helper
 
+pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+
+from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
 
 from omnidraft.errors import ExportError, SettingError  # noqa: E402
 from omnidraft.export.checkpoint import read_checkpoint  # noqa: E402

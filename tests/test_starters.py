@@ -24,6 +24,7 @@ def starter_bundles(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> d
     return {"a": bundle, "b": out}
 
 
+@pytest.mark.usefixtures("export_packages")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_tokenizer_loads_with_transformers_and_agrees_with_ours(name: str) -> None:
     from transformers import AutoTokenizer
@@ -36,6 +37,7 @@ def test_the_tokenizer_loads_with_transformers_and_agrees_with_ours(name: str) -
         assert theirs.decode(ours.encode(text), clean_up_tokenization_spaces=False) == text
 
 
+@pytest.mark.usefixtures("export_packages")
 @pytest.mark.parametrize(("name", "most"), [("drafter", 1_500_000), ("a", 12_000_000), ("b", 12_000_000)])
 def test_the_model_loads_with_transformers_and_is_small(name: str, most: int) -> None:
     from transformers import AutoModelForCausalLM

@@ -1,8 +1,10 @@
 """The command line: thin, each command calls one function and shows what it returns."""
 
 import json
+import platform
 import sys
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -62,6 +64,7 @@ def export(
     The graphs are compared with torch and the drafter's acceptance is measured before and after
     quantisation; an export whose drafter broke fails and leaves nothing behind.
     """
+    _need_export_packages()
     from omnidraft.commands import view
     from omnidraft.export.bundle import Options, export_bundle
 
@@ -233,6 +236,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Export both starter pairs, answer a prompt with each, and draw plain against speculative."""
+    _need_export_packages()
     from omnidraft.commands import bench as benchmark
     from omnidraft.commands import demo as demonstration
     from omnidraft.commands import view
@@ -260,6 +264,19 @@ def _version(
     if version:
         typer.echo(__version__)
         raise typer.Exit
+
+
+def _need_export_packages() -> None:
+    """Say what is missing instead of failing on an import."""
+    missing = [
+        name for name in ("torch", "transformers", "optimum", "onnx", "onnxscript") if not find_spec(name)
+    ]
+    if missing:
+        raise SettingError(
+            f"exporting needs {', '.join(missing)}, which this Python "
+            f"({platform.python_version()}) does not have; "
+            "run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13"
+        )
 
 
 def _quantization(name: str, block: int) -> Any:

@@ -19,7 +19,7 @@ Ids = npt.NDArray[np.integer]
 
 _COLDEST = 1e-4
 _BLOCK = 512  # the inverse CDF looks at block sums first: two short scans instead of one long one
-_FLOORS = (2.0**-10, 2.0**-20, 0.0)  # of a weight, relative to the largest
+_FLOORS = (2.0**-6, 2.0**-9, 2.0**-12, 2.0**-16, 2.0**-24, 0.0)  # of a weight, relative to the largest
 
 
 class Law(Protocol):
