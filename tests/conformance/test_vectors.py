@@ -50,11 +50,11 @@ def test_folder(folder: str) -> None:
     failures = []
     RAN[folder] = 0
     for vector in vectors_of(folder):
-        RAN[folder] += 1
         try:
             RUNNERS[folder](vector)
         except (Exception, pytest.fail.Exception) as failure:
             failures.append(f"{vector['name']} ({vector['why']}): {type(failure).__name__} {failure}")
+        RAN[folder] += 1
     assert not failures, "\n".join([f"{len(failures)} of {RAN[folder]} vectors fail", *failures])
     assert RAN[folder] == counts()[folder], "the manifest has another number of vectors"
 
