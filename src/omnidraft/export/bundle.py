@@ -48,6 +48,7 @@ from omnidraft.runtime.vocab_map import VocabMap
 Progress = Callable[[str, int, int], None]  # (what is done, steps done, steps in all)
 
 MAX_LENGTH = 2048  # positions, unless the models hold fewer
+MIN_LENGTH = 32  # the checks need room for a prompt and a block
 STEPS = 9
 _VOCAB_MAP = "vocab_map.safetensors"
 
@@ -188,7 +189,10 @@ def _workplace(out: Path) -> Iterator[Path]:
 def _fill(work: Path, sides: list[_Side], options: Options, progress: Progress) -> Report:
     """Write every file of the bundle into `work` and measure it."""
     target, drafter = sides
-    max_length = options.max_length or min(MAX_LENGTH, *(s.checkpoint.shape.max_positions for s in sides))
+    most = min(MAX_LENGTH, *(s.checkpoint.shape.max_positions for s in sides))
+    max_length = most if options.max_length is None else options.max_length
+    if max_length < MIN_LENGTH:
+        raise ExportError(f"a context of {max_length} positions is too short; give {MIN_LENGTH} or more")
     for step, side in enumerate(sides, 1):
         progress(f"export the {side.role}", step, STEPS)
         _write_side(work, side, max_length, options)
@@ -265,6 +269,7 @@ def _write_vocab_map(work: Path, drafter: _Side, target: _Side) -> VocabMap:
         roles=_roles(drafter, target),
     )
     save_file(vocab_map.tensors(), work / _VOCAB_MAP, metadata=vocab_map.metadata())
+    (work / _VOCAB_MAP).chmod(0o644)  # safetensors lets its owner alone read it
     return vocab_map
 
 
