@@ -84,9 +84,12 @@ class MeasuredLength:
         self._reached = 0  # depths that were ever judged
         self._draft_passed, self._target_accepted = _PRIOR_ROUNDS, _PRIOR_ROUNDS
         self._idle, self._wait = 0, _FIRST_WAIT
+        self._best: int | None = None  # what these counts choose, once it was asked for
 
     def next(self) -> int:
-        best = max(range(len(self._tested) + 1), key=self._speed)
+        if self._best is None:
+            self._best = max(range(len(self._tested) + 1), key=self._speed)
+        best = self._best
         if best:
             self._idle, self._wait = 0, _FIRST_WAIT
             return best
@@ -99,6 +102,7 @@ class MeasuredLength:
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
         if drafted == 0:
             return
+        self._best = None
         self._reached = max(self._reached, min(tested, len(self._tested)))
         for j in range(min(tested, len(self._tested))):
             self._tested[j] = self._tested[j] * self._decay + 1.0
