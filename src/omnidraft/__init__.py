@@ -8,6 +8,16 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 __version__ = "0.1.0"
 
 from omnidraft.errors import OmnidraftError
-from omnidraft.runtime.generate import Generation, Piece, Session, load
+from omnidraft.runtime.generate import Generation, Piece, Request, Session, Weights, load, load_weights
 
-__all__ = ["Generation", "OmnidraftError", "Piece", "Session", "__version__", "load"]
+__all__ = [
+    "Generation",
+    "OmnidraftError",
+    "Piece",
+    "Request",
+    "Session",
+    "Weights",
+    "__version__",
+    "load",
+    "load_weights",
+]

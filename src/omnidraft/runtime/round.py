@@ -12,11 +12,12 @@ import numpy as np
 
 from omnidraft.errors import SettingError
 from omnidraft.runtime.draft_length import DraftLength
-from omnidraft.runtime.drafter import Draft, Drafter
+from omnidraft.runtime.drafter import Draft, Drafter, common_length
 from omnidraft.runtime.model import Logits, Model
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import Chooser
 from omnidraft.runtime.sampler import Law, law_of
+from omnidraft.runtime.stop import Cut
 from omnidraft.runtime.translator import Proposal, translate, translate_longest
 from omnidraft.runtime.trie import ActiveTrie
 from omnidraft.runtime.verifier import Verdict, Verifier, verify_match, verify_paper, verify_trie
@@ -24,6 +25,7 @@ from omnidraft.runtime.verifier import Verdict, Verifier, verify_match, verify_p
 Mode = Literal["trie", "match", "direct", "paper", "plain"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 MAX_PROPOSED = 64  # target tokens in one pass, at most
+PREFILL_CHUNK = 128  # tokens of a prompt in one pass; a cancellation waits for one pass
 
 
 @dataclass(frozen=True)
@@ -109,12 +111,20 @@ class _Rows:
 
 @dataclass
 class Pair:
-    """A target, a drafter and what was learned about the two."""
+    """A target, a drafter, what was learned about the two, and the text between them.
+
+    Attributes:
+        tokens: the text so far in target ids, context: in draft ids; `speculate` lets both grow.
+        held: the ids that the target's context surely holds, also after a pass that was broken off.
+    """
 
     target: Model
     drafter: Drafter
     cache: NgramCache
     clock: Callable[[], float] = field(default=time.perf_counter)
+    tokens: list[int] = field(default_factory=list)
+    context: list[int] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
 
 
 def speculate(
@@ -124,25 +134,25 @@ def speculate(
     settings: Settings,
     draft_length: DraftLength,
     choose: Chooser,
+    cut: Cut | None = None,
 ) -> Iterator[Round]:
     """Yield rounds whose emitted tokens follow the target's own law; drafting only saves time.
 
     Args:
-        pair: the models, whose contexts are rewritten.
+        pair: the models, whose contexts are rewritten from where they differ from the prompt.
         prompt: target ids, at least one.
         draft_prompt: the same text in draft ids.
         settings: rule, temperature and where to stop.
         draft_length: how many tokens to draft in each round.
         choose: answers the random questions.
+        cut: says which of a round's tokens are output; up to the first end token when None.
     """
     target, drafter, cache, clock = pair.target, pair.drafter, pair.cache, pair.clock
     rule = settings.rule
     trie = cache.trie if rule.uses_cache else ActiveTrie(cache.map)
     banned = np.flatnonzero(~cache.map.draft_allowed if rule.uses_cache else cache.map.direct < 0)
-    tokens, context = list(prompt), list(draft_prompt)
-    target.rewind(0)
-    if len(tokens) > 1:
-        target.score(tokens[:-1], num_logits=1)
+    pair.tokens, pair.context = tokens, context = list(prompt), list(draft_prompt)
+    _prefill(pair, tokens)
     room = settings.max_new_tokens
     while room > 0 and len(tokens) <= target.max_length:
         started = clock()
@@ -155,11 +165,13 @@ def speculate(
         logits = target.score([tokens[-1], *proposal.tokens])  # [n + 1, vocab]
         scored = clock()
         verdict = rule.verify(proposal, draft.laws, _Rows(logits, settings.temperature), trie, choose)
-        emitted = _cut([*proposal.tokens[: verdict.accepted], verdict.token], settings.eos_ids)
+        said = [*proposal.tokens[: verdict.accepted], verdict.token]
+        emitted, ended = cut(said) if cut else _cut(said, settings.eos_ids)
         accepted = min(verdict.accepted, len(emitted))
         tokens += emitted
         context += _draft_context(draft, proposal, verdict, cache)
         target.rewind(len(tokens) - 1)
+        pair.held = tokens[:-1]
         room -= len(emitted)
         judged = clock()
         learned = cache.learn(emitted, accepted) if rule.uses_cache else 0
@@ -171,16 +183,27 @@ def speculate(
             tuple(draft.tokens), tuple(proposal.tokens), accepted, tuple(emitted),
             verdict.tested, verdict.passed, learned, seconds,
         )  # fmt: skip
-        if emitted[-1] in settings.eos_ids:
+        if ended:
             return
 
 
-def _cut(emitted: list[int], eos_ids: Collection[int]) -> list[int]:
+def _prefill(pair: Pair, tokens: list[int]) -> None:
+    """Read a text but its last token; what the target's context shares with it is not read again."""
+    target = pair.target
+    kept = min(common_length(pair.held, tokens), len(tokens) - 1, target.length)
+    target.rewind(kept)
+    pair.held = tokens[:kept]
+    for start in range(kept, len(tokens) - 1, PREFILL_CHUNK):
+        target.score(tokens[start : min(start + PREFILL_CHUNK, len(tokens) - 1)], num_logits=1)
+        pair.held = tokens[: target.length]
+
+
+def _cut(emitted: list[int], eos_ids: Collection[int]) -> tuple[list[int], bool]:
     """End at the first end-of-sequence token: what was accepted after it is no output."""
     for i, token in enumerate(emitted):
         if token in eos_ids:
-            return emitted[: i + 1]
-    return emitted
+            return emitted[: i + 1], True
+    return emitted, False
 
 
 def _draft_context(draft: Draft, proposal: Proposal, verdict: Verdict, cache: NgramCache) -> list[int]:
