@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from omnidraft import __version__
-from omnidraft.errors import OmnidraftError, SettingError
-from omnidraft.runtime.generate import Generation, load
+from omnidraft.commands import options
+from omnidraft.errors import OmnidraftError
+from omnidraft.runtime.generate import Request, load
 
 app = typer.Typer(
     name="omnidraft",
@@ -29,6 +30,12 @@ Lengths = Annotated[
 ]
 Temperature = Annotated[float, typer.Option("--temperature", "-t", help="0 is greedy.")]
 MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", "-n", help="Output tokens at most.")]
+Stop = Annotated[
+    list[str] | None, typer.Option(help="Text that ends the output and is no part of it; may be repeated.")
+]
+NoDrafter = Annotated[
+    bool, typer.Option("--no-drafter", help="Do not load the drafter: slower, and less memory.")
+]
 ModeOption = Annotated[
     str, typer.Option(help="trie, match, direct (exact), or paper (approximate above temperature 0).")
 ]
@@ -48,6 +55,10 @@ def export(
         int | None,
         typer.Option(help="Tokens that the context holds [default: the models' own, at most 2048]."),
     ] = None,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(help="Control tokens that mean the same, as DRAFTER=TARGET: '<think>=<think>'."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -59,14 +70,15 @@ def export(
     from omnidraft.commands import view
     from omnidraft.export.bundle import Options, export_bundle
 
-    options = Options(
-        _quantization(quant, block),
-        None if drafter_quant is None else _quantization(drafter_quant, block),
+    chosen = Options(
+        options.quantization(quant, block),
+        None if drafter_quant is None else options.quantization(drafter_quant, block),
         max_length,
         overwrite,
+        pairs=tuple(pair or ()),
     )
     with view.progress_bar("export") as bar:
-        report = export_bundle(target, drafter, out, options, bar.stage)
+        report = export_bundle(target, drafter, out, chosen, bar.stage)
     if as_json:
         return _print_json({**asdict(report), "path": str(report.path)})
     view.out.print(f"{report.path}: {view.size(report.bytes)}")
@@ -92,37 +104,62 @@ def generate(
     seed: Annotated[int | None, typer.Option(help="Repeats a sampled text [default: drawn anew].")] = None,
     mode: ModeOption = "trie",
     num_draft_tokens: Lengths = "auto",
-    plain: Annotated[bool, typer.Option("--plain", help="The target alone, without the drafter.")] = False,
+    stop: Stop = None,
+    plain: Annotated[bool, typer.Option("--plain", help="The target alone; nothing is drafted.")] = False,
+    no_drafter: NoDrafter = False,
     raw: Annotated[bool, typer.Option("--raw", help="Leave out the bundle's prompt template.")] = False,
     threads: Threads = None,
     as_json: Json = False,
 ) -> None:
     """Write on from a prompt. Its law is the target's own; drafting only saves time."""
+    from omnidraft.commands import generate as answer
     from omnidraft.commands import view
 
-    session = load(bundle, threads=threads)
+    session, reason = answer.open_session(bundle, threads=threads, drafter=not no_drafter)
+    if reason:
+        view.err.print(f"omnidraft: {reason}")
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
         max_new_tokens=max_new_tokens,
         temperature=temperature,
         seed=seed,
         mode="plain" if plain else mode,  # type: ignore[arg-type] # any text; a wrong one is refused there
-        num_draft_tokens=_lengths(num_draft_tokens),
+        num_draft_tokens=options.lengths(num_draft_tokens),
+        stop=tuple(stop or ()),
         raw=raw,
     )
     if as_json:
-        return _print_json(_generation_json(found.finish(), len(session.cache)))
+        return _print_json(answer.as_json(found.finish(), len(session.cache)))
     for piece in found:
         sys.stdout.write(piece.text)
         sys.stdout.flush()
-    s = found.statistics
-    view.err.print(
-        f"\n[dim]{s.emitted} tokens in {s.total_seconds:.2f} s "
-        f"({s.emitted / max(s.total_seconds, 1e-9):.0f} a second), "
-        f"{s.tokens_per_target_pass:.2f} per target pass, "
-        f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted, "
-        f"{len(session.cache)} n-grams learned; ended by {found.stop_reason}, seed {found.seed}[/dim]"
-    )
+    view.err.print(f"\n[dim]{answer.summary(found, len(session.cache))}[/dim]")
+
+
+@app.command()
+def chat(
+    bundle: BundlePath,
+    max_new_tokens: MaxNewTokens = 512,
+    temperature: Temperature = 0.0,
+    seed: Annotated[int | None, typer.Option(help="Repeats sampled answers [default: drawn anew].")] = None,
+    mode: ModeOption = "trie",
+    num_draft_tokens: Lengths = "auto",
+    stop: Stop = None,
+    no_drafter: NoDrafter = False,
+    threads: Threads = None,
+) -> None:
+    """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
+    from omnidraft.commands import view
+    from omnidraft.commands.chat import Chat
+    from omnidraft.commands.generate import open_session
+
+    lengths, said = options.lengths(num_draft_tokens), tuple(stop or ())
+    request = Request(max_new_tokens, temperature, seed, mode, lengths, said)  # type: ignore[arg-type]
+    request.check()
+    session, reason = open_session(bundle, threads=threads, drafter=not no_drafter)
+    if reason:
+        view.err.print(f"omnidraft: {reason}")
+    Chat(session, request, sys.stdin, sys.stdout).run()
 
 
 @app.command()
@@ -139,7 +176,7 @@ def check(
         found = compare(drafter, target, bar.step)
     if as_json:
         return _print_json(asdict(found))
-    view.out.print(view.comparison_table(found, _short(drafter), _short(target)))
+    view.out.print(view.comparison_table(found, options.short(drafter), options.short(target)))
 
 
 @app.command()
@@ -150,7 +187,7 @@ def inspect(bundle: BundlePath, as_json: Json = False) -> None:
 
     found = open_bundle(bundle)
     if as_json:
-        return _print_json(found.manifest)
+        return _print_json({**found.manifest, "memory": view.memory_json(found)})
     view.out.print(view.bundle_table(found))
 
 
@@ -181,9 +218,9 @@ def bench(
     with view.progress_bar("bench") as bar:
         found = benchmark.bench(
             session,
-            PROMPTS if prompts is None else _lines(prompts),
+            PROMPTS if prompts is None else options.lines(prompts),
             max_new_tokens=max_new_tokens,
-            num_draft_tokens=_lengths(num_draft_tokens),
+            num_draft_tokens=options.lengths(num_draft_tokens),
             mode=mode,  # type: ignore[arg-type] # any text; a wrong one is refused there
             temperature=temperature,
             progress=bar.step,
@@ -228,61 +265,6 @@ def _version(
     if version:
         typer.echo(__version__)
         raise typer.Exit
-
-
-def _quantization(name: str, block: int) -> Any:
-    from omnidraft.export.quantize import Quantization
-
-    bits = {"fp32": 32, "int8": 8, "int4": 4}
-    if name not in bits:
-        raise SettingError(f'quantisation "{name}" is unknown; use {", ".join(bits)}')
-    return Quantization(bits[name], block)
-
-
-def _lengths(text: str) -> Any:
-    if text == "auto":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise SettingError(f'--num-draft-tokens "{text}" is neither a number nor auto; 4 is usual') from None
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        found = [line.strip() for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingError(
-            f"{file} cannot be read as UTF-8 text ({error}); give a prompt on each line"
-        ) from None
-    if not found:
-        raise SettingError(f"{file} holds no prompts; give one on each line")
-    return found
-
-
-def _short(name: str) -> str:
-    path = Path(name)
-    return path.parent.name if path.name == "tokenizer.json" else path.name
-
-
-def _generation_json(found: Generation, cache_size: int) -> dict[str, Any]:
-    s = found.statistics
-    return {
-        "text": found.text,
-        "token_ids": found.token_ids,
-        "stop_reason": found.stop_reason,
-        "seed": found.seed,
-        "prompt_tokens": len(found.prompt_ids),
-        "rounds": s.rounds,
-        "drafted": s.drafted,
-        "accepted": s.accepted,
-        "emitted": s.emitted,
-        "tokens_per_target_pass": s.tokens_per_target_pass,
-        "acceptance_of_drafted": s.acceptance_of_drafted,
-        "acceptance_of_tested": s.acceptance_of_tested,
-        "cache_size": cache_size,
-        "seconds": s.seconds,
-    }
 
 
 def _print_json(value: Any) -> None:

@@ -16,6 +16,7 @@ from omnidraft.errors import BundleError
 from omnidraft.runtime.model import Cancelled, Logits
 
 _PREFILL_CHUNK = 128  # positions of a long prompt that go through the graph at once
+_MOST_ROWS = 65  # rows of logits that one pass usually gives at most: a verification of MAX_PROPOSED tokens
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class OrtModel:
         self._seqlens = np.zeros((1,) * graph.ranks["seqlens_k"], dtype=np.int32)
         self._total = np.zeros((1,) * graph.ranks["total_sequence_length"], dtype=np.int32)
         self._num_logits = np.zeros((1,) * graph.ranks["num_logits"], dtype=np.int64)
+        # Only the rows that are written become memory.
+        self._logits = np.zeros((1, _MOST_ROWS, self.vocab_size), dtype=np.float32)
         self._blocks: dict[tuple[int, int], _Block] = {}
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
@@ -144,7 +147,7 @@ class OrtModel:
             return self._blocks[key]
         binding = self._session.io_binding()
         input_ids = np.zeros((1, n), dtype=np.int64)
-        logits = np.zeros((1, num_logits, self.vocab_size), dtype=np.float32)
+        logits = self._rows(num_logits)
         inputs: dict[str, npt.NDArray[np.integer]] = {
             "input_ids": input_ids,
             "seqlens_k": self._seqlens,
@@ -158,9 +161,15 @@ class OrtModel:
             binding.bind_ortvalue_input(f"past_key_values.{name}", value)
             binding.bind_ortvalue_output(f"present.{name}", value)
         block = _Block(binding, input_ids, logits)
-        if n <= 65:  # odd prompt lengths are not worth keeping
+        if n <= _MOST_ROWS:  # odd prompt lengths are not worth keeping
             self._blocks[key] = block
         return block
+
+    def _rows(self, count: int) -> Logits:
+        """Where a pass writes its logits, float32 [1, count, vocab]: the usual ones share one buffer."""
+        if count > _MOST_ROWS:
+            return np.zeros((1, count, self.vocab_size), dtype=np.float32)
+        return self._logits[:, :count]
 
 
 def never() -> bool:
