@@ -6,7 +6,7 @@ Its context is free: whatever it holds changes speed, never the output (method s
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from omnidraft.runtime.model import Model
+from omnidraft.runtime.model import Logits, Model
 from omnidraft.runtime.rng import Chooser
 from omnidraft.runtime.sampler import Ids, Law, draft_law
 
@@ -20,7 +20,11 @@ class Draft:
 
 
 class Drafter:
-    """Keeps a model's KV cache in step with a context that is partly guessed and partly corrected."""
+    """Keeps a model's KV cache in step with a context that is partly guessed and partly corrected.
+
+    Attributes:
+        window: where the part of the context begins that the model can hold.
+    """
 
     def __init__(self, model: Model, start: Sequence[int] = ()) -> None:
         """
@@ -31,7 +35,7 @@ class Drafter:
         self.model = model
         self.start = list(start)
         self._held: list[int] = []  # ids in the model's context
-        self._window = 0  # where the part of the context begins that the model can hold
+        self.window = 0
 
     def propose(
         self,
@@ -69,18 +73,38 @@ class Drafter:
         """Rewind to what the model's context shares with the new one; return the ids it still lacks."""
         room = self.model.max_length - count - len(self.start)
         if len(context) <= room:
-            self._window = 0
-        elif not 0 < len(context) - self._window <= room:
+            self.window = 0
+        elif not 0 < len(context) - self.window <= room:
             # Slide by half a window at once: every slide costs a prefill.
-            self._window = len(context) - max(1, room // 2)
-        wanted = [*self.start, *context[self._window :]]
-        shared = min(_common(self._held, wanted), len(wanted) - 1)
+            self.window = len(context) - max(1, room // 2)
+        wanted = [*self.start, *context[self.window :]]
+        shared = min(common_length(self._held, wanted), len(wanted) - 1)
         self.model.rewind(shared)
         del self._held[shared:]
         return wanted[shared:]
 
 
-def _common(a: list[int], b: list[int]) -> int:
+class _NoModel:
+    """Stands where no drafter was loaded; nothing may ask it anything."""
+
+    max_length = length = 0
+
+    def __init__(self, vocab_size: int) -> None:
+        self.vocab_size = vocab_size
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
+        raise AssertionError("a plain generation asked for a draft")
+
+    def rewind(self, length: int) -> None:
+        assert length == 0
+
+
+def no_drafter(vocab_size: int) -> Drafter:
+    """A drafter that holds no weights, for sessions whose every round drafts nothing."""
+    return Drafter(_NoModel(vocab_size))
+
+
+def common_length(a: list[int], b: list[int]) -> int:
     """Length of the common prefix; bisects, so that the comparisons run in C."""
     low, high = 0, min(len(a), len(b))
     while low < high:
