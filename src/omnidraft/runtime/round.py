@@ -15,6 +15,7 @@ from omnidraft.runtime.draft_length import DraftLength
 from omnidraft.runtime.drafter import Draft, Drafter, common_length
 from omnidraft.runtime.model import Logits, Model
 from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.reading import read
 from omnidraft.runtime.rng import Chooser
 from omnidraft.runtime.sampler import Law, law_of
 from omnidraft.runtime.stop import Cut
@@ -25,7 +26,6 @@ from omnidraft.runtime.verifier import Verdict, Verifier, verify_match, verify_p
 Mode = Literal["trie", "match", "direct", "paper", "plain"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 MAX_PROPOSED = 64  # target tokens in one pass, at most
-PREFILL_CHUNK = 128  # tokens of a prompt in one pass; a cancellation waits for one pass
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,8 @@ class Pair:
 
     Attributes:
         tokens: the text so far in target ids, context: in draft ids; `speculate` lets both grow.
-        held: the ids that the target's context surely holds, also after a pass that was broken off.
+        read: ids that the target read, alone: which of them in a pass of its own (see `reading`).
+        held: how many of them its context surely holds, also after a pass that was broken off.
     """
 
     target: Model
@@ -124,7 +125,9 @@ class Pair:
     clock: Callable[[], float] = field(default=time.perf_counter)
     tokens: list[int] = field(default_factory=list)
     context: list[int] = field(default_factory=list)
-    held: list[int] = field(default_factory=list)
+    read: list[int] = field(default_factory=list)
+    alone: list[bool] = field(default_factory=list)
+    held: int = 0
 
 
 def speculate(
@@ -171,7 +174,7 @@ def speculate(
         tokens += emitted
         context += _draft_context(draft, proposal, verdict, cache)
         target.rewind(len(tokens) - 1)
-        pair.held = tokens[:-1]
+        _remember(pair, tokens, len(emitted), not proposal.tokens)
         room -= len(emitted)
         judged = clock()
         learned = cache.learn(emitted, accepted) if rule.uses_cache else 0
@@ -190,12 +193,19 @@ def speculate(
 def _prefill(pair: Pair, tokens: list[int]) -> None:
     """Read a text but its last token; what the target's context shares with it is not read again."""
     target = pair.target
-    kept = min(common_length(pair.held, tokens), len(tokens) - 1, target.length)
-    target.rewind(kept)
-    pair.held = tokens[:kept]
-    for start in range(kept, len(tokens) - 1, PREFILL_CHUNK):
-        target.score(tokens[start : min(start + PREFILL_CHUNK, len(tokens) - 1)], num_logits=1)
-        pair.held = tokens[: target.length]
+    same = min(common_length(pair.read, tokens), len(pair.alone), len(tokens) - 1)
+    pair.held = min(pair.held, same, target.length)
+    pair.read, pair.alone = tokens[:-1], pair.alone[:same] + [False] * (len(tokens) - 1 - same)
+    target.rewind(pair.held)
+    for length in read(target, pair.read, pair.alone):
+        pair.held = length
+
+
+def _remember(pair: Pair, tokens: list[int], count: int, alone: bool) -> None:
+    """Note that the target read the `count` ids before the last, in one pass."""
+    pair.alone = pair.alone[: len(tokens) - 1 - count] + [alone] * count
+    pair.read = tokens[:-1]
+    pair.held = len(pair.read)
 
 
 def _cut(emitted: list[int], eos_ids: Collection[int]) -> tuple[list[int], bool]:
