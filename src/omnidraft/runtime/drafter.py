@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from omnidraft.runtime.model import Logits, Model
+from omnidraft.runtime.reading import read
 from omnidraft.runtime.rng import Chooser
 from omnidraft.runtime.sampler import Ids, Law, draft_law
 
@@ -17,6 +18,15 @@ class Draft:
 
     tokens: list[int] = field(default_factory=list)
     laws: list[Law] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class DrafterState:
+    """The ids in a drafter's context, which of them were computed alone, and where its window begins."""
+
+    held: list[int]
+    alone: list[bool]
+    window: int
 
 
 class Drafter:
@@ -35,6 +45,8 @@ class Drafter:
         self.model = model
         self.start = list(start)
         self._held: list[int] = []  # ids in the model's context
+        self._alone: list[bool] = []  # which of them were computed in a pass of their own
+        self._due = DrafterState([], [], 0)  # what is to be read again before anything else
         self.window = 0
 
     def propose(
@@ -61,6 +73,7 @@ class Drafter:
         pending = self._sync(context, count)
         for _ in range(count):
             row = self.model.score(pending, num_logits=1)[-1]
+            self._alone += [len(pending) == 1] * len(pending)
             self._held += pending
             law = draft_law(row, temperature, banned)
             token = choose.token(law)
@@ -78,10 +91,34 @@ class Drafter:
             # Slide by half a window at once: every slide costs a prefill.
             self.window = len(context) - max(1, room // 2)
         wanted = [*self.start, *context[self.window :]]
+        self._read_again(wanted)
         shared = min(common_length(self._held, wanted), len(wanted) - 1)
         self.model.rewind(shared)
-        del self._held[shared:]
+        del self._held[shared:], self._alone[shared:]
         return wanted[shared:]
+
+    def state(self) -> "DrafterState":
+        """What the model's context holds; with it a restored drafter drafts the same tokens."""
+        if self._due.held:
+            return self._due
+        return DrafterState(list(self._held), self._alone[: len(self._held)], self.window)
+
+    def restore(self, state: "DrafterState") -> None:
+        """Fill the model's context as another one's was, before the next draft."""
+        self.window, self._due = state.window, state
+        self._held, self._alone = [], []
+
+    def _read_again(self, wanted: list[int]) -> None:
+        """Read what is due of a restored context and still wanted."""
+        if not self._due.held:
+            return
+        same = min(common_length(self._due.held, wanted), len(wanted) - 1)
+        ids, alone = self._due.held[:same], self._due.alone[:same]
+        self.model.rewind(0)
+        for _ in read(self.model, ids, alone):
+            pass
+        self._held, self._alone = ids, alone
+        self._due = DrafterState([], [], 0)
 
 
 class _NoModel:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnidraft.runtime.bundle import Bundle, ModelEntry
-from omnidraft.runtime.round import PREFILL_CHUNK
+from omnidraft.runtime.reading import PREFILL_CHUNK
 
 _BASE = 76 << 20  # Python, numpy, onnxruntime with its first session, the command line
 _PACKED = 1.5  # resident bytes a byte of a graph with its weights inside: most exist a second time, packed

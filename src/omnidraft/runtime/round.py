@@ -18,6 +18,7 @@ from omnidraft.runtime.model import Logits, Model
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.prompt_lookup import PromptLookup
 from omnidraft.runtime.proposer import DraftModel, Method, Proposer
+from omnidraft.runtime.reading import read
 from omnidraft.runtime.rng import Chooser
 from omnidraft.runtime.sampler import Law, Sampling, law_of
 from omnidraft.runtime.stop import Cut
@@ -31,7 +32,6 @@ VERIFICATIONS: tuple[Verification, ...] = get_args(Verification)
 # Not block: it keeps a little more of a draft and works longer on it (benchmarks/block_verification.py).
 VERIFICATION: Verification = "token"
 MAX_PROPOSED = 64  # target tokens in one pass, at most
-PREFILL_CHUNK = 128  # tokens of a prompt in one pass; a cancellation waits for one pass
 
 
 class Rule(Protocol):
@@ -165,7 +165,8 @@ class Pair:
     Attributes:
         tokens: the text so far in target ids, which `speculate` lets grow.
         context: the same text in draft ids, which the proposer lets grow; mode lookup has none.
-        held: the ids that the target's context surely holds, also after a pass that was broken off.
+        read: ids that the target read, alone: which of them in a pass of its own (see `reading`).
+        held: how many of them its context surely holds, also after a pass that was broken off.
     """
 
     target: Model
@@ -174,7 +175,9 @@ class Pair:
     clock: Callable[[], float] = field(default=time.perf_counter)
     tokens: list[int] = field(default_factory=list)
     context: list[int] = field(default_factory=list)
-    held: list[int] = field(default_factory=list)
+    read: list[int] = field(default_factory=list)
+    alone: list[bool] = field(default_factory=list)
+    held: int = 0
 
 
 def speculate(
@@ -220,7 +223,7 @@ def speculate(
         logprobs = rows.logprobs(emitted) if settings.logprobs else ()
         tokens += emitted
         target.rewind(len(tokens) - 1)
-        pair.held = tokens[:-1]
+        _remember(pair, tokens, len(emitted), not proposal.tokens)
         room -= len(emitted)
         judged = clock()
         learned = proposer.learn(draft, proposal, verdict, emitted)
@@ -239,12 +242,19 @@ def speculate(
 def _prefill(pair: Pair, tokens: list[int]) -> None:
     """Read a text but its last token; what the target's context shares with it is not read again."""
     target = pair.target
-    kept = min(common_length(pair.held, tokens), len(tokens) - 1, target.length)
-    target.rewind(kept)
-    pair.held = tokens[:kept]
-    for start in range(kept, len(tokens) - 1, PREFILL_CHUNK):
-        target.score(tokens[start : min(start + PREFILL_CHUNK, len(tokens) - 1)], num_logits=1)
-        pair.held = tokens[: target.length]
+    same = min(common_length(pair.read, tokens), len(pair.alone), len(tokens) - 1)
+    pair.held = min(pair.held, same, target.length)
+    pair.read, pair.alone = tokens[:-1], pair.alone[:same] + [False] * (len(tokens) - 1 - same)
+    target.rewind(pair.held)
+    for length in read(target, pair.read, pair.alone):
+        pair.held = length
+
+
+def _remember(pair: Pair, tokens: list[int], count: int, alone: bool) -> None:
+    """Note that the target read the `count` ids before the last, in one pass."""
+    pair.alone = pair.alone[: len(tokens) - 1 - count] + [alone] * count
+    pair.read = tokens[:-1]
+    pair.held = len(pair.read)
 
 
 def _cut(emitted: list[int], eos_ids: Collection[int]) -> tuple[list[int], bool]:

@@ -121,7 +121,7 @@ class Session:
         """
         with self._turn():
             ids = self.encode(prompt)
-            self.pair.held = []  # the timing writes other things into the target's context
+            self.pair.held = 0  # the timing writes other things into the target's context
             self.costs = measure_costs(self.pair, ids, self.draft_prompt(ids))
             return self.costs
 

@@ -35,13 +35,23 @@ class Identity:
 
 
 @dataclass(frozen=True)
+class Drafted:
+    """The drafter's context: its ids, runs of them computed together and alone, and its window's begin."""
+
+    held: tuple[int, ...]
+    passes: tuple[int, ...]
+    window: int
+
+
+@dataclass(frozen=True)
 class Answer:
     """The last generation of a session.
 
     Attributes:
         request: what was asked, its seed resolved.
         prompt, output: target ids. context: the same text in draft ids.
-        window: where the drafter's part of that begins.
+        passes: lengths of the runs of the text's positions that were computed together and alone, in turns.
+        drafter: the ids in the drafter's context, such runs of them, and where its window begins.
         draft_length: state of the draft length. random: state of SplitMix64.
         stop_reason: why it ended, None when it can go on.
         logprobs: of the output, if they were asked for.
@@ -51,7 +61,8 @@ class Answer:
     prompt: tuple[int, ...]
     output: tuple[int, ...]
     context: tuple[int, ...]
-    window: int
+    passes: tuple[int, ...]
+    drafter: Drafted
     draft_length: dict[str, Any]
     random: int
     stop_reason: StopReason | None
@@ -123,7 +134,7 @@ def _sections(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _state(value: Any) -> State:
-    costs, identity = value["costs"], value["identity"]
+    identity = value["identity"]
     message = value["message"]
     return State(
         omnidraft=_text(value["omnidraft"]),
@@ -132,13 +143,19 @@ def _state(value: Any) -> State:
             _text(identity["target_fingerprint"]),
             {_text(name): _text(found) for name, found in identity["graphs"].items()},
         ),
-        costs=Costs(
-            tuple(_number(s) for s in costs["target"]), _number(costs["draft"]), _number(costs["host"])
-        ),
+        costs=_costs(value["costs"]),
         turns=tuple(Turn(_text(t["message"]), _ids(t["answer"])) for t in _list(value["turns"])),
         message=None if message is None else _text(message),
         answer=None if value["answer"] is None else _answer(value["answer"]),
     )
+
+
+def _costs(value: Any) -> Costs:
+    target = tuple(_number(seconds) for seconds in _list(value["target"]))
+    costs = Costs(target, _number(value["draft"]), _number(value["host"]))
+    if min(target, default=0.0) <= 0.0 or costs.draft <= 0.0:
+        raise ValueError("a pass that takes no time")
+    return costs
 
 
 def _answer(value: Any) -> Answer:
@@ -150,7 +167,12 @@ def _answer(value: Any) -> Answer:
         prompt=_ids(value["prompt"]),
         output=_ids(value["output"]),
         context=_ids(value["context"]),
-        window=_count(value["window"]),
+        passes=_ids(value["passes"]),
+        drafter=Drafted(
+            held=_ids(value["drafter"]["held"]),
+            passes=_ids(value["drafter"]["passes"]),
+            window=_count(value["drafter"]["window"]),
+        ),
         draft_length=dict(value["draft_length"]),
         random=_state_of_random(value["random"]),
         stop_reason=value["stop_reason"],
@@ -158,6 +180,9 @@ def _answer(value: Any) -> Answer:
     )
     if len(answer.logprobs) != (len(answer.output) if request.logprobs else 0):
         raise ValueError("logprobs")
+    text = len(answer.prompt) + len(answer.output)
+    if sum(answer.passes) > text or sum(answer.drafter.passes) != len(answer.drafter.held):
+        raise ValueError("passes over other positions than there are")
     if not answer.prompt or len(answer.output) > answer.request.max_new_tokens:
         raise ValueError("prompt or output")
     if answer.stop_reason is None and len(answer.output) == answer.request.max_new_tokens:

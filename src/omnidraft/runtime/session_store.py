@@ -11,9 +11,11 @@ from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.cache_file import decode, encode
 from omnidraft.runtime.cache_store import new_replica
 from omnidraft.runtime.cache_table import check_against
+from omnidraft.runtime.drafter import DrafterState, common_length
 from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.reading import flags_of, runs_of
 from omnidraft.runtime.rng import SplitMix64
-from omnidraft.runtime.session_file import Answer, Identity, State, decode_session, encode_session
+from omnidraft.runtime.session_file import Answer, Drafted, Identity, State, decode_session, encode_session
 from omnidraft.runtime.version import __version__
 from omnidraft.runtime.weights import draft_length_for, drafts
 
@@ -74,12 +76,15 @@ def capture(session: Session) -> tuple[State, bytes]:
     """What a session is now."""
     answer, found = session.answer, None
     if answer is not None:
+        drafter, text = session.drafter.state(), [*answer.prompt_ids, *answer.token_ids]
+        same = min(common_length(session.pair.read, text), len(session.pair.alone))
         found = Answer(
             request=answer.request,
             prompt=answer.prompt_ids,
             output=tuple(answer.token_ids),
             context=tuple(session.pair.context),
-            window=session.drafter.window,
+            passes=tuple(runs_of(session.pair.alone[:same])),
+            drafter=Drafted(tuple(drafter.held), tuple(runs_of(drafter.alone)), drafter.window),
             draft_length=session.draft_length.state(),
             random=session.choose.state,
             logprobs=tuple(answer.logprobs),
@@ -124,10 +129,13 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
     session.turns, session.message, session.answer = list(state.turns), state.message, generation
     session.costs, session.draft_length = state.costs, length
     pair = session.pair
-    pair.cache, pair.held, pair.tokens, pair.context = cache, [], [], []
+    pair.cache, pair.held, pair.tokens, pair.context, pair.alone = cache, 0, [], [], []
     if answer is not None:
         pair.tokens, pair.context = [*answer.prompt, *answer.output], list(answer.context)
-        session.drafter.window, session.choose = answer.window, SplitMix64(answer.random)
+        pair.alone, session.choose = flags_of(answer.passes), SplitMix64(answer.random)
+        drafter = answer.drafter
+        session.drafter.restore(DrafterState(list(drafter.held), flags_of(drafter.passes), drafter.window))
+    pair.read = pair.tokens[: len(pair.alone)]
 
 
 def _cache(data: bytes, old: NgramCache) -> NgramCache:
@@ -152,7 +160,9 @@ def _check(state: State, bundle: Bundle) -> None:
     drafted: tuple[int, ...] = ()
     if answer is not None:
         ids += [*answer.prompt, *answer.output]
-        drafted = answer.context
+        drafted = (*answer.context, *answer.drafter.held)
+        if len(answer.drafter.held) > bundle.drafter.kv.max_length:
+            raise SessionFileError("context", "its drafter's context is longer than the drafter can hold")
         used = len(answer.prompt) + max(0, len(answer.output) - (answer.stop_reason is not None))
         if used > limit:
             raise SessionFileError("context", f"its text has {used} tokens and the context holds {limit}")
