@@ -52,7 +52,8 @@ def sampled(
                 verification=verification,
                 ignore_eos=True,
             ):
-                found.add(piece.round)
+                if piece.round is not None:
+                    found.add(piece.round)
         each.append(found)
     rounds = sum(s.rounds for s in each)
     mean = sum(s.emitted for s in each) / rounds

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from omnidraft import cli
+from omnidraft.commands import options
 
 STARTERS = Path(__file__).parents[1] / "src/omnidraft/starters"
 Run = Callable[..., tuple[int, str, str]]
@@ -215,6 +216,6 @@ def test_version(run: Run) -> None:
 def test_without_its_packages_export_says_what_to_install(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr(options, "find_spec", lambda name: None if name == "torch" else object())
     result = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
     refused(result, "needs torch", "pip install")

@@ -12,9 +12,9 @@ from omnidraft.runtime import (
     cache_file,
     cache_table,
     draft_length,
-    generate,
     prompt_lookup,
     round,
+    weights,
 )
 from omnidraft.runtime.cache_store import open_cache
 from omnidraft.runtime.generate import Session
@@ -52,7 +52,7 @@ def test_what_block_verification_is_chosen_by_agrees_with_the_spec() -> None:
         "gain": block_verifier.GAIN,
         "extra_seconds": block_verifier.EXTRA_SECONDS,
         "extra_seconds_per_token": block_verifier.EXTRA_SECONDS_PER_TOKEN,
-        "usual_draft": generate._USUAL_DRAFT,
+        "usual_draft": weights.USUAL_DRAFT,
     }
 
 

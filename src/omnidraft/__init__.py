@@ -5,9 +5,18 @@ import os
 # onnxruntime >= 1.29 reports usage unless told not to before it loads; nothing here leaves the machine.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
-__version__ = "0.1.0"
-
 from omnidraft.errors import OmnidraftError
-from omnidraft.runtime.generate import Generation, Piece, Session, load
+from omnidraft.runtime.generate import Generation, Piece, Request, Session, Weights, load, load_weights
+from omnidraft.runtime.version import __version__
 
-__all__ = ["Generation", "OmnidraftError", "Piece", "Session", "__version__", "load"]
+__all__ = [
+    "Generation",
+    "OmnidraftError",
+    "Piece",
+    "Request",
+    "Session",
+    "Weights",
+    "__version__",
+    "load",
+    "load_weights",
+]

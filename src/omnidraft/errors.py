@@ -45,5 +45,25 @@ class PromptError(OmnidraftError):
     """A prompt that is empty or longer than the context."""
 
 
+class ContextError(PromptError):
+    """A prompt or a conversation that is longer than the context."""
+
+
+class SessionError(OmnidraftError):
+    """A session that is asked for what it cannot do now: two generations at once, or going on with none."""
+
+
+class SessionFileError(OmnidraftError):
+    """A session file that is refused, or cannot be written.
+
+    Attributes:
+        fault: the name of what is wrong, the same in every language; spec/session.md lists them.
+    """
+
+    def __init__(self, fault: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.fault = fault
+
+
 class SettingError(OmnidraftError):
     """A generation setting outside its range."""

@@ -7,12 +7,11 @@ from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
+from conformance.vectors import Vector
 from omnidraft.runtime.generation import Generation, Limits
 from omnidraft.runtime.request import Request
-from omnidraft.runtime.stop import StopText, cut_at_stop
-
-from conformance.vectors import Vector
 from omnidraft.runtime.round import Round, Seconds
+from omnidraft.runtime.stop import StopText, cut_at_stop
 
 
 def run_stop(vector: Vector) -> None:

@@ -13,18 +13,10 @@ from conformance.conftest import RAN
 from conformance.run_cache import run_invalid, run_learn, run_load, run_merge, run_valid
 from conformance.run_generate import run_generate
 from conformance.run_numbers import run_draft_length, run_lookup, run_random, run_sampling, run_utf8
+from conformance.run_stop import run_stop
 from conformance.run_verify import run_verify
 from conformance.run_words import run_tokenize, run_translate
 from conformance.vectors import ROOT, Vector, counts, vectors_of
-
-
-def _run_stop(vector: Vector) -> None:
-    # Until sessions are merged there is no `Generation` of its own; then a plain import at the top does.
-    pytest.importorskip("omnidraft.runtime.generation")
-    from conformance.run_stop import run_stop
-
-    run_stop(vector)
-
 
 RUNNERS: dict[str, Callable[[Vector], None]] = {
     "cache/invalid": run_invalid,
@@ -37,7 +29,7 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "lookup": run_lookup,
     "random": run_random,
     "sampling": run_sampling,
-    "stop": _run_stop,
+    "stop": run_stop,
     "tokenize": run_tokenize,
     "translate": run_translate,
     "utf8": run_utf8,

@@ -31,7 +31,7 @@ BundlePath = Annotated[
     Path | None,
     typer.Option("--bundle", "-b", help="The bundle it was learned with: shows text instead of ids."),
 ]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where the result goes [default: in place].")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where the result goes (default: in place).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -185,7 +185,7 @@ def export_json_command(
     file: CachePath,
     bundle: BundlePath = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A file [default: standard output].")
+        Path | None, typer.Option("--out", "-o", help="A file (default: standard output).")
     ] = None,
 ) -> None:
     """Write a cache as JSON for people: each target token with its pieces, as text and as bytes.

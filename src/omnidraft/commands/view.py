@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from omnidraft.commands.bench import Result
 from omnidraft.commands.check import Comparison
 from omnidraft.commands.demo import Shown
 from omnidraft.runtime.bundle import Bundle, ModelEntry
+from omnidraft.runtime.memory import memory_need
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -103,6 +105,13 @@ def bundle_table(bundle: Bundle) -> Table:
     found = bundle.manifest["checks"]["acceptance"]
     for when in ("before", "after"):
         table.add_row(f"acceptance {when} quantisation", "", f"{found[when]['of_drafted']:.1%}")
+    with_drafter, plain = memory_need(bundle), memory_need(bundle, drafter=False)
+    for name, show in (("memory at the peak", with_drafter), ("  without the drafter", plain)):
+        table.add_row(
+            name,
+            f"{size(show.total)} = weights {size(show.target + show.drafter)} + KV {size(show.kv)} "
+            f"+ vocabularies {size(show.vocabulary)} + work {size(show.work)} + base {size(show.base)}",
+        )
     table.add_row("prompt template", repr(bundle.prompt.prefix), repr(bundle.prompt.suffix))
     return table
 
@@ -178,3 +187,9 @@ def show_demo(shown: Sequence[Shown], prompt: str, picture: Path) -> None:
 
 def _plain_speed(one: Shown) -> float:
     return sum(line.plain for line in one.result.lines) / len(one.result.lines)
+
+
+def memory_json(bundle: Bundle) -> dict[str, dict[str, int]]:
+    """Bytes at the peak of a generation, with and without the drafter."""
+    needs = {"generate": memory_need(bundle), "no_drafter": memory_need(bundle, drafter=False)}
+    return {name: {**asdict(need), "total": need.total} for name, need in needs.items()}

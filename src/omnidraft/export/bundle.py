@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from omnidraft import __version__
+from omnidraft.chat_template import JinjaTemplate
 from omnidraft.errors import ExportError
 from omnidraft.export.checkpoint import Checkpoint, read_checkpoint
 from omnidraft.export.cpu import GraphContract, export_cpu
@@ -33,9 +34,9 @@ from omnidraft.export.parity import (
 from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.quantize import FP32, Quantization, quantize
 from omnidraft.export.template import compile_template
-from omnidraft.export.vocab_map import Roles, build_vocab_map, guess_roles
+from omnidraft.export.vocab_map import Roles, build_vocab_map, guess_roles, read_pairs
 from omnidraft.export.write import EXTERNAL_ABOVE, write_graph
-from omnidraft.runtime.bundle import FORMAT, MANIFEST, VERSION, PromptTemplate, file_sha256, open_bundle, seal
+from omnidraft.runtime.bundle import FORMAT, MANIFEST, VERSION, file_sha256, open_bundle, seal
 from omnidraft.runtime.draft_length import Costs
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.measure import measure_costs
@@ -51,6 +52,7 @@ MAX_LENGTH = 2048  # positions, unless the models hold fewer
 MIN_LENGTH = 32  # the checks need room for a prompt and a block
 STEPS = 9
 _VOCAB_MAP = "vocab_map.safetensors"
+_CHAT_TEMPLATE = "target/chat_template.jinja"
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Options:
         max_length: KV positions; the models' own limit, at most MAX_LENGTH, when None.
         overwrite: replace a bundle that is there.
         external_above: bytes of weights above which a graph gets a file of its own for them.
+        pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
     """
 
     quantization: Quantization = FP32
@@ -70,6 +73,7 @@ class Options:
     max_length: int | None = None
     overwrite: bool = False
     external_above: int = EXTERNAL_ABOVE
+    pairs: tuple[str, ...] = ()
 
     def quantization_of(self, role: str) -> Quantization:
         """What a model of the pair is stored as."""
@@ -141,6 +145,7 @@ def export_bundle(
     refuse_existing(out, options.overwrite)
     progress("read checkpoints", 0, STEPS)
     sides = [_read_side("target", target), _read_side("drafter", drafter)]
+    read_pairs(sides[1].tokenizer, sides[0].tokenizer, options.pairs)  # a wrong name is told before any work
     with _workplace(out) as work:
         report = _fill(work, sides, options, progress)
         _take_name(work, out)
@@ -197,11 +202,13 @@ def _fill(work: Path, sides: list[_Side], options: Options, progress: Progress) 
         progress(f"export the {side.role}", step, STEPS)
         _write_side(work, side, max_length, options)
     progress("compare vocabularies", 3, STEPS)
-    vocab_map = _write_vocab_map(work, drafter, target)
-    template = compile_template(target.checkpoint.directory, target.tokenizer)
+    vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
+    prompt, template = compile_template(target.checkpoint.directory, target.tokenizer)
+    if template is not None:
+        (work / _CHAT_TEMPLATE).write_text(template.source, encoding="utf-8")
 
     prompts = [
-        (target.tokenizer.encode_prompt(template.prefix, text, template.suffix)[: max_length // 2], text)
+        (target.tokenizer.encode_prompt(prompt.prefix, text, prompt.suffix)[: max_length // 2], text)
         for text in PROMPTS
     ]
     pairs = [(ids, _visible(drafter, target, ids)) for ids, _ in prompts]
@@ -230,7 +237,7 @@ def _fill(work: Path, sides: list[_Side], options: Options, progress: Progress) 
     shutil.rmtree(work / "fp32")
     progress("write the manifest", 8, STEPS)
     report = Report(work, 0, parity, before, after, costs)
-    _write_manifest(work, sides, template, report)
+    _write_manifest(work, sides, {**asdict(prompt), **_template_entry(template)}, options, report)
     open_bundle(work)  # what a user will read must read
     progress("done", STEPS, STEPS)
     return replace(report, bytes=sum(f.stat().st_size for f in work.rglob("*") if f.is_file()))
@@ -260,13 +267,14 @@ def _count_parameters(proto: onnx.ModelProto, checkpoint: Checkpoint) -> int:
     return sum(size for size in sizes if size >= checkpoint.shape.hidden_size)
 
 
-def _write_vocab_map(work: Path, drafter: _Side, target: _Side) -> VocabMap:
+def _write_vocab_map(work: Path, drafter: _Side, target: _Side, pairs: Sequence[str]) -> VocabMap:
+    named = read_pairs(drafter.tokenizer, target.tokenizer, pairs)
     vocab_map = build_vocab_map(
         drafter.tokenizer,
         target.tokenizer,
         draft_size=drafter.checkpoint.shape.vocab_size,
         target_size=target.checkpoint.shape.vocab_size,
-        roles=_roles(drafter, target),
+        roles=_roles(drafter, target).overruled_by(named),
     )
     save_file(vocab_map.tensors(), work / _VOCAB_MAP, metadata=vocab_map.metadata())
     (work / _VOCAB_MAP).chmod(0o644)  # safetensors lets its owner alone read it
@@ -294,14 +302,24 @@ def _visible(drafter: _Side, target: _Side, ids: list[int]) -> list[int]:
     return drafter.tokenizer.encode(target.tokenizer.text_of(ids).decode("utf-8", "replace"))
 
 
-def _write_manifest(work: Path, sides: list[_Side], template: PromptTemplate, report: Report) -> None:
+def _template_entry(template: JinjaTemplate | None) -> dict[str, Any]:
+    """Where the bundle keeps the chat template, and the names that it uses."""
+    if template is None:
+        return {"template": None, "names": {}}
+    return {"template": _CHAT_TEMPLATE, "names": template.names}
+
+
+def _write_manifest(
+    work: Path, sides: list[_Side], prompt: dict[str, Any], options: Options, report: Report
+) -> None:
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "omnidraft": __version__,
         **{side.role: _describe(side) for side in sides},
         "vocab_map": _VOCAB_MAP,
-        "prompt": asdict(template),
+        "prompt": prompt,
+        "pairs": list(options.pairs),
         "costs": asdict(report.costs),
         "checks": {
             "parity": {role: {q: asdict(p) for q, p in each.items()} for role, each in report.parity.items()},

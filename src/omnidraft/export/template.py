@@ -1,34 +1,43 @@
-"""A chat template compiled to two strings, so that a phone needs no template engine."""
+"""A chat template compiled to four strings, so that a phone needs no template engine."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from omnidraft.errors import CheckpointError
+from omnidraft.chat_template import JinjaTemplate
+from omnidraft.errors import CheckpointError, PromptError
 from omnidraft.runtime.bundle import PromptTemplate
 from omnidraft.runtime.tokenizer import Tokenizer
 
-_MARK = "\u2063omnidraft\u2063"  # stands for the user's prompt while the template is rendered
 
+def compile_template(directory: Path, tokenizer: Tokenizer) -> tuple[PromptTemplate, JinjaTemplate | None]:
+    """What stands around the messages of a conversation, and the template that says so.
 
-def compile_template(directory: Path, tokenizer: Tokenizer) -> PromptTemplate:
-    """The text before and after a single user message; bos alone where there is no chat template.
+    Without a chat template: the beginning token alone, and later messages simply go on. A template whose
+    later turns differ from its second, or which cannot render them, is compiled for one turn.
 
     Raises:
         CheckpointError: the template fails, or changes the user's message.
     """
     source = _template_source(directory)
-    bos = tokenizer.adds_bos or ""
     if source is None:
-        return PromptTemplate(bos, "")
-    rendered = _render(source, _special_names(directory), directory)
-    prefix, mark, suffix = rendered.partition(_MARK)
-    if not mark or _MARK in suffix:
-        raise CheckpointError(
-            f"the chat template of {directory} does not keep the user's message in one piece; "
-            "remove chat_template to export without it"
-        )
-    return PromptTemplate(prefix, suffix)
+        return PromptTemplate(tokenizer.adds_bos or "", "", "", ""), None
+    template = JinjaTemplate(source, _special_names(directory))
+    try:
+        prefix, suffix = template.parts(1)
+    except PromptError as error:
+        raise CheckpointError(f"{directory}: {error}; remove chat_template to export without it") from None
+    return _compile_turns(template, prefix, suffix), template
+
+
+def _compile_turns(template: JinjaTemplate, prefix: str, suffix: str) -> PromptTemplate:
+    """The four strings if they say what the template says of two and of three turns, else the first two."""
+    try:
+        compiled = PromptTemplate(prefix, suffix, *template.parts(2)[2:])
+        same = all(compiled.parts(turns) == template.parts(turns) for turns in (2, 3))
+    except PromptError:  # a template for single questions refuses an answer
+        same = False
+    return compiled if same else PromptTemplate(prefix, suffix)
 
 
 def _template_source(directory: Path) -> str | None:
@@ -54,24 +63,3 @@ def _special_names(directory: Path) -> dict[str, str]:
         if name.endswith("_token") and value is not None:
             found[name] = value["content"] if isinstance(value, dict) else str(value)
     return found
-
-
-def _render(source: str, names: dict[str, str], directory: Path) -> str:
-    from jinja2 import TemplateError
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    environment.globals["raise_exception"] = _refuse
-    messages = [{"role": "user", "content": _MARK}]
-    try:
-        return environment.from_string(source).render(messages=messages, add_generation_prompt=True, **names)
-    except (TemplateError, TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"the chat template of {directory} fails ({error}); remove chat_template to export without it"
-        ) from None
-
-
-def _refuse(message: str) -> None:
-    from jinja2 import TemplateError
-
-    raise TemplateError(message)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnidraft.errors import VocabMapError
+from omnidraft.errors import ExportError, VocabMapError
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.vocab_map import Ragged, VocabMap
 
@@ -22,6 +22,11 @@ class Roles:
 
     pairs: tuple[tuple[int, int], ...] = ()
 
+    def overruled_by(self, named: Sequence[tuple[int, int]]) -> "Roles":
+        """These roles with others that a user named; a token that is in both has the user's."""
+        taken = {d for d, _ in named}, {t for _, t in named}
+        return Roles((*(p for p in self.pairs if p[0] not in taken[0] and p[1] not in taken[1]), *named))
+
 
 def guess_roles(drafter: Tokenizer, target: Tokenizer) -> Roles:
     """Pair end with end and start with start by the families' well-known names."""
@@ -33,6 +38,35 @@ def guess_roles(drafter: Tokenizer, target: Tokenizer) -> Roles:
         if d is not None and t is not None and not any(d == a or t == b for a, b in pairs):
             pairs.append((d, t))
     return Roles(tuple(pairs))
+
+
+def read_pairs(drafter: Tokenizer, target: Tokenizer, pairs: Sequence[str]) -> list[tuple[int, int]]:
+    """(drafter id, target id) of each `DRAFTER=TARGET`, both control tokens by their content.
+
+    Raises:
+        ExportError: a token that is not there, or that is in two pairs.
+    """
+    found: list[tuple[int, int]] = []
+    for pair in pairs:
+        # A token may itself hold "=": any place that leaves a token on both sides will do.
+        cuts = [(pair[:i], pair[i + 1 :]) for i, letter in enumerate(pair) if letter == "="]
+        names = next(((d, t) for d, t in cuts if d in drafter.controls and t in target.controls), None)
+        if names is None:
+            raise ExportError(
+                f'--pair "{pair}" does not name a control token of each model as DRAFTER=TARGET; '
+                f"the drafter has {_names(drafter)}, the target has {_names(target)}"
+            )
+        d, t = drafter.controls[names[0]].id, target.controls[names[1]].id
+        if any(d == a or t == b for a, b in found):
+            raise ExportError(
+                f'--pair "{pair}" names a control token that is in another pair; give each once'
+            )
+        found.append((d, t))
+    return found
+
+
+def _names(tokenizer: Tokenizer) -> str:
+    return ", ".join(sorted(tokenizer.controls)[:40]) or "none"
 
 
 def build_vocab_map(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from omnidraft.errors import BundleError
+from omnidraft.errors import BundleError, PromptError
 from omnidraft.runtime.draft_length import Costs
 from omnidraft.runtime.ort_model import KvShape
 
@@ -37,10 +37,31 @@ class ModelEntry:
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """What stands around a user's prompt; control tokens are read here and only here."""
+    """What stands around a user's messages; control tokens are read here and only here.
+
+    Attributes:
+        prefix, suffix: before and after the first message.
+        between: from the end of an answer to the next message. after: between that message and its answer.
+            Both None where the model's chat template cannot be told in four strings.
+    """
 
     prefix: str
     suffix: str
+    between: str | None = None
+    after: str | None = None
+
+    def parts(self, turns: int) -> list[str]:
+        """The strings before and after the message of each turn (see `conversation.Template`).
+
+        Raises:
+            PromptError: several turns, and the template was compiled for one.
+        """
+        if turns > 1 and (self.between is None or self.after is None):
+            raise PromptError(
+                "this bundle's chat template serves a single turn without jinja2; "
+                "install jinja2, or begin a new conversation"
+            )
+        return [self.prefix, self.suffix, *[self.between or "", self.after or ""] * (turns - 1)]
 
 
 @dataclass(frozen=True)
@@ -90,7 +111,7 @@ def open_bundle(path: str | Path) -> Bundle:
             path=path,
             target=_model_entry(manifest["target"]),
             drafter=_model_entry(manifest["drafter"]),
-            prompt=PromptTemplate(_str(manifest["prompt"]["prefix"]), _str(manifest["prompt"]["suffix"])),
+            prompt=_prompt(manifest["prompt"]),
             costs=_costs(manifest["costs"]),
             vocab_map=_str(manifest["vocab_map"]),
             manifest=manifest,
@@ -190,6 +211,11 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
         eos_ids=tuple(_int(i, 0) for i in _list(data["eos_ids"])),
         parameters=_int(data["parameters"], 0, 1 << 53),
     )
+
+
+def _prompt(data: dict[str, Any]) -> PromptTemplate:
+    later = (None if data[name] is None else _str(data[name]) for name in ("between", "after"))
+    return PromptTemplate(_str(data["prefix"]), _str(data["suffix"]), *later)
 
 
 def _costs(data: dict[str, Any]) -> Costs:

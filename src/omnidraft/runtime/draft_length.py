@@ -5,7 +5,7 @@ inputs give equal lengths.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from omnidraft.errors import SettingError
 
@@ -50,6 +50,16 @@ class DraftLength(Protocol):
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
         """Learn from a round: draft tokens drawn, judged and accepted, and target tokens emitted."""
 
+    def state(self) -> dict[str, Any]:
+        """What was learned, as JSON can hold it."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over what another one of this kind had learned.
+
+        Raises:
+            ValueError: the state cannot be one of this kind; nothing was taken over.
+        """
+
 
 class FixedLength:
     """The same number in every round."""
@@ -66,6 +76,13 @@ class FixedLength:
 
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
         """A fixed length has nothing to learn."""
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if state:
+            raise ValueError("a fixed draft length has no state")
 
 
 class MeasuredLength:
@@ -110,6 +127,30 @@ class MeasuredLength:
         self._draft_passed = self._draft_passed * self._decay + passed
         self._target_accepted = self._target_accepted * self._decay + (emitted - 1)
 
+    def state(self) -> dict[str, Any]:
+        return {
+            "tested": list(self._tested),
+            "passed": list(self._passed),
+            "reached": self._reached,
+            "draft_passed": self._draft_passed,
+            "target_accepted": self._target_accepted,
+            "idle": self._idle,
+            "wait": self._wait,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        own = self.state()
+        if state.keys() != own.keys():
+            raise ValueError("other fields than a measured draft length has")
+        for name, value in own.items():
+            _check_like(state[name], value)
+        if min(state["tested"]) <= 0.0 or state["reached"] > len(self._tested):
+            raise ValueError("counts that cannot be")
+        self._tested, self._passed = list(state["tested"]), list(state["passed"])
+        self._reached, self._idle, self._wait = state["reached"], state["idle"], state["wait"]
+        self._draft_passed, self._target_accepted = state["draft_passed"], state["target_accepted"]
+        self._best = None
+
     def _speed(self, count: int) -> float:
         """Expected target tokens a second with `count` draft tokens (method section 6)."""
         alive, expected, acceptance = 1.0, 0.0, _PRIOR_ACCEPTANCE
@@ -121,3 +162,16 @@ class MeasuredLength:
         # One target token may take several draft tokens, or be taken by less than one.
         ratio = min(1.5, self._target_accepted / self._draft_passed) if self._draft_passed > 1e-9 else 1.0
         return (1.0 + ratio * expected) / self._costs.round_seconds(count)
+
+
+def _check_like(value: Any, own: float | list[float]) -> None:
+    """Refuse a value of a state that is not of the kind of our own: amounts, counts, or as many amounts."""
+    if isinstance(own, list):
+        if not isinstance(value, list) or len(value) != len(own):
+            raise ValueError(f"not {len(own)} numbers")
+        for each in value:
+            _check_like(each, 0.0)
+    elif not isinstance(value, int if isinstance(own, int) else (int, float)) or isinstance(value, bool):
+        raise ValueError(f"{value!r:.20} is no number of its kind")
+    elif not 0 <= value < 1e9:
+        raise ValueError(f"{value!r:.20} is no amount")

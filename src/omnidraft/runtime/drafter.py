@@ -6,7 +6,8 @@ Its context is free: whatever it holds changes speed, never the output (method s
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from omnidraft.runtime.model import Model
+from omnidraft.runtime.model import Logits, Model
+from omnidraft.runtime.reading import read
 from omnidraft.runtime.rng import Chooser
 from omnidraft.runtime.sampler import Ids, Law, draft_law
 
@@ -19,8 +20,21 @@ class Draft:
     laws: list[Law] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class DrafterState:
+    """The ids in a drafter's context, which of them were computed alone, and where its window begins."""
+
+    held: list[int]
+    alone: list[bool]
+    window: int
+
+
 class Drafter:
-    """Keeps a model's KV cache in step with a context that is partly guessed and partly corrected."""
+    """Keeps a model's KV cache in step with a context that is partly guessed and partly corrected.
+
+    Attributes:
+        window: where the part of the context begins that the model can hold.
+    """
 
     def __init__(self, model: Model, start: Sequence[int] = ()) -> None:
         """
@@ -31,7 +45,9 @@ class Drafter:
         self.model = model
         self.start = list(start)
         self._held: list[int] = []  # ids in the model's context
-        self._window = 0  # where the part of the context begins that the model can hold
+        self._alone: list[bool] = []  # which of them were computed in a pass of their own
+        self._due = DrafterState([], [], 0)  # what is to be read again before anything else
+        self.window = 0
 
     def propose(
         self,
@@ -57,6 +73,7 @@ class Drafter:
         pending = self._sync(context, count)
         for _ in range(count):
             row = self.model.score(pending, num_logits=1)[-1]
+            self._alone += [len(pending) == 1] * len(pending)
             self._held += pending
             law = draft_law(row, temperature, banned)
             token = choose.token(law)
@@ -69,18 +86,62 @@ class Drafter:
         """Rewind to what the model's context shares with the new one; return the ids it still lacks."""
         room = self.model.max_length - count - len(self.start)
         if len(context) <= room:
-            self._window = 0
-        elif not 0 < len(context) - self._window <= room:
+            self.window = 0
+        elif not 0 < len(context) - self.window <= room:
             # Slide by half a window at once: every slide costs a prefill.
-            self._window = len(context) - max(1, room // 2)
-        wanted = [*self.start, *context[self._window :]]
-        shared = min(_common(self._held, wanted), len(wanted) - 1)
+            self.window = len(context) - max(1, room // 2)
+        wanted = [*self.start, *context[self.window :]]
+        self._read_again(wanted)
+        shared = min(common_length(self._held, wanted), len(wanted) - 1)
         self.model.rewind(shared)
-        del self._held[shared:]
+        del self._held[shared:], self._alone[shared:]
         return wanted[shared:]
 
+    def state(self) -> "DrafterState":
+        """What the model's context holds; with it a restored drafter drafts the same tokens."""
+        if self._due.held:
+            return self._due
+        return DrafterState(list(self._held), self._alone[: len(self._held)], self.window)
 
-def _common(a: list[int], b: list[int]) -> int:
+    def restore(self, state: "DrafterState") -> None:
+        """Fill the model's context as another one's was, before the next draft."""
+        self.window, self._due = state.window, state
+        self._held, self._alone = [], []
+
+    def _read_again(self, wanted: list[int]) -> None:
+        """Read what is due of a restored context and still wanted."""
+        if not self._due.held:
+            return
+        same = min(common_length(self._due.held, wanted), len(wanted) - 1)
+        ids, alone = self._due.held[:same], self._due.alone[:same]
+        self.model.rewind(0)
+        for _ in read(self.model, ids, alone):
+            pass
+        self._held, self._alone = ids, alone
+        self._due = DrafterState([], [], 0)
+
+
+class _NoModel:
+    """Stands where no drafter was loaded; nothing may ask it anything."""
+
+    max_length = length = 0
+
+    def __init__(self, vocab_size: int) -> None:
+        self.vocab_size = vocab_size
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
+        raise AssertionError("a plain generation asked for a draft")
+
+    def rewind(self, length: int) -> None:
+        assert length == 0
+
+
+def no_drafter(vocab_size: int) -> Drafter:
+    """A drafter that holds no weights, for sessions whose every round drafts nothing."""
+    return Drafter(_NoModel(vocab_size))
+
+
+def common_length(a: list[int], b: list[int]) -> int:
     """Length of the common prefix; bisects, so that the comparisons run in C."""
     low, high = 0, min(len(a), len(b))
     while low < high:

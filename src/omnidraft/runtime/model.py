@@ -9,6 +9,10 @@ import numpy.typing as npt
 Logits = npt.NDArray[np.floating]
 
 
+class Cancelled(Exception):  # noqa: N818 # no error: someone asked for it
+    """A pass was not run because the generation was cancelled; the model holds what it held before."""
+
+
 class Model(Protocol):
     """A causal language model with a context that grows by scoring and shrinks by rewinding."""
 

@@ -4,7 +4,7 @@ The same tensors are bound as past and as present, so onnxruntime writes new key
 forgetting is lowering a number. Contract of the graph: `export/cpu.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +13,10 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from omnidraft.errors import BundleError
-from omnidraft.runtime.model import Logits
+from omnidraft.runtime.model import Cancelled, Logits
 
 _PREFILL_CHUNK = 128  # positions of a long prompt that go through the graph at once
+_MOST_ROWS = 65  # rows of logits that one pass usually gives at most: a verification of MAX_PROPOSED tokens
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,13 @@ class _Block:
     logits: Logits  # float32 [1, num_logits, vocab]
 
 
-class OrtModel:
-    """A decoder graph with shared-buffer KV on the CPU provider."""
+class Graph:
+    """The loaded weights of a model: any number of `OrtModel`s may run them, each from its own thread."""
 
     def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
         """
         Args:
-            path: the graph.
+            path: the graph; weights in a file beside it are mapped into memory, not read.
             kv: shape of its KV buffers.
             vocab_size: width of its logits.
             threads: of one pass; a drafter is fastest on one.
@@ -62,24 +63,51 @@ class OrtModel:
         options.log_severity_level = 3
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         try:
-            self._session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            self.session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's own exceptions share no narrower base
             raise BundleError(
                 f"onnxruntime cannot load {path} ({_first_line(error)}); run `omnidraft export` again"
             ) from None
-        self.vocab_size = vocab_size
+        self.kv, self.vocab_size = kv, vocab_size
+        self.ranks = {i.name: len(i.shape) for i in self.session.get_inputs()}
+
+
+class OrtModel:
+    """A decoder graph with shared-buffer KV of its own on the CPU provider.
+
+    Attributes:
+        cancelled: asked before each run of the graph; where it says so, `Cancelled` is raised instead.
+    """
+
+    def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
+        """Load a graph for this model alone; arguments and errors as of `Graph`."""
+        self._attach(Graph(path, kv, vocab_size, threads=threads))
+
+    @classmethod
+    def on(cls, graph: Graph) -> "OrtModel":
+        """A model with a context of its own on weights that are loaded already."""
+        model = cls.__new__(cls)
+        model._attach(graph)
+        return model
+
+    def _attach(self, graph: Graph) -> None:
+        kv = graph.kv
+        self._session = graph.session
+        self.vocab_size = graph.vocab_size
         self.max_length = kv.max_length
         self.length = 0
+        self.cancelled: Callable[[], bool] = never
         shape = (1, kv.num_kv_heads, kv.max_length, kv.head_dim)
         self._kv = {
             f"{layer}.{part}": ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, dtype=np.float32))
             for layer in range(kv.num_layers)
             for part in ("key", "value")
         }
-        ranks = {i.name: len(i.shape) for i in self._session.get_inputs()}
-        self._seqlens = np.zeros((1,) * ranks["seqlens_k"], dtype=np.int32)
-        self._total = np.zeros((1,) * ranks["total_sequence_length"], dtype=np.int32)
-        self._num_logits = np.zeros((1,) * ranks["num_logits"], dtype=np.int64)
+        self._seqlens = np.zeros((1,) * graph.ranks["seqlens_k"], dtype=np.int32)
+        self._total = np.zeros((1,) * graph.ranks["total_sequence_length"], dtype=np.int32)
+        self._num_logits = np.zeros((1,) * graph.ranks["num_logits"], dtype=np.int64)
+        # Only the rows that are written become memory.
+        self._logits = np.zeros((1, _MOST_ROWS, self.vocab_size), dtype=np.float32)
         self._blocks: dict[tuple[int, int], _Block] = {}
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
@@ -99,6 +127,8 @@ class OrtModel:
         self.length = length
 
     def _run(self, tokens: Sequence[int], num_logits: int) -> Logits:
+        if self.cancelled():
+            raise Cancelled
         block = self._block(len(tokens), num_logits)
         block.input_ids[0] = tokens
         total = self.length + len(tokens)
@@ -117,7 +147,7 @@ class OrtModel:
             return self._blocks[key]
         binding = self._session.io_binding()
         input_ids = np.zeros((1, n), dtype=np.int64)
-        logits = np.zeros((1, num_logits, self.vocab_size), dtype=np.float32)
+        logits = self._rows(num_logits)
         inputs: dict[str, npt.NDArray[np.integer]] = {
             "input_ids": input_ids,
             "seqlens_k": self._seqlens,
@@ -131,9 +161,20 @@ class OrtModel:
             binding.bind_ortvalue_input(f"past_key_values.{name}", value)
             binding.bind_ortvalue_output(f"present.{name}", value)
         block = _Block(binding, input_ids, logits)
-        if n <= 65:  # odd prompt lengths are not worth keeping
+        if n <= _MOST_ROWS:  # odd prompt lengths are not worth keeping
             self._blocks[key] = block
         return block
+
+    def _rows(self, count: int) -> Logits:
+        """Where a pass writes its logits, float32 [1, count, vocab]: the usual ones share one buffer."""
+        if count > _MOST_ROWS:
+            return np.zeros((1, count, self.vocab_size), dtype=np.float32)
+        return self._logits[:, :count]
+
+
+def never() -> bool:
+    """What says that no generation was cancelled."""
+    return False
 
 
 def _first_line(error: Exception) -> str:

@@ -62,7 +62,7 @@ class DraftModel:
         method: Method,
         drafter: Drafter,
         cache: NgramCache,
-        draft_prompt: Sequence[int],
+        context: list[int],
         temperature: float,
     ) -> None:
         """
@@ -70,12 +70,12 @@ class DraftModel:
             method: how to translate and judge.
             drafter: the small model; its context is rewritten.
             cache: n-grams, which grow where the method uses them.
-            draft_prompt: the prompt's text in draft ids.
+            context: the text so far in draft ids; grows by what each round says.
             temperature: of the drafter's law. Truncation and penalties are the target's alone: any law to
                 draft from is exact, as long as it is the one that was drafted from.
         """
         self._method, self._drafter, self._cache = method, drafter, cache
-        self._context, self._temperature = list(draft_prompt), temperature
+        self._context, self._temperature = context, temperature
         self._trie = cache.trie if method.uses_cache else ActiveTrie(cache.map)
         useless = ~cache.map.draft_allowed if method.uses_cache else cache.map.direct < 0
         self._banned = np.flatnonzero(useless)

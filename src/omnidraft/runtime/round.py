@@ -13,13 +13,15 @@ import numpy as np
 from omnidraft.errors import SettingError
 from omnidraft.runtime.block_verifier import verify_block
 from omnidraft.runtime.draft_length import DraftLength
-from omnidraft.runtime.drafter import Draft, Drafter
+from omnidraft.runtime.drafter import Draft, Drafter, common_length
 from omnidraft.runtime.model import Logits, Model
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.prompt_lookup import PromptLookup
 from omnidraft.runtime.proposer import DraftModel, Method, Proposer
+from omnidraft.runtime.reading import read
 from omnidraft.runtime.rng import Chooser
 from omnidraft.runtime.sampler import Law, Sampling, law_of
+from omnidraft.runtime.stop import Cut
 from omnidraft.runtime.translator import translate, translate_longest
 from omnidraft.runtime.verifier import verify_match, verify_paper, verify_trie
 
@@ -33,22 +35,22 @@ MAX_PROPOSED = 64  # target tokens in one pass, at most
 class Rule(Protocol):
     """What a mode is: where a generation's proposals come from."""
 
-    def proposer(self, pair: "Pair", draft_prompt: Sequence[int], temperature: float) -> Proposer:
-        """A fresh proposer for one generation."""
+    def proposer(self, pair: "Pair", temperature: float) -> Proposer:
+        """A fresh proposer for one generation, which goes on from `pair.context`."""
 
 
 @dataclass(frozen=True)
 class DraftRule(Method):
     """The modes that draft with the small model."""
 
-    def proposer(self, pair: "Pair", draft_prompt: Sequence[int], temperature: float) -> Proposer:
-        return DraftModel(self, pair.drafter, pair.cache, draft_prompt, temperature)
+    def proposer(self, pair: "Pair", temperature: float) -> Proposer:
+        return DraftModel(self, pair.drafter, pair.cache, pair.context, temperature)
 
 
 class LookupRule:
     """The mode that copies from the context."""
 
-    def proposer(self, pair: "Pair", draft_prompt: Sequence[int], temperature: float) -> Proposer:
+    def proposer(self, pair: "Pair", temperature: float) -> Proposer:
         return PromptLookup()
 
 
@@ -156,12 +158,24 @@ class _Rows:
 
 @dataclass
 class Pair:
-    """A target, a drafter and what was learned about the two."""
+    """A target, a drafter, what was learned about the two, and the text between them.
+
+    Attributes:
+        tokens: the text so far in target ids, which `speculate` lets grow.
+        context: the same text in draft ids, which the proposer lets grow; mode lookup has none.
+        read: ids that the target read, alone: which of them in a pass of its own (see `reading`).
+        held: how many of them its context surely holds, also after a pass that was broken off.
+    """
 
     target: Model
     drafter: Drafter
     cache: NgramCache
     clock: Callable[[], float] = field(default=time.perf_counter)
+    tokens: list[int] = field(default_factory=list)
+    context: list[int] = field(default_factory=list)
+    read: list[int] = field(default_factory=list)
+    alone: list[bool] = field(default_factory=list)
+    held: int = 0
 
 
 def speculate(
@@ -171,23 +185,24 @@ def speculate(
     settings: Settings,
     draft_length: DraftLength,
     choose: Chooser,
+    cut: Cut | None = None,
 ) -> Iterator[Round]:
     """Yield rounds whose emitted tokens follow the target's own law; drafting only saves time.
 
     Args:
-        pair: the models, whose contexts are rewritten.
+        pair: the models, whose contexts are rewritten from where they differ from the prompt.
         prompt: target ids, at least one.
         draft_prompt: the same text in draft ids.
         settings: rule, sampling and where to stop.
         draft_length: how many tokens to draft in each round.
         choose: answers the random questions.
+        cut: says which of a round's tokens are output; up to the first end token when None.
     """
     target, clock = pair.target, pair.clock
-    proposer = settings.rule.proposer(pair, draft_prompt, settings.sampling.temperature)
     tokens = list(prompt)
-    target.rewind(0)
-    if len(tokens) > 1:
-        target.score(tokens[:-1], num_logits=1)
+    pair.tokens, pair.context = tokens, list(draft_prompt)
+    proposer = settings.rule.proposer(pair, settings.sampling.temperature)
+    _prefill(pair, tokens)
     room = settings.max_new_tokens
     while room > 0 and len(tokens) <= target.max_length:
         started = clock()
@@ -201,10 +216,12 @@ def speculate(
         scored = clock()
         rows = _Rows(logits, settings.sampling, [*tokens, *proposal.tokens])
         verdict = proposer.verify(draft, proposal, rows, choose)
-        emitted = _cut([*proposal.tokens[: verdict.accepted], verdict.token], settings.eos_ids)
+        said = [*proposal.tokens[: verdict.accepted], verdict.token]
+        emitted, ended = cut(said) if cut else _cut(said, settings.eos_ids)
         logprobs = rows.logprobs(emitted) if settings.logprobs else ()
         tokens += emitted
         target.rewind(len(tokens) - 1)
+        _remember(pair, tokens, len(emitted), not proposal.tokens)
         room -= len(emitted)
         judged = clock()
         learned = proposer.learn(draft, proposal, verdict, emitted)
@@ -216,13 +233,31 @@ def speculate(
             tuple(draft.tokens), tuple(proposal.tokens), min(verdict.accepted, len(emitted)), tuple(emitted),
             verdict.tested, verdict.passed, learned, seconds, logprobs,
         )  # fmt: skip
-        if emitted[-1] in settings.eos_ids:
+        if ended:
             return
 
 
-def _cut(emitted: list[int], eos_ids: Collection[int]) -> list[int]:
+def _prefill(pair: Pair, tokens: list[int]) -> None:
+    """Read a text but its last token; what the target's context shares with it is not read again."""
+    target = pair.target
+    same = min(common_length(pair.read, tokens), len(pair.alone), len(tokens) - 1)
+    pair.held = min(pair.held, same, target.length)
+    pair.read, pair.alone = tokens[:-1], pair.alone[:same] + [False] * (len(tokens) - 1 - same)
+    target.rewind(pair.held)
+    for length in read(target, pair.read, pair.alone):
+        pair.held = length
+
+
+def _remember(pair: Pair, tokens: list[int], count: int, alone: bool) -> None:
+    """Note that the target read the `count` ids before the last, in one pass."""
+    pair.alone = pair.alone[: len(tokens) - 1 - count] + [alone] * count
+    pair.read = tokens[:-1]
+    pair.held = len(pair.read)
+
+
+def _cut(emitted: list[int], eos_ids: Collection[int]) -> tuple[list[int], bool]:
     """End at the first end-of-sequence token: what was accepted after it is no output."""
     for i, token in enumerate(emitted):
         if token in eos_ids:
-            return emitted[: i + 1]
-    return emitted
+            return emitted[: i + 1], True
+    return emitted, False

@@ -121,8 +121,11 @@ class Tokenizer:
         ids = self._engine.encode(text, add_special_tokens=False).ids if text else []
         return [self._true_ids.get(i, i) for i in ids] if self._true_ids else list(ids)
 
-    def encode_prompt(self, prefix: str, text: str, suffix: str) -> list[int]:
-        """Ids of a prompt: control tokens are read in the template's prefix and suffix, never in the text."""
+    def encode_prompt(self, prefix: str, text: str, suffix: str, *, goes_on: bool = False) -> list[int]:
+        """Ids of a prompt: control tokens are read in the template's prefix and suffix, never in the text.
+
+        Where it `goes_on` after ids that were said before, its first words get no dummy prefix.
+        """
         ids: list[int] = []
         plain, strip = "", False
         for run in (*self._split(prefix), text, *self._split(suffix)):
@@ -130,9 +133,14 @@ class Tokenizer:
                 plain += run
                 continue
             plain = plain.lstrip() if strip else plain
-            ids += [*self.encode(plain.rstrip() if run.strips_left else plain), run.id]
+            plain = plain.rstrip() if run.strips_left else plain
+            ids += [*self._fragment(plain, goes_on and not ids), run.id]
             plain, strip = "", run.strips_right
-        return ids + self.encode(plain.lstrip() if strip else plain)
+        return ids + self._fragment(plain.lstrip() if strip else plain, goes_on and not ids)
+
+    def _fragment(self, text: str, goes_on: bool) -> list[int]:
+        spelled = self.spell(text.encode()) if goes_on else None
+        return self.encode(text) if spelled is None else spelled
 
     def _split(self, template: str) -> Iterator[str | Control]:
         """A template's text cut at its control tokens."""

@@ -1,0 +1,139 @@
+"""`omnidraft chat`: a small terminal chat; Ctrl-C cancels an answer, not the program."""
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import FrameType
+from typing import TextIO
+
+from omnidraft.errors import ContextError, OmnidraftError
+from omnidraft.runtime.generate import Generation, Request, Session, Statistics
+
+HELP = """\
+/stats        what was said and how fast
+/save FILE    write this conversation to a file, with all that was learned
+/load FILE    take over a saved one; an answer that was cut short goes on
+/reset        begin a new conversation
+/help         this list
+/quit         leave (so does Ctrl-D); Ctrl-C cancels an answer"""
+
+
+class Chat:
+    """A conversation in a terminal, or through a pipe: one message a line."""
+
+    def __init__(self, session: Session, request: Request, source: TextIO, out: TextIO) -> None:
+        self._session, self._request, self._source, self._out = session, request, source, out
+        self._totals = Statistics()
+        self._answers = 0
+
+    def run(self) -> None:
+        """Read and answer until the end."""
+        while True:
+            try:
+                line = self._read()
+                if line is None or not self._take(line.strip()):
+                    return
+            except KeyboardInterrupt:
+                self._say("\n/quit leaves")
+            except ContextError as error:
+                self._say(f"{error}, or /reset")
+            except OmnidraftError as error:
+                self._say(f"{error}")
+
+    def _read(self) -> str | None:
+        """The next line; None at the end."""
+        if self._source is not sys.stdin or not self._source.isatty():
+            return self._source.readline() or None
+        try:
+            return input("> ")
+        except EOFError:
+            self._say("")
+            return None
+
+    def _take(self, line: str) -> bool:
+        """Act on one line; False ends the chat."""
+        command, _, argument = line.partition(" ")
+        match command:
+            case "":
+                pass
+            case "/quit" | "/exit":
+                return False
+            case "/help":
+                self._say(HELP)
+            case "/stats":
+                self._say(self._stats())
+            case "/reset":
+                self._session.reset()
+                self._say("a new conversation")
+            case "/save" | "/load" if not argument.strip():
+                self._say(f"{command} needs a file: {command} FILE")
+            case "/save":
+                self._session.save(argument.strip())
+                self._say(f"saved as {argument.strip()}")
+            case "/load":
+                self._load(argument.strip())
+            case _ if command.startswith("/"):
+                self._say(f"{command} is no command; /help lists them")
+            case _:
+                self._answer(line)
+        return True
+
+    def _answer(self, message: str) -> None:
+        seed = self._request.seed
+        # With one seed for all, the same draws would meet every answer.
+        request = self._request if seed is None else replace(self._request, seed=seed + self._answers)
+        self._stream(self._session.chat(message, request))
+        self._answers += 1
+
+    def _load(self, file: str) -> None:
+        self._session.load(file)
+        answer = self._session.answer
+        self._say(f"{len(self._session.turns) + (answer is not None)} turns from {file}")
+        if answer is not None and answer.stop_reason is None:
+            self._out.write(answer.text)
+            self._stream(self._session.resume())
+
+    def _stream(self, answer: Generation) -> None:
+        with _interrupts_cancel(answer):
+            for piece in answer:
+                self._out.write(piece.text)
+                self._out.flush()
+                if piece.round:
+                    self._totals.add(piece.round)
+        self._say(
+            {"cancelled": " [cancelled]", "context": " [the context is full; /reset]"}.get(
+                str(answer.stop_reason), ""
+            )
+        )
+
+    def _stats(self) -> str:
+        s, session, answer = self._totals, self._session, self._session.answer
+        used = 0 if answer is None else len(answer.prompt_ids) + len(answer.token_ids)
+        seconds = max(s.total_seconds, 1e-9)
+        return (
+            f"{self._answers} answers, {s.emitted} tokens, {s.emitted / seconds:.0f} a second, "
+            f"{s.tokens_per_target_pass:.2f} per target pass\n"
+            f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted, "
+            f"{len(session.cache)} n-grams learned\n"
+            f"{used} of {session.bundle.target.kv.max_length} positions used"
+        )
+
+    def _say(self, text: str) -> None:
+        self._out.write(f"{text}\n")
+        self._out.flush()
+
+
+@contextmanager
+def _interrupts_cancel(answer: Generation) -> Iterator[None]:
+    """While an answer streams, Ctrl-C cancels it instead of raising KeyboardInterrupt."""
+
+    def cancel(number: int, frame: FrameType | None) -> None:
+        answer.cancel()
+
+    before = signal.signal(signal.SIGINT, cancel)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,61 @@
+"""`omnidraft generate`: open a bundle as the memory allows, and show an answer."""
+
+from pathlib import Path
+from typing import Any
+
+from omnidraft.chat_template import template_of
+from omnidraft.runtime.bundle import open_bundle
+from omnidraft.runtime.generate import Generation, Session, load_weights
+from omnidraft.runtime.memory import available_bytes, memory_need, why_plain
+
+
+def open_session(
+    path: Path, *, threads: int | None, drafter: bool = True, cache: Path | None = None
+) -> tuple[Session, list[str]]:
+    """A session, and what its user should know.
+
+    That is why it has no drafter where it was wanted and the memory is too short for it, and why it has
+    learned nothing where a cache was given.
+    """
+    bundle, reason = open_bundle(path), None
+    if drafter:
+        needs = memory_need(bundle), memory_need(bundle, drafter=False)
+        reason = why_plain(needs[0].total, needs[1].total, available_bytes())
+    session = Session(load_weights(bundle, threads=threads, drafter=drafter and reason is None), cache=cache)
+    session.template = template_of(bundle)
+    return session, [notice for notice in (reason, session.cache_notice) if notice]
+
+
+def summary(found: Generation, cache_size: int) -> str:
+    """One line about an answer."""
+    s = found.statistics
+    return (
+        f"{s.emitted} tokens in {s.total_seconds:.2f} s "
+        f"({s.emitted / max(s.total_seconds, 1e-9):.0f} a second), "
+        f"{s.tokens_per_target_pass:.2f} per target pass, "
+        f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted, "
+        f"{cache_size} n-grams learned; ended by {found.stop_reason}, seed {found.seed}"
+    )
+
+
+def as_json(found: Generation, cache_size: int) -> dict[str, Any]:
+    """An answer and its counts."""
+    s = found.statistics
+    return {
+        "text": found.text,
+        "token_ids": found.token_ids,
+        **({"logprobs": found.logprobs} if found.logprobs else {}),
+        "stop_reason": found.stop_reason,
+        "stop_string": found.stop_string,
+        "seed": found.seed,
+        "prompt_tokens": len(found.prompt_ids),
+        "rounds": s.rounds,
+        "drafted": s.drafted,
+        "accepted": s.accepted,
+        "emitted": s.emitted,
+        "tokens_per_target_pass": s.tokens_per_target_pass,
+        "acceptance_of_drafted": s.acceptance_of_drafted,
+        "acceptance_of_tested": s.acceptance_of_tested,
+        "cache_size": cache_size,
+        "seconds": s.seconds,
+    }

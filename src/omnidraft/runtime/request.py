@@ -1,0 +1,114 @@
+"""What a generation is asked for, as one value: it travels in session files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from omnidraft.errors import ContextError, PromptError, SettingError
+from omnidraft.runtime.bundle import ModelEntry
+from omnidraft.runtime.draft_length import FixedLength
+from omnidraft.runtime.round import Mode, Verification, rule_for
+from omnidraft.runtime.sampler import Sampling
+from omnidraft.runtime.stop import StopText
+
+
+@dataclass(frozen=True)
+class Request:
+    """Settings of a generation.
+
+    Attributes:
+        max_new_tokens: output tokens at most.
+        temperature: 0 for greedy.
+        seed: repeats a generation; drawn from the system when None.
+        mode: trie (default), match, direct, paper (approximate above temperature 0), lookup (copies from
+            the context, without the drafter), plain.
+        num_draft_tokens: in each round; "auto" drafts as many as pay.
+        stop: strings that end the output; none of them is part of it.
+        ignore_eos: go on after the end of the text (for benchmarks).
+        top_k, top_p, min_p, repetition_penalty: as in `Sampling`; the target's law is the one after them.
+        verification: of mode trie above temperature 0: token, block, or auto: block where a round takes long
+            enough by the bundle's costs.
+        logprobs: also give each token's natural log-probability under that law.
+    """
+
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    seed: int | None = None
+    mode: Mode = "trie"
+    num_draft_tokens: int | Literal["auto"] = "auto"
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    verification: Verification | Literal["auto"] = "auto"
+    logprobs: bool = False
+
+    @property
+    def sampling(self) -> Sampling:
+        """What is done to the target's logits.
+
+        Raises:
+            SettingError: a value outside its range.
+        """
+        return Sampling(self.temperature, self.top_k, self.top_p, self.min_p, self.repetition_penalty)
+
+    @property
+    def asks_drafter(self) -> bool:
+        """Whether its mode drafts with the small model."""
+        return self.mode not in ("plain", "lookup")
+
+    def check(self) -> None:
+        """Refuse what no generation can be asked for.
+
+        Raises:
+            SettingError: naming the value.
+        """
+        rule_for(
+            self.mode,
+            self.sampling.temperature,
+            "token" if self.verification == "auto" else self.verification,
+        )
+        if self.max_new_tokens < 1:
+            raise SettingError(
+                f"max_new_tokens {self.max_new_tokens} is less than 1; ask for at least one token"
+            )
+        if self.num_draft_tokens != "auto":
+            FixedLength(self.num_draft_tokens)
+        StopText(self.stop)
+
+
+def checked_text(text: str) -> str:
+    """A prompt's text as it is.
+
+    Raises:
+        PromptError: it is empty, or no text that can be written as UTF-8.
+    """
+    if not text.strip():
+        raise PromptError("the prompt is empty; give some text")
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise PromptError(
+            "the prompt holds bytes that are no UTF-8, or half a surrogate pair; give whole text"
+        )
+    return text
+
+
+def check_prompt(ids: Sequence[int], target: ModelEntry) -> None:
+    """Refuse a prompt that the target cannot read.
+
+    Raises:
+        PromptError: it has no tokens, or one outside the vocabulary.
+        ContextError: it is longer than the context.
+    """
+    limit, size = target.kv.max_length, target.vocab_size
+    if not ids:
+        raise PromptError("the prompt has no tokens; give at least one")
+    wrong = next((i for i in ids if not 0 <= i < size), None)
+    if wrong is not None:
+        raise PromptError(f"token id {wrong} is outside the target's 0..{size - 1}")
+    if len(ids) > limit:
+        raise ContextError(
+            f"the prompt has {len(ids)} tokens and the context holds {limit}; "
+            "shorten it or export with a larger --max-length"
+        )

@@ -1,0 +1,333 @@
+"""A session: one text or conversation on loaded weights, with the cache that learns from it.
+
+Threads: one generation at a time in a session (a second one at the same moment is refused); different
+sessions may run in different threads at once, also on the same `Weights`. `Generation.cancel` may be called
+from anywhere.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from omnidraft.errors import SessionError
+from omnidraft.runtime.bundle import Bundle
+from omnidraft.runtime.cache_store import open_cache, write_cache
+from omnidraft.runtime.conversation import Template, Turn, answer_ids, conversation_ids
+from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength
+from omnidraft.runtime.drafter import Drafter, no_drafter
+from omnidraft.runtime.generation import Generation, Limits
+from omnidraft.runtime.measure import measure_costs
+from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.ort_model import OrtModel, never
+from omnidraft.runtime.request import Request, check_prompt, checked_text
+from omnidraft.runtime.rng import SplitMix64, fresh_seed
+from omnidraft.runtime.round import Mode, Pair, Settings, Verification, rule_for, speculate
+from omnidraft.runtime.session_file import Answer
+from omnidraft.runtime.session_store import capture, install, read_session, write_session
+from omnidraft.runtime.stop import StopReason, StopText, cut_at_stop
+from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.runtime.vocab_map import VocabMap
+from omnidraft.runtime.weights import Weights, draft_length_for, verification_for
+
+DEFAULTS = Request()
+
+
+class Session:
+    """What was said on some weights, and what was learned while it was said.
+
+    Attributes:
+        weights: shared with other sessions. pair: the models, with contexts of this session's own.
+        turns: earlier turns of a conversation. message: the one that is being answered, None outside one.
+        template: stands around messages; the bundle's compiled one unless replaced.
+        costs: what the draft length "auto" goes by. answer: the last generation.
+        cache_notice: why the cache is empty though a file was given, in one sentence; else None.
+    """
+
+    def __init__(self, weights: Weights, *, cache: str | Path | None = None) -> None:
+        """
+        Args:
+            weights: from `load_weights`.
+            cache: a file of learned n-grams; one that is absent or refused gives an empty cache.
+        """
+        self.weights = weights
+        self._target = OrtModel.on(weights.target)
+        self._models = [self._target]
+        if weights.drafter is None:
+            self.drafter = no_drafter(weights.bundle.drafter.vocab_size)
+        else:
+            self._models.append(OrtModel.on(weights.drafter))
+            bos = weights.bundle.drafter.bos_id
+            self.drafter = Drafter(self._models[-1], [] if bos is None else [bos])
+        learned, self.cache_notice = (
+            (NgramCache(self.vocab_map), None) if cache is None else open_cache(cache, self.vocab_map)
+        )
+        self.pair = Pair(self._target, self.drafter, learned)
+        self.costs: Costs = weights.bundle.costs
+        self.template: Template = weights.bundle.prompt
+        self.turns: list[Turn] = []
+        self.message: str | None = None
+        self.answer: Generation | None = None
+        self.draft_length: DraftLength = FixedLength(0)
+        self.choose = SplitMix64(0)
+        self._lock = threading.Lock()
+
+    @property
+    def bundle(self) -> Bundle:
+        """The bundle that the weights are of."""
+        return self.weights.bundle
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """Of the target."""
+        return self.weights.target_tokenizer
+
+    @property
+    def vocab_map(self) -> VocabMap:
+        """How the drafter's tokens write the target's."""
+        return self.weights.vocab_map
+
+    @property
+    def cache(self) -> NgramCache:
+        """N-grams learned so far."""
+        return self.pair.cache
+
+    def save_cache(self, path: str | Path) -> None:
+        """Write the n-grams learned so far, so that no crash can spoil the file.
+
+        Raises:
+            CacheFileError: the file cannot be written.
+            SessionError: another thread is using this session.
+        """
+        with self._turn():
+            write_cache(path, self.cache)
+
+    def reset_cache(self) -> None:
+        """Forget every n-gram that was learned."""
+        self.pair.cache = NgramCache(self.vocab_map)
+
+    def reset(self) -> None:
+        """Forget what was said, not what was learned."""
+        with self._turn():
+            self.turns, self.message, self.answer = [], None, None
+
+    def measure(self, prompt: str) -> Costs:
+        """Time this machine, and let "auto" go by that instead of the figures in the bundle.
+
+        A draft length that was measured anew can change which sampled text a seed gives.
+        """
+        with self._turn():
+            ids = self.encode(prompt)
+            self.pair.held = 0  # the timing writes other things into the target's context
+            self.costs = measure_costs(self.pair, ids, self.draft_prompt(ids))
+            return self.costs
+
+    def encode(self, prompt: str, *, raw: bool = False) -> list[int]:
+        """Target ids of a prompt, inside the template unless `raw`."""
+        prefix, suffix = ("", "") if raw else self.template.parts(1)
+        return self.target_tokenizer.encode_prompt(prefix, prompt, suffix)
+
+    def draft_prompt(self, prompt_ids: Sequence[int]) -> list[int]:
+        """The visible text of a prompt in draft ids; none without a drafter."""
+        tokenizer = self.weights.drafter_tokenizer
+        if tokenizer is None:
+            return []
+        return tokenizer.encode(self.target_tokenizer.text_of(prompt_ids).decode("utf-8", "replace"))
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        *,
+        max_new_tokens: int = 128,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        mode: Mode = "trie",
+        num_draft_tokens: int | Literal["auto"] = "auto",
+        stop: Sequence[str] = (),
+        raw: bool = False,
+        ignore_eos: bool = False,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        verification: Verification | Literal["auto"] = "auto",
+        logprobs: bool = False,
+    ) -> Generation:
+        """Start a text and forget the one before. Its law is the target's own in every mode but `paper`.
+
+        Args:
+            prompt: text, or target ids as they are.
+            raw: leave the prompt template out.
+            max_new_tokens, temperature, seed, mode, num_draft_tokens, stop, ignore_eos, top_k, top_p, min_p,
+                repetition_penalty, verification, logprobs: see `Request`.
+
+        Raises:
+            PromptError: empty, or too long for the context (ContextError).
+            SettingError: a setting outside its range.
+            SessionError: another thread is using this session.
+        """
+        request = Request(
+            max_new_tokens, temperature, seed, mode, num_draft_tokens, _tuple(stop), ignore_eos,
+            top_k, top_p, min_p, repetition_penalty, verification, logprobs,
+        )  # fmt: skip
+        with self._turn():
+            request.check()
+            ids = (
+                self.encode(checked_text(prompt), raw=raw)
+                if isinstance(prompt, str)
+                else list(map(int, prompt))
+            )
+            found = self._start(ids, self._draft_context(ids, request), request)
+            self.turns, self.message = [], None
+            return found
+
+    def chat(self, message: str, request: Request = DEFAULTS) -> Generation:
+        """Answer the next message of a conversation; only what is new in it is read by the target.
+
+        Raises:
+            PromptError: empty, or too long a conversation for the context (ContextError); nothing changes.
+            SettingError: a setting outside its range.
+            SessionError: another thread is using this session.
+        """
+        with self._turn():
+            request.check()
+            turns = self._finished_turns()
+            ids = conversation_ids(self.target_tokenizer, self.template, turns, checked_text(message))
+            found = self._start(ids, self._draft_context(ids, request), request)
+            self.turns, self.message = turns, message
+            return found
+
+    def resume(self) -> Generation:
+        """Go on with the generation that a session was saved in: its next token is the one that was due.
+
+        Its `text` and `token_ids` begin with what was said before; the statistics count from here.
+
+        Raises:
+            SessionError: there is none, or it had ended.
+        """
+        with self._turn():
+            if self.answer is None or self.answer.stop_reason is not None:
+                raise SessionError("there is no unfinished generation to go on with; start one")
+            self.pair.tokens = [*self.answer.prompt_ids, *self.answer.token_ids]
+            said = self.answer
+            self.answer = self._begin(said.request, said.prompt_ids, said.token_ids, said.logprobs)
+            return self.answer
+
+    def save(self, path: str | Path) -> None:
+        """Write this session to a file; also between the pieces of a generation (spec/session.md).
+
+        Whenever the process is killed, the old file is there or the new one, whole.
+
+        Raises:
+            SessionFileError: the place cannot be written.
+        """
+        with self._turn():
+            write_session(path, *capture(self))
+
+    def load(self, path: str | Path) -> None:
+        """Take over a saved session of the same bundle; what comes next is what would have come there.
+
+        Raises:
+            SessionFileError: the file is refused; this session stays as it was.
+        """
+        with self._turn():
+            install(self, path, *read_session(path))
+
+    def _finished_turns(self) -> list[Turn]:
+        """All turns so far, the last answer as far as it went."""
+        if self.message is None or self.answer is None:
+            return []
+        answer = answer_ids(self.target_tokenizer, self.answer, self.bundle.target.eos_ids)
+        return [*self.turns, Turn(self.message, answer)]
+
+    def _draft_context(self, ids: list[int], request: Request) -> list[int]:
+        """A prompt in draft ids; where it goes on from the text before, so do the draft ids."""
+        if not request.asks_drafter:
+            return []
+        known, tokenizer = len(self.pair.tokens), self.weights.drafter_tokenizer
+        # An answer that asked no drafter left no context, or one without its prompt.
+        whole = self.answer is not None and self.answer.request.asks_drafter and self.pair.context
+        if tokenizer is None or not whole or ids[:known] != self.pair.tokens:
+            return self.draft_prompt(ids)
+        new = self.target_tokenizer.text_of(ids[known:])
+        return self.pair.context + (tokenizer.spell(new) or self.draft_prompt(ids[known:]))
+
+    def _start(self, ids: list[int], context: list[int], request: Request) -> Generation:
+        """Begin a generation after a prompt in target and in draft ids."""
+        check_prompt(ids, self.bundle.target)
+        seed = fresh_seed() if request.seed is None else request.seed
+        request = replace(request, seed=seed)
+        self.choose, self.draft_length = SplitMix64(seed), draft_length_for(request, self.weights, self.costs)
+        self.pair.tokens, self.pair.context = list(ids), context
+        self.answer = self._begin(request, ids)
+        return self.answer
+
+    def replayed(self, saved: Answer) -> Generation:
+        """A generation that an earlier process had begun; `resume` goes on with it.
+
+        Raises:
+            ValueError: its output goes on after its end, or ended in another way than it says.
+        """
+        found = self._begin(saved.request, saved.prompt, saved.output, saved.logprobs, saved.stop_reason)
+        if found.end() != (None if saved.stop_reason == "cancelled" else saved.stop_reason):
+            raise ValueError("its output ended in another way than it says")
+        return found
+
+    def _begin(
+        self,
+        request: Request,
+        prompt: Sequence[int],
+        output: Sequence[int] = (),
+        logprobs: Sequence[float] = (),
+        stop_reason: StopReason | None = None,
+    ) -> Generation:
+        """A generation that goes on from `pair.tokens`, of which `output` was said already."""
+        eos_ids = () if request.ignore_eos else self.bundle.target.eos_ids
+        stop_text = StopText(request.stop)
+        cut = partial(cut_at_stop, eos_ids=eos_ids, text=stop_text, bytes_of=self.vocab_map.bytes_of)
+        if len(cut(list(output))[0]) < len(output):
+            raise ValueError("its output goes on after its end")
+        rule = rule_for(request.mode, request.temperature, verification_for(request, self.weights))
+        left = request.max_new_tokens - len(output)
+        settings = Settings(rule, request.sampling, left, eos_ids, request.logprobs)
+        pair, length, choose = self.pair, self.draft_length, self.choose
+        rounds = speculate(pair, pair.tokens, pair.context, settings, length, choose, cut)
+        found = Generation(
+            rounds, request, prompt, stop_text, Limits(eos_ids, self._target.max_length), self._step
+        )
+        found.replay(output, logprobs, stop_reason)
+        return found
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One user of the models at a time; who comes second is refused, since waiting could be for ever."""
+        if not self._lock.acquire(blocking=False):
+            raise SessionError(
+                "this session is in use by another thread; "
+                "give each thread a session of its own on the same weights"
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def _step(self, generation: Generation) -> Iterator[None]:
+        """Surrounds a round: only the newest generation may run, and it can be cancelled before each pass."""
+        with self._turn():
+            if generation is not self.answer:
+                raise SessionError("a newer generation of this session took over; start another one to go on")
+            for model in self._models:
+                model.cancelled = lambda: generation.is_cancelled
+            try:
+                yield
+            finally:
+                for model in self._models:
+                    model.cancelled = never
+
+
+def _tuple(stop: Sequence[str]) -> tuple[str, ...]:
+    return (stop,) if isinstance(stop, str) else tuple(stop)

@@ -1,0 +1,101 @@
+"""A loaded bundle: what sessions share and none of them changes."""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from omnidraft.runtime.block_verifier import block_pays
+from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
+from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.ort_model import Graph
+from omnidraft.runtime.request import Request
+from omnidraft.runtime.round import Verification
+from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
+
+USUAL_DRAFT = 4  # draft tokens of the round that the choice of a verification goes by
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The graphs, tokenizers and vocabulary map of a bundle.
+
+    Any number of sessions may use them, each from a thread of its own: nothing here changes after loading.
+
+    Attributes:
+        drafter, drafter_tokenizer: None where the drafter was left out.
+    """
+
+    bundle: Bundle
+    target: Graph
+    target_tokenizer: Tokenizer
+    vocab_map: VocabMap
+    drafter: Graph | None
+    drafter_tokenizer: Tokenizer | None
+
+
+def load_weights(bundle: Bundle | str | Path, *, threads: int | None = None, drafter: bool = True) -> Weights:
+    """Load the graphs of a bundle once, for any number of sessions.
+
+    Args:
+        bundle: from `open_bundle`, or its directory.
+        threads: of a target pass; by the target's size when None. The drafter always runs on one.
+        drafter: whether to load the drafter; without it only mode lookup drafts anything.
+
+    Raises:
+        BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+    """
+    found = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
+    target_tokenizer = Tokenizer.from_file(found.file(found.target.tokenizer))
+    drafter_tokenizer = Tokenizer.from_file(found.file(found.drafter.tokenizer)) if drafter else None
+    vocab_map = load_vocab_map(found.file(found.vocab_map))
+    vocab_map.check_fits(
+        drafter_tokenizer.fingerprint if drafter_tokenizer else vocab_map.draft_fingerprint,
+        target_tokenizer.fingerprint,
+        found.drafter.vocab_size,
+        found.target.vocab_size,
+    )
+    threads = _threads_for(found.target.parameters) if threads is None else threads
+    return Weights(
+        bundle=found,
+        target=_graph(found, found.target, threads),
+        target_tokenizer=target_tokenizer,
+        vocab_map=vocab_map,
+        drafter=_graph(found, found.drafter, 1) if drafter else None,
+        drafter_tokenizer=drafter_tokenizer,
+    )
+
+
+def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph:
+    return Graph(bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
+
+
+def _threads_for(parameters: int) -> int:
+    """Threads of a target pass: a small model loses more to waking them than it gains."""
+    return 1 if parameters < 50_000_000 else min(8, os.cpu_count() or 1)
+
+
+def drafts(request: Request, weights: Weights) -> bool:
+    """Whether a generation can draft anything."""
+    return request.mode == "lookup" or (request.asks_drafter and weights.drafter is not None)
+
+
+def draft_length_for(request: Request, weights: Weights, costs: Costs) -> DraftLength:
+    """What chooses the draft lengths of a generation; without a drafter only mode lookup drafts anything."""
+    if not drafts(request, weights):
+        return FixedLength(0)
+    if request.mode == "lookup":
+        costs = replace(costs, draft=0.0)
+    wanted = request.num_draft_tokens
+    return MeasuredLength(costs) if wanted == "auto" else FixedLength(wanted)
+
+
+def verification_for(request: Request, weights: Weights) -> Verification:
+    """How a generation's drafts are judged; "auto" goes by the length of a usual round.
+
+    By the bundle's costs, not those measured here: a seed then repeats a text wherever the bundle runs.
+    """
+    if request.verification != "auto":
+        return request.verification
+    seconds = weights.bundle.costs.round_seconds(USUAL_DRAFT)
+    return "block" if block_pays(seconds, weights.bundle.target.vocab_size) else "token"
