@@ -17,7 +17,7 @@ from omnidraft.runtime.round import Mode
 
 STORY = "Tell me a story."
 LONG = "How many apples are there in all? " * 24  # more than one chunk of a prompt
-MODES: list[Mode] = ["plain", "trie", "match", "direct"]
+MODES: list[Mode] = ["plain", "trie", "match", "direct", "lookup"]
 
 
 @pytest.fixture(scope="module")

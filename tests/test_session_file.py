@@ -223,7 +223,7 @@ print(json.dumps(found))
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     temperature=st.sampled_from([0.0, 0.7, 1.3]),
-    mode=st.sampled_from(["trie", "match", "direct", "plain"]),
+    mode=st.sampled_from(["trie", "match", "direct", "lookup", "plain"]),
     count=st.sampled_from([1, 3, 7]),
     seed=st.integers(0, 2**64 - 1),
     rounds=st.integers(0, 6),

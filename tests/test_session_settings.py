@@ -1,0 +1,107 @@
+"""Sampling settings, log-probabilities, the lookup mode and the n-gram cache in sessions and their files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from omnidraft import Request, Session, Weights, load, load_weights
+from omnidraft.cli import app
+from omnidraft.errors import SessionFileError, SettingError
+from omnidraft.runtime.cache_file import decode
+from omnidraft.runtime.round import Mode
+from omnidraft.runtime.session_file import decode_session, encode_session
+
+STORY = "Tell me a story."
+ASKED = Request(
+    24, 0.9, 7, num_draft_tokens=4, top_k=60, top_p=0.95, min_p=0.01, repetition_penalty=1.1,
+    verification="block", logprobs=True, stop=("\u2603",),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def weights(bundle: Path) -> Weights:
+    return load_weights(bundle)
+
+
+@pytest.mark.parametrize("mode", ["trie", "lookup", "plain"])
+def test_a_saved_answer_goes_on_with_all_its_settings(weights: Weights, tmp_path: Path, mode: Mode) -> None:
+    session, file = Session(weights), tmp_path / "a"
+    request = replace(ASKED, mode=mode)
+    answer = session.chat(STORY, request)
+    for _ in range(3):
+        next(iter(answer))
+    session.save(file)
+    other = Session(weights)
+    other.load(file)
+    resumed = other.resume().finish()
+    answer.finish()
+    assert resumed.request == request
+    assert (resumed.token_ids, resumed.text) == (answer.token_ids, answer.text)
+    assert resumed.logprobs == answer.logprobs
+    assert len(resumed.logprobs) == len(resumed.token_ids) == 24
+
+
+@pytest.mark.parametrize("change", [{"top_p": 0.0}, {"repetition_penalty": 0.0}, {"verification": "row"}])
+def test_a_setting_that_cannot_be_is_refused(
+    weights: Weights, tmp_path: Path, change: dict[str, object]
+) -> None:
+    session, file = Session(weights), tmp_path / "a"
+    with pytest.raises(SettingError):
+        session.chat(STORY, replace(ASKED, **change))  # type: ignore[arg-type]
+    session.chat(STORY, replace(ASKED, max_new_tokens=4)).finish()
+    session.save(file)
+    state, cache = decode_session(file.read_bytes())
+    assert state.answer is not None
+    wrong = replace(state.answer, request=replace(state.answer.request, **change))  # type: ignore[arg-type]
+    short = replace(state.answer, logprobs=state.answer.logprobs[1:])
+    for found in (wrong, short):
+        with pytest.raises(SessionFileError) as error:
+            decode_session(encode_session(replace(state, answer=found), cache))
+        assert error.value.fault == "state"
+
+
+def test_a_session_carries_its_cache_as_a_cache_file(weights: Weights, tmp_path: Path) -> None:
+    session = Session(weights)
+    session.cache.prefill()
+    session.chat(STORY, Request(max_new_tokens=16)).finish()
+    session.save(tmp_path / "a")
+    data = decode_session((tmp_path / "a").read_bytes())[1]
+    assert len(decode(data)) == len(session.cache) > 0
+    session.save_cache(tmp_path / "cache")
+    assert (tmp_path / "cache").read_bytes() == data
+    other = Session(weights, cache=tmp_path / "cache")
+    assert other.cache_notice is None
+    assert other.cache.entries() == session.cache.entries()
+    other.load(tmp_path / "a")
+    assert other.cache.entries() == session.cache.entries()
+    other.save(tmp_path / "b")
+    assert (tmp_path / "b").read_bytes() == (tmp_path / "a").read_bytes()
+
+
+def test_without_a_drafter_lookup_still_drafts(bundle: Path) -> None:
+    prompt = "one two three four one two three four one two three"
+    alone = Session(load_weights(bundle, drafter=False))
+    whole = load(bundle)
+    found = alone.generate(prompt, max_new_tokens=24, mode="lookup", raw=True).finish()
+    plain = whole.generate(prompt, max_new_tokens=24, mode="plain", raw=True).finish()
+    assert found.token_ids == plain.token_ids
+    assert found.statistics.drafted > 0
+    assert alone.generate(prompt, max_new_tokens=8, raw=True).finish().statistics.drafted == 0
+    command = ["generate", str(bundle), prompt, "--raw", "-n", "24", "--no-drafter", "--mode", "lookup"]
+    said = CliRunner().invoke(app, command)
+    assert said.exit_code == 0, said.output
+    assert said.stdout == found.text
+
+
+def test_after_an_answer_without_the_drafter_its_context_is_whole(weights: Weights) -> None:
+    """Turns in other modes leave no draft ids behind; the next turn spells the whole text."""
+    for mode in ("plain", "lookup"):
+        session = Session(weights)
+        session.chat(STORY, Request(8, mode=mode)).finish()
+        answer = session.chat("And then?", Request(8)).finish()
+        prompt = session.draft_prompt(answer.prompt_ids)
+        assert session.pair.context[: len(prompt)] == prompt
