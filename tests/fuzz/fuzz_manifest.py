@@ -47,7 +47,7 @@ def make_bundle(place: Path) -> dict[str, Any]:
             "eos_ids": [1], "parameters": 5,
             "kv": {"num_layers": 1, "num_kv_heads": 1, "head_dim": 16, "max_length": 32},
         }  # fmt: skip
-    manifest["prompt"] = {"prefix": "Q: ", "suffix": "\nA:"}
+    manifest["prompt"] = {"prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": None}
     manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001}
     manifest["vocab_map"] = names[0]
     return manifest
