@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from omnidraft.errors import BundleError
 from omnidraft.runtime.generate import load
 
 STARTERS = Path(__file__).parents[1] / "src/omnidraft/starters"
@@ -20,7 +22,10 @@ def starter_bundles(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> d
     from omnidraft.export.quantize import FP32
 
     out = tmp_path_factory.mktemp("bundle") / "starter-b"
-    export_bundle(str(STARTERS / "b"), str(STARTERS / "drafter"), out, Options(FP32, max_length=256))
+    options = Options(
+        FP32, max_length=256, external_above=1 << 20
+    )  # the target's weights in a file of their own
+    export_bundle(str(STARTERS / "b"), str(STARTERS / "drafter"), out, options)
     return {"a": bundle, "b": out}
 
 
@@ -77,3 +82,35 @@ def test_greedy_speculation_says_what_the_target_says(
         rounds, emitted = rounds + fast.statistics.rounds, emitted + fast.statistics.emitted
     assert len(session.cache) > 0
     assert emitted / rounds > 1.3, "the drafter does next to nothing"
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 48])
+def test_every_draft_length_says_what_the_target_says(
+    name: str, count: int, starter_bundles: dict[str, Path]
+) -> None:
+    """With an empty, a full and a wrong cache; no data needed."""
+    session = load(starter_bundles[name])
+    prompt = "Tom buys 3 books for $7 each and 2 pens for $1.50 each. How much does he pay?"
+    plain = session.generate(prompt, mode="plain", max_new_tokens=NEW_TOKENS).finish().token_ids
+    for fill in ("nothing", "everything", "what never comes"):
+        session.reset_cache()
+        if fill == "everything":
+            session.cache.prefill()
+        elif fill == "what never comes":
+            others = [int(t) for t in session.vocab_map.leaves if int(t) not in plain]
+            assert sum(session.cache.insert(t) for t in others) > 1000
+        fast = session.generate(prompt, num_draft_tokens=count, max_new_tokens=NEW_TOKENS).finish()
+        assert fast.token_ids == plain, fill
+
+
+def test_external_data_cut_short_is_refused(starter_bundles: dict[str, Path], tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(starter_bundles["b"], tmp_path / "bundle"))
+    data = copy / "target/cpu/model.onnx.data"
+    size = data.stat().st_size
+    assert size > 20e6
+    load(copy)
+    with data.open("r+b") as file:
+        file.truncate(size - 1)
+    with pytest.raises(BundleError, match=f"model.onnx.data has {size - 1} bytes instead of {size}"):
+        load(copy)
