@@ -2,8 +2,9 @@
 
 A pass over one token and a pass over several run other kernels, and what they leave in the KV buffers
 differs in the last bits, with int4 weights by more (a tenth in a logit was measured). How many tokens more
-than one makes no difference up to 64 (beyond, attention is cut into blocks of queries). So a context remembers which positions were computed alone, and whoever fills
-it again, as after a restart, computes the same ones alone.
+than one makes no difference up to 64 (beyond, attention is cut into blocks of queries). So a context
+remembers which positions were computed alone, and whoever fills it again, as after a restart, computes the
+same ones alone.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,8 +71,6 @@ def identity_of(bundle: Bundle) -> Identity:
 
 def capture(session: Session) -> tuple[State, bytes]:
     """What a session is now."""
-    from omnidraft import __version__
-
     answer, found = session.answer, None
     if answer is not None:
         drafter, text = session.drafter.state(), [*answer.prompt_ids, *answer.token_ids]
@@ -88,7 +87,7 @@ def capture(session: Session) -> tuple[State, bytes]:
             stop_reason=answer.stop_reason,
         )
     state = State(
-        omnidraft=__version__,
+        omnidraft=sys.modules["omnidraft"].__version__,  # the package above, which is loaded whenever this is
         identity=identity_of(session.bundle),
         costs=session.costs,
         turns=tuple(session.turns),
