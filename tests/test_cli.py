@@ -92,6 +92,55 @@ def test_streamed_text_is_the_text(run: Run, bundle: Path) -> None:
     assert "per target pass" in err
 
 
+def test_a_stop_string_ends_the_text(run: Run, bundle: Path) -> None:
+    _, whole, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3)
+    stop = whole[6:10]
+    _, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 20, "--stop", "\u2603", "--stop", stop)
+    assert out == whole[: whole.index(stop)]
+    assert "ended by stop" in err
+    _, out, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "--stop", stop, "--json")
+    assert json.loads(out)["stop_string"] == stop
+    refused(run("generate", bundle, "x", "--stop", ""), "stop string is empty")
+
+
+def test_without_a_drafter_the_text_is_the_same(run: Run, bundle: Path) -> None:
+    _, fast, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3, "--json")
+    code, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3, "--no-drafter", "--json")
+    assert code == 0 and err == ""
+    assert json.loads(out)["text"] == json.loads(fast)["text"]
+    assert json.loads(out)["drafted"] == 0
+
+
+def test_short_memory_leaves_the_drafter_out_and_says_why(
+    run: Run, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, whole, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20)
+    monkeypatch.setattr("omnidraft.commands.generate.available_bytes", lambda: 90_000_000)
+    code, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 20)
+    assert (code, out) == (0, whole)
+    sentence = " ".join(err.split("\n\n")[0].split())
+    assert sentence.startswith("omnidraft: decoding without the drafter") and "90 MB are free" in sentence
+    assert "of 0 draft tokens" in " ".join(err.split())
+    _, _, err = run("generate", bundle, "What is 2 and 2?", "-n", 2, "--no-drafter")
+    assert "are free" not in err, "who asked for no drafter need not be told why"
+
+
+def test_memory_is_told_before_loading(run: Run, bundle: Path) -> None:
+    _, out, _ = run("inspect", bundle)
+    assert "memory at the peak" in out and "without the drafter" in out
+    _, out, _ = run("inspect", bundle, "--json")
+    told = json.loads(out)["memory"]
+    assert told["generate"]["total"] > told["no_drafter"]["total"] > told["generate"]["kv"]
+
+
+def test_pairs_of_control_tokens_are_named_right_or_refused(run: Run, tmp_path: Path) -> None:
+    """A wrong name is told before any work is done."""
+    arguments = ("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
+    refused(run(*arguments, "--pair", "<think>=<think>"), "<think>=<think>", "<|endoftext|>", "</s>")
+    refused(run(*arguments, "--pair", "<think>"), "DRAFTER=TARGET")
+    assert not (tmp_path / "out").exists()
+
+
 def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
     code, out, _ = run("inspect", bundle)
     assert code == 0

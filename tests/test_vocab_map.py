@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from conftest import TokenizerOf
-from omnidraft.errors import VocabMapError
-from omnidraft.export.vocab_map import Roles, build_vocab_map, guess_roles
+from omnidraft.errors import ExportError, VocabMapError
+from omnidraft.export.vocab_map import Roles, build_vocab_map, guess_roles, read_pairs
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
 from tiny_tokenizers import SPACE, byte_level, sentencepiece, unigram
@@ -441,3 +441,36 @@ def test_a_map_fits_the_pair_it_was_built_for() -> None:
 def test_another_pair_is_refused(ours: tuple[str, str, int, int], expected: str) -> None:
     with pytest.raises(VocabMapError, match=f"{expected}; run `omnidraft export` again"):
         toy_map().check_fits(*ours)
+
+
+def test_control_tokens_that_a_user_pairs() -> None:
+    """A pair of the user's overrules a role, and what is in no pair stays an orphan."""
+    names = ["<think>", "</think>", "<a=b>", "</s>"]
+    drafter = Tokenizer(byte_level(controls=names))
+    target = Tokenizer(byte_level([(b"a", b"b")], controls=["<|end|>", *names]))
+    d, t = ({n: c.id for n, c in side.controls.items()} for side in (drafter, target))
+    pairs = read_pairs(drafter, target, ["<think>=<think>", "<a=b>=</think>"])
+    assert pairs == [(d["<think>"], t["<think>"]), (d["<a=b>"], t["</think>"])]
+    roles = Roles(((d["</s>"], t["<|end|>"]), (d["<think>"], t["</s>"]))).overruled_by(pairs)
+    assert roles.pairs == ((d["</s>"], t["<|end|>"]), *pairs)
+    found = build_vocab_map(drafter, target, roles=roles)
+    assert found.spell(t["<think>"]) == [d["<think>"]]
+    assert found.spell(t["</think>"]) == [d["<a=b>"]]
+    assert found.direct[d["<think>"]] == t["<think>"] and found.draft_allowed[d["<think>"]]
+    assert found.spell(t["<a=b>"]) == [] and not found.draft_allowed[d["</think>"]]
+
+
+@pytest.mark.parametrize(
+    ("pairs", "words"),
+    [
+        (["<think>"], "DRAFTER=TARGET.*drafter has <think>.*target has </s>, <think>"),
+        (["<think>=<thought>"], "DRAFTER=TARGET"),
+        (["a=a"], "DRAFTER=TARGET"),
+        (["<think>=<think>", "<think>=</s>"], "in another pair"),
+    ],
+)
+def test_pairs_that_name_nothing(pairs: list[str], words: str) -> None:
+    drafter = Tokenizer(byte_level(controls=["<think>"]))
+    target = Tokenizer(byte_level(controls=["<think>", "</s>"]))
+    with pytest.raises(ExportError, match=words):
+        read_pairs(drafter, target, pairs)

@@ -3,7 +3,7 @@
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import FrameType
 from typing import TextIO
@@ -46,6 +46,8 @@ class Chat:
         """The next line; None at the end."""
         if self._source is not sys.stdin or not self._source.isatty():
             return self._source.readline() or None
+        with suppress(ImportError):  # line editing and history, where Python has them
+            import readline  # noqa: F401
         try:
             return input("> ")
         except EOFError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,7 @@ def capture(session: Session) -> tuple[State, bytes]:
             stop_reason=answer.stop_reason,
         )
     state = State(
-        omnidraft=__version__,
+        omnidraft=sys.modules["omnidraft"].__version__,  # the package above, which is loaded whenever this is
         identity=identity_of(session.bundle),
         costs=session.costs,
         turns=tuple(session.turns),
