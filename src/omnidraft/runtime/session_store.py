@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,7 +91,7 @@ def capture(session: Session) -> tuple[State, bytes]:
             stop_reason=answer.stop_reason,
         )
     state = State(
-        omnidraft=sys.modules["omnidraft"].__version__,  # the package above, which is loaded whenever this is
+        omnidraft=__version__,
         identity=identity_of(session.bundle),
         costs=session.costs,
         turns=tuple(session.turns),
