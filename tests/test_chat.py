@@ -124,17 +124,17 @@ def test_ctrl_c_cancels_the_answer_and_not_the_program(bundle: Path) -> None:
             chat.wait_for(r"dog\.\r\n")
             chat.wait_for(r"\S")  # the answer has begun
             chat.type("\x03")
-            said = chat.wait_for(r"> ")
+            said = chat.wait_for(r"\n> ")
             assert "Traceback" not in said
             assert chat.process.poll() is None
         time.sleep(0.5)  # Python misses a signal that comes just before it begins to read a line
         chat.type("\x03")  # with nothing to cancel
-        chat.wait_for("/quit leaves")
+        chat.wait_for(r"/quit leaves\r\n> ")
         chat.type("/stats\r")
-        assert int(re.findall(r"(\d+) answers", chat.wait_for(r"positions used"))[0]) == 3
+        assert int(re.findall(r"(\d+) answers", chat.wait_for(r"positions used\r\n> "))[0]) == 3
         chat.type("What is 3 and 4?\r")
         chat.wait_for(r"4\?\r\n")
-        assert chat.wait_for(r"> ").strip(" >\r\n")
+        assert chat.wait_for(r"\n> ").strip(" >\r\n")
         chat.type("\x04")  # Ctrl-D
         assert chat.process.wait(60) == 0
 
