@@ -120,8 +120,8 @@ def test_a_table_model_with_a_real_tokenizer(
         found = session.generate(
             prompt,
             max_new_tokens=len(ids),
-            mode=mode,
-            num_draft_tokens=rng.randint(1, 12),  # type: ignore[arg-type]
+            mode=mode,  # type: ignore[arg-type]
+            num_draft_tokens=rng.randint(1, 12),
         )
         check(found, ids, target.text_of(ids))
         assert ("\ufffd" in found.text) == (seed == 2)
