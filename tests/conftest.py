@@ -42,7 +42,8 @@ def export_packages() -> None:
 @pytest.fixture(scope="session")
 def bundle(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A float32 bundle of two starter models, exported once: a target and a drafter of another vocabulary."""
-    from omnidraft.export.bundle import Options, export_bundle
+    from omnidraft.export.bundle import export_bundle
+    from omnidraft.export.options import Options
     from omnidraft.export.quantize import FP32
 
     target, drafter = STARTERS / "a", STARTERS / "drafter"

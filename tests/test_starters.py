@@ -18,7 +18,8 @@ NEW_TOKENS = 48
 
 @pytest.fixture(scope="session")
 def starter_bundles(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    from omnidraft.export.bundle import Options, export_bundle
+    from omnidraft.export.bundle import export_bundle
+    from omnidraft.export.options import Options
     from omnidraft.export.quantize import FP32
 
     out = tmp_path_factory.mktemp("bundle") / "starter-b"

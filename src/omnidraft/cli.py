@@ -1,18 +1,19 @@
 """The command line: thin, each command calls one function and shows what it returns."""
 
-import json
 import signal
 import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from omnidraft import __version__
 from omnidraft.commands import cache as cache_commands
+from omnidraft.commands import export as export_command
 from omnidraft.commands import options
+from omnidraft.commands.options import print_json
 from omnidraft.errors import OmnidraftError
 from omnidraft.runtime.generate import Request, Session, load
 
@@ -25,62 +26,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+app.command(name="export")(export_command.export)
 app.add_typer(cache_commands.app, name="cache")
-
-
-@app.command()
-def export(
-    target: Annotated[str, typer.Argument(help="The model to speed up: a Hugging Face directory or hub id.")],
-    drafter: Annotated[str, typer.Option("--drafter", "-d", help="The small model, likewise.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The bundle directory to make.")],
-    quant: Annotated[str, typer.Option(help="Weights of the target: fp32, int8 or int4.")] = "int4",
-    drafter_quant: Annotated[
-        str | None, typer.Option(help="Weights of the drafter (default: --quant).")
-    ] = None,
-    block: Annotated[int, typer.Option(help="Weights that share a scale: 32 (closer) or 128 (faster).")] = 32,
-    max_length: Annotated[
-        int | None,
-        typer.Option(help="Tokens that the context holds (default: the models' own, at most 2048)."),
-    ] = None,
-    pair: Annotated[
-        list[str] | None,
-        typer.Option(help="Control tokens that mean the same, as DRAFTER=TARGET: '<think>=<think>'."),
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
-    as_json: options.Json = False,
-) -> None:
-    """Turn a target and a drafter into a bundle for onnxruntime, and check it.
-
-    The graphs are compared with torch and the drafter's acceptance is measured before and after
-    quantisation; an export whose drafter broke fails and leaves nothing behind.
-    """
-    options.need_export_packages()
-    from omnidraft.commands import view
-    from omnidraft.export.bundle import Options, export_bundle
-
-    chosen = Options(
-        options.quantization(quant, block),
-        None if drafter_quant is None else options.quantization(drafter_quant, block),
-        max_length,
-        overwrite,
-        pairs=tuple(pair or ()),
-    )
-    with view.progress_bar("export") as bar:
-        report = export_bundle(target, drafter, out, chosen, bar.stage)
-    if as_json:
-        return _print_json({**asdict(report), "path": str(report.path)})
-    view.out.print(f"{report.path}: {view.size(report.bytes)}")
-    for role, each in report.parity.items():
-        for name, parity in each.items():
-            view.out.print(
-                f"  {role} {name} against torch: max difference {parity.max_difference:.2g}, "
-                f"greedy agreement {parity.greedy_agreement:.1%} of {parity.positions} positions"
-            )
-    view.out.print(
-        f"  acceptance of the drafter: {report.before.of_drafted:.1%} before quantisation "
-        f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
-        f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
-    )
 
 
 @app.command()
@@ -138,7 +85,7 @@ def generate(
         if cache is not None:
             session.save_cache(cache)
     if as_json:
-        return _print_json(answer.as_json(found, len(session.cache)))
+        return print_json(answer.as_json(found, len(session.cache)))
     view.err.print(f"\n[dim]{answer.summary(found, len(session.cache))}[/dim]")
 
 
@@ -208,7 +155,7 @@ def check(
     with view.progress_bar("compare") as bar:
         found = compare(drafter, target, bar.step)
     if as_json:
-        return _print_json(asdict(found))
+        return print_json(asdict(found))
     view.out.print(view.comparison_table(found, options.short(drafter), options.short(target)))
 
 
@@ -220,7 +167,7 @@ def inspect(bundle: options.BundlePath, as_json: options.Json = False) -> None:
 
     found = open_bundle(bundle)
     if as_json:
-        return _print_json({**found.manifest, "memory": view.memory_json(found)})
+        return print_json({**found.manifest, "memory": view.memory_json(found)})
     view.out.print(view.bundle_table(found))
 
 
@@ -259,7 +206,7 @@ def bench(
             progress=bar.step,
         )
     if as_json:
-        return _print_json(benchmark.as_json(found))
+        return print_json(benchmark.as_json(found))
     view.out.print(view.bench_table(found))
 
 
@@ -286,7 +233,7 @@ def demo(
     picture = place / "speed.png"
     demonstration.draw(shown, picture)
     if as_json:
-        return _print_json(
+        return print_json(
             {s.name: {"text": s.text, "learned": s.learned, **benchmark.as_json(s.result)} for s in shown}
         )
     view.show_demo(shown, demonstration.PROMPT, picture)
@@ -299,10 +246,6 @@ def _version(
     if version:
         typer.echo(__version__)
         raise typer.Exit
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def main() -> None:

@@ -33,7 +33,8 @@ def starter(name: str) -> Path:
 def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> list[Path]:
     """Export both starter pairs into `place`; a pair that is there already and whole is kept."""
     from omnidraft.errors import BundleError
-    from omnidraft.export.bundle import Options, export_bundle
+    from omnidraft.export.bundle import export_bundle
+    from omnidraft.export.options import Options
     from omnidraft.export.quantize import FP32, INT8
     from omnidraft.runtime.bundle import open_bundle
 

@@ -1,6 +1,8 @@
 """The command line's options: their names, what their values mean, and which mean nothing."""
 
+import json
 import platform
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -91,3 +93,8 @@ def short(name: str) -> str:
     """A tokenizer's name for a table's title."""
     path = Path(name)
     return path.parent.name if path.name == "tokenizer.json" else path.name
+
+
+def print_json(value: Any) -> None:
+    """What `--json` promises: one object on standard output."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -1,0 +1,74 @@
+"""One model of a pair on its way into a bundle: its checkpoint, its graphs, its tokenizer."""
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx
+
+from omnidraft.export.checkpoint import Checkpoint, read_checkpoint
+from omnidraft.export.cpu import GraphContract, export_cpu
+from omnidraft.export.options import Options
+from omnidraft.export.quantize import FP32, quantize
+from omnidraft.export.write import write_graph
+from omnidraft.runtime.ort_model import KvShape, OrtModel
+from omnidraft.runtime.tokenizer import Tokenizer
+
+
+@dataclass
+class Side:
+    """One of the two models on its way into a bundle."""
+
+    role: str
+    checkpoint: Checkpoint
+    tokenizer: Tokenizer
+    parameters: int = 0
+    contract: GraphContract | None = None
+
+    @property
+    def graph(self) -> str:
+        return f"{self.role}/cpu/model.onnx"
+
+    @property
+    def kv(self) -> KvShape:
+        assert self.contract is not None
+        c = self.contract
+        return KvShape(c.num_layers, c.num_kv_heads, c.head_dim, c.max_length)
+
+    @property
+    def start(self) -> list[int]:
+        """What this model's context begins with as a drafter."""
+        bos = self.tokenizer.controls.get(self.tokenizer.adds_bos or "")
+        return [] if bos is None else [bos.id]
+
+    def model(self, file: Path) -> OrtModel:
+        return OrtModel(file, self.kv, self.checkpoint.shape.vocab_size)
+
+
+def read_side(role: str, name: str) -> Side:
+    checkpoint = read_checkpoint(name)
+    return Side(role, checkpoint, Tokenizer.from_file(checkpoint.directory))
+
+
+def write_side(work: Path, side: Side, max_length: int, options: Options) -> None:
+    """Write a model's float32 graph for comparison, its shipped graph and its tokenizer."""
+    proto, contract = export_cpu(side.checkpoint, max_length, FP32)
+    side.parameters = _count_parameters(proto, side.checkpoint)
+    for folder in ("fp32", f"{side.role}/cpu"):
+        (work / folder).mkdir(parents=True, exist_ok=True)
+    write_graph(proto, work / f"fp32/{side.role}.onnx", external_above=options.external_above)
+    quantization = options.quantization_of(side.role)
+    quantize(proto, quantization)
+    write_graph(proto, work / side.graph, external_above=options.external_above)
+    side.contract = replace(contract, quantization=quantization.name)
+    shutil.copyfile(side.checkpoint.directory / "tokenizer.json", work / f"{side.role}/tokenizer.json")
+
+
+def _count_parameters(proto: onnx.ModelProto, checkpoint: Checkpoint) -> int:
+    """Weights of a float32 graph; rotary tables and small constants are not counted."""
+    sizes = [
+        int(onnx.numpy_helper.to_array(t).size)
+        for t in proto.graph.initializer
+        if "rot" not in t.name.lower()
+    ]
+    return sum(size for size in sizes if size >= checkpoint.shape.hidden_size)
