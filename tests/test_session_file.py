@@ -62,7 +62,7 @@ def example(turns: int = 2) -> State:
     return State(
         omnidraft="0.1.0",
         identity=Identity("d" * 64, "t" * 64, {"target/cpu/model.onnx": "a" * 64}),
-        costs=Costs((0.001, 0.0011), 0.0002, 1e-5),
+        costs=Costs((0.001, 0.0011), 0.0002, 1e-5, 1e-5, 0.5),
         turns=tuple(Turn(f"message {i} \u3042\U0001f9d1\u200d\U0001f680", (i, i + 1)) for i in range(turns)),
         message="hello",
         answer=answer,

@@ -15,6 +15,7 @@ import random
 import tempfile
 import time
 from collections import Counter
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def make_bundle(place: Path) -> dict[str, Any]:
             "kv": {"num_layers": 1, "num_kv_heads": 1, "head_dim": 16, "max_length": 32},
         }  # fmt: skip
     manifest["prompt"] = {"prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": None}
-    manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001}
+    manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001, "read": 1e-4, "acceptance": 0.5}
     manifest["vocab_map"] = names[0]
     return manifest
 
@@ -96,7 +97,7 @@ def check(bundle: Bundle) -> None:
         assert bundle.file(entry.graph).is_file() and bundle.file(entry.tokenizer).is_file()
         assert all(type(n) is int for n in (entry.vocab_size, entry.parameters, *entry.eos_ids))
         assert 1 <= entry.kv.max_length < 2**31 and entry.kv.bytes > 0
-    assert all(math.isfinite(c) for c in (*bundle.costs.target, bundle.costs.draft, bundle.costs.host))
+    assert all(math.isfinite(c) for c in (*bundle.costs.target, *astuple(bundle.costs)[1:]))
     assert type(bundle.prompt.prefix) is str and type(bundle.prompt.suffix) is str
 
 

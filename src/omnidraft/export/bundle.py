@@ -97,7 +97,7 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
     after = measure_acceptance(shipped[0], Drafter(shipped[1], start), lambda: NgramCache(vocab_map), pairs)
     refuse_collapse(before, after, options.name)
     pair = Pair(shipped[0], Drafter(shipped[1], start), NgramCache(vocab_map))
-    costs = measure_costs(pair, *pairs[0])
+    costs = replace(measure_costs(pair, *pairs[0]), acceptance=after.of_tested)
     shutil.rmtree(work / "fp32")
     progress("write the manifest", 8, STEPS)
     report = Report(work, 0, parity, before, after, costs)

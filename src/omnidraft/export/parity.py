@@ -84,6 +84,7 @@ class Acceptance:
     """A drafter's worth on some prompts, greedy, cold cache."""
 
     of_drafted: float
+    of_tested: float  # of the draft tokens that were judged: those before the first refusal, and it
     tokens_per_target_pass: float
 
 
@@ -103,8 +104,9 @@ def measure_acceptance(
             rounds += speculate(pair, ids, draft_ids, settings, FixedLength(DRAFTED), SplitMix64(0))
     drafted = sum(len(r.draft) for r in rounds)
     passed = sum(r.passed for r in rounds)
+    tested = sum(r.tested for r in rounds)
     emitted = sum(len(r.emitted) for r in rounds)
-    return Acceptance(passed / max(1, drafted), emitted / max(1, len(rounds)))
+    return Acceptance(passed / max(1, drafted), passed / max(1, tested), emitted / max(1, len(rounds)))
 
 
 def refuse_collapse(before: Acceptance, after: Acceptance, quantization: str) -> None:

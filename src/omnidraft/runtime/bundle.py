@@ -220,8 +220,9 @@ def _prompt(data: dict[str, Any]) -> PromptTemplate:
 
 def _costs(data: dict[str, Any]) -> Costs:
     target = tuple(_seconds(s) for s in _list(data["target"]))
-    costs = Costs(target, _seconds(data["draft"]), _seconds(data["host"]))
-    if not costs.target or min(*costs.target, costs.draft) <= 0.0:
+    draft, host, read, acceptance = (_seconds(data[name]) for name in ("draft", "host", "read", "acceptance"))
+    costs = Costs(target, draft, host, read, acceptance)
+    if not costs.target or min(*costs.target, costs.draft) <= 0.0 or acceptance > 1.0:
         raise ValueError(f"costs {costs}")
     return costs
 

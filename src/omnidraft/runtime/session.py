@@ -18,7 +18,7 @@ from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.cache_store import open_cache, write_cache
 from omnidraft.runtime.conversation import Template, Turn, answer_ids, conversation_ids
 from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength
-from omnidraft.runtime.drafter import Drafter, no_drafter
+from omnidraft.runtime.drafter import Drafter, common_length, no_drafter
 from omnidraft.runtime.generation import Generation, Limits
 from omnidraft.runtime.measure import measure_costs
 from omnidraft.runtime.ngram_cache import NgramCache
@@ -122,7 +122,8 @@ class Session:
         with self._turn():
             ids = self.encode(prompt)
             self.pair.held = 0  # the timing writes other things into the target's context
-            self.costs = measure_costs(self.pair, ids, self.draft_prompt(ids))
+            found = measure_costs(self.pair, ids, self.draft_prompt(ids))
+            self.costs = replace(found, acceptance=self.costs.acceptance)
             return self.costs
 
     def encode(self, prompt: str, *, raw: bool = False) -> list[int]:
@@ -180,7 +181,9 @@ class Session:
                 if isinstance(prompt, str)
                 else list(map(int, prompt))
             )
-            found = self._start(ids, self._draft_context(ids, request), request)
+            context = self._draft_context(ids, request)
+            # All of it counts as unread, whatever came before: a seed repeats a text in any session.
+            found = self._start(ids, context, request, len(context))
             self.turns, self.message = [], None
             return found
 
@@ -196,7 +199,10 @@ class Session:
             request.check()
             turns = self._finished_turns()
             ids = conversation_ids(self.target_tokenizer, self.template, turns, checked_text(message))
-            found = self._start(ids, self._draft_context(ids, request), request)
+            context = self._draft_context(ids, request)
+            known = common_length(self.pair.context, context)
+            unread = len(context) - known + min(known, self.draft_length.unread)
+            found = self._start(ids, context, request, unread)
             self.turns, self.message = turns, message
             return found
 
@@ -255,12 +261,13 @@ class Session:
         new = self.target_tokenizer.text_of(ids[known:])
         return self.pair.context + (tokenizer.spell(new) or self.draft_prompt(ids[known:]))
 
-    def _start(self, ids: list[int], context: list[int], request: Request) -> Generation:
-        """Begin a generation after a prompt in target and in draft ids."""
+    def _start(self, ids: list[int], context: list[int], request: Request, unread: int) -> Generation:
+        """Begin a generation after a prompt in target and draft ids, `unread` of them new to the drafter."""
         check_prompt(ids, self.bundle.target)
         seed = fresh_seed() if request.seed is None else request.seed
         request = replace(request, seed=seed)
-        self.choose, self.draft_length = SplitMix64(seed), draft_length_for(request, self.weights, self.costs)
+        self.choose = SplitMix64(seed)
+        self.draft_length = draft_length_for(request, self.weights, self.costs, unread)
         self.pair.tokens, self.pair.context = list(ids), context
         self.answer = self._begin(request, ids)
         return self.answer

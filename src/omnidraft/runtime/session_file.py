@@ -152,8 +152,8 @@ def _state(value: Any) -> State:
 
 def _costs(value: Any) -> Costs:
     target = tuple(_number(seconds) for seconds in _list(value["target"]))
-    costs = Costs(target, _number(value["draft"]), _number(value["host"]))
-    if min(target, default=0.0) <= 0.0 or costs.draft <= 0.0:
+    costs = Costs(target, *(_number(value[name]) for name in ("draft", "host", "read", "acceptance")))
+    if min(target, default=0.0) <= 0.0 or costs.draft <= 0.0 or costs.acceptance > 1.0:
         raise ValueError("a pass that takes no time")
     return costs
 

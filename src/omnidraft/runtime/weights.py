@@ -6,7 +6,7 @@ from pathlib import Path
 
 from omnidraft.runtime.block_verifier import block_pays
 from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
-from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.draft_length import PRIOR_ACCEPTANCE, Costs, DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.ort_model import Graph
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.round import Verification
@@ -80,14 +80,21 @@ def drafts(request: Request, weights: Weights) -> bool:
     return request.mode == "lookup" or (request.asks_drafter and weights.drafter is not None)
 
 
-def draft_length_for(request: Request, weights: Weights, costs: Costs) -> DraftLength:
-    """What chooses the draft lengths of a generation; without a drafter only mode lookup drafts anything."""
+def draft_length_for(request: Request, weights: Weights, costs: Costs, unread: int = 0) -> DraftLength:
+    """What chooses the draft lengths of a generation; without a drafter only mode lookup drafts anything.
+
+    Args:
+        request: of the generation.
+        weights: what is loaded.
+        costs: of this device.
+        unread: draft tokens of the text so far that the drafter has not read.
+    """
     if not drafts(request, weights):
         return FixedLength(0)
     if request.mode == "lookup":
-        costs = replace(costs, draft=0.0)
+        costs, unread = replace(costs, draft=0.0, read=0.0, acceptance=PRIOR_ACCEPTANCE), 0
     wanted = request.num_draft_tokens
-    return MeasuredLength(costs) if wanted == "auto" else FixedLength(wanted)
+    return MeasuredLength(costs, unread=unread) if wanted == "auto" else FixedLength(wanted)
 
 
 def verification_for(request: Request, weights: Weights) -> Verification:
