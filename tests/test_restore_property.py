@@ -1,13 +1,13 @@
 """A session that is saved at any moment and loaded anew says what it would have said.
 
-Over random vocabularies, caches and models: graphs in onnxruntime whose logits depend on what their KV buffers
-hold, so that a context that was not read again, or read otherwise, is noticed.
+Over random vocabularies, caches and models: graphs in onnxruntime whose logits depend on what their KV
+buffers hold, so that a context that was not read again, or read otherwise, is noticed.
 """
 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from omnidraft import Generation, Request, Session, Weights
 from omnidraft.errors import ContextError
 from omnidraft.runtime.draft_length import Costs
 from omnidraft.runtime.ngram_cache import NgramCache, Policy
-from tiny_worlds import random_text, random_weights
+from tiny_worlds import random_text, random_weights, without_drafter
 
 
 def requests(most_new: int) -> st.SearchStrategy[Request]:
@@ -44,7 +44,7 @@ def requests(most_new: int) -> st.SearchStrategy[Request]:
 
 @dataclass(frozen=True)
 class Plan:
-    """A conversation in a random world, when it is saved (after so many rounds, of which answer), and by which costs."""
+    """A conversation in a random world, and after how many rounds of which answer it is saved."""
 
     world: int
     capacity: int
@@ -146,3 +146,43 @@ def test_after_a_restart_all_is_as_without(plan: Plan) -> None:
         # Saving changed nothing for the one that was saved.
         left = play(answer) if unfinished else []
         assert [*before, *left, end_of(saved), *go_on(saved, messages, plan)] == whole
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(PLANS, st.lists(st.booleans(), min_size=2, max_size=4))
+def test_the_drafter_may_come_and_go(plan: Plan, has_drafter: list[bool]) -> None:
+    """Saved and loaded again and again, with and without it: never refused, and greedy text is the same."""
+    rng = np.random.default_rng(plan.world)
+    messages = [random_text(rng, 9) for _ in plan.asked]
+    greedy = [replace(r, temperature=0.0, logprobs=False) for r in plan.asked]
+    plan = replace(plan, asked=greedy, answer=0)
+    with tempfile.TemporaryDirectory() as name:
+        whole = random_weights(Path(name), rng)
+        weights, file = {True: whole, False: without_drafter(whole)}, Path(name) / "a.session"
+        expected = begin(plan, whole)
+        play(ask(expected, messages[0], greedy[0]))
+        texts = [expected.answer.text if expected.answer else ""]
+        go_on(expected, messages, plan)
+
+        session = begin(plan, weights[has_drafter[0]])
+        play(ask(session, messages[0], greedy[0]), plan.rounds)
+        for has in has_drafter[1:]:
+            session.save(file)
+            session = Session(weights[has])
+            session.load(file)
+            assert session.answer is not None
+            if session.answer.stop_reason is None:
+                play(session.resume(), 1)
+        if session.answer is not None and session.answer.stop_reason is None:
+            play(session.resume())
+        assert session.answer is not None and session.answer.text == texts[0]
+        drafts = has_drafter[-1] and session.answer.request.asks_drafter
+        text = session.target_tokenizer.text_of(session.pair.tokens)
+        if drafts and session.pair.context:  # the drafter knows the whole text, its prompt too
+            known = whole.drafter_tokenizer
+            assert known is not None and known.text_of(session.pair.context) == text
+        go_on(session, messages, plan)
+        assert session.answer is not None and expected.answer is not None
+        assert (session.answer.prompt_ids, session.answer.token_ids) == (
+            expected.answer.prompt_ids, expected.answer.token_ids,
+        )  # fmt: skip

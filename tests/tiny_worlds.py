@@ -23,7 +23,8 @@ Rng = np.random.Generator
 
 def random_tokenizer(rng: Rng) -> Tokenizer:
     """A byte-level tokenizer with up to 12 merges of its own."""
-    pieces, merges = [letter.encode() for letter in LETTERS], []
+    pieces = [letter.encode() for letter in LETTERS]
+    merges: list[tuple[bytes, bytes]] = []
     for _ in range(int(rng.integers(2, 13))):
         a, b = (pieces[int(i)] for i in rng.integers(len(pieces), size=2))
         if a + b not in pieces and len(a + b) <= 5:
@@ -38,7 +39,7 @@ def random_text(rng: Rng, most: int) -> str:
 
 
 def random_tables(rng: Rng, tokenizer: Tokenizer) -> tuple[Table, Table]:
-    """Logits by the last token and by earlier ones: these letters above all, and each after the one before."""
+    """Logits by the last and by earlier tokens: these letters above all, each after the one before it."""
     tokens = [token or b"" for token in tokenizer.tokens]
     size = len(tokens)
     by_last = rng.normal(size=(size, size)).astype(np.float32)
