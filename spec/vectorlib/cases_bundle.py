@@ -21,7 +21,7 @@ FILES = (
 def _model(role: str) -> Manifest:
     return {
         "source": role, "architecture": "LlamaForCausalLM", "graph": f"{role}/cpu/model.onnx",
-        "tokenizer": f"{role}/tokenizer.json", "tokenizer_fingerprint": 32 * ("e0" if role == "target" else "d0"),
+        "tokenizer": f"{role}/tokenizer.json", "tokenizer_fingerprint": "e0" * 32,
         "vocab_size": 10, "quantization": "fp32", "bos_id": None, "eos_ids": [1, 2], "parameters": 5,
         "kv": {"num_layers": 1, "num_kv_heads": 2, "head_dim": 16, "max_length": 32},
     }  # fmt: skip
@@ -84,7 +84,7 @@ def _valid() -> Iterator[Case]:
 
     yield good("whole", "all is there; beyond ASCII the seal is over escapes", lambda m: None)
     yield good("field_of_later", "a field that is not known is left alone", lambda m: m.update(later=[1]))
-    bare = {"between": None, "after": None, "template": None, "names": {}}
+    bare: Manifest = {"between": None, "after": None, "template": None, "names": {}}
     yield good("single_turn", "no template, two strings", lambda m: m["prompt"].update(bare))
     yield good("bos_0", "0 is an id, not an absence", lambda m: m["target"].update(bos_id=0, eos_ids=[]))
     yield good("no_checks", "no reader needs them", lambda m: m.pop("checks"))
@@ -127,9 +127,9 @@ def _files() -> Iterator[Case]:
     yield bad("template_not_listed", "nor the chat template", "no_hash", lambda m: m["files"].pop(FILES[3]))
     entry = BASE["files"][GRAPH]
     for name, place in (("absolute", "/etc/hosts"), ("parent", "../model.onnx"), ("inside", "a/../../b")):
-        yield bad(
-            f"path_{name}", f"{place} is outside", "outside", lambda m, p=place: m["files"].update({p: entry})
-        )
+        files = {**BASE["files"], place: entry}
+        outside = _bytes(sealed({**BASE, "files": files}))
+        yield f"path_{name}", f"{place} is outside", "outside", outside, {}
 
 
 def _fields() -> Iterator[Case]:

@@ -62,7 +62,7 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
         "stop_reason": None,
     }  # fmt: skip
     costs = {"target": [0.001, 0.0011], "draft": 0.0002, "host": 0.0}
-    state = {
+    state: State = {
         "omnidraft": "0",
         "identity": IDENTITY,
         "costs": costs,

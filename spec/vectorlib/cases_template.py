@@ -39,7 +39,8 @@ SENTENCEPIECE: list[Case] = [
 def write(shelf: Shelf) -> None:
     for tokens, cases in ((byte_level(), BYTE_LEVEL), (sentencepiece(), SENTENCEPIECE)):
         shelf.vectors("template", tokens.kind, [_vector(tokens, case) for case in cases])
-    alone = {"tokenizer": "byte_level.tokenizer.json", "prefix": "<|im_start|>", "suffix": "<|im_end|>"}
+    alone: dict[str, Any] = {"tokenizer": "byte_level.tokenizer.json"}
+    alone |= {"prefix": "<|im_start|>", "suffix": "<|im_end|>"}
     alone |= {"between": None, "after": None, "turns": [{"message": "snow", "answer": [1]}], "message": "f"}
     why = "between and after are null: a second turn is refused, not guessed"
     shelf.vectors("template", "refused", [vector("single_turn_only", why, alone, {"refused": True})])
@@ -47,7 +48,9 @@ def write(shelf: Shelf) -> None:
 
 def _vector(tokens: Tokens, case: Case) -> dict[str, Any]:
     name, why, strings, earlier, message = case
-    turns = [{"message": asked, "answer": tokens.spell(said.encode())} for asked, said in earlier]
+    turns: list[dict[str, Any]] = [
+        {"message": asked, "answer": tokens.spell(said.encode())} for asked, said in earlier
+    ]
     ids: list[int] = []
     for i, (asked, answer) in enumerate([*((t["message"], t["answer"]) for t in turns), (message, [])]):
         before, behind = strings[2:] if i else strings[:2]

@@ -164,7 +164,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         )
     if manifest.get("seal") != right_seal:
         raise BundleError(
-            f"{file} was changed after it was written (its seal does not match); run `omnidraft export` again",
+            f"{file} was changed after it was written (its seal does not match); "
+            "run `omnidraft export` again",
             "seal",
         )
     return manifest
