@@ -117,15 +117,22 @@ def open_bundle(path: str | Path) -> Bundle:
             manifest=manifest,
         )
     except KeyError as error:
-        raise BundleError(f"{path / MANIFEST} has no {error}; run `omnidraft export` again") from None
+        raise BundleError(
+            f"{path / MANIFEST} has no {error}; run `omnidraft export` again", "field"
+        ) from None
     except (TypeError, ValueError) as error:
         raise BundleError(
-            f"{path / MANIFEST} has a field of the wrong kind ({error}); run `omnidraft export` again"
+            f"{path / MANIFEST} has a field of the wrong kind ({error}); run `omnidraft export` again",
+            "field",
         ) from None
+    names = [bundle.vocab_map, manifest["prompt"]["template"]]
     for entry in (bundle.target, bundle.drafter):
-        for name in (entry.graph, entry.tokenizer, bundle.vocab_map):
-            if name not in manifest["files"]:
-                raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again")
+        names += [entry.graph, entry.tokenizer]
+    for name in names:
+        if name is not None and name not in manifest["files"]:
+            raise BundleError(
+                f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again", "no_hash"
+            )
     return bundle
 
 
@@ -133,27 +140,33 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not path.is_dir():
         raise BundleError(
-            f"no bundle at {path}; make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`"
+            f"no bundle at {path}; make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`",
+            "no_bundle",
         )
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
         right_seal = seal(manifest) if isinstance(manifest, dict) else None
     except FileNotFoundError:
         raise BundleError(
-            f"{path} holds no {MANIFEST}, so it is no bundle; make one with `omnidraft export`"
+            f"{path} holds no {MANIFEST}, so it is no bundle; make one with `omnidraft export`", "no_bundle"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise BundleError(f"{file} is not readable ({error}); run `omnidraft export` again") from None
+        raise BundleError(
+            f"{file} is not readable ({error}); run `omnidraft export` again", "unreadable"
+        ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BundleError(f"{file} is no {FORMAT} manifest; make one with `omnidraft export`")
+        raise BundleError(f"{file} is no {FORMAT} manifest; make one with `omnidraft export`", "not_a_bundle")
     if manifest.get("version") != VERSION:
         raise BundleError(
             f"{path} is a bundle of version {manifest.get('version')} and this omnidraft reads "
-            f"version {VERSION}; run `omnidraft export` again or install the omnidraft that wrote it"
+            f"version {VERSION}; run `omnidraft export` again or install the omnidraft that wrote it",
+            "version",
         )
     if manifest.get("seal") != right_seal:
         raise BundleError(
-            f"{file} was changed after it was written (its seal does not match); run `omnidraft export` again"
+            f"{file} was changed after it was written (its seal does not match); "
+            "run `omnidraft export` again",
+            "seal",
         )
     return manifest
 
@@ -161,19 +174,21 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 def _verify_files(path: Path, manifest: dict[str, Any]) -> None:
     files = manifest.get("files")
     if not isinstance(files, dict) or not files:
-        raise BundleError(f"{path / MANIFEST} lists no files; run `omnidraft export` again")
+        raise BundleError(f"{path / MANIFEST} lists no files; run `omnidraft export` again", "no_hash")
     for name, record in files.items():
         inside = PurePosixPath(name)
         if inside.is_absolute() or ".." in inside.parts or "\\" in name:
             raise BundleError(
-                f"{path / MANIFEST} names {name!r}, which is outside the bundle; do not use this bundle"
+                f"{path / MANIFEST} names {name!r}, which is outside the bundle; do not use this bundle",
+                "outside",
             )
         try:
             _verify_file(path, name, record)
         except (OSError, ValueError) as error:  # ValueError: a name that no file system takes
             raise BundleError(
                 f"{name!r} of {path} cannot be read ({error}); copy the whole bundle or run "
-                "`omnidraft export` again"
+                "`omnidraft export` again",
+                "missing",
             ) from None
 
 
@@ -181,17 +196,21 @@ def _verify_file(path: Path, name: str, record: object) -> None:
     file = path / name
     expected = record.get("sha256") if isinstance(record, dict) else None
     if not isinstance(record, dict) or not isinstance(expected, str) or len(expected) != 64:
-        raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again")
+        raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again", "no_hash")
     if not file.is_file():
-        raise BundleError(f"{file} is missing; copy the whole bundle or run `omnidraft export` again")
+        raise BundleError(
+            f"{file} is missing; copy the whole bundle or run `omnidraft export` again", "missing"
+        )
     if file.stat().st_size != record.get("bytes"):
         raise BundleError(
             f"{file} has {file.stat().st_size} bytes instead of {record.get('bytes')}; "
-            "it was cut short or changed: copy it again or run `omnidraft export` again"
+            "it was cut short or changed: copy it again or run `omnidraft export` again",
+            "size",
         )
     if file_sha256(file) != expected:
         raise BundleError(
-            f"{file} was changed (its SHA-256 does not match); copy it again or run `omnidraft export` again"
+            f"{file} was changed (its SHA-256 does not match); copy it again or run `omnidraft export` again",
+            "checksum",
         )
 
 
@@ -215,6 +234,12 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
 
 def _prompt(data: dict[str, Any]) -> PromptTemplate:
     later = (None if data[name] is None else _str(data[name]) for name in ("between", "after"))
+    if data["template"] is not None:
+        _str(data["template"])
+    if not isinstance(data["names"], dict):
+        raise TypeError(f"{data['names']!r:.80} is no object")
+    for text in data["names"].values():
+        _str(text)
     return PromptTemplate(_str(data["prefix"]), _str(data["suffix"]), *later)
 
 

@@ -82,7 +82,7 @@ def capture(session: Session) -> tuple[State, bytes]:
             request=answer.request,
             prompt=answer.prompt_ids,
             output=tuple(answer.token_ids),
-            context=tuple(session.pair.context),
+            context=None if session.weights.drafter is None else tuple(session.pair.context),
             passes=tuple(runs_of(session.pair.alone[:same])),
             drafter=Drafted(tuple(drafter.held), tuple(runs_of(drafter.alone)), drafter.window),
             draft_length=session.draft_length.state(),
@@ -120,7 +120,8 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
         length = session.draft_length
         if answer is not None:
             length = draft_length_for(answer.request, session.weights, state.costs)
-            if drafts(answer.request, session.weights):  # else every length is 0
+            drafted = answer.context is not None or answer.request.mode == "lookup"
+            if drafted and drafts(answer.request, session.weights):  # else every length was 0, or will be
                 length.restore(answer.draft_length)
         generation = None if answer is None else session.replayed(answer)
     except (SessionFileError, ValueError) as error:
@@ -131,11 +132,19 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
     pair = session.pair
     pair.cache, pair.held, pair.tokens, pair.context, pair.alone = cache, 0, [], [], []
     if answer is not None:
-        pair.tokens, pair.context = [*answer.prompt, *answer.output], list(answer.context)
+        pair.tokens = [*answer.prompt, *answer.output]
+        pair.context = _context(session, answer)
         pair.alone, session.choose = flags_of(answer.passes), SplitMix64(answer.random)
         drafter = answer.drafter
         session.drafter.restore(DrafterState(list(drafter.held), flags_of(drafter.passes), drafter.window))
     pair.read = pair.tokens[: len(pair.alone)]
+
+
+def _context(session: Session, answer: Answer) -> list[int]:
+    """The text in draft ids; encoded anew where it was saved by a session without a drafter."""
+    if answer.context is None and answer.request.asks_drafter:
+        return session.draft_prompt([*answer.prompt, *answer.output])
+    return list(answer.context or ())
 
 
 def _cache(data: bytes, old: NgramCache) -> NgramCache:
@@ -160,7 +169,7 @@ def _check(state: State, bundle: Bundle) -> None:
     drafted: tuple[int, ...] = ()
     if answer is not None:
         ids += [*answer.prompt, *answer.output]
-        drafted = (*answer.context, *answer.drafter.held)
+        drafted = (*(answer.context or ()), *answer.drafter.held)
         if len(answer.drafter.held) > bundle.drafter.kv.max_length:
             raise SessionFileError("context", "its drafter's context is longer than the drafter can hold")
         used = len(answer.prompt) + max(0, len(answer.output) - (answer.stop_reason is not None))
