@@ -77,7 +77,7 @@ def k_quant(values: Floats, bits: int) -> Grid:
     with np.errstate(divide="ignore", invalid="ignore"):  # of blocks that are all one value
         _, scales, zeros = _shipped_kernels().quant_tensor_k_quant_cpu(values, bits, values.shape[2])
     shape = values.shape[:2]
-    return scales.astype(np.float32).reshape(shape), zeros.reshape(shape)
+    return _flat_blocks_kept(values, scales.astype(np.float32).reshape(shape), zeros.reshape(shape), bits)
 
 
 def half_quadratic(values: Floats, bits: int) -> Grid:
@@ -92,7 +92,17 @@ def half_quadratic(values: Floats, bits: int) -> Grid:
     flat = torch.from_numpy(np.ascontiguousarray(values).reshape(len(values), -1))
     _, scales, zeros = solve(flat, bits=bits, group_size=values.shape[2])
     whole = np.rint(zeros.numpy()).clip(0, (1 << bits) - 1).astype(np.uint8)
-    return scales.numpy(), whole
+    shape = values.shape[:2]
+    return _flat_blocks_kept(values, scales.numpy().reshape(shape), whole.reshape(shape), bits)
+
+
+def _flat_blocks_kept(values: Floats, scales: Floats, zeros: Codes, bits: int) -> Grid:
+    """Our grid for blocks of one value, which k-quant and HQQ would make zero."""
+    flat = values.min(axis=2) == values.max(axis=2)
+    if flat.any():
+        scales, zeros = scales.copy(), zeros.copy()
+        scales[flat], zeros[flat] = rounding(values[flat][:, None], bits)[0][:, 0], 1 << (bits - 1)
+    return scales, zeros
 
 
 GRIDS: dict[str, Callable[[Floats, int], Grid]] = {
@@ -100,7 +110,7 @@ GRIDS: dict[str, Callable[[Floats, int], Grid]] = {
     "rtn": nearest,
     "k-quant": k_quant,
     "hqq": half_quadratic,
-    "gptq": rounding,
+    "gptq": nearest,  # gptq.py rounds on it
 }
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from omnidraft.errors import SettingError
 
@@ -86,6 +87,58 @@ def named(text: str) -> Quantization:
             + (", or a longer name such as int4-b128-e8-h8-gptq" if rest else "")
         )
     return found[text]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What is asked of both models of a pair; each takes of it what means something to its bits.
+
+    Attributes:
+        embedding: fp32, int8 or int4. head: int8, or same as the rest. block, method: as of `Quantization`.
+    """
+
+    block: int = 32
+    embedding: str = "fp32"
+    head: str = "same"
+    method: str = "round"
+
+    def __post_init__(self) -> None:
+        Quantization(4, self.block, method=self.method)  # refuses what is not there
+        if self.embedding not in _WEIGHTS:
+            raise SettingError(
+                f'an embedding in "{self.embedding}" is not supported; use {", ".join(_WEIGHTS)}'
+            )
+        if self.head not in ("int8", "same"):
+            raise SettingError(f'an LM head in "{self.head}" is not supported; use int8, or same as the rest')
+
+
+def choose(names: Sequence[str], choices: Choices) -> list[Quantization]:
+    """The quantisations called `names`, with `choices` where the names leave them open.
+
+    Raises:
+        SettingError: no form has such a name, or a choice means nothing to any of them.
+    """
+    found = [named(name) for name in names]
+    four = any(each.bits == 4 for each in found)
+    for option, value, usual in (
+        ("--quant-method", choices.method, "round"),
+        ("--lm-head", choices.head, "same"),
+    ):
+        if value != usual and not four:
+            raise SettingError(f"{option} {value} is about int4 weights, and {', '.join(names)} has none")
+    return [_with(each, choices) for each in found]
+
+
+def _with(quantization: Quantization, choices: Choices) -> Quantization:
+    q, embedding = quantization, _WEIGHTS[choices.embedding]
+    four = q.bits == 4
+    return replace(
+        q,
+        block=choices.block if q.block == 32 and q.bits < 32 else q.block,
+        embedding_bits=embedding if q.embedding_bits == 32 else q.embedding_bits,
+        head_bits=8 if four and choices.head == "int8" else q.head_bits,
+        method=choices.method if four and q.method == "round" else q.method,
+    )
 
 
 def _forms() -> tuple[Quantization, ...]:
