@@ -13,11 +13,26 @@ def export(
     target: Annotated[str, typer.Argument(help="The model to speed up: a Hugging Face directory or hub id.")],
     drafter: Annotated[str, typer.Option("--drafter", "-d", help="The small model, likewise.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The bundle directory to make.")],
-    quant: Annotated[str, typer.Option(help="Weights of the target: fp32, int8 or int4.")] = "int4",
+    quant: Annotated[
+        str, typer.Option(help="Weights of the target: fp32, int8, int4 (or as int4-b128-gptq).")
+    ] = "int4",
     drafter_quant: Annotated[
         str | None, typer.Option(help="Weights of the drafter (default: --quant).")
     ] = None,
     block: Annotated[int, typer.Option(help="Weights that share a scale: 32 (closer) or 128 (faster).")] = 32,
+    embedding: Annotated[
+        str, typer.Option(help="Embedding tables: fp32, int8 or int4; smaller at the same speed.")
+    ] = "fp32",
+    lm_head: Annotated[
+        str, typer.Option("--lm-head", help="int8 keeps the last product of int4 weights at 8 bits.")
+    ] = "same",
+    quant_method: Annotated[
+        str, typer.Option(help="How int4 weights are found: round, rtn, k-quant, hqq or gptq.")
+    ] = "round",
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="For gptq: a file with a text on each line (default: built-in prompts)."),
+    ] = None,
     max_length: Annotated[
         int | None,
         typer.Option(help="Tokens that the context holds (default: the models' own, at most 2048)."),
@@ -38,13 +53,17 @@ def export(
     from omnidraft.commands import view
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
+    from omnidraft.export.quantization import Choices, choose
 
+    names = [quant, quant if drafter_quant is None else drafter_quant]
+    of_target, of_drafter = choose(names, Choices(block, embedding, lm_head, quant_method))
     chosen = Options(
-        options.quantization(quant, block),
-        None if drafter_quant is None else options.quantization(drafter_quant, block),
+        of_target,
+        of_drafter,
         max_length,
         overwrite,
         pairs=tuple(pair or ()),
+        calibration=None if calibration is None else tuple(options.lines(calibration)),
     )
     with view.progress_bar("export") as bar:
         report = export_bundle(target, drafter, out, chosen, bar.stage)

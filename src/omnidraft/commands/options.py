@@ -56,16 +56,6 @@ def need_export_packages() -> None:
         )
 
 
-def quantization(name: str, block: int) -> Any:
-    """How to store weights, by the name of a quantisation."""
-    from omnidraft.export.quantize import Quantization
-
-    bits = {"fp32": 32, "int8": 8, "int4": 4}
-    if name not in bits:
-        raise SettingError(f'quantisation "{name}" is unknown; use {", ".join(bits)}')
-    return Quantization(bits[name], block)
-
-
 def lengths(text: str) -> Any:
     """The number of draft tokens, or "auto"."""
     if text == "auto":

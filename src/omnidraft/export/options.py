@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from omnidraft.errors import SettingError
 from omnidraft.export.parity import Acceptance, Parity
 from omnidraft.export.quantize import FP32, Quantization
 from omnidraft.export.write import EXTERNAL_ABOVE
@@ -20,6 +21,10 @@ class Options:
         overwrite: replace a bundle that is there.
         external_above: bytes of weights above which a graph gets a file of its own for them.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
+        calibration: texts that the method gptq goes by; the built-in prompts when None.
+
+    Raises:
+        SettingError: calibration texts for methods that read none.
     """
 
     quantization: Quantization = FP32
@@ -28,6 +33,15 @@ class Options:
     overwrite: bool = False
     external_above: int = EXTERNAL_ABOVE
     pairs: tuple[str, ...] = ()
+    calibration: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        methods = {self.quantization_of(role).method for role in ("target", "drafter")}
+        if self.calibration is not None and "gptq" not in methods:
+            raise SettingError(
+                f"calibration texts are for the method gptq, not for {', '.join(sorted(methods))}; "
+                "leave them out, or choose gptq"
+            )
 
     def quantization_of(self, role: str) -> Quantization:
         """What a model of the pair is stored as."""

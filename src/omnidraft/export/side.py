@@ -6,10 +6,12 @@ from pathlib import Path
 
 import onnx
 
+from omnidraft.errors import ExportError
 from omnidraft.export.checkpoint import Checkpoint, read_checkpoint
 from omnidraft.export.cpu import GraphContract, export_cpu
 from omnidraft.export.options import Options
-from omnidraft.export.quantize import FP32, quantize
+from omnidraft.export.prompts import PROMPTS
+from omnidraft.export.quantize import FP32, Calibration, quantize
 from omnidraft.export.write import write_graph
 from omnidraft.runtime.ort_model import KvShape, OrtModel
 from omnidraft.runtime.tokenizer import Tokenizer
@@ -58,10 +60,27 @@ def write_side(work: Path, side: Side, max_length: int, options: Options) -> Non
         (work / folder).mkdir(parents=True, exist_ok=True)
     write_graph(proto, work / f"fp32/{side.role}.onnx", external_above=options.external_above)
     quantization = options.quantization_of(side.role)
-    quantize(proto, quantization)
+    calibration = None
+    if quantization.method == "gptq":
+        calibration = Calibration(work / f"fp32/{side.role}.onnx", _rows(side, max_length, options))
+    quantize(proto, quantization, calibration)
     write_graph(proto, work / side.graph, external_above=options.external_above)
     side.contract = replace(contract, quantization=quantization.name)
     shutil.copyfile(side.checkpoint.directory / "tokenizer.json", work / f"{side.role}/tokenizer.json")
+
+
+def _rows(side: Side, max_length: int, options: Options) -> list[list[int]]:
+    """Calibration texts as this model reads them.
+
+    Raises:
+        ExportError: nothing in them is a token to it.
+    """
+    texts = PROMPTS if options.calibration is None else options.calibration
+    rows = [[*side.start, *side.tokenizer.encode(text)][:max_length] for text in texts]
+    found = [row for row in rows if row]
+    if not found:
+        raise ExportError(f"the {len(texts)} calibration texts hold no token of the {side.role}; give others")
+    return found
 
 
 def _count_parameters(proto: onnx.ModelProto, checkpoint: Checkpoint) -> int:
