@@ -133,7 +133,7 @@ def test_lengths_that_do_not_fit_are_refused(lengths: tuple[int, int, int], sent
 def test_a_kv_length_beyond_the_model_is_refused(written: Write, tmp_path: Path) -> None:
     checkpoint, _ = written("llama")
     with pytest.raises(ExportError, match="--kv-length 4096 does not fit"):
-        write_static(checkpoint, tmp_path / "npu", StaticShapes(4096))
+        write_static(checkpoint, tmp_path / "npu", StaticShapes(4096, 16, 4))
 
 
 def test_a_hidden_position_has_no_influence(written: Write) -> None:

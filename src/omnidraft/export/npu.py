@@ -15,6 +15,8 @@ from safetensors.numpy import save_file
 from omnidraft.errors import ExportError
 from omnidraft.export.checkpoint import Checkpoint, load_model
 from omnidraft.export.graph import rotary_tables
+from omnidraft.export.npu_providers import ACCELERATORS
+from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.shared_weights import SharedWeights
 from omnidraft.export.static_graph import Decoder, static_graph
 from omnidraft.export.static_weights import embeddings, read_decoder, refuse_static, static_weights
@@ -27,6 +29,35 @@ WEIGHTS, HOST = "weights.bin", "host.safetensors"
 
 
 @dataclass(frozen=True)
+class NpuOptions:
+    """What to export for accelerators.
+
+    Attributes:
+        accelerators: entries of `npu_providers.ACCELERATORS`.
+        kv_length: positions of the past; the bundle's own when None.
+        chunk: tokens of a prompt in one pass; 64, or the past where that is less, when None.
+        drafted: draft tokens in one verification.
+        calibration: prompts that the ranges of quantised values are measured on.
+    """
+
+    accelerators: tuple[str, ...]
+    kv_length: int | None = None
+    chunk: int | None = None
+    drafted: int = 4
+    calibration: tuple[str, ...] = PROMPTS
+
+    def shapes(self, max_length: int) -> StaticShapes:
+        """Lengths for a bundle with a context of `max_length` positions."""
+        kv_length = max_length if self.kv_length is None else self.kv_length
+        return StaticShapes(kv_length, min(64, kv_length) if self.chunk is None else self.chunk, self.drafted)
+
+    @property
+    def quantized(self) -> bool:
+        """Whether any of the accelerators takes the quantised form."""
+        return any(ACCELERATORS[name].form == "qdq" for name in self.accelerators)
+
+
+@dataclass(frozen=True)
 class StaticShapes:
     """Lengths of the static graphs.
 
@@ -36,8 +67,8 @@ class StaticShapes:
     """
 
     kv_length: int
-    chunk: int = 64
-    drafted: int = 4
+    chunk: int
+    drafted: int
 
     def __post_init__(self) -> None:
         if not 2 <= self.chunk <= self.kv_length:

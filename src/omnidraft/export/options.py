@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from omnidraft.export.npu import NpuOptions
 from omnidraft.export.parity import Acceptance, Parity
 from omnidraft.export.quantize import FP32, Quantization
 from omnidraft.export.write import EXTERNAL_ABOVE
@@ -20,6 +21,7 @@ class Options:
         overwrite: replace a bundle that is there.
         external_above: bytes of weights above which a graph gets a file of its own for them.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
+        npu: static graphs for accelerators; none when None.
     """
 
     quantization: Quantization = FP32
@@ -28,6 +30,7 @@ class Options:
     overwrite: bool = False
     external_above: int = EXTERNAL_ABOVE
     pairs: tuple[str, ...] = ()
+    npu: NpuOptions | None = None
 
     def quantization_of(self, role: str) -> Quantization:
         """What a model of the pair is stored as."""

@@ -40,7 +40,8 @@ def open_graph(path: Path, provider: Provider, threads: int) -> ort.InferenceSes
         options.add_session_config_entry("session.disable_prepacking", "1")
     else:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    built_in = provider.name in ort.get_available_providers()
+    # A library that was registered is listed as available too, but has to be chosen by its devices.
+    built_in = provider.name in ort.get_available_providers() and not _registered(provider)
     if not built_in:
         _add_library(options, provider)
     try:
@@ -66,12 +67,15 @@ def _add_library(options: ort.SessionOptions, provider: Provider) -> None:
             f"onnxruntime {ort.__version__} has no {provider.name} here, it has "
             f"{', '.join(ort.get_available_providers())}; {remedy}use the CPU"
         )
-    if not _devices(provider):
+    if not _registered(provider):
         ort.register_execution_provider_library(provider.name, library.get_library_path())
-    options.add_provider_for_devices(_devices(provider)[:1], dict(provider.options))
+    options.add_provider_for_devices(_registered(provider)[:1], dict(provider.options))
 
 
-def _devices(provider: Provider) -> list[ort.OrtEpDevice]:
+def _registered(provider: Provider) -> list[ort.OrtEpDevice]:
+    """The devices of a provider that came as a library."""
+    if provider.name not in _LIBRARIES:
+        return []
     return [device for device in ort.get_ep_devices() if device.ep_name == provider.name]
 
 

@@ -65,6 +65,10 @@ class StaticGraphs:
         except (SafetensorError, OSError) as error:
             raise BundleError(f"{form.host} cannot be read ({error}); run `omnidraft export` again") from None
 
+    def new_model(self) -> "StaticModel":
+        """A model on these weights, with a context of its own."""
+        return StaticModel(self)
+
 
 class _Block:
     """A binding for passes over up to n tokens, and the arrays that it reads and writes."""
