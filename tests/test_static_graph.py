@@ -18,8 +18,12 @@ import transformers  # noqa: E402
 
 from omnidraft.errors import ExportError  # noqa: E402
 from omnidraft.export.checkpoint import Checkpoint, read_checkpoint  # noqa: E402
+from omnidraft.export.cpu import export_cpu  # noqa: E402
 from omnidraft.export.npu import StaticShapes, write_static  # noqa: E402
 from omnidraft.export.parity import compare_with_torch  # noqa: E402
+from omnidraft.export.quantize import FP32  # noqa: E402
+from omnidraft.export.write import write_graph  # noqa: E402
+from omnidraft.runtime.ort_model import OrtModel  # noqa: E402
 from omnidraft.runtime.static_model import StaticForm, StaticGraphs, StaticModel  # noqa: E402
 from test_export_graph import CASES, VOCAB, save, tokens  # noqa: E402
 
@@ -57,6 +61,27 @@ def test_static_graphs_agree_with_torch(written: Write, case: str) -> None:
     assert parity.max_difference < 1e-4
     assert parity.greedy_agreement == 1.0
     assert parity.positions == sum(map(len, rows))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_greedy_text_is_the_dynamic_graphs(written: Write, case: str, tmp_path: Path) -> None:
+    """Plain, and with refused drafts of every length in between."""
+    checkpoint, form = written(case)
+    proto, _ = export_cpu(checkpoint, SHAPES.kv_length, FP32)
+    write_graph(proto, tmp_path / "model.onnx")
+    dynamic = OrtModel(tmp_path / "model.onnx", form.kv, form.vocab_size)
+    static = StaticModel(StaticGraphs(form))
+    prompt = tokens(19, 3)
+    expected, found = (
+        [int(dynamic.score(prompt, 1)[-1].argmax())],
+        [int(static.score(prompt, 1)[-1].argmax())],
+    )
+    for step in range(20):
+        at = static.length
+        expected.append(int(dynamic.score(expected[-1:])[0].argmax()))
+        found.append(int(static.score([found[-1], *tokens(step % 8, step)])[0].argmax()))
+        static.rewind(at + 1)
+    assert found == expected
 
 
 @pytest.mark.parametrize("case", CASES)
