@@ -52,6 +52,8 @@ def generate(
         bool, typer.Option("--logprobs", help="With --json: a log-probability a token.")
     ] = False,
     threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
     cache: options.CachePath = None,
     as_json: options.Json = False,
 ) -> None:
@@ -59,7 +61,7 @@ def generate(
     from omnidraft.commands import generate as answer
     from omnidraft.commands import view
 
-    session = _open(bundle, threads, no_drafter, cache)
+    session = _open(bundle, threads, no_drafter, cache, target_on, drafter_on)
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
         max_new_tokens=max_new_tokens,
@@ -105,6 +107,8 @@ def chat(
     repetition_penalty: options.Penalty = 1.0,
     verification: options.Verification = "auto",
     threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
     cache: options.CachePath = None,
 ) -> None:
     """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
@@ -124,7 +128,7 @@ def chat(
         verification=verification,  # type: ignore[arg-type] # likewise
     )
     request.check()
-    session = _open(bundle, threads, no_drafter, cache)
+    session = _open(bundle, threads, no_drafter, cache, target_on, drafter_on)
     try:
         Chat(session, request, sys.stdin, sys.stdout).run()
     finally:
@@ -132,11 +136,20 @@ def chat(
             session.save_cache(cache)
 
 
-def _open(bundle: Path, threads: int | None, no_drafter: bool, cache: Path | None) -> Session:
+def _open(
+    bundle: Path, threads: int | None, no_drafter: bool, cache: Path | None, target_on: str, drafter_on: str
+) -> Session:
     """A session, after its notices."""
     from omnidraft.commands.generate import open_session
 
-    session, notices = open_session(bundle, threads=threads, drafter=not no_drafter, cache=cache)
+    session, notices = open_session(
+        bundle,
+        threads=threads,
+        drafter=not no_drafter,
+        cache=cache,
+        target_on=target_on,
+        drafter_on=drafter_on,
+    )
     for notice in notices:
         sys.stderr.write(f"omnidraft: {notice}\n")
     return session
@@ -185,6 +198,8 @@ def bench(
         bool, typer.Option("--measure/--no-measure", help="Time this machine first, for the draft length.")
     ] = True,
     threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
     as_json: options.Json = False,
 ) -> None:
     """Time plain decoding against speculation, interleaved, prompt by prompt."""
@@ -192,7 +207,7 @@ def bench(
     from omnidraft.commands import view
     from omnidraft.export.prompts import PROMPTS
 
-    session = load(bundle, threads=threads)
+    session = load(bundle, threads=threads, target_on=target_on, drafter_on=drafter_on)
     if measure:
         session.measure(PROMPTS[0])
     with view.progress_bar("bench") as bar:

@@ -1,12 +1,15 @@
 """`omnidraft export`: two checkpoints in, a checked bundle out."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnidraft.commands import options
+
+if TYPE_CHECKING:
+    from omnidraft.export.npu import NpuOptions
 
 
 def export(
@@ -31,7 +34,7 @@ def export(
     ] = "round",
     calibration: Annotated[
         Path | None,
-        typer.Option(help="For gptq: a file with a text on each line (default: built-in prompts)."),
+        typer.Option(help="For gptq and qnn: a file with a text on each line (default: built-in prompts)."),
     ] = None,
     max_length: Annotated[
         int | None,
@@ -40,6 +43,23 @@ def export(
     pair: Annotated[
         list[str] | None,
         typer.Option(help="Control tokens that mean the same, as DRAFTER=TARGET: '<think>=<think>'."),
+    ] = None,
+    npu: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="qnn|coreml|nnapi|all",
+            help="Static graphs for accelerators, too; nnapi only by its name.",
+        ),
+    ] = None,
+    kv_length: Annotated[
+        int | None,
+        typer.Option(help="With --npu: tokens that a static graph attends to (default: the context)."),
+    ] = None,
+    num_draft_tokens: Annotated[
+        int, typer.Option(help="With --npu: draft tokens that one static verification takes.")
+    ] = 4,
+    prefill_chunk: Annotated[
+        int | None, typer.Option(help="With --npu: tokens of a prompt in one static pass (default: 64).")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
     as_json: options.Json = False,
@@ -57,13 +77,15 @@ def export(
 
     names = [quant, quant if drafter_quant is None else drafter_quant]
     of_target, of_drafter = choose(names, Choices(block, embedding, lm_head, quant_method))
+    texts = None if calibration is None else tuple(options.lines(calibration))
     chosen = Options(
         of_target,
         of_drafter,
         max_length,
         overwrite,
         pairs=tuple(pair or ()),
-        calibration=None if calibration is None else tuple(options.lines(calibration)),
+        npu=_npu(npu or [], kv_length, num_draft_tokens, prefill_chunk, texts),
+        calibration=texts,
     )
     with view.progress_bar("export") as bar:
         report = export_bundle(target, drafter, out, chosen, bar.stage)
@@ -81,3 +103,21 @@ def export(
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
         f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
     )
+
+
+def _npu(
+    names: list[str],
+    kv_length: int | None,
+    drafted: int,
+    chunk: int | None,
+    calibration: tuple[str, ...] | None,
+) -> "NpuOptions | None":
+    """What is to be exported for accelerators."""
+    from omnidraft.export.npu import NpuOptions
+    from omnidraft.export.npu_providers import accelerators
+
+    wanted = accelerators(names)
+    if not wanted:
+        return None
+    found = NpuOptions(wanted, kv_length, chunk, drafted)
+    return found if calibration is None else replace(found, calibration=calibration)

@@ -38,6 +38,15 @@ Penalty = Annotated[float, typer.Option(help="Above 1: repeats become less likel
 Verification = Annotated[
     str, typer.Option(help="Of mode trie above temperature 0: token, block; auto: as pays.")
 ]
+TargetOn = Annotated[
+    str,
+    typer.Option(
+        metavar="PLACE",
+        help="Where the target runs: cpu; npu (the static graphs, on the CPU); qnn, qnn-fp16, coreml, nnapi, "
+        "maybe with options, as qnn:soc_model=57.",
+    ),
+]
+DrafterOn = Annotated[str, typer.Option(metavar="PLACE", help="Where the drafter runs, likewise.")]
 CachePath = Annotated[
     Path | None, typer.Option(help="Learned n-grams: read if it is there, written back at the end.")
 ]

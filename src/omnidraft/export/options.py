@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnidraft.errors import SettingError
+from omnidraft.export.npu import NpuOptions
 from omnidraft.export.parity import Acceptance, Parity
 from omnidraft.export.quantize import FP32, Quantization
 from omnidraft.export.write import EXTERNAL_ABOVE
@@ -21,7 +22,9 @@ class Options:
         overwrite: replace a bundle that is there.
         external_above: bytes of weights above which a graph gets a file of its own for them.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
-        calibration: texts that the method gptq goes by; the built-in prompts when None.
+        npu: static graphs for accelerators; none when None.
+        calibration: texts that the method gptq and quantised static graphs go by; the built-in prompts when
+            None.
 
     Raises:
         SettingError: calibration texts for methods that read none.
@@ -33,14 +36,16 @@ class Options:
     overwrite: bool = False
     external_above: int = EXTERNAL_ABOVE
     pairs: tuple[str, ...] = ()
+    npu: NpuOptions | None = None
     calibration: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         methods = {self.quantization_of(role).method for role in ("target", "drafter")}
-        if self.calibration is not None and "gptq" not in methods:
+        read = "gptq" in methods or (self.npu is not None and self.npu.quantized)
+        if self.calibration is not None and not read:
             raise SettingError(
-                f"calibration texts are for the method gptq, not for {', '.join(sorted(methods))}; "
-                "leave them out, or choose gptq"
+                "calibration texts are for the method gptq and for accelerators that take quantised graphs "
+                f"(qnn), not for {', '.join(sorted(methods))}; leave them out, or choose one of those"
             )
 
     def quantization_of(self, role: str) -> Quantization:

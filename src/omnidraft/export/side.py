@@ -1,8 +1,9 @@
 """One model of a pair on its way into a bundle: its checkpoint, its graphs, its tokenizer."""
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -14,18 +15,25 @@ from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.quantize import FP32, Calibration, quantize
 from omnidraft.export.write import write_graph
 from omnidraft.runtime.ort_model import KvShape, OrtModel
+from omnidraft.runtime.static_model import StaticForm
 from omnidraft.runtime.tokenizer import Tokenizer
 
 
 @dataclass
 class Side:
-    """One of the two models on its way into a bundle."""
+    """One of the two models on its way into a bundle.
+
+    Attributes:
+        static: its static graphs by form, "float" and "qdq". npu: what the manifest says of them.
+    """
 
     role: str
     checkpoint: Checkpoint
     tokenizer: Tokenizer
     parameters: int = 0
     contract: GraphContract | None = None
+    static: dict[str, StaticForm] = field(default_factory=dict)
+    npu: dict[str, Any] = field(default_factory=dict)
 
     @property
     def graph(self) -> str:

@@ -6,13 +6,18 @@ Format: spec/bundle.md.
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from omnidraft.errors import BundleError, PromptError
 from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.field_types import listed as _list
+from omnidraft.runtime.field_types import text as _str
+from omnidraft.runtime.field_types import whole as _int
 from omnidraft.runtime.ort_model import KvShape
+from omnidraft.runtime.static_entry import Place, read_places
 
 FORMAT = "omnidraft.bundle"
 VERSION = 1
@@ -21,7 +26,12 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model of a bundle: where its graph and tokenizer are, and what they expect."""
+    """One model of a bundle: where its graph and tokenizer are, and what they expect.
+
+    Attributes:
+        places: where its static graphs may run, by name; empty where it has none.
+        place: the one that was chosen (see `placement`); None is the dynamic graph.
+    """
 
     source: str
     architecture: str
@@ -33,6 +43,14 @@ class ModelEntry:
     bos_id: int | None
     eos_ids: tuple[int, ...]
     parameters: int
+    places: Mapping[str, Place] = field(default_factory=dict)
+    place: Place | None = None
+
+    def reads(self, name: str) -> bool:
+        """Whether a file of the bundle holds a graph or weights that this model runs on."""
+        if self.place is not None:
+            return name in self.place.files
+        return name.startswith(self.graph)
 
 
 @dataclass(frozen=True)
@@ -127,7 +145,8 @@ def open_bundle(path: str | Path) -> Bundle:
         ) from None
     names = [bundle.vocab_map, manifest["prompt"]["template"]]
     for entry in (bundle.target, bundle.drafter):
-        names += [entry.graph, entry.tokenizer]
+        static = [name for place in entry.places.values() for name in place.files]
+        names += [entry.graph, entry.tokenizer, *static]
     for name in names:
         if name is not None and name not in manifest["files"]:
             raise BundleError(
@@ -229,6 +248,7 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
         bos_id=None if data["bos_id"] is None else _int(data["bos_id"], 0),
         eos_ids=tuple(_int(i, 0) for i in _list(data["eos_ids"])),
         parameters=_int(data["parameters"], 0, 1 << 53),
+        places=read_places(data["npu"]) if "npu" in data else {},
     )
 
 
@@ -252,26 +272,8 @@ def _costs(data: dict[str, Any]) -> Costs:
     return costs
 
 
-def _str(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.80} is no text")
-    return value
-
-
-def _int(value: object, least: int, most: int = (1 << 31) - 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{value!r:.80} is no whole number from {least} to {most}")
-    return value
-
-
 def _seconds(value: object) -> float:
     # Not above 1e9 either, which keeps out infinity, and integers that no float holds.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:
         raise ValueError(f"{value!r:.80} is no number of seconds")
     return float(value)
-
-
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r:.80} is no list")
-    return value

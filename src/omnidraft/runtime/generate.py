@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from omnidraft.runtime.generation import Generation, Piece
+from omnidraft.runtime.placement import CPU_GRAPH
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.session import Session
 from omnidraft.runtime.statistics import Statistics
@@ -11,15 +12,25 @@ from omnidraft.runtime.weights import Weights, load_weights
 __all__ = ["Generation", "Piece", "Request", "Session", "Statistics", "Weights", "load", "load_weights"]
 
 
-def load(path: str | Path, *, threads: int | None = None, cache: str | Path | None = None) -> Session:
+def load(
+    path: str | Path,
+    *,
+    threads: int | None = None,
+    cache: str | Path | None = None,
+    target_on: str = CPU_GRAPH,
+    drafter_on: str = CPU_GRAPH,
+) -> Session:
     """Open a bundle for generation: verify its hashes, load both graphs and what was learned.
 
     Args:
         path: the bundle. threads: see `load_weights`.
         cache: a file of learned n-grams; the session starts with none where it is absent or refused, and says
             in `cache_notice` why it was refused.
+        target_on, drafter_on: "cpu", or where a bundle with NPU graphs may run (see `placement.placed`).
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+        SettingError: the bundle has no graphs for a place.
     """
-    return Session(load_weights(path, threads=threads), cache=cache)
+    weights = load_weights(path, threads=threads, target_on=target_on, drafter_on=drafter_on)
+    return Session(weights, cache=cache)

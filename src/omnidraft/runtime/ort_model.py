@@ -71,6 +71,10 @@ class Graph:
         self.kv, self.vocab_size = kv, vocab_size
         self.ranks = {i.name: len(i.shape) for i in self.session.get_inputs()}
 
+    def new_model(self) -> "OrtModel":
+        """A model on these weights, with a context of its own."""
+        return OrtModel.on(self)
+
 
 class OrtModel:
     """A decoder graph with shared-buffer KV of its own on the CPU provider.

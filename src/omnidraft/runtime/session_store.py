@@ -66,7 +66,7 @@ def identity_of(bundle: Bundle) -> Identity:
     graphs = {
         name: str(record["sha256"])
         for name, record in sorted(files.items())
-        if name.startswith((bundle.target.graph, bundle.drafter.graph))
+        if bundle.target.reads(name) or bundle.drafter.reads(name)
     }
     drafter, target = (str(bundle.manifest[role]["tokenizer_fingerprint"]) for role in ("drafter", "target"))
     return Identity(drafter, target, graphs)
@@ -111,7 +111,8 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
     if state.identity != identity_of(session.bundle):
         raise SessionFileError(
             "foreign_bundle",
-            f"{path} was saved with another bundle than {session.bundle.path.name}; {_REMEDY}",
+            f"{path} was saved with another bundle, or other graphs of it, than {session.bundle.path.name}; "
+            f"{_REMEDY}",
         )
     try:
         _check(state, session.bundle)
