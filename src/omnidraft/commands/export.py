@@ -26,6 +26,10 @@ def export(
         list[str] | None,
         typer.Option(help="Control tokens that mean the same, as DRAFTER=TARGET: '<think>=<think>'."),
     ] = None,
+    lora_target: Annotated[
+        bool, typer.Option("--lora-target", help="Let LoRA adapters enter the target, too.")
+    ] = False,
+    no_lora: Annotated[bool, typer.Option("--no-lora", help="Let none enter the drafter.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -45,6 +49,8 @@ def export(
         max_length,
         overwrite,
         pairs=tuple(pair or ()),
+        lora_drafter=not no_lora,
+        lora_target=lora_target,
     )
     with view.progress_bar("export") as bar:
         report = export_bundle(target, drafter, out, chosen, bar.stage)

@@ -1,8 +1,8 @@
 """Places where a low-rank adapter enters a graph: y = x W + (x A) B at the products of a layer.
 
-A [in, rank] and B [rank, out] are inputs of the graph, the scale alpha / rank is folded into B. Where the rank
-is open they are *overridable initializers* of rank zero: nobody need feed them, an adapter of any rank can be,
-and without one the sum adds nothing. Where it is fixed, for accelerators, they are plain inputs.
+A [in, rank] and B [rank, out] are inputs of the graph; the scale alpha / rank is folded into B. Where the
+rank is open they are *overridable initializers* of rank zero: nobody need feed them, any rank may be fed, and
+without an adapter the sum adds nothing. Where it is fixed, for accelerators, they are plain inputs.
 
 The passes work on products named by `passes.name_sites`, before quantisation, which leaves A and B in float.
 """
@@ -76,7 +76,7 @@ def _add_sum(graph: GraphProto, product: NodeProto) -> None:
 
 
 def lora_sites(model: ModelProto, kv_columns: int) -> LoraSites:
-    """The places that `add_lora_sites` made in a graph, before quantisation, and how their columns are packed.
+    """The places that `add_lora_sites` made, before quantisation, and how their columns are packed.
 
     Args:
         model: the graph.

@@ -8,9 +8,12 @@ import onnx
 
 from omnidraft.export.checkpoint import Checkpoint, read_checkpoint
 from omnidraft.export.cpu import GraphContract, export_cpu
+from omnidraft.export.fingerprint import fingerprint
+from omnidraft.export.lora import add_lora_sites, lora_sites
 from omnidraft.export.options import Options
 from omnidraft.export.quantize import FP32, quantize
 from omnidraft.export.write import write_graph
+from omnidraft.runtime.adapter import LoraSites
 from omnidraft.runtime.ort_model import KvShape, OrtModel
 from omnidraft.runtime.tokenizer import Tokenizer
 
@@ -24,6 +27,8 @@ class Side:
     tokenizer: Tokenizer
     parameters: int = 0
     contract: GraphContract | None = None
+    fingerprint: str = ""
+    lora: LoraSites | None = None
 
     @property
     def graph(self) -> str:
@@ -57,6 +62,10 @@ def write_side(work: Path, side: Side, max_length: int, options: Options) -> Non
     for folder in ("fp32", f"{side.role}/cpu"):
         (work / folder).mkdir(parents=True, exist_ok=True)
     write_graph(proto, work / f"fp32/{side.role}.onnx", external_above=options.external_above)
+    if options.takes_adapters(side.role):
+        add_lora_sites(proto)
+        side.lora = lora_sites(proto, contract.num_kv_heads * contract.head_dim)
+    side.fingerprint = fingerprint(side.checkpoint)
     quantization = options.quantization_of(side.role)
     quantize(proto, quantization)
     write_graph(proto, work / side.graph, external_above=options.external_above)

@@ -1,6 +1,6 @@
 """A low-rank adapter as a value, the places of a graph that it enters, and whether the two fit.
 
-y = x W + (x A) B, with A [in, rank] and B [rank, out]; the scale is folded into B. Its file: `adapter_file.py`.
+y = x W + (x A) B, with A [in, rank] and B [rank, out]; the scale is folded into B. spec/adapter.md.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ def b_name(site: str) -> str:
 
 @dataclass(frozen=True)
 class Site:
-    """A product that an adapter can change: its input's width, and its output's parts with theirs, in order."""
+    """A product that an adapter can change: width of its input, and of each part of its output in order."""
 
     inputs: int
     parts: tuple[tuple[str, int], ...]
@@ -84,7 +84,7 @@ class Adapter:
     @property
     def rank(self) -> int:
         """The largest rank of a place."""
-        return max(a.shape[1] for a, _ in self.tensors.values())
+        return max(len(b) for _, b in self.tensors.values())
 
     @cached_property
     def digest(self) -> str:
@@ -117,7 +117,7 @@ class Adapter:
                 )
 
     def inputs(self, lora: LoraSites) -> dict[str, Floats]:
-        """What to feed a graph by name; a fixed rank is filled up with zeros, and so are places without tensors.
+        """What to feed a graph, by name; where its rank is fixed, zeros fill up what is not there.
 
         Raises:
             AdapterError: see `check_fits`.

@@ -6,11 +6,13 @@ Format: spec/bundle.md.
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from omnidraft.errors import BundleError, PromptError
+from omnidraft.runtime.adapter import LoraSites, Site
 from omnidraft.runtime.draft_length import Costs
 from omnidraft.runtime.ort_model import KvShape
 
@@ -21,7 +23,12 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model of a bundle: where its graph and tokenizer are, and what they expect."""
+    """One model of a bundle: where its graph and tokenizer are, and what they expect.
+
+    Attributes:
+        fingerprint: of the checkpoint's weights; None in a bundle that does not say.
+        lora: where adapters enter the graph; None where they cannot.
+    """
 
     source: str
     architecture: str
@@ -33,6 +40,8 @@ class ModelEntry:
     bos_id: int | None
     eos_ids: tuple[int, ...]
     parameters: int
+    fingerprint: str | None = None
+    lora: LoraSites | None = None
 
 
 @dataclass(frozen=True)
@@ -210,7 +219,23 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
         bos_id=None if data["bos_id"] is None else _int(data["bos_id"], 0),
         eos_ids=tuple(_int(i, 0) for i in _list(data["eos_ids"])),
         parameters=_int(data["parameters"], 0, 1 << 53),
+        fingerprint=None if data.get("fingerprint") is None else _sha256(data["fingerprint"]),
+        lora=None if data.get("lora") is None else _lora(data["lora"]),
     )
+
+
+def _lora(data: dict[str, Any]) -> LoraSites:
+    sites = {_str(name): _site(site) for name, site in _dict(data["sites"]).items()}
+    if not sites:
+        raise ValueError("LoRA without a site")
+    return LoraSites(None if data["rank"] is None else _int(data["rank"], 1), sites)
+
+
+def _site(data: dict[str, Any]) -> Site:
+    parts = [_list(part) for part in _list(data["parts"])]
+    if not parts or any(len(part) != 2 for part in parts):
+        raise ValueError(f"parts {data['parts']!r:.80}")
+    return Site(_int(data["inputs"], 1), tuple((_str(name), _int(width, 1)) for name, width in parts))
 
 
 def _prompt(data: dict[str, Any]) -> PromptTemplate:
@@ -243,6 +268,18 @@ def _seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:
         raise ValueError(f"{value!r:.80} is no number of seconds")
     return float(value)
+
+
+def _sha256(value: object) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", _str(value)):
+        raise ValueError(f"{value!r:.80} is no SHA-256")
+    return str(value)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.80} is no object")
+    return value
 
 
 def _list(value: object) -> list[Any]:
