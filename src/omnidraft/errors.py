@@ -41,6 +41,18 @@ class CacheFileError(OmnidraftError):
         self.fault = fault
 
 
+class AdapterError(OmnidraftError):
+    """A LoRA adapter that is refused, or cannot be written.
+
+    Attributes:
+        fault: the name of what is wrong, the same in every language; spec/adapter.md lists them.
+    """
+
+    def __init__(self, fault: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.fault = fault
+
+
 class TokenizerError(OmnidraftError):
     """A tokenizer that is absent or of a kind whose bytes cannot be read."""
 

@@ -61,6 +61,10 @@ def export(
     prefill_chunk: Annotated[
         int | None, typer.Option(help="With --npu: tokens of a prompt in one static pass (default: 64).")
     ] = None,
+    lora_target: Annotated[
+        bool, typer.Option("--lora-target", help="Let LoRA adapters enter the target, too.")
+    ] = False,
+    no_lora: Annotated[bool, typer.Option("--no-lora", help="Let none enter the drafter.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -86,6 +90,8 @@ def export(
         pairs=tuple(pair or ()),
         npu=_npu(npu or [], kv_length, num_draft_tokens, prefill_chunk, texts),
         calibration=texts,
+        lora_drafter=not no_lora,
+        lora_target=lora_target,
     )
     with view.progress_bar("export") as bar:
         report = export_bundle(target, drafter, out, chosen, bar.stage)

@@ -21,6 +21,7 @@ class Options:
         max_length: KV positions; the models' own limit, at most MAX_LENGTH, when None.
         overwrite: replace a bundle that is there.
         external_above: bytes of weights above which a graph gets a file of its own for them.
+        lora_drafter, lora_target: whether adapters can enter the drafter's, the target's graph.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
         npu: static graphs for accelerators; none when None.
         calibration: texts that the method gptq and quantised static graphs go by; the built-in prompts when
@@ -36,6 +37,8 @@ class Options:
     overwrite: bool = False
     external_above: int = EXTERNAL_ABOVE
     pairs: tuple[str, ...] = ()
+    lora_drafter: bool = True
+    lora_target: bool = False
     npu: NpuOptions | None = None
     calibration: tuple[str, ...] | None = None
 
@@ -51,6 +54,10 @@ class Options:
     def quantization_of(self, role: str) -> Quantization:
         """What a model of the pair is stored as."""
         return self.quantization if role == "target" else self.drafter_quantization or self.quantization
+
+    def takes_adapters(self, role: str) -> bool:
+        """Whether a model of the pair gets places for adapters."""
+        return self.lora_target if role == "target" else self.lora_drafter
 
     @property
     def name(self) -> str:

@@ -10,10 +10,13 @@ import onnx
 from omnidraft.errors import ExportError
 from omnidraft.export.checkpoint import Checkpoint, read_checkpoint
 from omnidraft.export.cpu import GraphContract, export_cpu
+from omnidraft.export.fingerprint import fingerprint
+from omnidraft.export.lora import add_lora_sites, lora_sites
 from omnidraft.export.options import Options
 from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.quantize import FP32, Calibration, quantize
 from omnidraft.export.write import write_graph
+from omnidraft.runtime.adapter import LoraSites
 from omnidraft.runtime.ort_model import KvShape, OrtModel
 from omnidraft.runtime.static_model import StaticForm
 from omnidraft.runtime.tokenizer import Tokenizer
@@ -34,6 +37,8 @@ class Side:
     contract: GraphContract | None = None
     static: dict[str, StaticForm] = field(default_factory=dict)
     npu: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
+    lora: LoraSites | None = None
 
     @property
     def graph(self) -> str:
@@ -67,6 +72,10 @@ def write_side(work: Path, side: Side, max_length: int, options: Options) -> Non
     for folder in ("fp32", f"{side.role}/cpu"):
         (work / folder).mkdir(parents=True, exist_ok=True)
     write_graph(proto, work / f"fp32/{side.role}.onnx", external_above=options.external_above)
+    if options.takes_adapters(side.role):
+        add_lora_sites(proto)
+        side.lora = lora_sites(proto, contract.num_kv_heads * contract.head_dim)
+    side.fingerprint = fingerprint(side.checkpoint)
     quantization = options.quantization_of(side.role)
     calibration = None
     if quantization.method == "gptq":

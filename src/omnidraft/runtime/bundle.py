@@ -6,12 +6,14 @@ Format: spec/bundle.md.
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from omnidraft.errors import BundleError, PromptError
+from omnidraft.runtime.adapter import LoraSites, Site
 from omnidraft.runtime.draft_length import Costs
 from omnidraft.runtime.field_types import listed as _list
 from omnidraft.runtime.field_types import text as _str
@@ -31,6 +33,8 @@ class ModelEntry:
     Attributes:
         places: where its static graphs may run, by name; empty where it has none.
         place: the one that was chosen (see `placement`); None is the dynamic graph.
+        fingerprint: of the checkpoint's weights; None in a bundle that does not say.
+        lora: where adapters enter the graph; None where they cannot.
     """
 
     source: str
@@ -51,6 +55,9 @@ class ModelEntry:
         if self.place is not None:
             return name in self.place.files
         return name.startswith(self.graph)
+
+    fingerprint: str | None = None
+    lora: LoraSites | None = None
 
 
 @dataclass(frozen=True)
@@ -249,7 +256,23 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
         eos_ids=tuple(_int(i, 0) for i in _list(data["eos_ids"])),
         parameters=_int(data["parameters"], 0, 1 << 53),
         places=read_places(data["npu"]) if "npu" in data else {},
+        fingerprint=None if data.get("fingerprint") is None else _sha256(data["fingerprint"]),
+        lora=None if data.get("lora") is None else _lora(data["lora"]),
     )
+
+
+def _lora(data: dict[str, Any]) -> LoraSites:
+    sites = {_str(name): _site(site) for name, site in _dict(data["sites"]).items()}
+    if not sites:
+        raise ValueError("LoRA without a site")
+    return LoraSites(None if data["rank"] is None else _int(data["rank"], 1), sites)
+
+
+def _site(data: dict[str, Any]) -> Site:
+    parts = [_list(part) for part in _list(data["parts"])]
+    if not parts or any(len(part) != 2 for part in parts):
+        raise ValueError(f"parts {data['parts']!r:.80}")
+    return Site(_int(data["inputs"], 1), tuple((_str(name), _int(width, 1)) for name, width in parts))
 
 
 def _prompt(data: dict[str, Any]) -> PromptTemplate:
@@ -277,3 +300,15 @@ def _seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:
         raise ValueError(f"{value!r:.80} is no number of seconds")
     return float(value)
+
+
+def _sha256(value: object) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", _str(value)):
+        raise ValueError(f"{value!r:.80} is no SHA-256")
+    return str(value)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.80} is no object")
+    return value

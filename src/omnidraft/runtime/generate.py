@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from omnidraft.runtime.adapter import Adapter
 from omnidraft.runtime.generation import Generation, Piece
 from omnidraft.runtime.placement import CPU_GRAPH
 from omnidraft.runtime.request import Request
@@ -9,7 +10,17 @@ from omnidraft.runtime.session import Session
 from omnidraft.runtime.statistics import Statistics
 from omnidraft.runtime.weights import Weights, load_weights
 
-__all__ = ["Generation", "Piece", "Request", "Session", "Statistics", "Weights", "load", "load_weights"]
+__all__ = [
+    "Adapter",
+    "Generation",
+    "Piece",
+    "Request",
+    "Session",
+    "Statistics",
+    "Weights",
+    "load",
+    "load_weights",
+]
 
 
 def load(
@@ -19,6 +30,7 @@ def load(
     cache: str | Path | None = None,
     target_on: str = CPU_GRAPH,
     drafter_on: str = CPU_GRAPH,
+    adapter: Adapter | str | Path | None = None,
 ) -> Session:
     """Open a bundle for generation: verify its hashes, load both graphs and what was learned.
 
@@ -26,11 +38,13 @@ def load(
         path: the bundle. threads: see `load_weights`.
         cache: a file of learned n-grams; the session starts with none where it is absent or refused, and says
             in `cache_notice` why it was refused.
+        adapter: of the drafter or of the target, or its file.
         target_on, drafter_on: "cpu", or where a bundle with NPU graphs may run (see `placement.placed`).
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+        AdapterError: the adapter is refused.
         SettingError: the bundle has no graphs for a place.
     """
     weights = load_weights(path, threads=threads, target_on=target_on, drafter_on=drafter_on)
-    return Session(weights, cache=cache)
+    return Session(weights, cache=cache, adapter=adapter)

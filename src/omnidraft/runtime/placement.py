@@ -42,7 +42,8 @@ def _placed(bundle: Bundle, role: str, entry: ModelEntry, where: str) -> ModelEn
     place = entry.places[name]
     if settings:
         place = replace(place, provider=_with(place, settings))
-    return replace(entry, place=place, kv=replace(entry.kv, max_length=place.kv_length))
+    kv = replace(entry.kv, max_length=place.kv_length)
+    return replace(entry, place=place, kv=kv, lora=None)  # static graphs have no place for adapters
 
 
 def _with(place: Place, settings: str) -> Provider:

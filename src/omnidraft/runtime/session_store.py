@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from omnidraft.runtime.session import Session
 
 _REMEDY = "begin a new session, or give the file that was saved"
+_ADAPTER = ".adapter"  # `identity.graphs` names the adapters too: "drafter.adapter", "target.adapter"
 
 
 def write_session(path: str | Path, state: State, cache: bytes) -> None:
@@ -60,14 +63,20 @@ def read_session(path: str | Path) -> tuple[State, bytes]:
         raise SessionFileError(error.fault, f"{path} is refused: {error}; {_REMEDY}") from None
 
 
-def identity_of(bundle: Bundle) -> Identity:
-    """What sessions of a bundle belong to."""
+def identity_of(bundle: Bundle, adapters: Mapping[str, str] = {}) -> Identity:
+    """What sessions of a bundle belong to.
+
+    Args:
+        bundle: the bundle.
+        adapters: digests of the adapters in use, by the model that each is of.
+    """
     files = bundle.manifest["files"]
     graphs = {
         name: str(record["sha256"])
         for name, record in sorted(files.items())
         if bundle.target.reads(name) or bundle.drafter.reads(name)
     }
+    graphs |= {f"{role}{_ADAPTER}": digest for role, digest in sorted(adapters.items())}
     drafter, target = (str(bundle.manifest[role]["tokenizer_fingerprint"]) for role in ("drafter", "target"))
     return Identity(drafter, target, graphs)
 
@@ -92,7 +101,7 @@ def capture(session: Session) -> tuple[State, bytes]:
         )
     state = State(
         omnidraft=__version__,
-        identity=identity_of(session.bundle),
+        identity=identity_of(session.bundle, {r: a.digest for r, a in session.adapters.items()}),
         costs=session.costs,
         turns=tuple(session.turns),
         message=session.message,
@@ -108,12 +117,7 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
     Raises:
         SessionFileError: the state is of another bundle, or cannot be one of this bundle.
     """
-    if state.identity != identity_of(session.bundle):
-        raise SessionFileError(
-            "foreign_bundle",
-            f"{path} was saved with another bundle, or other graphs of it, than {session.bundle.path.name}; "
-            f"{_REMEDY}",
-        )
+    notice = _check_identity(session, path, state.identity)
     try:
         _check(state, session.bundle)
         cache = _cache(cache_bytes, session.cache)
@@ -138,6 +142,7 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
         pair.alone, session.choose = flags_of(answer.passes), SplitMix64(answer.random)
         drafter = answer.drafter
         session.drafter.restore(DrafterState(list(drafter.held), flags_of(drafter.passes), drafter.window))
+    session.adapter_notice = notice
     pair.read = pair.tokens[: len(pair.alone)]
 
 
@@ -146,6 +151,38 @@ def _context(session: Session, answer: Answer) -> list[int]:
     if answer.context is None and answer.request.asks_drafter:
         return session.draft_prompt([*answer.prompt, *answer.output])
     return list(answer.context or ())
+
+
+def _check_identity(session: Session, path: str | Path, saved: Identity) -> str | None:
+    """Refuse a state of other weights; say so where only the drafter's adapter is another.
+
+    Another adapter of the target would go on in another law. One of the drafter changes what is drafted, and
+    with it which text a seed gives above temperature 0, but no law: that is no reason to lose a conversation.
+
+    Raises:
+        SessionFileError: `foreign_bundle` or `foreign_adapter`.
+    """
+    plain = {name: found for name, found in saved.graphs.items() if not name.endswith(_ADAPTER)}
+    if replace(saved, graphs=plain) != identity_of(session.bundle):
+        raise SessionFileError(
+            "foreign_bundle",
+            f"{path} was saved with another bundle, or other graphs of it, than {session.bundle.path.name}; "
+            f"{_REMEDY}",
+        )
+    for role in ("target", "drafter"):
+        then, adapter = saved.graphs.get(f"{role}{_ADAPTER}"), session.adapters.get(role)
+        now = None if adapter is None else adapter.digest
+        if then == now:
+            continue
+        found = f"{path} was saved with {_named(then)} of the {role} and this session uses {_named(now)}"
+        if role == "target":
+            raise SessionFileError("foreign_adapter", f"{found}; use the adapter that it was saved with")
+        return f"{found}: sampled text can go on otherwise than it would have, in the same law"
+    return None
+
+
+def _named(digest: str | None) -> str:
+    return "no adapter" if digest is None else f"adapter {digest[:12]}"
 
 
 def _cache(data: bytes, old: NgramCache) -> NgramCache:

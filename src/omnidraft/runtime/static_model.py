@@ -135,6 +135,10 @@ class StaticModel:
         assert 0 <= length <= self.length, (length, self.length)
         self.length = length
 
+    def use_adapter(self, tensors: Mapping[str, Floats]) -> None:
+        """These graphs have no place for one: `placed` takes it out of the entry, and `fit` refuses."""
+        assert not tensors, sorted(tensors)
+
     def _run(self, tokens: Sequence[int]) -> Logits:
         """One pass over a block: logits [len(tokens), vocab]."""
         if self.cancelled():
