@@ -15,6 +15,7 @@ from vectorlib import (
     cases_lookup,
     cases_random,
     cases_sampling,
+    cases_signing,
     cases_text,
     cases_tokenize,
     cases_translate,
@@ -33,7 +34,7 @@ def write_vectors(root: Path) -> dict[str, int]:
         shelf.table(f"maps/{name}.json", words.as_json())
     for module in (
         cases_random, cases_sampling, cases_translate, cases_verify, cases_text, cases_tokenize, cases_length,
-        cases_lookup, cases_cache, cases_invalid, cases_generate,
+        cases_lookup, cases_cache, cases_invalid, cases_generate, cases_signing,
     ):  # fmt: skip
         module.write(shelf)
     return shelf.finish()

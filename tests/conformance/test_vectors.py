@@ -13,6 +13,7 @@ from conformance.conftest import RAN
 from conformance.run_cache import run_invalid, run_learn, run_load, run_merge, run_valid
 from conformance.run_generate import run_generate
 from conformance.run_numbers import run_draft_length, run_lookup, run_random, run_sampling, run_utf8
+from conformance.run_signing import run_signing
 from conformance.run_stop import run_stop
 from conformance.run_verify import run_verify
 from conformance.run_words import run_tokenize, run_translate
@@ -29,6 +30,7 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "lookup": run_lookup,
     "random": run_random,
     "sampling": run_sampling,
+    "signing": run_signing,
     "stop": run_stop,
     "tokenize": run_tokenize,
     "translate": run_translate,
@@ -58,6 +60,7 @@ def test_there_are_enough() -> None:
 
 def test_the_generator_writes_what_is_committed(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
+    pytest.importorskip("cryptography")
     script = ROOT.parent / "make_vectors.py"
     subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, capture_output=True)
     assert _files(tmp_path) == _files(ROOT)

@@ -10,14 +10,19 @@ from omnidraft.runtime.memory import available_bytes, memory_need, why_plain
 
 
 def open_session(
-    path: Path, *, threads: int | None, drafter: bool = True, cache: Path | None = None
+    path: Path,
+    *,
+    threads: int | None,
+    drafter: bool = True,
+    cache: Path | None = None,
+    public_key: Path | None = None,
 ) -> tuple[Session, list[str]]:
     """A session, and what its user should know.
 
     That is why it has no drafter where it was wanted and the memory is too short for it, and why it has
     learned nothing where a cache was given.
     """
-    bundle, reason = open_bundle(path), None
+    bundle, reason = open_bundle(path, public_key), None
     if drafter:
         needs = memory_need(bundle), memory_need(bundle, drafter=False)
         reason = why_plain(needs[0].total, needs[1].total, available_bytes())

@@ -4,12 +4,15 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from omnidraft.errors import BundleError
 from omnidraft.runtime.block_verifier import block_pays
 from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
+from omnidraft.runtime.bundle_files import check_unchanged
 from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.ort_model import Graph
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.round import Verification
+from omnidraft.runtime.signature import PublicKey
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
 
@@ -34,18 +37,31 @@ class Weights:
     drafter_tokenizer: Tokenizer | None
 
 
-def load_weights(bundle: Bundle | str | Path, *, threads: int | None = None, drafter: bool = True) -> Weights:
+def load_weights(
+    bundle: Bundle | str | Path,
+    *,
+    threads: int | None = None,
+    drafter: bool = True,
+    public_key: PublicKey | None = None,
+    ort_format: bool = False,
+) -> Weights:
     """Load the graphs of a bundle once, for any number of sessions.
 
     Args:
         bundle: from `open_bundle`, or its directory.
         threads: of a target pass; by the target's size when None. The drafter always runs on one.
         drafter: whether to load the drafter; without it only mode lookup drafts anything.
+        public_key: of the signer; a bundle without a signature by it is refused (see `open_bundle`, which has
+            checked a `Bundle` already).
+        ort_format: load the bundle's .ort files instead of its .onnx graphs.
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+        SettingError: the public key is none.
     """
-    found = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
+    found = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key)
+    assert public_key is None or found.signed_by, "the signature is checked where the bundle is opened"
+    graphs = _graphs(found, ort_format)
     target_tokenizer = Tokenizer.from_file(found.file(found.target.tokenizer))
     drafter_tokenizer = Tokenizer.from_file(found.file(found.drafter.tokenizer)) if drafter else None
     vocab_map = load_vocab_map(found.file(found.vocab_map))
@@ -56,18 +72,29 @@ def load_weights(bundle: Bundle | str | Path, *, threads: int | None = None, dra
         found.target.vocab_size,
     )
     threads = _threads_for(found.target.parameters) if threads is None else threads
-    return Weights(
+    weights = Weights(
         bundle=found,
-        target=_graph(found, found.target, threads),
+        target=_graph(found.target, graphs[0], threads),
         target_tokenizer=target_tokenizer,
         vocab_map=vocab_map,
-        drafter=_graph(found, found.drafter, 1) if drafter else None,
+        drafter=_graph(found.drafter, graphs[1], 1) if drafter else None,
         drafter_tokenizer=drafter_tokenizer,
     )
+    check_unchanged(found.path, found.stamps)
+    return weights
 
 
-def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph:
-    return Graph(bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
+def _graphs(bundle: Bundle, ort_format: bool) -> tuple[Path, Path]:
+    """The files of the target's and the drafter's graph."""
+    if not ort_format:
+        return bundle.file(bundle.target.graph), bundle.file(bundle.drafter.graph)
+    if bundle.ort is None:
+        raise BundleError(f"{bundle.path} holds no .ort files; export it again with --ort")
+    return bundle.file(bundle.ort.target), bundle.file(bundle.ort.drafter)
+
+
+def _graph(entry: ModelEntry, file: Path, threads: int) -> Graph:
+    return Graph(file, entry.kv, entry.vocab_size, threads=threads)
 
 
 def _threads_for(parameters: int) -> int:
