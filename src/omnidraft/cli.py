@@ -11,6 +11,7 @@ import typer
 
 from omnidraft import __version__
 from omnidraft.commands import cache as cache_commands
+from omnidraft.commands import doctor as doctor_command
 from omnidraft.commands import export as export_command
 from omnidraft.commands import options, signing
 from omnidraft.commands.options import print_json
@@ -27,7 +28,7 @@ app = typer.Typer(
 )
 
 app.command(name="export")(export_command.export)
-for command in (signing.keygen, signing.sign, signing.verify):
+for command in (doctor_command.doctor, signing.keygen, signing.sign, signing.verify):
     app.command()(command)
 app.add_typer(cache_commands.app, name="cache")
 

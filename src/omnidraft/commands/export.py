@@ -26,6 +26,9 @@ def export(
         list[str] | None,
         typer.Option(help="Control tokens that mean the same, as DRAFTER=TARGET: '<think>=<think>'."),
     ] = None,
+    ort: Annotated[
+        bool, typer.Option("--ort", help="Also write .ort files and the operators that they need.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -45,6 +48,7 @@ def export(
         max_length,
         overwrite,
         pairs=tuple(pair or ()),
+        ort=ort,
     )
     with view.progress_bar("export") as bar:
         report = export_bundle(target, drafter, out, chosen, bar.stage)

@@ -20,6 +20,7 @@ class Options:
         overwrite: replace a bundle that is there.
         external_above: bytes of weights above which a graph gets a file of its own for them.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
+        ort: write .ort files too.
     """
 
     quantization: Quantization = FP32
@@ -28,6 +29,7 @@ class Options:
     overwrite: bool = False
     external_above: int = EXTERNAL_ABOVE
     pairs: tuple[str, ...] = ()
+    ort: bool = False
 
     def quantization_of(self, role: str) -> Quantization:
         """What a model of the pair is stored as."""
