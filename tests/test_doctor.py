@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -122,7 +123,7 @@ def test_no_bundle_fails(run: Run, tmp_path: Path) -> None:
 def test_a_file_that_is_no_graph_fails(copy: Path) -> None:
     file = copy / "drafter/cpu/model.onnx"
     file.write_bytes(b"no graph")
-    size = {"bytes": 8, "sha256": __import__("hashlib").sha256(b"no graph").hexdigest()}
+    size = {"bytes": 8, "sha256": hashlib.sha256(b"no graph").hexdigest()}
     rewrite(copy, lambda m: m["files"].update({"drafter/cpu/model.onnx": size}))
     found = by_name(examine.examine(copy))
     assert found["bundle"].verdict == "ok"

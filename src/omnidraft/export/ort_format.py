@@ -1,7 +1,7 @@
 """The shipped CPU graphs as .ort files, which onnxruntime's minimal builds load, and the operators they need.
 
-Runtime style: fusions that a minimal build could not undo are left out, so a compiling provider (CoreML,
-NNAPI) still finds the operators that it knows. onnxruntime's own converter does the work.
+Runtime style: basic optimisations are made and later ones only noted, so a compiling provider (CoreML, NNAPI)
+still finds the operators that it knows. onnxruntime's own converter does the work.
 """
 
 import contextlib
