@@ -249,7 +249,10 @@ def test_refusals_of_check_and_bench(run: Run, bundle: Path, tmp_path: Path) -> 
     refused(run("bench", bundle, "--prompts", tmp_path / "empty.txt"), "no prompts")
 
 
-@pytest.mark.parametrize("command", ["export", "generate", "check", "inspect", "bench", "demo"])
+@pytest.mark.parametrize(
+    "command",
+    ["export", "generate", "check", "inspect", "bench", "demo", "doctor", "keygen", "sign", "verify"],
+)
 def test_every_command_has_help(run: Run, command: str) -> None:
     code, out, _ = run(command, "--help")
     assert code == 0

@@ -11,8 +11,10 @@ import typer
 
 from omnidraft import __version__
 from omnidraft.commands import cache as cache_commands
+from omnidraft.commands import doctor as doctor_command
 from omnidraft.commands import export as export_command
-from omnidraft.commands import options
+from omnidraft.commands import options, signing
+from omnidraft.commands.generate import Opening, open_session
 from omnidraft.commands.options import print_json
 from omnidraft.errors import OmnidraftError
 from omnidraft.runtime.generate import Request, Session, load
@@ -27,6 +29,8 @@ app = typer.Typer(
 )
 
 app.command(name="export")(export_command.export)
+for command in (doctor_command.doctor, signing.keygen, signing.sign, signing.verify):
+    app.command()(command)
 app.add_typer(cache_commands.app, name="cache")
 
 
@@ -55,13 +59,14 @@ def generate(
     target_on: options.TargetOn = "cpu",
     drafter_on: options.DrafterOn = "cpu",
     cache: options.CachePath = None,
+    public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:
     """Write on from a prompt. Its law is the target's own; drafting only saves time."""
     from omnidraft.commands import generate as answer
     from omnidraft.commands import view
 
-    session = _open(bundle, threads, no_drafter, cache, target_on, drafter_on)
+    session = _open(Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key))
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
         max_new_tokens=max_new_tokens,
@@ -110,6 +115,7 @@ def chat(
     target_on: options.TargetOn = "cpu",
     drafter_on: options.DrafterOn = "cpu",
     cache: options.CachePath = None,
+    public_key: options.PublicKey = None,
 ) -> None:
     """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
     from omnidraft.commands.chat import Chat
@@ -128,7 +134,7 @@ def chat(
         verification=verification,  # type: ignore[arg-type] # likewise
     )
     request.check()
-    session = _open(bundle, threads, no_drafter, cache, target_on, drafter_on)
+    session = _open(Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key))
     try:
         Chat(session, request, sys.stdin, sys.stdout).run()
     finally:
@@ -136,20 +142,9 @@ def chat(
             session.save_cache(cache)
 
 
-def _open(
-    bundle: Path, threads: int | None, no_drafter: bool, cache: Path | None, target_on: str, drafter_on: str
-) -> Session:
+def _open(wanted: Opening) -> Session:
     """A session, after its notices."""
-    from omnidraft.commands.generate import open_session
-
-    session, notices = open_session(
-        bundle,
-        threads=threads,
-        drafter=not no_drafter,
-        cache=cache,
-        target_on=target_on,
-        drafter_on=drafter_on,
-    )
+    session, notices = open_session(wanted)
     for notice in notices:
         sys.stderr.write(f"omnidraft: {notice}\n")
     return session
@@ -173,14 +168,16 @@ def check(
 
 
 @app.command()
-def inspect(bundle: options.BundlePath, as_json: options.Json = False) -> None:
+def inspect(
+    bundle: options.BundlePath, public_key: options.PublicKey = None, as_json: options.Json = False
+) -> None:
     """Verify every hash of a bundle and show what is in it."""
     from omnidraft.commands import view
     from omnidraft.runtime.bundle import open_bundle
 
-    found = open_bundle(bundle)
+    found = open_bundle(bundle, public_key)
     if as_json:
-        return print_json({**found.manifest, "memory": view.memory_json(found)})
+        return print_json({**found.manifest, "memory": view.memory_json(found), "signed_by": found.signed_by})
     view.out.print(view.bundle_table(found))
 
 
@@ -200,6 +197,7 @@ def bench(
     threads: options.Threads = None,
     target_on: options.TargetOn = "cpu",
     drafter_on: options.DrafterOn = "cpu",
+    public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:
     """Time plain decoding against speculation, interleaved, prompt by prompt."""
@@ -207,7 +205,7 @@ def bench(
     from omnidraft.commands import view
     from omnidraft.export.prompts import PROMPTS
 
-    session = load(bundle, threads=threads, target_on=target_on, drafter_on=drafter_on)
+    session = load(bundle, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key)
     if measure:
         session.measure(PROMPTS[0])
     with view.progress_bar("bench") as bar:

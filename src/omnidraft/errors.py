@@ -29,6 +29,18 @@ class BundleError(OmnidraftError):
         self.fault = fault
 
 
+class SignatureError(BundleError):
+    """A bundle that is not signed with the key that was given.
+
+    Attributes:
+        fault: the name of what is wrong, the same in every language; spec/signing.md lists them.
+    """
+
+    def __init__(self, fault: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.fault = fault
+
+
 class CacheFileError(OmnidraftError):
     """An n-gram cache file that is refused.
 

@@ -15,6 +15,7 @@ from conformance.run_cache import run_invalid, run_learn, run_load, run_merge, r
 from conformance.run_generate import run_generate
 from conformance.run_numbers import run_draft_length, run_lookup, run_random, run_sampling, run_utf8
 from conformance.run_session import run_invalid_session, run_valid_session
+from conformance.run_signing import run_signing
 from conformance.run_stop import run_stop
 from conformance.run_verify import run_verify
 from conformance.run_words import run_template, run_tokenize, run_translate
@@ -35,6 +36,7 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "sampling": run_sampling,
     "session/invalid": run_invalid_session,
     "session/valid": run_valid_session,
+    "signing": run_signing,
     "stop": run_stop,
     "template": run_template,
     "tokenize": run_tokenize,
@@ -66,6 +68,7 @@ def test_there_are_enough() -> None:
 
 def test_the_generator_writes_what_is_committed(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
+    pytest.importorskip("cryptography")
     script = ROOT.parent / "make_vectors.py"
     subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, capture_output=True)
     assert _files(tmp_path) == _files(ROOT)

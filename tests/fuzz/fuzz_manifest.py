@@ -54,6 +54,10 @@ def make_bundle(place: Path) -> dict[str, Any]:
     }  # fmt: skip
     manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001, "read": 1e-4, "acceptance": 0.5}
     manifest["vocab_map"] = names[0]
+    manifest["ort"] = {  # any file will do: none of them is loaded
+        "target": "target/cpu/model.onnx", "drafter": "drafter/cpu/model.onnx", "style": "runtime",
+        "required_operators": "vocab_map.safetensors", "onnxruntime": "1.31.1",
+    }  # fmt: skip
     return manifest
 
 
@@ -100,6 +104,8 @@ def check(bundle: Bundle) -> None:
         assert bundle.file(entry.graph).is_file() and bundle.file(entry.tokenizer).is_file()
         assert all(type(n) is int for n in (entry.vocab_size, entry.parameters, *entry.eos_ids))
         assert 1 <= entry.kv.max_length < 2**31 and entry.kv.bytes > 0
+    if bundle.ort is not None:
+        assert all(bundle.file(name).is_file() for name in bundle.ort.paths)
     assert all(math.isfinite(c) for c in (*bundle.costs.target, *astuple(bundle.costs)[1:]))
     assert type(bundle.prompt.prefix) is str and type(bundle.prompt.suffix) is str
     prompt = bundle.manifest["prompt"]

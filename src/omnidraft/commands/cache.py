@@ -1,6 +1,7 @@
 """`omnidraft cache`: look into files of learned n-grams, merge, shorten, show and delete them."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from omnidraft.commands.options import PUBLIC_KEY
 from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle import open_bundle
 from omnidraft.runtime.cache_file import VERSION, encode
@@ -48,7 +50,8 @@ class Names:
         Raises:
             BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
         """
-        bundle = open_bundle(path)
+        # The variable holds for every command; the option is where a bundle's graphs are run.
+        bundle = open_bundle(path, os.environ.get(PUBLIC_KEY) or None)
         drafter = Tokenizer.from_file(bundle.file(bundle.drafter.tokenizer))
         return cls(load_vocab_map(bundle.file(bundle.vocab_map)), drafter.tokens)
 

@@ -65,6 +65,9 @@ def export(
         bool, typer.Option("--lora-target", help="Let LoRA adapters enter the target, too.")
     ] = False,
     no_lora: Annotated[bool, typer.Option("--no-lora", help="Let none enter the drafter.")] = False,
+    ort: Annotated[
+        bool, typer.Option("--ort", help="Also write .ort files and the operators that they need.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -92,6 +95,7 @@ def export(
         calibration=texts,
         lora_drafter=not no_lora,
         lora_target=lora_target,
+        ort=ort,
     )
     with view.progress_bar("export") as bar:
         report = export_bundle(target, drafter, out, chosen, bar.stage)

@@ -1,5 +1,6 @@
 """`omnidraft generate`: open a bundle as the memory allows, and show an answer."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,33 +11,38 @@ from omnidraft.runtime.memory import available_bytes, memory_need, why_plain
 from omnidraft.runtime.placement import CPU_GRAPH, placed
 
 
-def open_session(
-    path: Path,
-    *,
-    threads: int | None,
-    drafter: bool = True,
-    cache: Path | None = None,
-    target_on: str = CPU_GRAPH,
-    drafter_on: str = CPU_GRAPH,
-) -> tuple[Session, list[str]]:
+@dataclass(frozen=True)
+class Opening:
+    """A bundle, and how the command line was asked to open it (see `load_weights` and `Session`)."""
+
+    path: Path
+    threads: int | None = None
+    drafter: bool = True
+    cache: Path | None = None
+    target_on: str = CPU_GRAPH
+    drafter_on: str = CPU_GRAPH
+    public_key: Path | None = None
+
+
+def open_session(wanted: Opening) -> tuple[Session, list[str]]:
     """A session, and what its user should know.
 
     That is why it has no drafter where it was wanted and the memory is too short for it, and why it has
     learned nothing where a cache was given.
     """
-    bundle, reason = open_bundle(path), None
-    if drafter:
-        there = placed(bundle, target_on=target_on, drafter_on=drafter_on)
+    bundle, reason = open_bundle(wanted.path, wanted.public_key), None
+    if wanted.drafter:
+        there = placed(bundle, target_on=wanted.target_on, drafter_on=wanted.drafter_on)
         needs = memory_need(there), memory_need(there, drafter=False)
         reason = why_plain(needs[0].total, needs[1].total, available_bytes())
     weights = load_weights(
         bundle,
-        threads=threads,
-        drafter=drafter and reason is None,
-        target_on=target_on,
-        drafter_on=drafter_on,
+        threads=wanted.threads,
+        drafter=wanted.drafter and reason is None,
+        target_on=wanted.target_on,
+        drafter_on=wanted.drafter_on,
     )
-    session = Session(weights, cache=cache)
+    session = Session(weights, cache=wanted.cache)
     session.template = template_of(bundle)
     return session, [notice for notice in (reason, session.cache_notice) if notice]
 

@@ -12,6 +12,15 @@ import typer
 from omnidraft.errors import SettingError
 
 BundlePath = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A directory made by `omnidraft export`.")]
+PUBLIC_KEY = "OMNIDRAFT_PUBLIC_KEY"
+PublicKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--public-key",
+        envvar=PUBLIC_KEY,
+        help="The signer's public key in PEM form: a bundle without its signature is refused.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads of a target pass (default: by its size).")]
 Lengths = Annotated[

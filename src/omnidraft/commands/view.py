@@ -111,6 +111,8 @@ def bundle_table(bundle: Bundle) -> Table:
             f"{size(show.total)} = weights {size(show.target + show.drafter)} + KV {size(show.kv)} "
             f"+ vocabularies {size(show.vocabulary)} + work {size(show.work)} + base {size(show.base)}",
         )
+    signed = f"by key {bundle.signed_by}" if bundle.signed_by else "not checked (--public-key checks it)"
+    table.add_row("signature", signed)
     table.add_row("prompt template", repr(bundle.prompt.prefix), repr(bundle.prompt.suffix))
     return table
 

@@ -12,6 +12,7 @@ from omnidraft.export.manifest import CHAT_TEMPLATE, VOCAB_MAP, template_entry, 
 from omnidraft.export.npu import write_static
 from omnidraft.export.npu_checks import finish_static
 from omnidraft.export.options import DEFAULTS, Options, Report
+from omnidraft.export.ort_format import refuse_too_large, write_ort
 from omnidraft.export.parity import compare_with_torch, measure_acceptance, refuse_collapse
 from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.side import Side, read_side, write_side
@@ -74,6 +75,8 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
         if options.npu is not None:
             folder = work / side.role / "npu"
             side.static["float"] = write_static(side.checkpoint, folder, options.npu.shapes(max_length))
+        if options.ort:  # told before anything is measured
+            refuse_too_large([work / side.graph])
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
     prompt, template = compile_template(target.checkpoint.directory, target.tokenizer)
@@ -112,7 +115,8 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
     shutil.rmtree(work / "fp32")
     progress("write the manifest", 8, STEPS)
     report = Report(work, 0, parity, before, after, costs)
-    write_manifest(work, sides, {**asdict(prompt), **template_entry(template)}, options, report)
+    ort = write_ort(work, {side.role: side.graph for side in sides}) if options.ort else None
+    write_manifest(work, sides, {**asdict(prompt), **template_entry(template)}, options, report, ort)
     open_bundle(work)  # what a user will read must read
     progress("done", STEPS, STEPS)
     return replace(report, bytes=sum(f.stat().st_size for f in work.rglob("*") if f.is_file()))

@@ -12,13 +12,19 @@ from omnidraft.export.options import Options, Report
 from omnidraft.export.parity import DRAFTED
 from omnidraft.export.side import Side
 from omnidraft.runtime.bundle import FORMAT, MANIFEST, VERSION, file_sha256, seal
+from omnidraft.runtime.ort_files import OrtFiles
 
 VOCAB_MAP = "vocab_map.safetensors"
 CHAT_TEMPLATE = "target/chat_template.jinja"
 
 
 def write_manifest(
-    work: Path, sides: list[Side], prompt: dict[str, Any], options: Options, report: Report
+    work: Path,
+    sides: list[Side],
+    prompt: dict[str, Any],
+    options: Options,
+    report: Report,
+    ort: OrtFiles | None = None,
 ) -> None:
     manifest: dict[str, Any] = {
         "format": FORMAT,
@@ -43,6 +49,8 @@ def write_manifest(
             if file.is_file()
         },
     }
+    if ort is not None:
+        manifest["ort"] = asdict(ort)
     manifest["seal"] = seal(manifest)
     text = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
     temporary = work / f"{MANIFEST}.tmp"

@@ -23,6 +23,7 @@ class Options:
         external_above: bytes of weights above which a graph gets a file of its own for them.
         lora_drafter, lora_target: whether adapters can enter the drafter's, the target's graph.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
+        ort: write .ort files too.
         npu: static graphs for accelerators; none when None.
         calibration: texts that the method gptq and quantised static graphs go by; the built-in prompts when
             None.
@@ -37,6 +38,7 @@ class Options:
     overwrite: bool = False
     external_above: int = EXTERNAL_ABOVE
     pairs: tuple[str, ...] = ()
+    ort: bool = False
     lora_drafter: bool = True
     lora_target: bool = False
     npu: NpuOptions | None = None

@@ -9,16 +9,20 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import BundleError, PromptError
 from omnidraft.runtime.adapter import LoraSites, Site
+from omnidraft.runtime.bundle_files import Stamp, verify_files
+from omnidraft.runtime.bundle_files import file_sha256 as file_sha256
 from omnidraft.runtime.draft_length import Costs
 from omnidraft.runtime.field_types import listed as _list
 from omnidraft.runtime.field_types import text as _str
 from omnidraft.runtime.field_types import whole as _int
+from omnidraft.runtime.ort_files import OrtFiles, read_ort_files
 from omnidraft.runtime.ort_model import KvShape
+from omnidraft.runtime.signature import SIGNATURE, PublicKey, key_id, read_public_key, read_signature, verify
 from omnidraft.runtime.static_entry import Place, read_places
 
 FORMAT = "omnidraft.bundle"
@@ -91,7 +95,13 @@ class PromptTemplate:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A verified bundle."""
+    """A verified bundle.
+
+    Attributes:
+        ort: its .ort files, if it has them.
+        signed_by: id of the public key that its signature was checked with; None where no key was given.
+        stamps: what each file looked like before it was hashed.
+    """
 
     path: Path
     target: ModelEntry
@@ -100,6 +110,9 @@ class Bundle:
     costs: Costs
     vocab_map: str
     manifest: dict[str, Any]
+    ort: OrtFiles | None = None
+    signed_by: str | None = None
+    stamps: dict[str, Stamp] = field(default_factory=dict)
 
     def file(self, name: str) -> Path:
         """Path of a file of the bundle."""
@@ -112,25 +125,24 @@ def seal(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, read in pieces."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
-def open_bundle(path: str | Path) -> Bundle:
+def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle:
     """Read and verify a bundle.
+
+    Args:
+        public_key: of its signer; a bundle without a signature by it is refused. Unchecked when None.
 
     Raises:
         BundleError: no bundle there, another format version, a field missing, or a file that is absent,
-            cut short or changed.
+            cut short or changed. SignatureError, one of them: not signed with that key.
+        SettingError: the key is none, or checking needs a package that is not installed.
     """
     path = Path(path)
-    manifest = _read_manifest(path)
-    _verify_files(path, manifest)
+    key = None if public_key is None else read_public_key(public_key)
+    data = _manifest_bytes(path)
+    if key is not None:  # before anything in the manifest is believed
+        verify(data, read_signature(path), key)
+    manifest = _parse_manifest(path, data)
+    stamps = verify_files(path, path / MANIFEST, manifest.get("files"))
     try:
         bundle = Bundle(
             path=path,
@@ -140,6 +152,9 @@ def open_bundle(path: str | Path) -> Bundle:
             costs=_costs(manifest["costs"]),
             vocab_map=_str(manifest["vocab_map"]),
             manifest=manifest,
+            ort=read_ort_files(manifest.get("ort")),
+            signed_by=None if key is None else key_id(key),
+            stamps=stamps,
         )
     except KeyError as error:
         raise BundleError(
@@ -150,33 +165,58 @@ def open_bundle(path: str | Path) -> Bundle:
             f"{path / MANIFEST} has a field of the wrong kind ({error}); run `omnidraft export` again",
             "field",
         ) from None
-    names = [bundle.vocab_map, manifest["prompt"]["template"]]
-    for entry in (bundle.target, bundle.drafter):
-        static = [name for place in entry.places.values() for name in place.files]
-        names += [entry.graph, entry.tokenizer, *static]
-    for name in names:
-        if name is not None and name not in manifest["files"]:
+    for name in _used(bundle):
+        if name not in manifest["files"]:
             raise BundleError(
                 f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again", "no_hash"
             )
     return bundle
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
-    file = path / MANIFEST
+def unlisted_files(bundle: Bundle) -> list[str]:
+    """Files in the bundle's directory that its manifest does not list; nothing reads them."""
+    known = {MANIFEST, SIGNATURE, *bundle.manifest["files"]}
+    names = (file.relative_to(bundle.path).as_posix() for file in bundle.path.rglob("*") if not file.is_dir())
+    return sorted(name for name in names if name not in known)
+
+
+def _used(bundle: Bundle) -> list[str]:
+    """Every file that a runtime may read by itself, so each needs a hash."""
+    template = bundle.manifest["prompt"]["template"]
+    names = [bundle.vocab_map, *(bundle.ort.paths if bundle.ort else ()), *([template] if template else [])]
+    for entry in (bundle.target, bundle.drafter):
+        names += [entry.graph, entry.tokenizer]
+        names += [name for place in entry.places.values() for name in place.files]
+        # onnxruntime reads it without being told; a graph that is not listed is refused itself.
+        if entry.graph in bundle.manifest["files"] and bundle.file(f"{entry.graph}.data").exists():
+            names.append(f"{entry.graph}.data")
+    return names
+
+
+def _manifest_bytes(path: Path) -> bytes:
     if not path.is_dir():
         raise BundleError(
             f"no bundle at {path}; make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`",
             "no_bundle",
         )
     try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-        right_seal = seal(manifest) if isinstance(manifest, dict) else None
+        return (path / MANIFEST).read_bytes()
     except FileNotFoundError:
         raise BundleError(
             f"{path} holds no {MANIFEST}, so it is no bundle; make one with `omnidraft export`", "no_bundle"
         ) from None
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise BundleError(
+            f"{path / MANIFEST} is not readable ({error}); run `omnidraft export` again", "unreadable"
+        ) from None
+
+
+def _parse_manifest(path: Path, data: bytes) -> dict[str, Any]:
+    file = path / MANIFEST
+    try:
+        manifest = json.loads(data.decode("utf-8"))
+        right_seal = seal(manifest) if isinstance(manifest, dict) else None
+    except (ValueError, RecursionError) as error:
         raise BundleError(
             f"{file} is not readable ({error}); run `omnidraft export` again", "unreadable"
         ) from None
@@ -195,49 +235,6 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             "seal",
         )
     return manifest
-
-
-def _verify_files(path: Path, manifest: dict[str, Any]) -> None:
-    files = manifest.get("files")
-    if not isinstance(files, dict) or not files:
-        raise BundleError(f"{path / MANIFEST} lists no files; run `omnidraft export` again", "no_hash")
-    for name, record in files.items():
-        inside = PurePosixPath(name)
-        if inside.is_absolute() or ".." in inside.parts or "\\" in name:
-            raise BundleError(
-                f"{path / MANIFEST} names {name!r}, which is outside the bundle; do not use this bundle",
-                "outside",
-            )
-        try:
-            _verify_file(path, name, record)
-        except (OSError, ValueError) as error:  # ValueError: a name that no file system takes
-            raise BundleError(
-                f"{name!r} of {path} cannot be read ({error}); copy the whole bundle or run "
-                "`omnidraft export` again",
-                "missing",
-            ) from None
-
-
-def _verify_file(path: Path, name: str, record: object) -> None:
-    file = path / name
-    expected = record.get("sha256") if isinstance(record, dict) else None
-    if not isinstance(record, dict) or not isinstance(expected, str) or len(expected) != 64:
-        raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again", "no_hash")
-    if not file.is_file():
-        raise BundleError(
-            f"{file} is missing; copy the whole bundle or run `omnidraft export` again", "missing"
-        )
-    if file.stat().st_size != record.get("bytes"):
-        raise BundleError(
-            f"{file} has {file.stat().st_size} bytes instead of {record.get('bytes')}; "
-            "it was cut short or changed: copy it again or run `omnidraft export` again",
-            "size",
-        )
-    if file_sha256(file) != expected:
-        raise BundleError(
-            f"{file} was changed (its SHA-256 does not match); copy it again or run `omnidraft export` again",
-            "checksum",
-        )
 
 
 def _model_entry(data: dict[str, Any]) -> ModelEntry:

@@ -4,13 +4,16 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from omnidraft.errors import BundleError
 from omnidraft.runtime.block_verifier import block_pays
 from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
+from omnidraft.runtime.bundle_files import check_unchanged
 from omnidraft.runtime.draft_length import PRIOR_ACCEPTANCE, Costs, DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.ort_model import Graph
 from omnidraft.runtime.placement import CPU_GRAPH, placed
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.round import Verification
+from omnidraft.runtime.signature import PublicKey
 from omnidraft.runtime.static_model import StaticForm, StaticGraphs
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
@@ -43,6 +46,8 @@ def load_weights(
     drafter: bool = True,
     target_on: str = CPU_GRAPH,
     drafter_on: str = CPU_GRAPH,
+    public_key: PublicKey | None = None,
+    ort_format: bool = False,
 ) -> Weights:
     """Load the graphs of a bundle once, for any number of sessions.
 
@@ -51,13 +56,19 @@ def load_weights(
         threads: of a target pass; by the target's size when None. The drafter always runs on one.
         drafter: whether to load the drafter; without it only mode lookup drafts anything.
         target_on, drafter_on: where each of them runs (see `placement.placed`).
+        public_key: of the signer; a bundle without a signature by it is refused (see `open_bundle`, which has
+            checked a `Bundle` already).
+        ort_format: load the bundle's .ort files instead of its .onnx graphs.
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
-        SettingError: the bundle has no graphs for a place.
+        SettingError: the bundle has no graphs for a place, or the public key is none.
     """
-    found = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
-    found = placed(found, target_on=target_on, drafter_on=drafter_on)
+    found = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key)
+    assert public_key is None or found.signed_by, "the signature is checked where the bundle is opened"
+    found = placed(
+        _with_ort_files(found) if ort_format else found, target_on=target_on, drafter_on=drafter_on
+    )
     target_tokenizer = Tokenizer.from_file(found.file(found.target.tokenizer))
     drafter_tokenizer = Tokenizer.from_file(found.file(found.drafter.tokenizer)) if drafter else None
     vocab_map = load_vocab_map(found.file(found.vocab_map))
@@ -68,7 +79,7 @@ def load_weights(
         found.target.vocab_size,
     )
     threads = _threads_for(found.target.parameters) if threads is None else threads
-    return Weights(
+    weights = Weights(
         bundle=found,
         target=_graph(found, found.target, threads),
         target_tokenizer=target_tokenizer,
@@ -76,6 +87,15 @@ def load_weights(
         drafter=_graph(found, found.drafter, 1) if drafter else None,
         drafter_tokenizer=drafter_tokenizer,
     )
+    check_unchanged(found.path, found.stamps)
+    return weights
+
+
+def _with_ort_files(bundle: Bundle) -> Bundle:
+    if bundle.ort is None:
+        raise BundleError(f"{bundle.path} holds no .ort files; export it again with --ort")
+    target = replace(bundle.target, graph=bundle.ort.target)
+    return replace(bundle, target=target, drafter=replace(bundle.drafter, graph=bundle.ort.drafter))
 
 
 def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
