@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from omnidraft import __version__
+from omnidraft.commands import adapter as adapter_commands
 from omnidraft.commands import cache as cache_commands
 from omnidraft.commands import export as export_command
 from omnidraft.commands import options
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 
 app.command(name="export")(export_command.export)
+app.add_typer(adapter_commands.app, name="adapter")
 app.add_typer(cache_commands.app, name="cache")
 
 
@@ -53,13 +55,14 @@ def generate(
     ] = False,
     threads: options.Threads = None,
     cache: options.CachePath = None,
+    adapter: options.AdapterPath = None,
     as_json: options.Json = False,
 ) -> None:
     """Write on from a prompt. Its law is the target's own; drafting only saves time."""
     from omnidraft.commands import generate as answer
     from omnidraft.commands import view
 
-    session = _open(bundle, threads, no_drafter, cache)
+    session = _open(bundle, threads, no_drafter, cache, adapter)
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
         max_new_tokens=max_new_tokens,
@@ -106,6 +109,7 @@ def chat(
     verification: options.Verification = "auto",
     threads: options.Threads = None,
     cache: options.CachePath = None,
+    adapter: options.AdapterPath = None,
 ) -> None:
     """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
     from omnidraft.commands.chat import Chat
@@ -124,7 +128,7 @@ def chat(
         verification=verification,  # type: ignore[arg-type] # likewise
     )
     request.check()
-    session = _open(bundle, threads, no_drafter, cache)
+    session = _open(bundle, threads, no_drafter, cache, adapter)
     try:
         Chat(session, request, sys.stdin, sys.stdout).run()
     finally:
@@ -132,11 +136,15 @@ def chat(
             session.save_cache(cache)
 
 
-def _open(bundle: Path, threads: int | None, no_drafter: bool, cache: Path | None) -> Session:
+def _open(
+    bundle: Path, threads: int | None, no_drafter: bool, cache: Path | None, adapter: Path | None
+) -> Session:
     """A session, after its notices."""
     from omnidraft.commands.generate import open_session
 
     session, notices = open_session(bundle, threads=threads, drafter=not no_drafter, cache=cache)
+    if adapter is not None:
+        session.use_adapter(adapter)
     for notice in notices:
         sys.stderr.write(f"omnidraft: {notice}\n")
     return session

@@ -69,13 +69,13 @@ class Session:
         """
         self.weights = weights
         self._target = OrtModel.on(weights.target)
-        self._models: dict[Role, OrtModel] = {"target": self._target}
+        self._models = [self._target]
         if weights.drafter is None:
             self.drafter = no_drafter(weights.bundle.drafter.vocab_size)
         else:
-            self._models["drafter"] = OrtModel.on(weights.drafter)
+            self._models.append(OrtModel.on(weights.drafter))
             bos = weights.bundle.drafter.bos_id
-            self.drafter = Drafter(self._models["drafter"], [] if bos is None else [bos])
+            self.drafter = Drafter(self._models[-1], [] if bos is None else [bos])
         learned, self.cache_notice = (
             (NgramCache(self.vocab_map), None) if cache is None else open_cache(cache, self.vocab_map)
         )
@@ -142,7 +142,7 @@ class Session:
 
     def _take_up_adapters(self) -> None:
         """Feed the models what `use_adapter` was given; what they had read is of the old weights."""
-        for role, model in self._models.items():
+        for role, model in zip(ROLES, self._models, strict=False):  # the drafter may not be loaded
             wanted = self._wanted[role]
             if wanted.digest == self._in_use[role]:
                 continue
@@ -379,12 +379,12 @@ class Session:
         with self._turn():
             if generation is not self.answer:
                 raise SessionError("a newer generation of this session took over; start another one to go on")
-            for model in self._models.values():
+            for model in self._models:
                 model.cancelled = lambda: generation.is_cancelled
             try:
                 yield
             finally:
-                for model in self._models.values():
+                for model in self._models:
                     model.cancelled = never
 
 
