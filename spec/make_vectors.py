@@ -17,6 +17,7 @@ from vectorlib import (
     cases_random,
     cases_sampling,
     cases_session,
+    cases_signing,
     cases_template,
     cases_text,
     cases_tokenize,

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from omnidraft import __version__
+from omnidraft.commands import adapter as adapter_commands
 from omnidraft.commands import cache as cache_commands
 from omnidraft.commands import doctor as doctor_command
 from omnidraft.commands import export as export_command
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command(name="export")(export_command.export)
 for command in (doctor_command.doctor, signing.keygen, signing.sign, signing.verify):
     app.command()(command)
+app.add_typer(adapter_commands.app, name="adapter")
 app.add_typer(cache_commands.app, name="cache")
 
 
@@ -60,13 +62,16 @@ def generate(
     drafter_on: options.DrafterOn = "cpu",
     cache: options.CachePath = None,
     public_key: options.PublicKey = None,
+    adapter: options.AdapterPath = None,
     as_json: options.Json = False,
 ) -> None:
     """Write on from a prompt. Its law is the target's own; drafting only saves time."""
     from omnidraft.commands import generate as answer
     from omnidraft.commands import view
 
-    session = _open(Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key))
+    session = _open(
+        Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter)
+    )
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
         max_new_tokens=max_new_tokens,
@@ -116,6 +121,7 @@ def chat(
     drafter_on: options.DrafterOn = "cpu",
     cache: options.CachePath = None,
     public_key: options.PublicKey = None,
+    adapter: options.AdapterPath = None,
 ) -> None:
     """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
     from omnidraft.commands.chat import Chat
@@ -134,7 +140,9 @@ def chat(
         verification=verification,  # type: ignore[arg-type] # likewise
     )
     request.check()
-    session = _open(Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key))
+    session = _open(
+        Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter)
+    )
     try:
         Chat(session, request, sys.stdin, sys.stdout).run()
     finally:

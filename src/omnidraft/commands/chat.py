@@ -15,6 +15,7 @@ HELP = """\
 /stats        what was said and how fast
 /save FILE    write this conversation to a file, with all that was learned
 /load FILE    take over a saved one; an answer that was cut short goes on
+/adapter FILE use a LoRA adapter from the next round on; /adapter none takes it away
 /reset        begin a new conversation
 /help         this list
 /quit         leave (so does Ctrl-D); Ctrl-C cancels an answer"""
@@ -69,13 +70,15 @@ class Chat:
             case "/reset":
                 self._session.reset()
                 self._say("a new conversation")
-            case "/save" | "/load" if not argument.strip():
+            case "/save" | "/load" | "/adapter" if not argument.strip():
                 self._say(f"{command} needs a file: {command} FILE")
             case "/save":
                 self._session.save(argument.strip())
                 self._say(f"saved as {argument.strip()}")
             case "/load":
                 self._load(argument.strip())
+            case "/adapter":
+                self._use_adapter(argument.strip())
             case _ if command.startswith("/"):
                 self._say(f"{command} is no command; /help lists them")
             case _:
@@ -89,8 +92,15 @@ class Chat:
         self._stream(self._session.chat(message, request))
         self._answers += 1
 
+    def _use_adapter(self, file: str) -> None:
+        self._session.use_adapter(None if file == "none" else file)
+        used = [f"rank {a.rank} for the {role}" for role, a in self._session.adapters.items()]
+        self._say(f"adapters: {', '.join(used) or 'none'}")
+
     def _load(self, file: str) -> None:
         self._session.load(file)
+        if self._session.adapter_notice:
+            self._say(self._session.adapter_notice)
         answer = self._session.answer
         self._say(f"{len(self._session.turns) + (answer is not None)} turns from {file}")
         if answer is not None and answer.stop_reason is None:

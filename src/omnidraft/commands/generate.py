@@ -22,6 +22,7 @@ class Opening:
     target_on: str = CPU_GRAPH
     drafter_on: str = CPU_GRAPH
     public_key: Path | None = None
+    adapter: Path | None = None
 
 
 def open_session(wanted: Opening) -> tuple[Session, list[str]]:
@@ -42,7 +43,7 @@ def open_session(wanted: Opening) -> tuple[Session, list[str]]:
         target_on=wanted.target_on,
         drafter_on=wanted.drafter_on,
     )
-    session = Session(weights, cache=wanted.cache)
+    session = Session(weights, cache=wanted.cache, adapter=wanted.adapter)
     session.template = template_of(bundle)
     return session, [notice for notice in (reason, session.cache_notice) if notice]
 

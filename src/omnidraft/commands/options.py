@@ -60,6 +60,10 @@ CachePath = Annotated[
     Path | None, typer.Option(help="Learned n-grams: read if it is there, written back at the end.")
 ]
 
+AdapterPath = Annotated[
+    Path | None, typer.Option("--adapter", help="A LoRA adapter of the drafter, or of the target.")
+]
+
 
 def need_export_packages() -> None:
     """Say what is missing instead of failing on an import."""

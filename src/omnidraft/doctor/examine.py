@@ -14,7 +14,6 @@ from omnidraft.doctor.verdict import Check
 from omnidraft.errors import OmnidraftError, SignatureError
 from omnidraft.runtime.bundle import Bundle, open_bundle, unlisted_files
 from omnidraft.runtime.memory import available_bytes
-from omnidraft.runtime.ort_model import OrtModel
 from omnidraft.runtime.signature import PublicKey, read_signature
 from omnidraft.runtime.weights import load_weights
 
@@ -102,7 +101,7 @@ def _loading_checks(bundle: Bundle) -> Iterator[Check]:
     apart = 0.0
     for ours, theirs in ((weights.target, others.target), (weights.drafter, others.drafter)):
         assert ours is not None and theirs is not None
-        rows = [OrtModel.on(graph).score(tokens).copy() for graph in (ours, theirs)]
+        rows = [graph.new_model().score(tokens).copy() for graph in (ours, theirs)]
         apart = max(apart, float(np.abs(rows[0] - rows[1]).max()))
     said = f"logits of the .ort files differ from those of the .onnx graphs by at most {apart:.2g}"
     details = {"max_difference": apart, "written_by": bundle.ort.onnxruntime}

@@ -10,7 +10,7 @@ from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.vocab_map import VocabMap
 
 Role = Literal["drafter", "target"]
-ROLES: tuple[Role, ...] = ("drafter", "target")
+ROLES: tuple[Role, ...] = ("target", "drafter")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def fit(
                 f"the adapter was made for the {who} tokenizer {ours[:12]} and {name} has {theirs[:12]}; "
                 "use it with the pair of models that it was made for",
             )
-    models = {each: getattr(bundle, each) for each in (ROLES if role is None else (role,))}
+    models = {each: getattr(bundle, each) for each in (ROLES[::-1] if role is None else (role,))}
     found = [each for each, entry in models.items() if entry.fingerprint == adapter.base]
     if not found:
         has = ", ".join(f"{each} {str(e.fingerprint or 'unknown')[:12]}" for each, e in models.items())

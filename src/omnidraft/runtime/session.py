@@ -70,13 +70,13 @@ class Session:
         """
         self.weights = weights
         self._target = weights.target.new_model()
-        self._models: dict[Role, SessionModel] = {"target": self._target}
+        self._models: list[SessionModel] = [self._target]
         if weights.drafter is None:
             self.drafter = no_drafter(weights.bundle.drafter.vocab_size)
         else:
-            self._models["drafter"] = weights.drafter.new_model()
+            self._models.append(weights.drafter.new_model())
             bos = weights.bundle.drafter.bos_id
-            self.drafter = Drafter(self._models["drafter"], [] if bos is None else [bos])
+            self.drafter = Drafter(self._models[-1], [] if bos is None else [bos])
         learned, self.cache_notice = (
             (NgramCache(self.vocab_map), None) if cache is None else open_cache(cache, self.vocab_map)
         )
@@ -143,7 +143,7 @@ class Session:
 
     def _take_up_adapters(self) -> None:
         """Feed the models what `use_adapter` was given; what they had read is of the old weights."""
-        for role, model in self._models.items():
+        for role, model in zip(ROLES, self._models, strict=False):  # the drafter may not be loaded
             wanted = self._wanted[role]
             if wanted.digest == self._in_use[role]:
                 continue
@@ -387,12 +387,12 @@ class Session:
         with self._turn():
             if generation is not self.answer:
                 raise SessionError("a newer generation of this session took over; start another one to go on")
-            for model in self._models.values():
+            for model in self._models:
                 model.cancelled = lambda: generation.is_cancelled
             try:
                 yield
             finally:
-                for model in self._models.values():
+                for model in self._models:
                     model.cancelled = never
 
 
