@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from omnidraft.errors import BundleError
 
-Stamp = tuple[int, int, int, int]  # device, inode, size, time of the last change of a file
+Stamp = tuple[int, int, int]  # size of a file, and when its content and its entry were last changed
 
 
 def file_sha256(path: Path) -> str:
@@ -73,7 +73,7 @@ def _verify_file(file: Path, name: str, record: object, manifest: Path) -> Stamp
             f"{file} is missing; copy the whole bundle or run `omnidraft export` again", "missing"
         )
     stamp = stamp_of(file)
-    size = stamp[2]
+    size = stamp[0]
     if size != record.get("bytes"):
         raise BundleError(
             f"{file} has {size} bytes instead of {record.get('bytes')}; "
@@ -89,6 +89,6 @@ def _verify_file(file: Path, name: str, record: object, manifest: Path) -> Stamp
 
 
 def stamp_of(file: Path) -> Stamp:
-    """What tells whether a file was written or replaced since."""
+    """What tells whether a file was written or replaced since; inodes do not last on every file system."""
     found = file.stat()
-    return found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
