@@ -1,5 +1,6 @@
 """The loop: spec/speculation.md from top to bottom, with models that look up a table."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,7 @@ class Task:
     eos_ids: list[int] = field(default_factory=list)
     active: list[int] = field(default_factory=list)
     sampling: Sampling = field(default_factory=Sampling)
+    logprobs: bool = False
 
     @property
     def uses_cache(self) -> bool:
@@ -82,7 +84,10 @@ def generate(task: Task, chance: Chance) -> Iterator[dict[str, Any]]:
         emitted = _until_end([*proposal.tokens[: verdict.accepted], verdict.token], task.eos_ids)
         accepted = min(verdict.accepted, len(emitted))
         learned = memory.learn(emitted, accepted) if task.uses_cache else 0
-        yield _as_json(draft, proposal, verdict, emitted, accepted, learned)
+        found = _as_json(draft, proposal, verdict, emitted, accepted, learned)
+        if task.logprobs:
+            found["logprobs"] = [math.log(law.probability(t)) for law, t in zip(p, emitted, strict=False)]
+        yield found
         if emitted[-1] in task.eos_ids:
             return
         tokens += emitted

@@ -53,6 +53,8 @@ def generate(
     verification: options.Verification = "auto",
     logprobs: options.Logprobs = False,
     threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
     cache: options.CachePath = None,
     as_json: options.Json = False,
 ) -> None:
@@ -61,7 +63,7 @@ def generate(
     from omnidraft.commands import view
 
     _tell(options.notices(context))
-    session = _open(bundle, threads, no_drafter, cache)
+    session = _open(bundle, threads, no_drafter, cache, target_on, drafter_on)
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
         max_new_tokens=max_new_tokens,
@@ -108,6 +110,8 @@ def chat(
     repetition_penalty: options.Penalty = 1.0,
     verification: options.Verification = "auto",
     threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
     cache: options.CachePath = None,
 ) -> None:
     """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
@@ -128,18 +132,27 @@ def chat(
     )
     request.check()
     _tell(options.notices(context))
-    session = _open(bundle, threads, no_drafter, cache)
+    session = _open(bundle, threads, no_drafter, cache, target_on, drafter_on)
     try:
         Chat(session, request, sys.stdin, sys.stdout).run()
     finally:
         _save_cache(session, cache)
 
 
-def _open(bundle: Path, threads: int | None, no_drafter: bool, cache: Path | None) -> Session:
+def _open(
+    bundle: Path, threads: int | None, no_drafter: bool, cache: Path | None, target_on: str, drafter_on: str
+) -> Session:
     """A session, after its notices."""
     from omnidraft.commands.generate import open_session
 
-    session, notices = open_session(bundle, threads=threads, drafter=not no_drafter, cache=cache)
+    session, notices = open_session(
+        bundle,
+        threads=threads,
+        drafter=not no_drafter,
+        cache=cache,
+        target_on=target_on,
+        drafter_on=drafter_on,
+    )
     _tell(notices)
     return session
 
@@ -199,6 +212,8 @@ def bench(
         bool, typer.Option("--measure/--no-measure", help="Time this machine first, for the draft length.")
     ] = True,
     threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
     as_json: options.Json = False,
 ) -> None:
     """Time plain decoding against speculation, interleaved, prompt by prompt."""
@@ -206,7 +221,7 @@ def bench(
     from omnidraft.commands import view
     from omnidraft.export.prompts import PROMPTS
 
-    session = load(bundle, threads=threads)
+    session = load(bundle, threads=threads, target_on=target_on, drafter_on=drafter_on)
     if measure:
         session.measure(PROMPTS[0])
     with view.progress_bar("bench") as bar:

@@ -48,7 +48,10 @@ def make_bundle(place: Path) -> dict[str, Any]:
             "eos_ids": [1], "parameters": 5,
             "kv": {"num_layers": 1, "num_kv_heads": 1, "head_dim": 16, "max_length": 32},
         }  # fmt: skip
-    manifest["prompt"] = {"prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": None}
+    manifest["prompt"] = {
+        "prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": None,
+        "template": names[0], "names": {"bos_token": "<s>"},
+    }  # fmt: skip
     manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001, "read": 1e-4, "acceptance": 0.5}
     manifest["vocab_map"] = names[0]
     return manifest
@@ -99,6 +102,9 @@ def check(bundle: Bundle) -> None:
         assert 1 <= entry.kv.max_length < 2**31 and entry.kv.bytes > 0
     assert all(math.isfinite(c) for c in (*bundle.costs.target, *astuple(bundle.costs)[1:]))
     assert type(bundle.prompt.prefix) is str and type(bundle.prompt.suffix) is str
+    prompt = bundle.manifest["prompt"]
+    assert prompt["template"] is None or bundle.file(prompt["template"]).is_file()
+    assert all(type(text) is str for text in prompt["names"].values())
 
 
 def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:

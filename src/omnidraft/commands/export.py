@@ -1,23 +1,41 @@
 """`omnidraft export`: two checkpoints in, a checked bundle out."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnidraft.commands import options
+
+if TYPE_CHECKING:
+    from omnidraft.export.npu import NpuOptions
 
 
 def export(
     target: Annotated[str, typer.Argument(help="The model to speed up: a Hugging Face directory or hub id.")],
     drafter: Annotated[str, typer.Option("--drafter", "-d", help="The small model, likewise.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The bundle directory to make.")],
-    quant: Annotated[str, typer.Option(help="Weights of the target: fp32, int8 or int4.")] = "int4",
+    quant: Annotated[
+        str, typer.Option(help="Weights of the target: fp32, int8, int4 (or as int4-b128-gptq).")
+    ] = "int4",
     drafter_quant: Annotated[
         str | None, typer.Option(help="Weights of the drafter (default: --quant).")
     ] = None,
     block: Annotated[int, typer.Option(help="Weights that share a scale: 32 (closer) or 128 (faster).")] = 32,
+    embedding: Annotated[
+        str, typer.Option(help="Embedding tables: fp32, int8 or int4; smaller at the same speed.")
+    ] = "fp32",
+    lm_head: Annotated[
+        str, typer.Option("--lm-head", help="int8 keeps the last product of int4 weights at 8 bits.")
+    ] = "same",
+    quant_method: Annotated[
+        str, typer.Option(help="How int4 weights are found: round, rtn, k-quant, hqq or gptq.")
+    ] = "round",
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="For gptq and qnn: a file with a text on each line (default: built-in prompts)."),
+    ] = None,
     max_length: Annotated[
         int | None,
         typer.Option(help="Tokens that the context holds (default: the models' own, at most 2048)."),
@@ -26,6 +44,27 @@ def export(
         list[str] | None,
         typer.Option(help="Control tokens that mean the same, as DRAFTER=TARGET: '<think>=<think>'."),
     ] = None,
+    npu: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="qnn|coreml|nnapi|all",
+            help="Static graphs for accelerators, too; nnapi only by its name.",
+        ),
+    ] = None,
+    kv_length: Annotated[
+        int | None,
+        typer.Option(help="With --npu: tokens that a static graph attends to (default: the context)."),
+    ] = None,
+    num_draft_tokens: Annotated[
+        int, typer.Option(help="With --npu: draft tokens that one static verification takes.")
+    ] = 4,
+    prefill_chunk: Annotated[
+        int | None, typer.Option(help="With --npu: tokens of a prompt in one static pass (default: 64).")
+    ] = None,
+    lora_target: Annotated[
+        bool, typer.Option("--lora-target", help="Let LoRA adapters enter the target, too.")
+    ] = False,
+    no_lora: Annotated[bool, typer.Option("--no-lora", help="Let none enter the drafter.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -38,13 +77,21 @@ def export(
     from omnidraft.commands import view
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
+    from omnidraft.export.quantization import Choices, choose
 
+    names = [quant, quant if drafter_quant is None else drafter_quant]
+    of_target, of_drafter = choose(names, Choices(block, embedding, lm_head, quant_method))
+    texts = None if calibration is None else tuple(options.lines(calibration))
     chosen = Options(
-        options.quantization(quant, block),
-        None if drafter_quant is None else options.quantization(drafter_quant, block),
+        of_target,
+        of_drafter,
         max_length,
         overwrite,
         pairs=tuple(pair or ()),
+        npu=_npu(npu or [], kv_length, num_draft_tokens, prefill_chunk, texts),
+        calibration=texts,
+        lora_drafter=not no_lora,
+        lora_target=lora_target,
     )
     with view.progress_bar("export") as bar:
         report = export_bundle(target, drafter, out, chosen, bar.stage)
@@ -62,3 +109,21 @@ def export(
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
         f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
     )
+
+
+def _npu(
+    names: list[str],
+    kv_length: int | None,
+    drafted: int,
+    chunk: int | None,
+    calibration: tuple[str, ...] | None,
+) -> "NpuOptions | None":
+    """What is to be exported for accelerators."""
+    from omnidraft.export.npu import NpuOptions
+    from omnidraft.export.npu_providers import accelerators
+
+    wanted = accelerators(names)
+    if not wanted:
+        return None
+    found = NpuOptions(wanted, kv_length, chunk, drafted)
+    return found if calibration is None else replace(found, calibration=calibration)

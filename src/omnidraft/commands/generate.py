@@ -8,10 +8,17 @@ from omnidraft.runtime.bundle import open_bundle
 from omnidraft.runtime.cache_store import check_place
 from omnidraft.runtime.generate import Generation, Session, load_weights
 from omnidraft.runtime.memory import available_bytes, memory_need, why_plain
+from omnidraft.runtime.placement import CPU_GRAPH, placed
 
 
 def open_session(
-    path: Path, *, threads: int | None, drafter: bool = True, cache: Path | None = None
+    path: Path,
+    *,
+    threads: int | None,
+    drafter: bool = True,
+    cache: Path | None = None,
+    target_on: str = CPU_GRAPH,
+    drafter_on: str = CPU_GRAPH,
 ) -> tuple[Session, list[str]]:
     """A session, and what its user should know.
 
@@ -22,9 +29,17 @@ def open_session(
         check_place(cache)
     bundle, reason = open_bundle(path), None
     if drafter:
-        needs = memory_need(bundle), memory_need(bundle, drafter=False)
+        there = placed(bundle, target_on=target_on, drafter_on=drafter_on)
+        needs = memory_need(there), memory_need(there, drafter=False)
         reason = why_plain(needs[0].total, needs[1].total, available_bytes())
-    session = Session(load_weights(bundle, threads=threads, drafter=drafter and reason is None), cache=cache)
+    weights = load_weights(
+        bundle,
+        threads=threads,
+        drafter=drafter and reason is None,
+        target_on=target_on,
+        drafter_on=drafter_on,
+    )
+    session = Session(weights, cache=cache)
     session.template = template_of(bundle)
     return session, [notice for notice in (reason, session.cache_notice) if notice]
 

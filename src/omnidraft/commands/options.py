@@ -45,6 +45,15 @@ Penalty = Annotated[float, typer.Option(help="Above 1: repeats become less likel
 Verification = Annotated[
     str, typer.Option(help="Of mode trie above temperature 0: token, block; auto: as pays.")
 ]
+TargetOn = Annotated[
+    str,
+    typer.Option(
+        metavar="PLACE",
+        help="Where the target runs: cpu; npu (the static graphs, on the CPU); qnn, qnn-fp16, coreml, nnapi, "
+        "maybe with options, as qnn:soc_model=57.",
+    ),
+]
+DrafterOn = Annotated[str, typer.Option(metavar="PLACE", help="Where the drafter runs, likewise.")]
 CachePath = Annotated[
     Path | None,
     typer.Option(help="Learned n-grams: read if it is there, written back at the end.", readable=False),
@@ -110,16 +119,6 @@ def need_export_packages() -> None:
             f"({platform.python_version()}) does not have; "
             "run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13"
         )
-
-
-def quantization(name: str, block: int) -> Any:
-    """How to store weights, by the name of a quantisation."""
-    from omnidraft.export.quantize import Quantization
-
-    bits = {"fp32": 32, "int8": 8, "int4": 4}
-    if name not in bits:
-        raise SettingError(f'quantisation "{name}" is unknown; use {", ".join(bits)}')
-    return Quantization(bits[name], block)
 
 
 def lengths(text: str) -> Any:

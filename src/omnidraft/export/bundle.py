@@ -9,10 +9,13 @@ from safetensors.numpy import save_file
 
 from omnidraft.errors import ExportError
 from omnidraft.export.manifest import CHAT_TEMPLATE, VOCAB_MAP, template_entry, write_manifest
+from omnidraft.export.npu import write_static
+from omnidraft.export.npu_checks import finish_static
 from omnidraft.export.options import DEFAULTS, Options, Report
 from omnidraft.export.parity import compare_with_torch, measure_acceptance, refuse_collapse
 from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.side import Side, read_side, write_side
+from omnidraft.export.static_weights import refuse_static
 from omnidraft.export.template import compile_template
 from omnidraft.export.vocab_map import Roles, build_vocab_map, guess_roles, read_pairs
 from omnidraft.export.workplace import refuse_existing, take_name, workplace
@@ -48,6 +51,9 @@ def export_bundle(
     refuse_existing(out, options.overwrite)
     progress("read checkpoints", 0, STEPS)
     sides = [read_side("target", target), read_side("drafter", drafter)]
+    if options.npu is not None:
+        for side in sides:
+            refuse_static(side.checkpoint)
     read_pairs(sides[1].tokenizer, sides[0].tokenizer, options.pairs)  # a wrong name is told before any work
     with workplace(out) as work:
         report = _fill(work, sides, options, progress)
@@ -65,6 +71,9 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
     for step, side in enumerate(sides, 1):
         progress(f"export the {side.role}", step, STEPS)
         write_side(work, side, max_length, options)
+        if options.npu is not None:
+            folder = work / side.role / "npu"
+            side.static["float"] = write_static(side.checkpoint, folder, options.npu.shapes(max_length))
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
     prompt, template = compile_template(target.checkpoint.directory, target.tokenizer)
@@ -86,6 +95,8 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
         rows = [ids if side is target else draft_ids for ids, draft_ids in pairs]
         found = compare_with_torch(side.checkpoint, list(graphs.values()), [r for r in rows if r][:3])
         parity[side.role] = dict(zip(graphs, found, strict=True))
+        if options.npu is not None:
+            parity[side.role] |= finish_static(work, side, options.npu, [r for r in rows if r][:3])
     progress("measure acceptance before quantisation", 6, STEPS)
     start = drafter.start
     before_models = target.model(work / "fp32/target.onnx"), drafter.model(work / "fp32/drafter.onnx")

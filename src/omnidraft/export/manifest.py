@@ -79,4 +79,7 @@ def _describe(side: Side) -> dict[str, Any]:
         "outputs": [asdict(spec) for spec in side.contract.outputs],
         "bos_id": side.start[0] if side.start else None,
         "eos_ids": list(side.checkpoint.shape.eos_ids),
+        **({"npu": side.npu} if side.npu else {}),
+        "fingerprint": side.fingerprint,
+        **({} if side.lora is None else {"lora": asdict(side.lora)}),
     }

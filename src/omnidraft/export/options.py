@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from omnidraft.errors import SettingError
+from omnidraft.export.npu import NpuOptions
 from omnidraft.export.parity import Acceptance, Parity
 from omnidraft.export.quantize import FP32, Quantization
 from omnidraft.export.write import EXTERNAL_ABOVE
@@ -19,7 +21,14 @@ class Options:
         max_length: KV positions; the models' own limit, at most MAX_LENGTH, when None.
         overwrite: replace a bundle that is there.
         external_above: bytes of weights above which a graph gets a file of its own for them.
+        lora_drafter, lora_target: whether adapters can enter the drafter's, the target's graph.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
+        npu: static graphs for accelerators; none when None.
+        calibration: texts that the method gptq and quantised static graphs go by; the built-in prompts when
+            None.
+
+    Raises:
+        SettingError: calibration texts for methods that read none.
     """
 
     quantization: Quantization = FP32
@@ -28,10 +37,27 @@ class Options:
     overwrite: bool = False
     external_above: int = EXTERNAL_ABOVE
     pairs: tuple[str, ...] = ()
+    lora_drafter: bool = True
+    lora_target: bool = False
+    npu: NpuOptions | None = None
+    calibration: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        methods = {self.quantization_of(role).method for role in ("target", "drafter")}
+        read = "gptq" in methods or (self.npu is not None and self.npu.quantized)
+        if self.calibration is not None and not read:
+            raise SettingError(
+                "calibration texts are for the method gptq and for accelerators that take quantised graphs "
+                f"(qnn), not for {', '.join(sorted(methods))}; leave them out, or choose one of those"
+            )
 
     def quantization_of(self, role: str) -> Quantization:
         """What a model of the pair is stored as."""
         return self.quantization if role == "target" else self.drafter_quantization or self.quantization
+
+    def takes_adapters(self, role: str) -> bool:
+        """Whether a model of the pair gets places for adapters."""
+        return self.lora_target if role == "target" else self.lora_drafter
 
     @property
     def name(self) -> str:

@@ -153,8 +153,11 @@ def attention_nodes(graph: GraphProto) -> list[NodeProto]:
 
 
 def matmuls(graph: GraphProto) -> list[NodeProto]:
-    """The products with a constant weight, in order; the last is the LM head."""
-    weights = {tensor.name for tensor in graph.initializer}
+    """The products with a constant weight, in order; the last is the LM head.
+
+    An initializer that is an input as well is no constant: an adapter overrides it.
+    """
+    weights = {tensor.name for tensor in graph.initializer} - {value.name for value in graph.input}
     products = [node for node in graph.node if node.op_type in ("MatMul", "FusedMatMul")]
     return [node for node in products if node.input[1] in weights]
 

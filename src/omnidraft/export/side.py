@@ -1,29 +1,44 @@
 """One model of a pair on its way into a bundle: its checkpoint, its graphs, its tokenizer."""
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import onnx
 
+from omnidraft.errors import ExportError
 from omnidraft.export.checkpoint import Checkpoint, read_checkpoint
 from omnidraft.export.cpu import GraphContract, export_cpu
+from omnidraft.export.fingerprint import fingerprint
+from omnidraft.export.lora import add_lora_sites, lora_sites
 from omnidraft.export.options import Options
-from omnidraft.export.quantize import FP32, quantize
+from omnidraft.export.prompts import PROMPTS
+from omnidraft.export.quantize import FP32, Calibration, quantize
 from omnidraft.export.write import write_graph
+from omnidraft.runtime.adapter import LoraSites
 from omnidraft.runtime.ort_model import KvShape, OrtModel
+from omnidraft.runtime.static_model import StaticForm
 from omnidraft.runtime.tokenizer import Tokenizer
 
 
 @dataclass
 class Side:
-    """One of the two models on its way into a bundle."""
+    """One of the two models on its way into a bundle.
+
+    Attributes:
+        static: its static graphs by form, "float" and "qdq". npu: what the manifest says of them.
+    """
 
     role: str
     checkpoint: Checkpoint
     tokenizer: Tokenizer
     parameters: int = 0
     contract: GraphContract | None = None
+    static: dict[str, StaticForm] = field(default_factory=dict)
+    npu: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
+    lora: LoraSites | None = None
 
     @property
     def graph(self) -> str:
@@ -57,11 +72,32 @@ def write_side(work: Path, side: Side, max_length: int, options: Options) -> Non
     for folder in ("fp32", f"{side.role}/cpu"):
         (work / folder).mkdir(parents=True, exist_ok=True)
     write_graph(proto, work / f"fp32/{side.role}.onnx", external_above=options.external_above)
+    if options.takes_adapters(side.role):
+        add_lora_sites(proto)
+        side.lora = lora_sites(proto, contract.num_kv_heads * contract.head_dim)
+    side.fingerprint = fingerprint(side.checkpoint)
     quantization = options.quantization_of(side.role)
-    quantize(proto, quantization)
+    calibration = None
+    if quantization.method == "gptq":
+        calibration = Calibration(work / f"fp32/{side.role}.onnx", _rows(side, max_length, options))
+    quantize(proto, quantization, calibration)
     write_graph(proto, work / side.graph, external_above=options.external_above)
     side.contract = replace(contract, quantization=quantization.name)
     shutil.copyfile(side.checkpoint.directory / "tokenizer.json", work / f"{side.role}/tokenizer.json")
+
+
+def _rows(side: Side, max_length: int, options: Options) -> list[list[int]]:
+    """Calibration texts as this model reads them.
+
+    Raises:
+        ExportError: nothing in them is a token to it.
+    """
+    texts = PROMPTS if options.calibration is None else options.calibration
+    rows = [[*side.start, *side.tokenizer.encode(text)][:max_length] for text in texts]
+    found = [row for row in rows if row]
+    if not found:
+        raise ExportError(f"the {len(texts)} calibration texts hold no token of the {side.role}; give others")
+    return found
 
 
 def _count_parameters(proto: onnx.ModelProto, checkpoint: Checkpoint) -> int:

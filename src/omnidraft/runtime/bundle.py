@@ -6,13 +6,20 @@ Format: spec/bundle.md.
 
 import hashlib
 import json
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from omnidraft.errors import BundleError, PromptError
+from omnidraft.runtime.adapter import LoraSites, Site
 from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.field_types import listed as _list
+from omnidraft.runtime.field_types import text as _str
+from omnidraft.runtime.field_types import whole as _int
 from omnidraft.runtime.ort_model import KvShape
+from omnidraft.runtime.static_entry import Place, read_places
 
 FORMAT = "omnidraft.bundle"
 VERSION = 1
@@ -21,7 +28,14 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model of a bundle: where its graph and tokenizer are, and what they expect."""
+    """One model of a bundle: where its graph and tokenizer are, and what they expect.
+
+    Attributes:
+        places: where its static graphs may run, by name; empty where it has none.
+        place: the one that was chosen (see `placement`); None is the dynamic graph.
+        fingerprint: of the checkpoint's weights; None in a bundle that does not say.
+        lora: where adapters enter the graph; None where they cannot.
+    """
 
     source: str
     architecture: str
@@ -33,6 +47,17 @@ class ModelEntry:
     bos_id: int | None
     eos_ids: tuple[int, ...]
     parameters: int
+    places: Mapping[str, Place] = field(default_factory=dict)
+    place: Place | None = None
+
+    def reads(self, name: str) -> bool:
+        """Whether a file of the bundle holds a graph or weights that this model runs on."""
+        if self.place is not None:
+            return name in self.place.files
+        return name.startswith(self.graph)
+
+    fingerprint: str | None = None
+    lora: LoraSites | None = None
 
 
 @dataclass(frozen=True)
@@ -117,15 +142,23 @@ def open_bundle(path: str | Path) -> Bundle:
             manifest=manifest,
         )
     except KeyError as error:
-        raise BundleError(f"{path / MANIFEST} has no {error}; run `omnidraft export` again") from None
+        raise BundleError(
+            f"{path / MANIFEST} has no {error}; run `omnidraft export` again", "field"
+        ) from None
     except (TypeError, ValueError) as error:
         raise BundleError(
-            f"{path / MANIFEST} has a field of the wrong kind ({error}); run `omnidraft export` again"
+            f"{path / MANIFEST} has a field of the wrong kind ({error}); run `omnidraft export` again",
+            "field",
         ) from None
+    names = [bundle.vocab_map, manifest["prompt"]["template"]]
     for entry in (bundle.target, bundle.drafter):
-        for name in (entry.graph, entry.tokenizer, bundle.vocab_map):
-            if name not in manifest["files"]:
-                raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again")
+        static = [name for place in entry.places.values() for name in place.files]
+        names += [entry.graph, entry.tokenizer, *static]
+    for name in names:
+        if name is not None and name not in manifest["files"]:
+            raise BundleError(
+                f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again", "no_hash"
+            )
     return bundle
 
 
@@ -133,27 +166,33 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not path.is_dir():
         raise BundleError(
-            f"no bundle at {path}; make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`"
+            f"no bundle at {path}; make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`",
+            "no_bundle",
         )
     try:
         manifest = json.loads(file.read_text(encoding="utf-8"))
         right_seal = seal(manifest) if isinstance(manifest, dict) else None
     except FileNotFoundError:
         raise BundleError(
-            f"{path} holds no {MANIFEST}, so it is no bundle; make one with `omnidraft export`"
+            f"{path} holds no {MANIFEST}, so it is no bundle; make one with `omnidraft export`", "no_bundle"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
-        raise BundleError(f"{file} is not readable ({error}); run `omnidraft export` again") from None
+        raise BundleError(
+            f"{file} is not readable ({error}); run `omnidraft export` again", "unreadable"
+        ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BundleError(f"{file} is no {FORMAT} manifest; make one with `omnidraft export`")
+        raise BundleError(f"{file} is no {FORMAT} manifest; make one with `omnidraft export`", "not_a_bundle")
     if manifest.get("version") != VERSION:
         raise BundleError(
             f"{path} is a bundle of version {manifest.get('version')} and this omnidraft reads "
-            f"version {VERSION}; run `omnidraft export` again or install the omnidraft that wrote it"
+            f"version {VERSION}; run `omnidraft export` again or install the omnidraft that wrote it",
+            "version",
         )
     if manifest.get("seal") != right_seal:
         raise BundleError(
-            f"{file} was changed after it was written (its seal does not match); run `omnidraft export` again"
+            f"{file} was changed after it was written (its seal does not match); "
+            "run `omnidraft export` again",
+            "seal",
         )
     return manifest
 
@@ -161,19 +200,21 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 def _verify_files(path: Path, manifest: dict[str, Any]) -> None:
     files = manifest.get("files")
     if not isinstance(files, dict) or not files:
-        raise BundleError(f"{path / MANIFEST} lists no files; run `omnidraft export` again")
+        raise BundleError(f"{path / MANIFEST} lists no files; run `omnidraft export` again", "no_hash")
     for name, record in files.items():
         inside = PurePosixPath(name)
         if inside.is_absolute() or ".." in inside.parts or "\\" in name:
             raise BundleError(
-                f"{path / MANIFEST} names {name!r}, which is outside the bundle; do not use this bundle"
+                f"{path / MANIFEST} names {name!r}, which is outside the bundle; do not use this bundle",
+                "outside",
             )
         try:
             _verify_file(path, name, record)
         except (OSError, ValueError) as error:  # ValueError: a name that no file system takes
             raise BundleError(
                 f"{name!r} of {path} cannot be read ({error}); copy the whole bundle or run "
-                "`omnidraft export` again"
+                "`omnidraft export` again",
+                "missing",
             ) from None
 
 
@@ -181,17 +222,21 @@ def _verify_file(path: Path, name: str, record: object) -> None:
     file = path / name
     expected = record.get("sha256") if isinstance(record, dict) else None
     if not isinstance(record, dict) or not isinstance(expected, str) or len(expected) != 64:
-        raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again")
+        raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again", "no_hash")
     if not file.is_file():
-        raise BundleError(f"{file} is missing; copy the whole bundle or run `omnidraft export` again")
+        raise BundleError(
+            f"{file} is missing; copy the whole bundle or run `omnidraft export` again", "missing"
+        )
     if file.stat().st_size != record.get("bytes"):
         raise BundleError(
             f"{file} has {file.stat().st_size} bytes instead of {record.get('bytes')}; "
-            "it was cut short or changed: copy it again or run `omnidraft export` again"
+            "it was cut short or changed: copy it again or run `omnidraft export` again",
+            "size",
         )
     if file_sha256(file) != expected:
         raise BundleError(
-            f"{file} was changed (its SHA-256 does not match); copy it again or run `omnidraft export` again"
+            f"{file} was changed (its SHA-256 does not match); copy it again or run `omnidraft export` again",
+            "checksum",
         )
 
 
@@ -210,11 +255,34 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
         bos_id=None if data["bos_id"] is None else _int(data["bos_id"], 0),
         eos_ids=tuple(_int(i, 0) for i in _list(data["eos_ids"])),
         parameters=_int(data["parameters"], 0, 1 << 53),
+        places=read_places(data["npu"]) if "npu" in data else {},
+        fingerprint=None if data.get("fingerprint") is None else _sha256(data["fingerprint"]),
+        lora=None if data.get("lora") is None else _lora(data["lora"]),
     )
+
+
+def _lora(data: dict[str, Any]) -> LoraSites:
+    sites = {_str(name): _site(site) for name, site in _dict(data["sites"]).items()}
+    if not sites:
+        raise ValueError("LoRA without a site")
+    return LoraSites(None if data["rank"] is None else _int(data["rank"], 1), sites)
+
+
+def _site(data: dict[str, Any]) -> Site:
+    parts = [_list(part) for part in _list(data["parts"])]
+    if not parts or any(len(part) != 2 for part in parts):
+        raise ValueError(f"parts {data['parts']!r:.80}")
+    return Site(_int(data["inputs"], 1), tuple((_str(name), _int(width, 1)) for name, width in parts))
 
 
 def _prompt(data: dict[str, Any]) -> PromptTemplate:
     later = (None if data[name] is None else _str(data[name]) for name in ("between", "after"))
+    if data["template"] is not None:
+        _str(data["template"])
+    if not isinstance(data["names"], dict):
+        raise TypeError(f"{data['names']!r:.80} is no object")
+    for text in data["names"].values():
+        _str(text)
     return PromptTemplate(_str(data["prefix"]), _str(data["suffix"]), *later)
 
 
@@ -227,18 +295,6 @@ def _costs(data: dict[str, Any]) -> Costs:
     return costs
 
 
-def _str(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.80} is no text")
-    return value
-
-
-def _int(value: object, least: int, most: int = (1 << 31) - 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{value!r:.80} is no whole number from {least} to {most}")
-    return value
-
-
 def _seconds(value: object) -> float:
     # Not above 1e9 either, which keeps out infinity, and integers that no float holds.
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:
@@ -246,7 +302,13 @@ def _seconds(value: object) -> float:
     return float(value)
 
 
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r:.80} is no list")
+def _sha256(value: object) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", _str(value)):
+        raise ValueError(f"{value!r:.80} is no SHA-256")
+    return str(value)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.80} is no object")
     return value

@@ -105,6 +105,8 @@ def _size(bundle: Bundle, name: str) -> int:
 
 
 def _weights(bundle: Bundle, entry: ModelEntry) -> int:
+    if entry.place is not None:  # mapped, and not packed
+        return int(_MAPPED * sum(_size(bundle, name) for name in entry.place.files))
     beside = f"{entry.graph}.data"
     mapped = _size(bundle, beside) if beside in bundle.manifest["files"] else 0
     return int(_PACKED * _size(bundle, entry.graph) + _MAPPED * mapped)

@@ -208,6 +208,8 @@ def speculate(
     _prefill(pair, tokens)
     room = settings.max_new_tokens
     while room > 0 and len(tokens) <= target.max_length:
+        if pair.held < len(tokens) - 1:  # the target was given another adapter, or timed
+            _prefill(pair, tokens)
         started = clock()
         most = min(MAX_PROPOSED, target.max_length - len(tokens), room - 1)
         count = draft_length.next() if most > 0 else 0

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from omnidraft.errors import SessionError
+from omnidraft.runtime.adapter import Adapter
+from omnidraft.runtime.adapter_file import read_adapter
+from omnidraft.runtime.adapter_fit import ROLES, Fitted, Role, fit, unfitted
 from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.cache_store import open_cache, write_cache
 from omnidraft.runtime.conversation import Template, Turn, answer_ids, conversation_ids
@@ -21,8 +24,9 @@ from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength
 from omnidraft.runtime.drafter import Drafter, common_length, no_drafter
 from omnidraft.runtime.generation import Generation, Limits
 from omnidraft.runtime.measure import measure_costs
+from omnidraft.runtime.model import SessionModel
 from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.ort_model import OrtModel, never
+from omnidraft.runtime.ort_model import never
 from omnidraft.runtime.request import Request, check_prompt, checked_text, prompt_ids, stop_strings
 from omnidraft.runtime.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.round import Mode, Pair, Settings, Verification, rule_for, speculate
@@ -45,23 +49,34 @@ class Session:
         template: stands around messages; the bundle's compiled one unless replaced.
         costs: what the draft length "auto" goes by. answer: the last generation.
         cache_notice: why the cache is empty though a file was given, in one sentence; else None.
+        adapter_notice: that a loaded session was saved with another adapter of the drafter; else None.
     """
 
-    def __init__(self, weights: Weights, *, cache: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        *,
+        cache: str | Path | None = None,
+        adapter: Adapter | str | Path | None = None,
+    ) -> None:
         """
         Args:
             weights: from `load_weights`.
             cache: a file of learned n-grams; one that is absent or refused gives an empty cache.
+            adapter: for `use_adapter`.
+
+        Raises:
+            AdapterError: the adapter is refused.
         """
         self.weights = weights
-        self._target = OrtModel.on(weights.target)
-        self._models = [self._target]
+        self._target = weights.target.new_model()
+        self._models: dict[Role, SessionModel] = {"target": self._target}
         if weights.drafter is None:
             self.drafter = no_drafter(weights.bundle.drafter.vocab_size)
         else:
-            self._models.append(OrtModel.on(weights.drafter))
+            self._models["drafter"] = weights.drafter.new_model()
             bos = weights.bundle.drafter.bos_id
-            self.drafter = Drafter(self._models[-1], [] if bos is None else [bos])
+            self.drafter = Drafter(self._models["drafter"], [] if bos is None else [bos])
         learned, self.cache_notice = (
             (NgramCache(self.vocab_map), None) if cache is None else open_cache(cache, self.vocab_map)
         )
@@ -74,6 +89,11 @@ class Session:
         self.draft_length: DraftLength = FixedLength(0)
         self.choose = SplitMix64(0)
         self._lock = threading.Lock()
+        self.adapter_notice: str | None = None
+        self._wanted: dict[Role, Fitted] = {role: Fitted() for role in ROLES}
+        self._in_use: dict[Role, str | None] = dict.fromkeys(ROLES)  # digests
+        if adapter is not None:
+            self.use_adapter(adapter)
 
     @property
     def bundle(self) -> Bundle:
@@ -94,6 +114,45 @@ class Session:
     def cache(self) -> NgramCache:
         """N-grams learned so far."""
         return self.pair.cache
+
+    @property
+    def adapters(self) -> dict[Role, Adapter]:
+        """The adapters in use, by the model that they are of."""
+        return {role: each.adapter for role, each in self._wanted.items() if each.adapter is not None}
+
+    def use_adapter(self, adapter: Adapter | str | Path | None, role: Role | None = None) -> None:
+        """Use an adapter from the next round on, also of a generation that is running; from any thread.
+
+        No weights are loaded anew; the model reads its context again. A drafter's adapter changes speed only,
+        the target's changes what is said.
+
+        Args:
+            adapter: or its file; None takes adapters away.
+            role: the model that it is of; by the fingerprint of its base when None.
+
+        Raises:
+            AdapterError: the file is refused, or is of other models; what was in use stays.
+        """
+        if adapter is None:
+            for each in ROLES if role is None else (role,):
+                self._wanted[each] = unfitted(self.bundle, each)
+            return
+        found = adapter if isinstance(adapter, Adapter) else read_adapter(adapter)
+        each, fitted = fit(found, self.bundle, self.vocab_map, role)
+        self._wanted[each] = fitted  # one assignment: whoever runs the next round takes it up
+
+    def _take_up_adapters(self) -> None:
+        """Feed the models what `use_adapter` was given; what they had read is of the old weights."""
+        for role, model in self._models.items():
+            wanted = self._wanted[role]
+            if wanted.digest == self._in_use[role]:
+                continue
+            model.use_adapter(wanted.tensors or {})
+            self._in_use[role] = wanted.digest
+            if role == "drafter":
+                self.drafter.forget()
+            else:
+                self.pair.held = 0
 
     def save_cache(self, path: str | Path) -> Path | None:
         """Write the n-grams learned so far, so that no crash can spoil the file.
@@ -328,6 +387,7 @@ class Session:
                 "give each thread a session of its own on the same weights"
             )
         try:
+            self._take_up_adapters()
             yield
         finally:
             self._lock.release()
@@ -338,10 +398,10 @@ class Session:
         with self._turn():
             if generation is not self.answer:
                 raise SessionError("a newer generation of this session took over; start another one to go on")
-            for model in self._models:
+            for model in self._models.values():
                 model.cancelled = lambda: generation.is_cancelled
             try:
                 yield
             finally:
-                for model in self._models:
+                for model in self._models.values():
                     model.cancelled = never

@@ -49,7 +49,7 @@ class Answer:
 
     Attributes:
         request: what was asked, its seed resolved.
-        prompt, output: target ids. context: the same text in draft ids.
+        prompt, output: target ids. context: the same text in draft ids, None where no drafter was loaded.
         passes: lengths of the runs of the text's positions that were computed together and alone, in turns.
         drafter: the ids in the drafter's context, such runs of them, and where its window begins.
         draft_length: state of the draft length. random: state of SplitMix64.
@@ -60,7 +60,7 @@ class Answer:
     request: Request
     prompt: tuple[int, ...]
     output: tuple[int, ...]
-    context: tuple[int, ...]
+    context: tuple[int, ...] | None
     passes: tuple[int, ...]
     drafter: Drafted
     draft_length: dict[str, Any]
@@ -166,7 +166,7 @@ def _answer(value: Any) -> Answer:
         request=request,
         prompt=_ids(value["prompt"]),
         output=_ids(value["output"]),
-        context=_ids(value["context"]),
+        context=None if value["context"] is None else _ids(value["context"]),
         passes=_ids(value["passes"]),
         drafter=Drafted(
             held=_ids(value["drafter"]["held"]),

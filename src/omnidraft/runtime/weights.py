@@ -8,8 +8,10 @@ from omnidraft.runtime.block_verifier import block_pays
 from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
 from omnidraft.runtime.draft_length import PRIOR_ACCEPTANCE, Costs, DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.ort_model import Graph
+from omnidraft.runtime.placement import CPU_GRAPH, placed
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.round import Verification
+from omnidraft.runtime.static_model import StaticForm, StaticGraphs
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
 
@@ -27,25 +29,35 @@ class Weights:
     """
 
     bundle: Bundle
-    target: Graph
+    target: Graph | StaticGraphs
     target_tokenizer: Tokenizer
     vocab_map: VocabMap
-    drafter: Graph | None
+    drafter: Graph | StaticGraphs | None
     drafter_tokenizer: Tokenizer | None
 
 
-def load_weights(bundle: Bundle | str | Path, *, threads: int | None = None, drafter: bool = True) -> Weights:
+def load_weights(
+    bundle: Bundle | str | Path,
+    *,
+    threads: int | None = None,
+    drafter: bool = True,
+    target_on: str = CPU_GRAPH,
+    drafter_on: str = CPU_GRAPH,
+) -> Weights:
     """Load the graphs of a bundle once, for any number of sessions.
 
     Args:
         bundle: from `open_bundle`, or its directory.
         threads: of a target pass; by the target's size when None. The drafter always runs on one.
         drafter: whether to load the drafter; without it only mode lookup drafts anything.
+        target_on, drafter_on: where each of them runs (see `placement.placed`).
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+        SettingError: the bundle has no graphs for a place.
     """
     found = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
+    found = placed(found, target_on=target_on, drafter_on=drafter_on)
     target_tokenizer = Tokenizer.from_file(found.file(found.target.tokenizer))
     drafter_tokenizer = Tokenizer.from_file(found.file(found.drafter.tokenizer)) if drafter else None
     vocab_map = load_vocab_map(found.file(found.vocab_map))
@@ -66,7 +78,12 @@ def load_weights(bundle: Bundle | str | Path, *, threads: int | None = None, dra
     )
 
 
-def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph:
+def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
+    place = entry.place
+    if place is not None:
+        graphs = {block: bundle.file(name) for block, name in place.form.graphs.items()}
+        form = StaticForm(graphs, bundle.file(place.host), entry.kv, entry.vocab_size, place.form.mask)
+        return StaticGraphs(form, place.provider, threads=threads)
     return Graph(bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
 
 
