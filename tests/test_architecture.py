@@ -64,13 +64,18 @@ def run(code: str, home: Path | None = None) -> str:
 
 
 def test_importing_omnidraft_loads_nothing_heavy() -> None:
-    loaded = set(json.loads(run("import json, sys, omnidraft; print(json.dumps(sorted(sys.modules)))")))
+    show = "print(json.dumps(sorted(sys.modules)))"
+    first = set(json.loads(run(f"import json, sys, omnidraft; {show}")))
+    assert first.isdisjoint([*HEAVY, "numpy", "onnxruntime", "tokenizers"])
+    loaded = set(json.loads(run(f"import json, sys; from omnidraft import load; {show}")))
     assert "onnxruntime" in loaded and "omnidraft.runtime.generate" in loaded
     assert loaded.isdisjoint(HEAVY)
     assert not [name for name in loaded if name.startswith(("omnidraft.export", "omnidraft.training"))]
 
 
-@pytest.mark.parametrize("module", ["omnidraft", "omnidraft.runtime.ort_model", "omnidraft.runtime.bundle"])
+@pytest.mark.parametrize(
+    "module", ["omnidraft.runtime.generate", "omnidraft.runtime.ort_model", "omnidraft.cli"]
+)
 def test_telemetry_is_off_before_onnxruntime_loads(module: str) -> None:
     """Whatever is imported first, the variable is set by the time that onnxruntime is looked for."""
     code = f"""

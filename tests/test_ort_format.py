@@ -13,7 +13,7 @@ from conftest import STARTERS
 from omnidraft.errors import BundleError, ExportError
 from omnidraft.runtime.bundle import MANIFEST, open_bundle, seal
 from omnidraft.runtime.generate import Session, load_weights
-from omnidraft.runtime.ort_model import OrtModel
+from omnidraft.runtime.model import Model
 
 pytestmark = pytest.mark.usefixtures("export_packages")
 NOISE = 1e-4  # of float32 logits of some tens; here they are equal to the last bit
@@ -37,7 +37,7 @@ def copy(with_ort: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(with_ort, tmp_path / "bundle"))
 
 
-def walk(model: OrtModel) -> np.ndarray:
+def walk(model: Model) -> np.ndarray:
     """Logits of a prompt, of single steps, and of a block after a rewind."""
     rows = [model.score(list(range(10, 40))).copy()]
     rows += [model.score([50 + i]).copy() for i in range(4)]

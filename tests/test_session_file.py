@@ -298,6 +298,32 @@ def test_a_refused_file_changes_nothing(weights: Weights, bundle: Path, tmp_path
     assert session.chat("And then?", Request(max_new_tokens=4)).finish().token_ids
 
 
+def test_a_session_takes_the_place_of_sessions_alone(weights: Weights, tmp_path: Path) -> None:
+    session, link = Session(weights), tmp_path / "link"
+    link.symlink_to(tmp_path / "a")
+    session.save(link)
+    assert link.is_symlink() and (tmp_path / "a").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "a").chmod(0o644)
+    (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes()[:50])
+    session.save(tmp_path / "a")  # over a damaged one
+    assert decode_session((tmp_path / "a").read_bytes())
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644
+    session.save_cache(tmp_path / "cache")
+    (tmp_path / "essay").write_text("mine")
+    for name in ("cache", "essay"):
+        before = (tmp_path / name).read_bytes()
+        with pytest.raises(SessionFileError, match="no session file, so it is not replaced") as found:
+            session.save(tmp_path / name)
+        assert found.value.fault == "unwritable" and (tmp_path / name).read_bytes() == before
+        session.save(tmp_path / name, overwrite=True)
+        assert decode_session((tmp_path / name).read_bytes())
+    os.mkfifo(tmp_path / "pipe")
+    for overwrite in (False, True):
+        with pytest.raises(SessionFileError, match="no regular file"):
+            session.save(tmp_path / "pipe", overwrite=overwrite)
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def bundle_limit(session: Session) -> int:
     return session.bundle.target.kv.max_length
 

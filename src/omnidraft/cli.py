@@ -1,5 +1,7 @@
 """The command line: thin, each command calls one function and shows what it returns."""
 
+import errno
+import os
 import signal
 import sys
 import threading
@@ -17,7 +19,7 @@ from omnidraft.commands import export as export_command
 from omnidraft.commands import options, signing
 from omnidraft.commands.generate import Opening, open_session
 from omnidraft.commands.options import print_json
-from omnidraft.errors import OmnidraftError
+from omnidraft.errors import OmnidraftError, SettingError
 from omnidraft.runtime.generate import Request, Session, load
 
 app = typer.Typer(
@@ -38,6 +40,7 @@ app.add_typer(cache_commands.app, name="cache")
 
 @app.command()
 def generate(
+    context: typer.Context,
     bundle: options.BundlePath,
     prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
     max_new_tokens: options.MaxNewTokens = 128,
@@ -54,9 +57,7 @@ def generate(
     min_p: options.MinP = 0.0,
     repetition_penalty: options.Penalty = 1.0,
     verification: options.Verification = "auto",
-    logprobs: Annotated[
-        bool, typer.Option("--logprobs", help="With --json: a log-probability a token.")
-    ] = False,
+    logprobs: options.Logprobs = False,
     threads: options.Threads = None,
     target_on: options.TargetOn = "cpu",
     drafter_on: options.DrafterOn = "cpu",
@@ -69,6 +70,7 @@ def generate(
     from omnidraft.commands import generate as answer
     from omnidraft.commands import view
 
+    _tell(options.notices(context))
     session = _open(
         Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter)
     )
@@ -93,16 +95,17 @@ def generate(
             if not as_json:
                 sys.stdout.write(piece.text)
                 sys.stdout.flush()
+        if as_json:
+            print_json(answer.as_json(found, len(session.cache)))
     finally:  # also what an interrupted answer taught
-        if cache is not None:
-            session.save_cache(cache)
-    if as_json:
-        return print_json(answer.as_json(found, len(session.cache)))
-    view.err.print(f"\n[dim]{answer.summary(found, len(session.cache))}[/dim]")
+        _save_cache(session, cache)
+    if not as_json:
+        view.err.print(f"\n[dim]{answer.summary(found, len(session.cache))}[/dim]", soft_wrap=True)
 
 
 @app.command()
 def chat(
+    context: typer.Context,
     bundle: options.BundlePath,
     max_new_tokens: options.MaxNewTokens = 512,
     temperature: options.Temperature = 0.0,
@@ -140,22 +143,32 @@ def chat(
         verification=verification,  # type: ignore[arg-type] # likewise
     )
     request.check()
+    _tell(options.notices(context))
     session = _open(
         Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter)
     )
     try:
         Chat(session, request, sys.stdin, sys.stdout).run()
     finally:
-        if cache is not None:
-            session.save_cache(cache)
+        _save_cache(session, cache)
 
 
 def _open(wanted: Opening) -> Session:
     """A session, after its notices."""
     session, notices = open_session(wanted)
+    _tell(notices)
+    return session
+
+
+def _save_cache(session: Session, path: Path | None) -> None:
+    kept = None if path is None else session.save_cache(path)
+    if kept is not None:
+        _tell([f"{path} was no whole cache of this pair of models and is kept as {kept}"])
+
+
+def _tell(notices: list[str]) -> None:
     for notice in notices:
         sys.stderr.write(f"omnidraft: {notice}\n")
-    return session
 
 
 @app.command()
@@ -193,7 +206,8 @@ def inspect(
 def bench(
     bundle: options.BundlePath,
     prompts: Annotated[
-        Path | None, typer.Option(help="A text file with a prompt on each line (default: built in).")
+        Path | None,
+        typer.Option(help="A text file with a prompt on each line (default: built in).", readable=False),
     ] = None,
     max_new_tokens: options.MaxNewTokens = 128,
     num_draft_tokens: options.Lengths = "auto",
@@ -275,8 +289,13 @@ def main() -> None:
         # A polite kill unwinds like Ctrl-C does, so that nothing half-written stays behind.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        app()
-        sys.stdout.flush()
+        try:
+            app()
+        finally:  # here, where a full disk can still be told
+            sys.stdout.flush()
+    except SettingError as error:
+        sys.stderr.write(f"omnidraft: {options.as_typed(str(error), sys.argv)}\n")
+        sys.exit(1)
     except OmnidraftError as error:
         sys.stderr.write(f"omnidraft: {error}\n")
         sys.exit(1)
@@ -286,6 +305,13 @@ def main() -> None:
         sys.stderr.write(
             f"omnidraft: the output cannot be written as {error.encoding}; set PYTHONIOENCODING=utf-8\n"
         )
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is not None:  # none of the standard streams
+            raise
+        if error.errno != errno.EPIPE:  # else the reader has gone, and knows it
+            sys.stderr.write(f"omnidraft: the output cannot be written ({error.strerror})\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python tries once more when it ends
         sys.exit(1)
 
 

@@ -101,14 +101,14 @@ def export(
         report = export_bundle(target, drafter, out, chosen, bar.stage)
     if as_json:
         return options.print_json({**asdict(report), "path": str(report.path)})
-    view.out.print(f"{report.path}: {view.size(report.bytes)}")
+    view.say(f"{report.path}: {view.size(report.bytes)}")
     for role, each in report.parity.items():
         for name, parity in each.items():
-            view.out.print(
+            view.say(
                 f"  {role} {name} against torch: max difference {parity.max_difference:.2g}, "
                 f"greedy agreement {parity.greedy_agreement:.1%} of {parity.positions} positions"
             )
-    view.out.print(
+    view.say(
         f"  acceptance of the drafter: {report.before.of_drafted:.1%} before quantisation "
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
         f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"

@@ -19,6 +19,11 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
+def say(line: str) -> None:
+    """One line, as long as it is: whoever reads a pipe counts lines."""
+    out.print(line, markup=False, soft_wrap=True)
+
+
 @contextmanager
 def progress_bar(description: str) -> Iterator["Bar"]:
     """A bar on standard error, gone when it is done; silent where that is no terminal."""

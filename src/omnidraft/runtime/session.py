@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from omnidraft.errors import SessionError
 from omnidraft.runtime.adapter import Adapter
@@ -27,7 +27,7 @@ from omnidraft.runtime.measure import measure_costs
 from omnidraft.runtime.model import SessionModel
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.ort_model import never
-from omnidraft.runtime.request import Request, check_prompt, checked_text
+from omnidraft.runtime.request import Request, check_prompt, checked_text, prompt_ids, stop_strings
 from omnidraft.runtime.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.round import Mode, Pair, Settings, Verification, rule_for, speculate
 from omnidraft.runtime.session_file import Answer
@@ -154,15 +154,18 @@ class Session:
             else:
                 self.pair.held = 0
 
-    def save_cache(self, path: str | Path) -> None:
+    def save_cache(self, path: str | Path) -> Path | None:
         """Write the n-grams learned so far, so that no crash can spoil the file.
+
+        Returns:
+            where the file is now that was there and is no whole cache of these vocabularies; else None.
 
         Raises:
             CacheFileError: the file cannot be written.
             SessionError: another thread is using this session.
         """
         with self._turn():
-            write_cache(path, self.cache)
+            return write_cache(path, self.cache)
 
     def reset_cache(self) -> None:
         """Forget every n-gram that was learned."""
@@ -230,30 +233,37 @@ class Session:
             SessionError: another thread is using this session.
         """
         request = Request(
-            max_new_tokens, temperature, seed, mode, num_draft_tokens, _tuple(stop), ignore_eos,
+            max_new_tokens, temperature, seed, mode, num_draft_tokens, stop_strings(stop), ignore_eos,
             top_k, top_p, min_p, repetition_penalty, verification, logprobs,
         )  # fmt: skip
         with self._turn():
             request.check()
-            ids = (
-                self.encode(checked_text(prompt), raw=raw)
-                if isinstance(prompt, str)
-                else list(map(int, prompt))
-            )
+            if isinstance(prompt, str):
+                ids = self.encode(checked_text(prompt), raw=raw)
+            else:
+                ids = prompt_ids(prompt)
             context = self._draft_context(ids, request)
             # All of it counts as unread, whatever came before: a seed repeats a text in any session.
             found = self._start(ids, context, request, len(context))
             self.turns, self.message = [], None
             return found
 
-    def chat(self, message: str, request: Request = DEFAULTS) -> Generation:
+    def chat(self, message: str, request: Request = DEFAULTS, **settings: Any) -> Generation:
         """Answer the next message of a conversation; only what is new in it is read by the target.
+
+        Args:
+            message: text.
+            request: settings of the answer.
+            settings: in place of the request's own, by their names: `chat("Hi", max_new_tokens=20)`.
 
         Raises:
             PromptError: empty, or too long a conversation for the context (ContextError); nothing changes.
             SettingError: a setting outside its range.
             SessionError: another thread is using this session.
         """
+        if "stop" in settings:
+            settings["stop"] = stop_strings(settings["stop"])
+        request = replace(request, **settings)
         with self._turn():
             request.check()
             turns = self._finished_turns()
@@ -281,16 +291,17 @@ class Session:
             self.answer = self._begin(said.request, said.prompt_ids, said.token_ids, said.logprobs)
             return self.answer
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write this session to a file; also between the pieces of a generation (spec/session.md).
 
         Whenever the process is killed, the old file is there or the new one, whole.
 
         Raises:
-            SessionFileError: the place cannot be written.
+            SessionFileError: the place cannot be written, or has a file that is no session
+                (unless `overwrite`).
         """
         with self._turn():
-            write_session(path, *capture(self))
+            write_session(path, *capture(self), overwrite=overwrite)
 
     def load(self, path: str | Path) -> None:
         """Take over a saved session of the same bundle; what comes next is what would have come there.
@@ -394,7 +405,3 @@ class Session:
             finally:
                 for model in self._models:
                     model.cancelled = never
-
-
-def _tuple(stop: Sequence[str]) -> tuple[str, ...]:
-    return (stop,) if isinstance(stop, str) else tuple(stop)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnidraft.errors import CacheFileError, SessionFileError
-from omnidraft.runtime.atomic_write import write_atomically
+from omnidraft.runtime.atomic_write import place_of, write_atomically
 from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.cache_file import decode, encode
 from omnidraft.runtime.cache_store import new_replica
@@ -17,7 +17,15 @@ from omnidraft.runtime.drafter import DrafterState, common_length
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.reading import flags_of, runs_of
 from omnidraft.runtime.rng import SplitMix64
-from omnidraft.runtime.session_file import Answer, Drafted, Identity, State, decode_session, encode_session
+from omnidraft.runtime.session_file import (
+    MAGIC,
+    Answer,
+    Drafted,
+    Identity,
+    State,
+    decode_session,
+    encode_session,
+)
 from omnidraft.runtime.version import __version__
 from omnidraft.runtime.weights import draft_length_for, drafts
 
@@ -28,18 +36,31 @@ _REMEDY = "begin a new session, or give the file that was saved"
 _ADAPTER = ".adapter"  # `identity.graphs` names the adapters too: "drafter.adapter", "target.adapter"
 
 
-def write_session(path: str | Path, state: State, cache: bytes) -> None:
-    """Replace a session file; killed at any moment, it leaves the old or the new one, whole.
+def write_session(path: str | Path, state: State, cache: bytes, *, overwrite: bool = False) -> None:
+    """Write a session file; killed at any moment, it leaves the old or the new one, whole.
 
     Raises:
-        SessionFileError: the place cannot be written.
+        SessionFileError: the place cannot be written, or has a file that is no session (unless `overwrite`).
     """
     try:
-        write_atomically(Path(path), encode_session(state, cache))
+        place = place_of(path)
+        if not overwrite and not _may_replace(place):
+            raise SessionFileError(
+                "unwritable", f"{path} is no session file, so it is not replaced; choose another name"
+            )
+        write_atomically(place, encode_session(state, cache))
     except OSError as error:
         raise SessionFileError(
             "unwritable", f"the session cannot be saved as {path} ({error.strerror}); choose another place"
         ) from None
+
+
+def _may_replace(place: Path) -> bool:
+    """Whether there is no file, an empty one or a session, be it damaged."""
+    if not place.exists():
+        return True
+    with place.open("rb") as file:
+        return file.read(len(MAGIC)) in (b"", MAGIC)
 
 
 def read_session(path: str | Path) -> tuple[State, bytes]:
