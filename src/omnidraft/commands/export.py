@@ -10,7 +10,12 @@ from omnidraft.commands import options
 
 
 def export(
-    target: Annotated[str, typer.Argument(help="The model to speed up: a Hugging Face directory or hub id.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="The model to speed up: a Hugging Face directory or hub id, or a directory of Optimum's."
+        ),
+    ],
     drafter: Annotated[str, typer.Option("--drafter", "-d", help="The small model, likewise.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The bundle directory to make.")],
     quant: Annotated[str, typer.Option(help="Weights of the target: fp32, int8 or int4.")] = "int4",
@@ -34,7 +39,7 @@ def export(
     The graphs are compared with torch and the drafter's acceptance is measured before and after
     quantisation; an export whose drafter broke fails and leaves nothing behind.
     """
-    options.need_export_packages()
+    options.need_export_packages(target, drafter)
     from omnidraft.commands import view
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
@@ -57,6 +62,12 @@ def export(
                 f"  {role} {name} against torch: max difference {parity.max_difference:.2g}, "
                 f"greedy agreement {parity.greedy_agreement:.1%} of {parity.positions} positions"
             )
+    for role, found in report.adopted.items():
+        view.out.print(
+            f"  {role} adopted as it is, not quantised here: a row changes by {found.rows:.2g} with "
+            f"what follows it, by {found.rewind:.2g} with what was forgotten, by {found.block:.2g} "
+            f"outside a block ({found.positions} positions)"
+        )
     view.out.print(
         f"  acceptance of the drafter: {report.before.of_drafted:.1%} before quantisation "
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "

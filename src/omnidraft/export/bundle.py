@@ -8,7 +8,9 @@ from pathlib import Path
 from safetensors.numpy import save_file
 
 from omnidraft.errors import ExportError
+from omnidraft.export.adopt import check_adopted
 from omnidraft.export.manifest import CHAT_TEMPLATE, VOCAB_MAP, template_entry, write_manifest
+from omnidraft.export.optimum_directory import OptimumDirectory
 from omnidraft.export.options import DEFAULTS, Options, Report
 from omnidraft.export.parity import compare_with_torch, measure_acceptance, refuse_collapse
 from omnidraft.export.prompts import PROMPTS
@@ -36,7 +38,7 @@ def export_bundle(
     """Export a target and a drafter into a bundle directory.
 
     Args:
-        target, drafter: Hugging Face directories or hub ids.
+        target, drafter: Hugging Face directories or hub ids, or directories that Optimum exported.
         out: the bundle to make; must not exist unless `options.overwrite`.
         options: how.
         progress: called before each step.
@@ -76,19 +78,23 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
         for text in PROMPTS
     ]
     pairs = [(ids, _visible(drafter, target, ids)) for ids, _ in prompts]
-    parity = {}
+    parity, adopted = {}, {}
     for step, side in enumerate(sides, 4):
+        rows = [r for r in (ids if side is target else draft_ids for ids, draft_ids in pairs) if r][:3]
+        if isinstance(side.checkpoint, OptimumDirectory):
+            progress(f"check the adopted {side.role}", step, STEPS)
+            adopted[side.role] = check_adopted(side.checkpoint.name, side.model(work / side.graph), rows)
+            continue
         progress(f"compare the {side.role} with torch", step, STEPS)
         graphs = {
-            "fp32": side.model(work / f"fp32/{side.role}.onnx"),
+            "fp32": side.model(work / side.reference),
             options.quantization_of(side.role).name: side.model(work / side.graph),
         }
-        rows = [ids if side is target else draft_ids for ids, draft_ids in pairs]
-        found = compare_with_torch(side.checkpoint, list(graphs.values()), [r for r in rows if r][:3])
+        found = compare_with_torch(side.checkpoint, list(graphs.values()), rows)
         parity[side.role] = dict(zip(graphs, found, strict=True))
     progress("measure acceptance before quantisation", 6, STEPS)
     start = drafter.start
-    before_models = target.model(work / "fp32/target.onnx"), drafter.model(work / "fp32/drafter.onnx")
+    before_models = target.model(work / target.reference), drafter.model(work / drafter.reference)
     before = measure_acceptance(
         before_models[0], Drafter(before_models[1], start), lambda: NgramCache(vocab_map), pairs
     )
@@ -98,9 +104,10 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
     refuse_collapse(before, after, options.name)
     pair = Pair(shipped[0], Drafter(shipped[1], start), NgramCache(vocab_map))
     costs = measure_costs(pair, *pairs[0])
-    shutil.rmtree(work / "fp32")
+    if (work / "fp32").exists():  # two adopted graphs need none
+        shutil.rmtree(work / "fp32")
     progress("write the manifest", 8, STEPS)
-    report = Report(work, 0, parity, before, after, costs)
+    report = Report(work, 0, parity, before, after, costs, adopted)
     write_manifest(work, sides, {**asdict(prompt), **template_entry(template)}, options, report)
     open_bundle(work)  # what a user will read must read
     progress("done", STEPS, STEPS)

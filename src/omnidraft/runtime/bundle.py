@@ -8,7 +8,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal, get_args
 
 from omnidraft.errors import BundleError, PromptError
 from omnidraft.runtime.draft_length import Costs
@@ -17,11 +17,17 @@ from omnidraft.runtime.ort_model import KvShape
 FORMAT = "omnidraft.bundle"
 VERSION = 1
 MANIFEST = "manifest.json"
+Layout = Literal["shared", "concat"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model of a bundle: where its graph and tokenizer are, and what they expect."""
+    """One model of a bundle: where its graph and tokenizer are, and what they expect.
+
+    Attributes:
+        layout: whether keys and values stay in shared buffers, or a pass returns them with the past before.
+    """
 
     source: str
     architecture: str
@@ -33,6 +39,7 @@ class ModelEntry:
     bos_id: int | None
     eos_ids: tuple[int, ...]
     parameters: int
+    layout: Layout = "shared"
 
 
 @dataclass(frozen=True)
@@ -210,7 +217,14 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
         bos_id=None if data["bos_id"] is None else _int(data["bos_id"], 0),
         eos_ids=tuple(_int(i, 0) for i in _list(data["eos_ids"])),
         parameters=_int(data["parameters"], 0, 1 << 53),
+        layout=_layout(data.get("layout", "shared")),
     )
+
+
+def _layout(value: object) -> Layout:
+    if value not in LAYOUTS:
+        raise ValueError(f"{value!r:.80} is no layout, which is one of {', '.join(LAYOUTS)}")
+    return value
 
 
 def _prompt(data: dict[str, Any]) -> PromptTemplate:

@@ -1,6 +1,6 @@
 """What the round needs of a language model, and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -40,3 +40,13 @@ class Model(Protocol):
 
     def rewind(self, length: int) -> None:
         """Forget every position from `length` on."""
+
+
+class Context(Model, Protocol):
+    """A model in a session: a context on shared weights, whose passes can be cancelled.
+
+    Attributes:
+        cancelled: asked before each run of the graph; where it says so, `Cancelled` is raised instead.
+    """
+
+    cancelled: Callable[[], bool]

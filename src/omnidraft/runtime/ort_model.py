@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from omnidraft.errors import BundleError
-from omnidraft.runtime.model import Cancelled, Logits
+from omnidraft.runtime.model import Cancelled, Context, Logits
 
 _PREFILL_CHUNK = 128  # positions of a long prompt that go through the graph at once
 _MOST_ROWS = 65  # rows of logits that one pass usually gives at most: a verification of MAX_PROPOSED tokens
@@ -70,6 +70,10 @@ class Graph:
             ) from None
         self.kv, self.vocab_size = kv, vocab_size
         self.ranks = {i.name: len(i.shape) for i in self.session.get_inputs()}
+
+    def model(self) -> Context:
+        """A model with a context of its own on these weights."""
+        return OrtModel.on(self)
 
 
 class OrtModel:

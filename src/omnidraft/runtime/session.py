@@ -22,7 +22,7 @@ from omnidraft.runtime.drafter import Drafter, no_drafter
 from omnidraft.runtime.generation import Generation, Limits
 from omnidraft.runtime.measure import measure_costs
 from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.ort_model import OrtModel, never
+from omnidraft.runtime.ort_model import never
 from omnidraft.runtime.request import Request, check_prompt, checked_text
 from omnidraft.runtime.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.round import Mode, Pair, Settings, Verification, rule_for, speculate
@@ -54,12 +54,12 @@ class Session:
             cache: a file of learned n-grams; one that is absent or refused gives an empty cache.
         """
         self.weights = weights
-        self._target = OrtModel.on(weights.target)
+        self._target = weights.target.model()
         self._models = [self._target]
         if weights.drafter is None:
             self.drafter = no_drafter(weights.bundle.drafter.vocab_size)
         else:
-            self._models.append(OrtModel.on(weights.drafter))
+            self._models.append(weights.drafter.model())
             bos = weights.bundle.drafter.bos_id
             self.drafter = Drafter(self._models[-1], [] if bos is None else [bos])
         learned, self.cache_notice = (

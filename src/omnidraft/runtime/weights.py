@@ -6,6 +6,7 @@ from pathlib import Path
 
 from omnidraft.runtime.block_verifier import block_pays
 from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
+from omnidraft.runtime.concat_model import ConcatGraph
 from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.ort_model import Graph
 from omnidraft.runtime.request import Request
@@ -67,7 +68,8 @@ def load_weights(bundle: Bundle | str | Path, *, threads: int | None = None, dra
 
 
 def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph:
-    return Graph(bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
+    kind = ConcatGraph if entry.layout == "concat" else Graph
+    return kind(bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
 
 
 def _threads_for(parameters: int) -> int:
