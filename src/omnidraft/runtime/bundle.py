@@ -41,6 +41,11 @@ class ModelEntry:
     parameters: int
     layout: Layout = "shared"
 
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of the KV buffers at their full length; two sets take turns in layout `concat`."""
+        return self.kv.bytes * (2 if self.layout == "concat" else 1)
+
 
 @dataclass(frozen=True)
 class PromptTemplate:
