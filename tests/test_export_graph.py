@@ -28,7 +28,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
 
 from omnidraft.errors import ExportError, SettingError  # noqa: E402
 from omnidraft.export.checkpoint import read_checkpoint  # noqa: E402
-from omnidraft.export.cpu import GraphContract, export_cpu  # noqa: E402
+from omnidraft.export.contract import GraphContract  # noqa: E402
+from omnidraft.export.cpu import export_cpu  # noqa: E402
 from omnidraft.export.lora import add_lora_sites, lora_sites  # noqa: E402
 from omnidraft.export.passes import matmuls  # noqa: E402
 from omnidraft.export.quantize import FP32, INT4, INT4_B128, INT4_E8, INT8, Quantization, quantize  # noqa: E402

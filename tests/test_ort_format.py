@@ -14,6 +14,7 @@ from omnidraft.errors import BundleError, ExportError
 from omnidraft.runtime.bundle import MANIFEST, open_bundle, seal
 from omnidraft.runtime.generate import Session, load_weights
 from omnidraft.runtime.model import Model
+from omnidraft.runtime.ort_model import OrtModel
 
 pytestmark = pytest.mark.usefixtures("export_packages")
 NOISE = 1e-4  # of float32 logits of some tens; here they are equal to the last bit

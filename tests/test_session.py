@@ -54,6 +54,7 @@ def watch(session: Session, seen: Callable[[int, int], None]) -> None:
     The position is where the run ends, the number of tokens in the context after it.
     """
     for number, model in enumerate(session._models):
+        assert isinstance(model, OrtModel)
 
         def told(number: int = number, model: object = model) -> None:
             assert isinstance(model, OrtModel)

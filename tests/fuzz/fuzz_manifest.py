@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import OmnidraftError
-from omnidraft.runtime.bundle import FORMAT, MANIFEST, VERSION, Bundle, open_bundle, seal
+from omnidraft.runtime.bundle import FORMAT, LAYOUTS, MANIFEST, VERSION, Bundle, open_bundle, seal
 
 _WEIRD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63, 10**400, 0.5, -0.0, 1e308, math.inf, -math.inf, math.nan,
@@ -48,6 +48,7 @@ def make_bundle(place: Path) -> dict[str, Any]:
             "eos_ids": [1], "parameters": 5,
             "kv": {"num_layers": 1, "num_kv_heads": 1, "head_dim": 16, "max_length": 32},
         }  # fmt: skip
+    manifest["drafter"]["layout"] = "concat"  # the target has none, as an older bundle
     manifest["prompt"] = {
         "prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": None,
         "template": names[0], "names": {"bos_token": "<s>"},
@@ -103,7 +104,8 @@ def check(bundle: Bundle) -> None:
     for entry in (bundle.target, bundle.drafter):
         assert bundle.file(entry.graph).is_file() and bundle.file(entry.tokenizer).is_file()
         assert all(type(n) is int for n in (entry.vocab_size, entry.parameters, *entry.eos_ids))
-        assert 1 <= entry.kv.max_length < 2**31 and entry.kv.bytes > 0
+        assert 1 <= entry.kv.max_length < 2**31 and entry.kv_bytes > 0
+        assert entry.layout in LAYOUTS
     if bundle.ort is not None:
         assert all(bundle.file(name).is_file() for name in bundle.ort.paths)
     assert all(math.isfinite(c) for c in (*bundle.costs.target, *astuple(bundle.costs)[1:]))

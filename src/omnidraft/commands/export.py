@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 def export(
-    target: Annotated[str, typer.Argument(help="The model to speed up: a Hugging Face directory or hub id.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="The model to speed up: a Hugging Face directory or hub id, or a directory of Optimum's."
+        ),
+    ],
     drafter: Annotated[str, typer.Option("--drafter", "-d", help="The small model, likewise.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The bundle directory to make.")],
     quant: Annotated[
@@ -76,7 +81,7 @@ def export(
     The graphs are compared with torch and the drafter's acceptance is measured before and after
     quantisation; an export whose drafter broke fails and leaves nothing behind.
     """
-    options.need_export_packages()
+    options.need_export_packages(target, drafter)
     from omnidraft.commands import view
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
@@ -108,6 +113,12 @@ def export(
                 f"  {role} {name} against torch: max difference {parity.max_difference:.2g}, "
                 f"greedy agreement {parity.greedy_agreement:.1%} of {parity.positions} positions"
             )
+    for role, found in report.adopted.items():
+        view.say(
+            f"  {role} adopted as it is, not quantised here: a row changes by {found.rows:.2g} with "
+            f"what follows it, by {found.rewind:.2g} with what was forgotten, by {found.block:.2g} "
+            f"outside a block ({found.positions} positions)"
+        )
     view.say(
         f"  acceptance of the drafter: {report.before.of_drafted:.1%} before quantisation "
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from omnidraft.errors import SettingError
+from omnidraft.export.find_graph import find_graph
 from omnidraft.runtime.request import Request
 
 PUBLIC_KEY = "OMNIDRAFT_PUBLIC_KEY"
@@ -122,15 +123,25 @@ AdapterPath = Annotated[
 ]
 
 
-def need_export_packages() -> None:
-    """Say what is missing instead of failing on an import."""
-    missing = [
-        name for name in ("torch", "transformers", "optimum", "onnx", "onnxscript") if not find_spec(name)
-    ]
-    if missing:
+def need_export_packages(*models: str) -> None:
+    """Say what is missing instead of failing on an import.
+
+    Args:
+        models: what is to be exported; checkpoints, where none is named. Graphs are adopted without torch.
+    """
+    checkpoint = next((name for name in models if find_graph(name) is None), None)
+    if models and checkpoint is None:
+        if missing := [name for name in ("onnx", "jinja2") if not find_spec(name)]:
+            raise SettingError(
+                f"adopting a graph needs {' and '.join(missing)}, which this Python does not have;"
+                " run `pip install 'omnidraft[adopt]'`"
+            )
+        return
+    names = ("torch", "transformers", "optimum", "onnx", "onnxscript")
+    if missing := [name for name in names if not find_spec(name)]:
         raise SettingError(
-            f"exporting needs {', '.join(missing)}, which this Python "
-            f"({platform.python_version()}) does not have; "
+            f"exporting {checkpoint + ' ' if checkpoint else ''}needs {', '.join(missing)}, which this "
+            f"Python ({platform.python_version()}) does not have; "
             "run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13"
         )
 

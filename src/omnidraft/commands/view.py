@@ -102,7 +102,7 @@ def bundle_table(bundle: Bundle) -> Table:
     row("graph", lambda e: size(weights(e)))
     row("vocabulary (logits)", lambda e: f"{e.vocab_size:,}")
     row("context", lambda e: f"{e.kv.max_length:,} tokens")
-    row("KV buffers", lambda e: size(e.kv.bytes))
+    row("KV buffers", lambda e: size(e.kv_bytes))
     costs = bundle.costs
     table.add_row(
         "one token here, at export", f"{1e3 * costs.target[0]:.2f} ms", f"{1e3 * costs.draft:.2f} ms"

@@ -8,9 +8,12 @@ from pathlib import Path
 from safetensors.numpy import save_file
 
 from omnidraft.errors import ExportError
+from omnidraft.export.adopt import check_adopted
+from omnidraft.export.checkpoint import Checkpoint
 from omnidraft.export.manifest import CHAT_TEMPLATE, VOCAB_MAP, template_entry, write_manifest
 from omnidraft.export.npu import write_static
 from omnidraft.export.npu_checks import finish_static
+from omnidraft.export.optimum_directory import OptimumDirectory
 from omnidraft.export.options import DEFAULTS, Options, Report
 from omnidraft.export.ort_format import refuse_too_large, write_ort
 from omnidraft.export.parity import compare_with_torch, measure_acceptance, refuse_collapse
@@ -40,7 +43,7 @@ def export_bundle(
     """Export a target and a drafter into a bundle directory.
 
     Args:
-        target, drafter: Hugging Face directories or hub ids.
+        target, drafter: Hugging Face directories or hub ids, or directories that Optimum exported.
         out: the bundle to make; must not exist unless `options.overwrite`.
         options: how.
         progress: called before each step.
@@ -54,7 +57,7 @@ def export_bundle(
     sides = [read_side("target", target), read_side("drafter", drafter)]
     if options.npu is not None:
         for side in sides:
-            refuse_static(side.checkpoint)
+            refuse_static(_checkpoint(side))
     read_pairs(sides[1].tokenizer, sides[0].tokenizer, options.pairs)  # a wrong name is told before any work
     with workplace(out) as work:
         report = _fill(work, sides, options, progress)
@@ -74,7 +77,7 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
         write_side(work, side, max_length, options)
         if options.npu is not None:
             folder = work / side.role / "npu"
-            side.static["float"] = write_static(side.checkpoint, folder, options.npu.shapes(max_length))
+            side.static["float"] = write_static(_checkpoint(side), folder, options.npu.shapes(max_length))
         if options.ort:  # told before anything is measured
             refuse_too_large([work / side.graph])
     progress("compare vocabularies", 3, STEPS)
@@ -88,21 +91,25 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
         for text in PROMPTS
     ]
     pairs = [(ids, _visible(drafter, target, ids)) for ids, _ in prompts]
-    parity = {}
+    parity, adopted = {}, {}
     for step, side in enumerate(sides, 4):
+        rows = [r for r in (ids if side is target else draft_ids for ids, draft_ids in pairs) if r][:3]
+        if isinstance(side.checkpoint, OptimumDirectory):
+            progress(f"check the adopted {side.role}", step, STEPS)
+            adopted[side.role] = check_adopted(side.checkpoint.name, side.model(work / side.graph), rows)
+            continue
         progress(f"compare the {side.role} with torch", step, STEPS)
         graphs = {
-            "fp32": side.model(work / f"fp32/{side.role}.onnx"),
+            "fp32": side.model(work / side.reference),
             options.quantization_of(side.role).name: side.model(work / side.graph),
         }
-        rows = [ids if side is target else draft_ids for ids, draft_ids in pairs]
-        found = compare_with_torch(side.checkpoint, list(graphs.values()), [r for r in rows if r][:3])
+        found = compare_with_torch(side.checkpoint, list(graphs.values()), rows)
         parity[side.role] = dict(zip(graphs, found, strict=True))
         if options.npu is not None:
-            parity[side.role] |= finish_static(work, side, options.npu, [r for r in rows if r][:3])
+            parity[side.role] |= finish_static(work, side, options.npu, rows)
     progress("measure acceptance before quantisation", 6, STEPS)
     start = drafter.start
-    before_models = target.model(work / "fp32/target.onnx"), drafter.model(work / "fp32/drafter.onnx")
+    before_models = target.model(work / target.reference), drafter.model(work / drafter.reference)
     before = measure_acceptance(
         before_models[0], Drafter(before_models[1], start), lambda: NgramCache(vocab_map), pairs
     )
@@ -112,14 +119,24 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
     refuse_collapse(before, after, options.name)
     pair = Pair(shipped[0], Drafter(shipped[1], start), NgramCache(vocab_map))
     costs = replace(measure_costs(pair, *pairs[0]), acceptance=after.of_tested)
-    shutil.rmtree(work / "fp32")
+    shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs need none
     progress("write the manifest", 8, STEPS)
-    report = Report(work, 0, parity, before, after, costs)
+    report = Report(work, 0, parity, before, after, costs, adopted)
     ort = write_ort(work, {side.role: side.graph for side in sides}) if options.ort else None
     write_manifest(work, sides, {**asdict(prompt), **template_entry(template)}, options, report, ort)
     open_bundle(work)  # what a user will read must read
     progress("done", STEPS, STEPS)
     return replace(report, bytes=sum(f.stat().st_size for f in work.rglob("*") if f.is_file()))
+
+
+def _checkpoint(side: Side) -> Checkpoint:
+    """What static graphs are made from."""
+    if isinstance(side.checkpoint, OptimumDirectory):
+        raise ExportError(
+            f"{side.checkpoint.name} is a graph that is adopted as it is, and --npu makes graphs of a "
+            "checkpoint; give the checkpoint, or leave --npu out"
+        )
+    return side.checkpoint
 
 
 def _write_vocab_map(work: Path, drafter: Side, target: Side, pairs: Sequence[str]) -> VocabMap:

@@ -37,6 +37,7 @@ def write_manifest(
         "costs": asdict(report.costs),
         "checks": {
             "parity": {role: {q: asdict(p) for q, p in each.items()} for role, each in report.parity.items()},
+            "adopted": {role: asdict(each) for role, each in report.adopted.items()},
             "acceptance": {
                 "num_draft_tokens": DRAFTED,
                 "before": asdict(report.before),
@@ -82,6 +83,7 @@ def _describe(side: Side) -> dict[str, Any]:
         "tokenizer_fingerprint": side.tokenizer.fingerprint,
         "vocab_size": side.contract.vocab_size,
         "quantization": side.contract.quantization,
+        "layout": side.layout,
         "kv": asdict(side.kv),
         "inputs": [asdict(spec) for spec in side.contract.inputs],
         "outputs": [asdict(spec) for spec in side.contract.outputs],

@@ -14,7 +14,6 @@ from safetensors.numpy import save_file
 
 from omnidraft.errors import ExportError
 from omnidraft.export.checkpoint import Checkpoint, load_model
-from omnidraft.export.graph import rotary_tables
 from omnidraft.export.npu_providers import ACCELERATORS
 from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.shared_weights import SharedWeights
@@ -94,6 +93,8 @@ def write_static(checkpoint: Checkpoint, folder: Path, shapes: StaticShapes) -> 
     Raises:
         ExportError: the static form does not have what the checkpoint needs, or the lengths do not fit.
     """
+    from omnidraft.export.graph import rotary_tables  # torch, which adopting a graph does without
+
     refuse_static(checkpoint)
     most = checkpoint.shape.max_positions
     if shapes.kv_length > most:

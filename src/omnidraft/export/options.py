@@ -1,9 +1,10 @@
 """How to export, and what an export measured: the values that go in and come out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from omnidraft.errors import SettingError
+from omnidraft.export.adopt import Adoption
 from omnidraft.export.npu import NpuOptions
 from omnidraft.export.parity import Acceptance, Parity
 from omnidraft.export.quantize import FP32, Quantization
@@ -76,7 +77,8 @@ class Report:
     """What an export measured.
 
     Attributes:
-        parity: of each model's graph in float32 and as shipped, against torch.
+        parity: of each exported model's graph in float32 and as shipped, against torch.
+        adopted: what was measured of each adopted graph.
         before, after: the drafter's acceptance with both models in float32, and as shipped.
     """
 
@@ -86,3 +88,4 @@ class Report:
     before: Acceptance
     after: Acceptance
     costs: Costs
+    adopted: dict[str, Adoption] = field(default_factory=dict)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from omnidraft.errors import ExportError
 from omnidraft.export.checkpoint import Checkpoint, load_model
@@ -48,6 +47,8 @@ def compare_with_torch(
     Half of every prompt goes in as one block and the rest token by token, with a rewind in between, so that
     prefill, decoding and rollback are all compared.
     """
+    import torch  # adopting a graph does without
+
     model = load_model(checkpoint)
     wanted = []
     with torch.no_grad():

@@ -1,5 +1,7 @@
 """One model of a pair on its way into a bundle: its checkpoint, its graphs, its tokenizer."""
 
+from __future__ import annotations
+
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,15 +10,21 @@ from typing import Any
 import onnx
 
 from omnidraft.errors import ExportError
+from omnidraft.export.adopt import adopt
 from omnidraft.export.checkpoint import Checkpoint, read_checkpoint
-from omnidraft.export.cpu import GraphContract, export_cpu
+from omnidraft.export.contract import GraphContract
+from omnidraft.export.find_graph import find_graph
 from omnidraft.export.fingerprint import fingerprint
 from omnidraft.export.lora import add_lora_sites, lora_sites
+from omnidraft.export.optimum_directory import OptimumDirectory, read_optimum
 from omnidraft.export.options import Options
 from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.quantize import FP32, Calibration, quantize
 from omnidraft.export.write import write_graph
 from omnidraft.runtime.adapter import LoraSites
+from omnidraft.runtime.bundle import Layout
+from omnidraft.runtime.concat_model import ConcatGraph
+from omnidraft.runtime.model import SessionModel
 from omnidraft.runtime.ort_model import KvShape, OrtModel
 from omnidraft.runtime.static_model import StaticForm
 from omnidraft.runtime.tokenizer import Tokenizer
@@ -24,25 +32,35 @@ from omnidraft.runtime.tokenizer import Tokenizer
 
 @dataclass
 class Side:
-    """One of the two models on its way into a bundle.
+    """One of the two models on its way into a bundle: a checkpoint, or a graph that is adopted as it is.
 
     Attributes:
         static: its static graphs by form, "float" and "qdq". npu: what the manifest says of them.
     """
 
     role: str
-    checkpoint: Checkpoint
+    checkpoint: Checkpoint | OptimumDirectory
     tokenizer: Tokenizer
     parameters: int = 0
     contract: GraphContract | None = None
     static: dict[str, StaticForm] = field(default_factory=dict)
     npu: dict[str, Any] = field(default_factory=dict)
-    fingerprint: str = ""
+    fingerprint: str | None = None
     lora: LoraSites | None = None
 
     @property
     def graph(self) -> str:
-        return f"{self.role}/cpu/model.onnx"
+        name = self.checkpoint.graph.name if isinstance(self.checkpoint, OptimumDirectory) else "model.onnx"
+        return f"{self.role}/cpu/{name}"
+
+    @property
+    def reference(self) -> str:
+        """The graph before quantisation; an adopted one stays as it is."""
+        return self.graph if self.layout == "concat" else f"fp32/{self.role}.onnx"
+
+    @property
+    def layout(self) -> Layout:
+        return "concat" if isinstance(self.checkpoint, OptimumDirectory) else "shared"
 
     @property
     def kv(self) -> KvShape:
@@ -56,34 +74,47 @@ class Side:
         bos = self.tokenizer.controls.get(self.tokenizer.adds_bos or "")
         return [] if bos is None else [bos.id]
 
-    def model(self, file: Path) -> OrtModel:
+    def model(self, file: Path) -> SessionModel:
+        if self.layout == "concat":
+            return ConcatGraph(file, self.kv, self.checkpoint.shape.vocab_size).new_model()
         return OrtModel(file, self.kv, self.checkpoint.shape.vocab_size)
 
 
 def read_side(role: str, name: str) -> Side:
-    checkpoint = read_checkpoint(name)
+    graph = find_graph(name)
+    checkpoint = read_optimum(name, graph) if graph else read_checkpoint(name)
     return Side(role, checkpoint, Tokenizer.from_file(checkpoint.directory))
 
 
 def write_side(work: Path, side: Side, max_length: int, options: Options) -> None:
     """Write a model's float32 graph for comparison, its shipped graph and its tokenizer."""
-    proto, contract = export_cpu(side.checkpoint, max_length, FP32)
-    side.parameters = _count_parameters(proto, side.checkpoint)
-    for folder in ("fp32", f"{side.role}/cpu"):
-        (work / folder).mkdir(parents=True, exist_ok=True)
-    write_graph(proto, work / f"fp32/{side.role}.onnx", external_above=options.external_above)
+    if isinstance(side.checkpoint, OptimumDirectory):
+        side.contract = adopt(side.checkpoint, (work / side.graph).parent, max_length)
+        side.parameters = side.checkpoint.parameters
+    else:
+        _export(work, side, side.checkpoint, max_length, options)
+    shutil.copyfile(side.checkpoint.directory / "tokenizer.json", work / f"{side.role}/tokenizer.json")
+
+
+def _export(work: Path, side: Side, checkpoint: Checkpoint, max_length: int, options: Options) -> None:
+    from omnidraft.export.cpu import export_cpu  # torch, which adopting does without
+
+    proto, contract = export_cpu(checkpoint, max_length, FP32)
+    side.parameters = _count_parameters(proto, checkpoint)
+    for file in (side.reference, side.graph):
+        (work / file).parent.mkdir(parents=True, exist_ok=True)
+    write_graph(proto, work / side.reference, external_above=options.external_above)
     if options.takes_adapters(side.role):
         add_lora_sites(proto)
         side.lora = lora_sites(proto, contract.num_kv_heads * contract.head_dim)
-    side.fingerprint = fingerprint(side.checkpoint)
+    side.fingerprint = fingerprint(checkpoint)
     quantization = options.quantization_of(side.role)
     calibration = None
     if quantization.method == "gptq":
-        calibration = Calibration(work / f"fp32/{side.role}.onnx", _rows(side, max_length, options))
+        calibration = Calibration(work / side.reference, _rows(side, max_length, options))
     quantize(proto, quantization, calibration)
     write_graph(proto, work / side.graph, external_above=options.external_above)
     side.contract = replace(contract, quantization=quantization.name)
-    shutil.copyfile(side.checkpoint.directory / "tokenizer.json", work / f"{side.role}/tokenizer.json")
 
 
 def _rows(side: Side, max_length: int, options: Options) -> list[list[int]]:

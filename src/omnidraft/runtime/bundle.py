@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from omnidraft.errors import BundleError, PromptError
 from omnidraft.runtime.adapter import LoraSites, Site
@@ -28,6 +28,8 @@ from omnidraft.runtime.static_entry import Place, read_places
 FORMAT = "omnidraft.bundle"
 VERSION = 1
 MANIFEST = "manifest.json"
+Layout = Literal["shared", "concat"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class ModelEntry:
         place: the one that was chosen (see `placement`); None is the dynamic graph.
         fingerprint: of the checkpoint's weights; None in a bundle that does not say.
         lora: where adapters enter the graph; None where they cannot.
+        layout: whether keys and values stay in shared buffers, or a pass returns them with the past before.
     """
 
     source: str
@@ -53,6 +56,9 @@ class ModelEntry:
     parameters: int
     places: Mapping[str, Place] = field(default_factory=dict)
     place: Place | None = None
+    fingerprint: str | None = None
+    lora: LoraSites | None = None
+    layout: Layout = "shared"
 
     def reads(self, name: str) -> bool:
         """Whether a file of the bundle holds a graph or weights that this model runs on."""
@@ -60,8 +66,10 @@ class ModelEntry:
             return name in self.place.files
         return name.startswith(self.graph)
 
-    fingerprint: str | None = None
-    lora: LoraSites | None = None
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of the KV buffers at their full length; two sets take turns in layout `concat`."""
+        return self.kv.bytes * (2 if self.layout == "concat" else 1)
 
 
 @dataclass(frozen=True)
@@ -255,6 +263,7 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
         places=read_places(data["npu"]) if "npu" in data else {},
         fingerprint=None if data.get("fingerprint") is None else _sha256(data["fingerprint"]),
         lora=None if data.get("lora") is None else _lora(data["lora"]),
+        layout=_layout(data.get("layout", "shared")),
     )
 
 
@@ -270,6 +279,12 @@ def _site(data: dict[str, Any]) -> Site:
     if not parts or any(len(part) != 2 for part in parts):
         raise ValueError(f"parts {data['parts']!r:.80}")
     return Site(_int(data["inputs"], 1), tuple((_str(name), _int(width, 1)) for name, width in parts))
+
+
+def _layout(value: object) -> Layout:
+    if value not in LAYOUTS:
+        raise ValueError(f"{value!r:.80} is no layout, which is one of {', '.join(LAYOUTS)}")
+    return value
 
 
 def _prompt(data: dict[str, Any]) -> PromptTemplate:

@@ -8,6 +8,7 @@ from omnidraft.errors import BundleError
 from omnidraft.runtime.block_verifier import block_pays
 from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
 from omnidraft.runtime.bundle_files import check_unchanged
+from omnidraft.runtime.concat_model import ConcatGraph
 from omnidraft.runtime.draft_length import PRIOR_ACCEPTANCE, Costs, DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.ort_model import Graph
 from omnidraft.runtime.placement import CPU_GRAPH, placed
@@ -104,7 +105,8 @@ def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGra
         graphs = {block: bundle.file(name) for block, name in place.form.graphs.items()}
         form = StaticForm(graphs, bundle.file(place.host), entry.kv, entry.vocab_size, place.form.mask)
         return StaticGraphs(form, place.provider, threads=threads)
-    return Graph(bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
+    kind = ConcatGraph if entry.layout == "concat" else Graph
+    return kind(bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
 
 
 def _threads_for(parameters: int) -> int:
