@@ -62,7 +62,7 @@ def generate(
     from omnidraft.commands import generate as answer
     from omnidraft.commands import view
 
-    _tell(options.notices(context))
+    idle = options.notices(context)
     session = _open(bundle, threads, no_drafter, cache, target_on, drafter_on)
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
@@ -80,6 +80,7 @@ def generate(
         verification=verification,  # type: ignore[arg-type] # likewise
         logprobs=logprobs,
     )
+    _tell(idle)
     try:
         for piece in found:
             if not as_json:
