@@ -107,7 +107,11 @@ CASES: list[tuple[str, str, Task]] = [
 
 SHORT = replace(CACHED, max_new_tokens=10, logprobs=True)
 LOGPROBS: list[tuple[str, str, Task]] = [
-    ("greedy", "a certain law: every log-probability is 0", SHORT),
+    ("greedy", "not 0, as of the certain law, but of the softmax", SHORT),
+    ("greedy_penalised", "of the softmax after the penalty",
+     replace(SHORT, sampling=Sampling(repetition_penalty=1.3))),
+    ("greedy_truncated", "top-k, top-p and min-p are no part of it",
+     replace(SHORT, sampling=Sampling(0.0, 2, 0.5, 0.5))),
     ("plain", "of the softmax", replace(SHORT, mode="plain", sampling=HOT, seed=31)),
     ("token", "accepted tokens and corrections alike have that of the target's law",
      replace(SHORT, verification="token", sampling=HOT, seed=32)),

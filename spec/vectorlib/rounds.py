@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vectorlib.chance import Chance, Law
@@ -86,7 +86,8 @@ def generate(task: Task, chance: Chance) -> Iterator[dict[str, Any]]:
         learned = memory.learn(emitted, accepted) if task.uses_cache else 0
         found = _as_json(draft, proposal, verdict, emitted, accepted, learned)
         if task.logprobs:
-            found["logprobs"] = [math.log(law.probability(t)) for law, t in zip(p, emitted, strict=False)]
+            laws = _scoring_laws(task, tokens, proposal, p)
+            found["logprobs"] = [math.log(law.probability(t)) for law, t in zip(laws, emitted, strict=False)]
         yield found
         if emitted[-1] in task.eos_ids:
             return
@@ -95,6 +96,14 @@ def generate(task: Task, chance: Chance) -> Iterator[dict[str, Any]]:
         if task.mode != "lookup":
             taken_back, spelled = draft_after(draft, proposal, verdict, trie)
             context += draft[: len(draft) - taken_back] + spelled
+
+
+def _scoring_laws(task: Task, tokens: Sequence[int], proposal: Proposal, p: list[Law]) -> list[Law]:
+    """What log-probabilities are of: p, or where p is certain the law of T = 1 after the penalty alone."""
+    if task.sampling.temperature > 0.0:
+        return p
+    law = Sampling(1.0, repetition_penalty=task.sampling.repetition_penalty)
+    return _rows(replace(task, sampling=law), tokens, proposal)
 
 
 def _draft(

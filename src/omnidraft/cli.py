@@ -70,7 +70,7 @@ def generate(
     from omnidraft.commands import generate as answer
     from omnidraft.commands import view
 
-    _tell(options.notices(context))
+    idle = options.notices(context)
     session = _open(
         Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter)
     )
@@ -90,6 +90,7 @@ def generate(
         verification=verification,  # type: ignore[arg-type] # likewise
         logprobs=logprobs,
     )
+    _tell(idle)
     try:
         for piece in found:
             if not as_json:

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import stat
 import time
 from pathlib import Path
 
@@ -34,12 +33,12 @@ def open_cache(
     """
     path = Path(path)
     empty = NgramCache(vocab_map, capacity=capacity, policy=policy)
-    if _is_free(path):
+    if _is_absent(path):
         return empty, None
     try:
         table = _table(path, vocab_map)
     except CacheFileError as error:
-        remedy = "saving keeps it under another name"
+        remedy = "saving replaces it" if _is_free(path) else "saving keeps it under another name"
         if error.fault == "unreadable":
             remedy = _REMEDIES[error.fault]
         return empty, f"starting with an empty cache: {path} is refused: {error}; {remedy}"
@@ -66,15 +65,20 @@ def _table(path: Path, vocab_map: VocabMap | None) -> CacheTable:
     return table
 
 
-def _is_free(path: Path) -> bool:
-    """Whether nothing is lost where a file is put there: there is none, or an empty one."""
+def _is_absent(path: Path) -> bool:
+    """Whether there is nothing; a link that leads to nothing counts as that."""
     try:
-        found = os.stat(path)
+        os.stat(path)
     except FileNotFoundError:
         return True
-    except (OSError, ValueError):  # whoever reads or writes it says why
+    except (OSError, ValueError):  # something is wrong there; whoever reads or writes it says what
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_size == 0
+    return False
+
+
+def _is_free(path: Path) -> bool:
+    """Whether nothing is lost where a file is put there: there is none, or an empty one."""
+    return _is_absent(path) or (path.is_file() and path.stat().st_size == 0)
 
 
 def _read(path: Path) -> bytes:
