@@ -45,6 +45,8 @@ def make_bundle(place: Path) -> dict[str, Any]:
             "source": role, "architecture": "LlamaForCausalLM", "graph": f"{role}/cpu/model.onnx",
             "tokenizer": f"{role}/tokenizer.json", "vocab_size": 10, "quantization": "fp32", "bos_id": None,
             "eos_ids": [1], "parameters": 5,
+            "fingerprint": "a" * 64,
+            "lora": {"rank": None, "sites": {"layers.0.qkv": {"inputs": 3, "parts": [["q", 2], ["k", 1]]}}},
             "kv": {"num_layers": 1, "num_kv_heads": 1, "head_dim": 16, "max_length": 32},
         }  # fmt: skip
     manifest["prompt"] = {"prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": None}
@@ -96,6 +98,11 @@ def check(bundle: Bundle) -> None:
         assert bundle.file(entry.graph).is_file() and bundle.file(entry.tokenizer).is_file()
         assert all(type(n) is int for n in (entry.vocab_size, entry.parameters, *entry.eos_ids))
         assert 1 <= entry.kv.max_length < 2**31 and entry.kv.bytes > 0
+        assert entry.fingerprint is None or len(entry.fingerprint) == 64
+        if entry.lora is not None:
+            assert entry.lora.sites and (entry.lora.rank is None or entry.lora.rank > 0)
+            sites = entry.lora.sites.items()
+            assert all(type(n) is str and s.inputs > 0 and s.outputs > 0 for n, s in sites)
     assert all(math.isfinite(c) for c in (*bundle.costs.target, bundle.costs.draft, bundle.costs.host))
     assert type(bundle.prompt.prefix) is str and type(bundle.prompt.suffix) is str
 
