@@ -243,3 +243,11 @@ def test_onnxruntimes_own_form_has_the_graphs_names() -> None:
 def test_tokenizers_and_base_are_told_apart() -> None:
     found = metadata_of(adapter())
     assert (found["base"], found["draft_tokenizer"], found["target_tokenizer"]) == (BASE, DRAFT, TARGET)
+
+
+def test_the_example_of_the_specification() -> None:
+    tensors = {"layers.0.o": (np.array([[1], [2]], np.float32), np.array([[0.5]], np.float32))}
+    data = encode_adapter(Adapter(BASE, DRAFT, TARGET, tensors, CREATED))
+    assert (len(data), data[:8].hex(" ")) == (548, "10 02 00 00 00 00 00 00")
+    assert data[-12:].hex(" ") == "00 00 80 3f 00 00 00 40 00 00 00 3f"
+    assert decode_adapter(data).digest == "3e10e936cdbfe853ab85dad072e680b1a0df6863f4bf449d29bdddb1987b758a"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -38,10 +39,8 @@ def drafters(session: Session, *seeds: int) -> list[Adapter]:
     return [adapter_of(session.bundle, "drafter", seed) for seed in seeds]
 
 
-def say(session: Session, temperature: float = 0.0, **settings: int) -> Generation:
-    return session.generate(
-        PROMPT, max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=3, **settings
-    )
+def say(session: Session, temperature: float = 0.0) -> Generation:
+    return session.generate(PROMPT, max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=3)
 
 
 def drafts_of(found: Generation) -> list[tuple[int, ...]]:
@@ -102,28 +101,6 @@ def test_after_a_swap_the_drafter_has_read_its_whole_context_anew(session: Sessi
     assert np.abs(bare.drafter.model.score(held[-1:]) - row).max() > 1e-2
 
 
-@pytest.mark.parametrize("mode", ["trie", "match", "direct"])
-def test_the_law_is_the_targets_whatever_is_swapped(session: Session, mode: str) -> None:
-    """Sampled over many seeds: first two tokens as often as the target alone says, with a swap in between."""
-    from collections import Counter
-
-    adapters = drafters(session, 0, 1)
-    sampling = {"max_new_tokens": 3, "temperature": 1.0, "top_k": 3, "ignore_eos": True}
-    counts: dict[str, Counter[tuple[int, ...]]] = {"swapped": Counter(), "plain": Counter()}
-    for seed in range(250):
-        for name, each in counts.items():
-            chosen = mode if name == "swapped" else "plain"
-            answer = session.generate(PROMPT, seed=seed, mode=chosen, num_draft_tokens=2, **sampling)  # type: ignore[arg-type]
-            for number, _ in enumerate(answer):
-                if name == "swapped":
-                    session.use_adapter(adapters[(seed + number) % 2])
-            each[tuple(answer.token_ids[:2])] += 1
-    kinds = set(counts["swapped"]) | set(counts["plain"])
-    distance = sum(abs(counts["swapped"][k] - counts["plain"][k]) for k in kinds) / 500
-    assert 3 <= len(kinds) <= 9
-    assert distance < 0.16  # of two samples of 250 from one law of 9 outcomes: 0.16 is beyond 1 in 1000
-
-
 def test_a_targets_adapter_changes_what_is_said_from_the_next_round_on(session: Session) -> None:
     """Swapped in the middle, the rest is what the adapted target says after that beginning."""
     found = adapter_of(session.bundle, "target", 2)
@@ -146,7 +123,7 @@ def test_a_targets_adapter_changes_what_is_said_from_the_next_round_on(session: 
 
 def test_both_models_at_once_and_one_taken_away(session: Session) -> None:
     for role in ("drafter", "target"):
-        session.use_adapter(adapter_of(session.bundle, role, 1))  # type: ignore[arg-type]
+        session.use_adapter(adapter_of(session.bundle, role, 1))
     assert set(session.adapters) == {"drafter", "target"}
     adapted = say(session).finish().token_ids
     session.use_adapter(None, "drafter")
@@ -158,12 +135,14 @@ def test_both_models_at_once_and_one_taken_away(session: Session) -> None:
 
 def test_sessions_on_one_graph_have_adapters_of_their_own(weights: Weights, session: Session) -> None:
     other = Session(weights, adapter=drafters(session, 0)[0])
+    alone = drafts_of(say(session)), drafts_of(say(other))
     mine, theirs = say(session), say(other)
-    for _ in zip(mine, theirs, strict=False):
-        pass
-    mine.finish(), theirs.finish()
+    drafts: tuple[list[tuple[int, ...]], ...] = ([], [])
+    for pieces in zip_longest(mine, theirs):  # round by round in turns
+        for found, piece in zip(drafts, pieces, strict=True):
+            found.extend([piece.round.draft] if piece and piece.round else [])
+    assert drafts == alone and drafts[0] != drafts[1]
     assert mine.token_ids == theirs.token_ids
-    assert mine.statistics.accepted != theirs.statistics.accepted
 
 
 def test_without_a_drafter_its_adapter_does_nothing(bundle: Path, session: Session) -> None:
@@ -298,13 +277,13 @@ def test_generate_takes_an_adapter(
     bundle: Path, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    (found,) = drafters(session, 0)
+    found = adapter_of(session.bundle, "drafter", size=0.5)  # large enough to spoil every draft
     path, _ = write_adapter(tmp_path / "a.safetensors", found)
     arguments = ["omnidraft", "generate", str(bundle), PROMPT, "-n", "24", "-k", "3", "--json"]
     counts = []
     for more in ([], ["--adapter", str(path)]):
         monkeypatch.setattr("sys.argv", [*arguments, *more])
-        with pytest.raises(SystemExit) if os.environ.get("never") else _nothing():
+        with suppress(SystemExit):
             cli.main()
         counts.append(json.loads(capsys.readouterr().out))
     assert counts[0]["token_ids"] == counts[1]["token_ids"]
@@ -340,7 +319,13 @@ def test_a_manifest_that_says_nonsense_of_adapters(tmp_path: Path, field: str, v
 
     manifest = make_bundle(tmp_path)
     (tmp_path / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
-    assert open_bundle(tmp_path).drafter.lora is None or "lora" in manifest["drafter"]
+    assert open_bundle(tmp_path).drafter.lora is not None
+    bare = {
+        **manifest,
+        "drafter": {n: v for n, v in manifest["drafter"].items() if n not in ("lora", "fingerprint")},
+    }
+    (tmp_path / MANIFEST).write_text(json.dumps({**bare, "seal": seal(bare)}))
+    assert open_bundle(tmp_path).drafter.lora is open_bundle(tmp_path).drafter.fingerprint is None
     manifest["drafter"][field] = value
     (tmp_path / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
     with pytest.raises(BundleError, match="run `omnidraft export` again"):

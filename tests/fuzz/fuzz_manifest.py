@@ -46,6 +46,8 @@ def make_bundle(place: Path) -> dict[str, Any]:
             "source": role, "architecture": "LlamaForCausalLM", "graph": f"{role}/cpu/model.onnx",
             "tokenizer": f"{role}/tokenizer.json", "vocab_size": 10, "quantization": "fp32", "bos_id": None,
             "eos_ids": [1], "parameters": 5,
+            "fingerprint": "a" * 64,
+            "lora": {"rank": None, "sites": {"layers.0.qkv": {"inputs": 3, "parts": [["q", 2], ["k", 1]]}}},
             "kv": {"num_layers": 1, "num_kv_heads": 1, "head_dim": 16, "max_length": 32},
         }  # fmt: skip
     manifest["drafter"]["layout"] = "concat"  # the target has none, as an older bundle
@@ -106,6 +108,11 @@ def check(bundle: Bundle) -> None:
         assert all(type(n) is int for n in (entry.vocab_size, entry.parameters, *entry.eos_ids))
         assert 1 <= entry.kv.max_length < 2**31 and entry.kv_bytes > 0
         assert entry.layout in LAYOUTS
+        assert entry.fingerprint is None or len(entry.fingerprint) == 64
+        if entry.lora is not None:
+            assert entry.lora.sites and (entry.lora.rank is None or entry.lora.rank > 0)
+            sites = entry.lora.sites.items()
+            assert all(type(n) is str and s.inputs > 0 and s.outputs > 0 for n, s in sites)
     if bundle.ort is not None:
         assert all(bundle.file(name).is_file() for name in bundle.ort.paths)
     assert all(math.isfinite(c) for c in (*bundle.costs.target, *astuple(bundle.costs)[1:]))
