@@ -9,6 +9,7 @@ from typing import Any
 from omnidraft.errors import ExportError
 from omnidraft.export.npu import WEIGHTS, NpuOptions
 from omnidraft.export.npu_providers import ACCELERATORS
+from omnidraft.export.npu_quantize import write_quantized
 from omnidraft.export.parity import Parity, compare_with_torch
 from omnidraft.export.side import Side
 from omnidraft.runtime.static_model import StaticForm, StaticGraphs, StaticModel
@@ -27,7 +28,11 @@ def finish_static(
     Raises:
         ExportError: a form says something else than the checkpoint.
     """
-    limit = side.static["float"].kv.max_length
+    first = side.static["float"]
+    limit = first.kv.max_length
+    if options.quantized:
+        texts = [side.start + side.tokenizer.encode(prompt) for prompt in options.calibration]
+        side.static["qdq"] = write_quantized(first, work / side.role / "npu/qdq", texts)
     models = [StaticModel(StaticGraphs(form)) for form in side.static.values()]
     parities = compare_with_torch(side.checkpoint, models, [row[:limit] for row in rows])
     found = dict(zip(side.static, parities, strict=True))

@@ -143,8 +143,24 @@ class StaticModel:
         """One pass over a block: logits [len(tokens), vocab]."""
         if self.cancelled():
             raise Cancelled
-        n, past, graphs = len(tokens), self.length, self._graphs
-        block = self._blocks[min(size for size in self._blocks if size >= n)]
+        n, past = len(tokens), self.length
+        block = self._fill(tokens)
+        block.run()
+        for name, array in self._kv.items():
+            array[:, :, past : past + n] = block.outputs[f"new.{name}"][:, :, :n]
+        self.length = past + n
+        logits: Logits = block.outputs["logits"][0, :n]
+        return logits
+
+    def feed(self, tokens: Sequence[int]) -> dict[str, Floats]:
+        """What the graph for a block of these tokens is given now, by its inputs' names: views."""
+        past = {f"past_key_values.{name}": array for name, array in self._kv.items()}
+        return {**self._fill(tokens).inputs, **past}
+
+    def _fill(self, tokens: Sequence[int]) -> _Block:
+        """The block that takes these tokens, with its inputs filled."""
+        past, graphs = self.length, self._graphs
+        block = self._blocks[min(size for size in self._blocks if size >= len(tokens))]
         for row, token in enumerate(tokens):
             block.inputs["inputs_embeds"][0, row] = graphs.embeddings[int(token)]
         mask = block.inputs["attention_mask"]
@@ -152,9 +168,4 @@ class StaticModel:
         mask[..., past : self.max_length] = graphs.form.mask
         places = np.minimum(block.rows + past, self.max_length - 1)
         block.inputs["cos"][0, 0], block.inputs["sin"][0, 0] = graphs.cos[places], graphs.sin[places]
-        block.run()
-        for name, array in self._kv.items():
-            array[:, :, past : past + n] = block.outputs[f"new.{name}"][:, :, :n]
-        self.length = past + n
-        logits: Logits = block.outputs["logits"][0, :n]
-        return logits
+        return block
