@@ -21,7 +21,8 @@ import numpy as np
 from onnx import ModelProto
 
 from omnidraft.export.checkpoint import read_checkpoint
-from omnidraft.export.cpu import GraphContract, export_cpu
+from omnidraft.export.contract import GraphContract
+from omnidraft.export.cpu import export_cpu
 from omnidraft.export.lora import add_lora_sites, lora_sites
 from omnidraft.export.quantize import FP32, INT4, INT8, Quantization, quantize
 from omnidraft.export.write import write_graph

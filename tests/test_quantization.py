@@ -39,6 +39,7 @@ from omnidraft.export.quantization import (  # noqa: E402
 )
 from omnidraft.export.quantize import Calibration, quantize  # noqa: E402
 from omnidraft.export.write import write_graph  # noqa: E402
+from omnidraft.runtime.model import Logits
 from omnidraft.runtime.ort_model import KvShape, OrtModel  # noqa: E402
 
 VOCAB, LENGTH = 320, 96
@@ -80,12 +81,13 @@ def tokens(count: int, seed: int = 0) -> list[int]:
     return [int(token) for token in np.random.default_rng(seed).integers(3, VOCAB, count)]
 
 
-def score(model: OrtModel, ids: list[int], past: int = 0) -> np.ndarray:
+def score(model: OrtModel, ids: list[int], past: int = 0) -> Logits:
     """Logits of ids[past:] in one pass, after one pass over the others."""
     model.rewind(0)
     if past:
         model.score(ids[:past])
-    return model.score(ids[past:]).copy()
+    found: Logits = model.score(ids[past:]).copy()
+    return found
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)

@@ -17,7 +17,7 @@ from omnidraft.errors import BundleError, ContextError, SessionFileError, Settin
 from omnidraft.runtime.bundle import MANIFEST, open_bundle, seal
 from omnidraft.runtime.generate import Weights
 from omnidraft.runtime.memory import memory_need
-from omnidraft.runtime.model import Cancelled
+from omnidraft.runtime.model import Cancelled, SessionModel
 from omnidraft.runtime.ort_model import Graph, OrtModel
 from omnidraft.runtime.placement import placed
 from omnidraft.runtime.reading import read
@@ -67,7 +67,7 @@ def model(weights_of: WeightsOf) -> StaticModel:
 
 
 @pytest.fixture
-def dynamic(weights_of: WeightsOf) -> OrtModel:
+def dynamic(weights_of: WeightsOf) -> SessionModel:
     graph = weights_of("a", "cpu", "cpu").target
     assert isinstance(graph, Graph)
     return graph.new_model()

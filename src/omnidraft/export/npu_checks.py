@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import ExportError
+from omnidraft.export.checkpoint import Checkpoint
 from omnidraft.export.npu import WEIGHTS, NpuOptions
 from omnidraft.export.npu_providers import ACCELERATORS
 from omnidraft.export.npu_quantize import write_quantized
@@ -28,6 +29,7 @@ def finish_static(
     Raises:
         ExportError: a form says something else than the checkpoint.
     """
+    assert isinstance(side.checkpoint, Checkpoint), "static graphs are made of checkpoints"
     first = side.static["float"]
     limit = first.kv.max_length
     if options.quantized:
