@@ -39,7 +39,7 @@ from omnidraft.export.quantization import (  # noqa: E402
 )
 from omnidraft.export.quantize import Calibration, quantize  # noqa: E402
 from omnidraft.export.write import write_graph  # noqa: E402
-from omnidraft.runtime.model import Logits
+from omnidraft.runtime.model import Logits  # noqa: E402
 from omnidraft.runtime.ort_model import KvShape, OrtModel  # noqa: E402
 
 VOCAB, LENGTH = 320, 96
