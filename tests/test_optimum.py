@@ -73,7 +73,7 @@ def graph_of(name: str) -> ConcatGraph:
 
 
 def model_of(name: str) -> ConcatModel:
-    return graph_of(name).model()
+    return graph_of(name).new_model()
 
 
 def tokens(count: int, seed: int = 0) -> list[int]:
@@ -160,7 +160,7 @@ def test_the_same_tokens_as_our_own_export(mixed: Path) -> None:
     """The drafter is the same checkpoint, exported by us."""
     weights = load_weights(mixed)
     assert weights.drafter is not None
-    optimum, ours = weights.target.model(), weights.drafter.model()
+    optimum, ours = weights.target.new_model(), weights.drafter.new_model()
     for seed in range(3):
         ids = tokens(5, seed)
         optimum.rewind(0)

@@ -18,7 +18,7 @@ from omnidraft.export.quantize import FP32, quantize
 from omnidraft.export.write import write_graph
 from omnidraft.runtime.bundle import Layout
 from omnidraft.runtime.concat_model import ConcatGraph
-from omnidraft.runtime.model import Context
+from omnidraft.runtime.model import SessionModel
 from omnidraft.runtime.ort_model import KvShape, OrtModel
 from omnidraft.runtime.tokenizer import Tokenizer
 
@@ -59,9 +59,9 @@ class Side:
         bos = self.tokenizer.controls.get(self.tokenizer.adds_bos or "")
         return [] if bos is None else [bos.id]
 
-    def model(self, file: Path) -> Context:
+    def model(self, file: Path) -> SessionModel:
         if self.layout == "concat":
-            return ConcatGraph(file, self.kv, self.checkpoint.shape.vocab_size).model()
+            return ConcatGraph(file, self.kv, self.checkpoint.shape.vocab_size).new_model()
         return OrtModel(file, self.kv, self.checkpoint.shape.vocab_size)
 
 

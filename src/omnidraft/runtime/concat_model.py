@@ -4,7 +4,7 @@ Two buffers take turns: one holds the past that a pass reads, the other takes wh
 moves the kept positions of each head together, in place. Contract of the graph: spec/bundle.md.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,8 +54,8 @@ class ConcatGraph(Graph):
                 " concatenating keys and values; run `omnidraft export` again"
             )
 
-    def model(self) -> "ConcatModel":
-        """A model with a context of its own on these weights."""
+    def new_model(self) -> "ConcatModel":
+        """A model on these weights, with a context of its own."""
         return ConcatModel(self)
 
 
@@ -96,6 +96,10 @@ class ConcatModel:
         """Forget every position from `length` on; the next pass leaves them out of its past."""
         assert 0 <= length <= self.length, (length, self.length)
         self.length = length
+
+    def use_adapter(self, tensors: Mapping[str, Floats]) -> None:
+        """An adopted graph has no place for an adapter, so there is none to take."""
+        assert not tensors, sorted(tensors)
 
     def _run(self, tokens: Sequence[int]) -> Logits:
         if self.cancelled():

@@ -42,11 +42,11 @@ class Model(Protocol):
         """Forget every position from `length` on."""
 
 
-class Context(Model, Protocol):
-    """A model in a session: a context on shared weights, whose passes can be cancelled.
+class SessionModel(Model, Protocol):
+    """A model as a session uses it: cancelled between its passes.
 
     Attributes:
-        cancelled: asked before each run of the graph; where it says so, `Cancelled` is raised instead.
+        cancelled: asked before each run of a graph; where it says so, `Cancelled` is raised instead.
     """
 
     cancelled: Callable[[], bool]

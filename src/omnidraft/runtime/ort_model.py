@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from omnidraft.errors import BundleError
-from omnidraft.runtime.model import Cancelled, Context, Logits
+from omnidraft.runtime.model import Cancelled, Logits, SessionModel
 
 _PREFILL_CHUNK = 128  # positions of a long prompt that go through the graph at once
 _MOST_ROWS = 65  # rows of logits that one pass usually gives at most: a verification of MAX_PROPOSED tokens
@@ -71,8 +71,8 @@ class Graph:
         self.kv, self.vocab_size = kv, vocab_size
         self.ranks = {i.name: len(i.shape) for i in self.session.get_inputs()}
 
-    def model(self) -> Context:
-        """A model with a context of its own on these weights."""
+    def new_model(self) -> SessionModel:
+        """A model on these weights, with a context of its own."""
         return OrtModel.on(self)
 
 

@@ -54,12 +54,12 @@ class Session:
             cache: a file of learned n-grams; one that is absent or refused gives an empty cache.
         """
         self.weights = weights
-        self._target = weights.target.model()
+        self._target = weights.target.new_model()
         self._models = [self._target]
         if weights.drafter is None:
             self.drafter = no_drafter(weights.bundle.drafter.vocab_size)
         else:
-            self._models.append(weights.drafter.model())
+            self._models.append(weights.drafter.new_model())
             bos = weights.bundle.drafter.bos_id
             self.drafter = Drafter(self._models[-1], [] if bos is None else [bos])
         learned, self.cache_notice = (
