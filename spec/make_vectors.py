@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from vectorlib import (
+    cases_adapter,
     cases_bundle,
     cases_cache,
     cases_generate,
@@ -38,7 +39,7 @@ def write_vectors(root: Path) -> dict[str, int]:
     for module in (
         cases_random, cases_sampling, cases_translate, cases_verify, cases_text, cases_tokenize, cases_length,
         cases_lookup, cases_cache, cases_invalid, cases_generate, cases_session, cases_template, cases_bundle,
-        cases_signing,
+        cases_signing, cases_adapter,
     ):  # fmt: skip
         module.write(shelf)
     return shelf.finish()

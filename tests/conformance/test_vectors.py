@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance import run_adapter
 from conformance.conftest import RAN
 from conformance.run_bundle import run_bundle
 from conformance.run_cache import run_invalid, run_learn, run_load, run_merge, run_valid
@@ -23,6 +24,8 @@ from conformance.vectors import ROOT, Vector, counts, vectors_of
 
 RUNNERS: dict[str, Callable[[Vector], None]] = {
     "bundle": run_bundle,
+    "adapter/invalid": run_adapter.run_invalid,
+    "adapter/valid": run_adapter.run_valid,
     "cache/invalid": run_invalid,
     "cache/learn": run_learn,
     "cache/load": run_load,

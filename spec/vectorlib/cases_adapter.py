@@ -1,0 +1,175 @@
+"""Vectors of `adapter/valid` and `adapter/invalid`: files of adapters, and the fault of each bad one."""
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from vectorlib.shelf import Shelf, vector
+
+BASE, DRAFT, TARGET = "a" * 64, "d" * 64, "e" * 64
+Matrix = list[list[float]]
+Header = dict[str, Any]
+
+ONE: dict[str, Matrix] = {"layers.0.o.lora_a": [[1.0], [2.0]], "layers.0.o.lora_b": [[0.5]]}
+QKV: dict[str, Matrix] = {  # q and v of rank 1 in a site of widths 2, 1 and 1
+    "layers.0.qkv.lora_a": [[1.0, -1.0], [0.25, 0.0], [0.0, 3.0]],
+    "layers.0.qkv.lora_b": [[0.5, 0.75, 0.0, 0.0], [0.0, 0.0, 0.0, -2.0]],
+}
+TEN: dict[str, Matrix] = {n.replace(".0.", f".{i}."): m for i in (2, 10) for n, m in ONE.items()}
+
+
+def metadata(tensors: dict[str, Matrix]) -> dict[str, str]:
+    """What the specification wants to be said of these tensors."""
+    kinds = {name.split(".")[2] for name in tensors if name.count(".") == 3}
+    ranks = [len(m) for name, m in tensors.items() if name.endswith(".lora_b")]
+    return {
+        "format": "omnidraft.adapter",
+        "version": "1",
+        "base": BASE,
+        "draft_tokenizer": DRAFT,
+        "target_tokenizer": TARGET,
+        "rank": str(max(ranks, default=0)),
+        "alpha": "folded",
+        "targets": ",".join(sorted(kinds)),
+        "created": "2026-01-02T03:04:05Z",
+    }
+
+
+def parts(tensors: dict[str, Matrix], order: list[str] | None = None) -> tuple[Header, bytes]:
+    """The header of a file and its tensors' bytes."""
+    header: Header = {"__metadata__": metadata(tensors)}
+    data = b""
+    for name in order or sorted(tensors):
+        flat = [value for row in tensors[name] for value in row]
+        start, data = len(data), data + struct.pack(f"<{len(flat)}f", *flat)
+        shape = [len(tensors[name]), len(tensors[name][0]) if tensors[name] else 0]
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, len(data)]}
+    return header, data
+
+
+def file_of(header: Header, data: bytes) -> bytes:
+    """The one way to write an adapter."""
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def digest(tensors: dict[str, Matrix]) -> str:
+    """What session files call an adapter."""
+    found = hashlib.sha256(BASE.encode())
+    for name in sorted(tensors, key=lambda n: (n.rpartition(".")[0], n)):
+        rows = tensors[name]
+        found.update(f"\0{name}\0{len(rows)}\0{len(rows[0])}\0".encode())
+        found.update(b"".join(struct.pack(f"<{len(row)}f", *row) for row in rows))
+    return found.hexdigest()
+
+
+def write(shelf: Shelf) -> None:
+    _write_valid(shelf)
+    found = []
+    for name, why, fault, data in (*_bytes(), *_metadata(), *_tensors()):
+        shelf.file(f"adapter/invalid/{name}.safetensors", data)
+        found.append(vector(name, why, {"file": f"{name}.safetensors"}, {"fault": fault}))
+    shelf.vectors("adapter/invalid", "files", found)
+
+
+def _write_valid(shelf: Shelf) -> None:
+    turned = parts(ONE, sorted(ONE, reverse=True))
+    loose = json.dumps(turned[0]).encode()
+    cases: list[tuple[str, str, dict[str, Matrix], bytes, bool]] = [
+        ("example", "the worked example of spec/adapter.md", ONE, file_of(*parts(ONE)), True),
+        ("packed", "q and v of one product, k between them", QKV, file_of(*parts(QKV)), True),
+        ("two_sites", "sites of other ranks; the metadata has the larger", ONE | QKV,
+         file_of(*parts(ONE | QKV)), True),
+        ("layers", "layers.10 sorts before layers.2", TEN, file_of(*parts(TEN)), True),
+        ("other_writer", "tensors in another order, spaces in the header, no filling: safetensors still", ONE,
+         struct.pack("<Q", len(loose)) + loose + turned[1], False),
+    ]  # fmt: skip
+    found = []
+    for name, why, tensors, data, canonical in cases:
+        shelf.file(f"adapter/valid/{name}.safetensors", data)
+        shapes = {n: [len(m), len(m[0])] for n, m in sorted(tensors.items())}
+        expect = {"metadata": metadata(tensors), "shapes": shapes, "tensors": dict(sorted(tensors.items())),
+                  "digest": digest(tensors), "canonical": canonical}  # fmt: skip
+        found.append(vector(name, why, {"file": f"{name}.safetensors"}, expect))
+    shelf.vectors("adapter/valid", "files", found)
+
+
+GOOD = file_of(*parts(ONE))
+Case = tuple[str, str, str, bytes]
+
+
+def _bytes() -> Iterator[Case]:
+    """Too little, too much, or something else."""
+    yield "empty_file", "a file of no bytes", "truncated", b""
+    yield "length_half", "cut inside the header's length", "truncated", GOOD[:5]
+    yield "length_only", "cut after it", "truncated", GOOD[:8]
+    yield "header_half", "cut inside the header", "truncated", GOOD[:100]
+    yield "last_byte_missing", "cut before the last byte", "truncated", GOOD[:-1]
+    yield "two_bytes_more", "bytes behind the end", "trailing_bytes", GOOD + b"\0\0"
+    yield "other_file", "a PNG", "not_an_adapter", b"\x89PNG\r\n\x1a\n" + bytes(200)
+    yield "long_header", "a header of 10^12 bytes", "not_an_adapter", struct.pack("<Q", 10**12) + GOOD[8:]
+    yield "no_json", "a brace and then nothing of JSON", "not_an_adapter", struct.pack("<Q", 4) + b"{{{{"
+
+
+def _metadata() -> Iterator[Case]:
+    """A single field that says another thing."""
+    header, data = parts(ONE)
+    rest = {name: value for name, value in header.items() if name != "__metadata__"}
+    yield "no_metadata", "any safetensors file", "not_an_adapter", file_of(rest, data)
+    for name, why, fault, fields in (
+        ("format", "another format", "not_an_adapter", {"format": "omnidraft.vocab_map"}),
+        ("version_2", "a file of the future", "version", {"version": "2"}),
+        ("base_short", "a fingerprint of 4 digits", "metadata", {"base": "aaaa"}),
+        ("tokenizer_upper", "digits are lower case", "metadata", {"draft_tokenizer": "D" * 64}),
+        ("created", "no time", "metadata", {"created": "yesterday"}),
+        ("rank_other", "a rank that no tensor has", "metadata", {"rank": "8"}),
+        ("alpha", "a scale that is not folded", "metadata", {"alpha": "16"}),
+        ("targets_other", "a site that has no tensors", "metadata", {"targets": "o,qkv"}),
+    ):
+        yield name, why, fault, file_of({**header, "__metadata__": {**metadata(ONE), **fields}}, data)
+    late = {**header, "__metadata__": {**metadata(ONE), "version": "2"}}
+    yield "version_2_cut", "the version is named before the length", "version", file_of(late, data)[:-4]
+
+
+def _tensors() -> Iterator[Case]:
+    """Tensors that lie, are called or have values as they must not."""
+    a, b = "layers.0.o.lora_a", "layers.0.o.lora_b"
+    header, data = parts(ONE)
+    wrong = {**header, a: {**header[a], "data_offsets": [0, 4]}}
+    yield "hole", "4 bytes that are of no tensor", "layout", file_of(wrong, data)
+    yield (
+        "size",
+        "a shape of more values than bytes",
+        "layout",
+        file_of({**header, a: {**header[a], "shape": [2, 2]}}, data),
+    )
+    entry = {name: value for name, value in header[a].items() if name != "data_offsets"}
+    yield (
+        "no_offsets",
+        "an entry that does not say where it lies",
+        "layout",
+        file_of({**header, a: entry}, data),
+    )
+    halves = {**header, a: {**header[a], "dtype": "F16", "shape": [4, 1]}}
+    yield "half_precision", "a tensor of F16", "dtype", file_of(halves, data)
+    cases: list[tuple[str, str, str, dict[str, Matrix]]] = [
+        ("no_b", "A without B", "missing_tensor", {a: ONE[a]}),
+        ("no_tensors", "nothing", "missing_tensor", {}),
+        ("bias", "a tensor of another name", "extra_tensor", {**ONE, "layers.0.o.bias": [[1.0]]}),
+        (
+            "lm_head",
+            "a place that is none of a layer",
+            "extra_tensor",
+            {f"lm_head.lora_{h}": [[1.0]] for h in "ab"},
+        ),
+        ("ranks_differ", "rank 2 in A and 1 in B", "shape", {a: [[1.0, 2.0]], b: [[1.0]]}),
+        ("rank_0", "a site of rank 0", "shape", {a: [[], []], b: ONE[b]}),
+        ("nan", "a value that is no number", "non_finite", {a: [[float("nan")], [1.0]], b: ONE[b]}),
+        ("infinite", "a value that is infinite", "non_finite", {a: ONE[a], b: [[float("-inf")]]}),
+        ("rank_1025", "a site of rank 1025", "rank", {a: [[1.0] * 1025], b: [[1.0]] * 1025}),
+    ]
+    for name, why, fault, tensors in cases:
+        yield name, why, fault, file_of(*parts(tensors))
