@@ -13,7 +13,7 @@ import pytest
 
 from conftest import ROOT
 from omnidraft import cli
-from omnidraft.commands import options
+from omnidraft.commands import options, view
 
 STARTERS = Path(__file__).parents[1] / "src/omnidraft/starters"
 Run = Callable[..., tuple[int, str, str]]
@@ -229,6 +229,12 @@ def test_seeds_are_shown_where_something_was_drawn(run: Run, bundle: Path) -> No
     _, _, err = run("generate", bundle, "x", "-n", 2, "-t", 1, "--seed", 2**64 - 1)
     assert err.strip().endswith(f"seed {2**64 - 1}")
     assert len(err.strip().splitlines()) == 1 and len(err) > 100, "one line, however long"
+
+
+def test_a_report_through_a_pipe_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "a/[bold]path: " + "many words " * 30
+    view.say(line)
+    assert capsys.readouterr().out == line + "\n"
 
 
 def limit_files(size: int) -> None:
