@@ -1,0 +1,250 @@
+"""Every architecture in every kind of weights and for every provider: exported, checked and told in a table.
+
+    python -m benchmarks.export_matrix [--only "llama; qwen2"] [--forms fp32,int4] [--json] [--write FILE]
+
+Each row is a real export of a small random model, which serves as target in fp32 and as drafter in the row's
+form. So acceptance says how often the form agrees with fp32, and parity is the drafter's against torch. What
+cannot be exported or run here has a row that says why; an error makes the command fail.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import onnx
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.small_models import MODELS, save_small_model
+from omnidraft.commands.view import progress_bar
+from omnidraft.doctor.mobile import estimate
+from omnidraft.doctor.placement import CPU, can_ask, placement
+from omnidraft.errors import OmnidraftError
+from omnidraft.export.bundle import export_bundle
+from omnidraft.export.npu import NpuOptions
+from omnidraft.export.options import Options, Report
+from omnidraft.export.parity import Parity, measure_acceptance
+from omnidraft.export.prompts import PROMPTS
+from omnidraft.export.quantization import FP32, named
+from omnidraft.runtime.bundle import Bundle, open_bundle
+from omnidraft.runtime.drafter import Drafter
+from omnidraft.runtime.generate import Session, load_weights
+from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.placement import placed
+from omnidraft.runtime.static_model import StaticGraphs, StaticModel
+from omnidraft.runtime.weights import static_form
+
+FORMS = (
+    "fp32", "int8", "int8-b128", "int4", "int4-b128", "int4-e8", "int4-e4", "int4-h8", "int4-rtn",
+    "int4-k-quant", "int4-hqq", "int4-gptq",
+)  # fmt: skip
+PLACES = ("coreml", "nnapi", "qnn", "qnn-fp16")  # of the static graphs
+QNN_PYTHON = "OMNIDRAFT_QNN_PYTHON"
+_LENGTH = 256  # positions
+_SHOWN = "verify"  # the static graph whose nodes are told; the three differ in their shapes alone
+_BEGIN, _END = "<!-- table -->\n", "<!-- end of table -->\n"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One export.
+
+    Attributes:
+        provider: cpu, or where static graphs are for. nodes: of the graph, and taken by the provider.
+        partitions: None where the provider was not asked. bytes: of the model's graphs and weights.
+        parity: largest difference to torch's logits. agreement: share of positions with torch's argmax.
+        acceptance: of draft tokens by the fp32 target. note: what else there is to say.
+    """
+
+    model: str
+    form: str
+    provider: str
+    nodes: int | None = None
+    taken: int | None = None
+    partitions: int | None = None
+    bytes: int | None = None
+    parity: float | None = None
+    agreement: float | None = None
+    acceptance: float | None = None
+    note: str = ""
+    failed: bool = False
+
+
+def cpu_rows(model: str, checkpoint: Path, forms: tuple[str, ...], work: Path) -> Iterator[Row]:
+    """The dynamic graph of a model in every kind of weights."""
+    for form in forms:
+        row = Row(model, form, "cpu")
+        out = work / form
+        try:
+            report = export_bundle(str(checkpoint), str(checkpoint), out, _options(form))
+        except OmnidraftError as error:
+            yield replace(row, note=str(error), failed=True)
+            continue
+        bundle = open_bundle(out)
+        row = _measured(row, bundle, report.parity["drafter"][named(form).name], "drafter/cpu/")
+        row = replace(row, acceptance=report.after.of_drafted)
+        if can_ask():
+            found = placement(bundle.file(bundle.drafter.graph), CPU)
+            row = replace(row, nodes=found.nodes, taken=found.taken, partitions=1)
+        yield row
+
+
+def _options(form: str, npu: NpuOptions | None = None) -> Options:
+    return Options(FP32, named(form), _LENGTH, npu=npu)
+
+
+def _measured(row: Row, bundle: Bundle, parity: Parity, folder: str) -> Row:
+    size = sum(
+        record["bytes"] for name, record in bundle.manifest["files"].items() if name.startswith(folder)
+    )
+    return replace(row, bytes=size, parity=parity.max_difference, agreement=parity.greedy_agreement)
+
+
+def static_rows(model: str, checkpoint: Path, work: Path) -> Iterator[Row]:
+    """The static graphs of a model for every accelerator."""
+    out = work / "npu"
+    try:
+        report = export_bundle(str(checkpoint), str(checkpoint), out, _options("fp32", NpuOptions(PLACES)))
+    except OmnidraftError as error:  # a model that the static form does not have is refused by name
+        for place in PLACES:
+            yield Row(model, "-", place, note=str(error))
+        return
+    bundle = open_bundle(out)
+    for place in PLACES:
+        yield _static_row(model, place, bundle, report)
+    yield from _qnn_rows(model, out)
+
+
+def _static_row(model: str, place: str, bundle: Bundle, report: Report) -> Row:
+    there = placed(bundle, drafter_on=place).drafter
+    form = static_form(bundle, there)
+    kind = "qdq" if place == "qnn" else "float"
+    graph = next(file for file in form.graphs.values() if file.stem.startswith(_SHOWN))
+    row = Row(model, kind, place, nodes=len(onnx.load(graph, load_external_data=False).graph.node))
+    row = _measured(row, bundle, report.parity["drafter"][f"npu-{kind}"], "drafter/npu/")
+    row = replace(row, acceptance=_acceptance(bundle, StaticModel(StaticGraphs(form))))
+    for found in estimate(graph) if place in ("coreml", "nnapi") else ():
+        if found.provider.lower().startswith(place):
+            note = "" if found.taken == found.nodes else found.sentence()
+            row = replace(
+                row, nodes=found.nodes, taken=found.taken, partitions=found.partitions,
+                note=note or "estimated by onnxruntime's usability checker", failed=bool(note),
+            )  # fmt: skip
+    return replace(row, note=row.note or "figures of these graphs on the CPU")
+
+
+def _acceptance(bundle: Bundle, drafter: StaticModel) -> float:
+    """Of a drafter's static graphs on the CPU, by the fp32 target."""
+    weights = load_weights(bundle)
+    session = Session(weights)
+    ids = [session.encode(prompt)[: _LENGTH // 2] for prompt in PROMPTS]
+    pairs = [(each, session.draft_prompt(each)) for each in ids]
+    target = weights.target.new_model()
+    found = measure_acceptance(target, Drafter(drafter), lambda: NgramCache(weights.vocab_map), pairs)
+    return found.of_drafted
+
+
+def _qnn_rows(model: str, bundle: Path) -> Iterator[Row]:
+    """The graphs in QNN's emulator, where onnxruntime-qnn is installed; fallback to the CPU is an error."""
+    python = os.environ.get(QNN_PYTHON)
+    if not python:
+        for place in ("qnn", "qnn-fp16"):
+            yield Row(model, "-", f"{place} emulator", note=f"not run: {QNN_PYTHON} is not set (`make qnn`)")
+        return
+    command = [python, "-m", "omnidraft.export.qnn_check", str(bundle), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        yield Row(model, "-", "qnn emulator", note=done.stderr.strip().splitlines()[-1], failed=True)
+        return
+    for found in json.loads(done.stdout):
+        if found["role"] == "drafter":
+            place = found["place"].partition(":")[0]
+            yield Row(
+                model, "qdq" if place == "qnn" else "float", f"{place} emulator", partitions=1,
+                agreement=found["agreement"],
+                note=f"whole in the emulator, against its float graphs; cosine {found['cosine']:.4f}",
+            )  # fmt: skip
+
+
+def matrix(models: tuple[str, ...], forms: tuple[str, ...]) -> list[Row]:
+    """All rows."""
+    rows: list[Row] = []
+    with progress_bar("export") as bar, tempfile.TemporaryDirectory() as place:
+        for done, model in enumerate(models):
+            bar.stage(model, done, len(models))
+            work = Path(place) / str(done)
+            checkpoint = save_small_model(model, work / "checkpoint")
+            rows += cpu_rows(model, checkpoint, forms, work)
+            rows += static_rows(model, checkpoint, work)
+    return rows
+
+
+COLUMNS = ("model", "weights", "provider", "nodes", "parts", "kB", "parity", "greedy", "accepted", "note")
+
+
+def cells(row: Row) -> list[str]:
+    """A row as text."""
+    taken = "" if row.nodes is None else str(row.nodes)
+    if row.taken is not None and row.taken != row.nodes:
+        taken = f"{row.taken} of {row.nodes}"
+    return [
+        row.model, row.form, row.provider, taken,
+        "" if row.partitions is None else str(row.partitions),
+        "" if row.bytes is None else f"{row.bytes / 1000:.0f}",
+        "" if row.parity is None else f"{row.parity:.1e}",
+        "" if row.agreement is None else f"{row.agreement:.1%}",
+        "" if row.acceptance is None else f"{row.acceptance:.1%}",
+        ("FAILED: " if row.failed else "") + row.note,
+    ]  # fmt: skip
+
+
+def show(rows: list[Row]) -> None:
+    """The table in a terminal."""
+    table = Table(*COLUMNS)
+    for row in rows:
+        table.add_row(*cells(row))
+    Console(width=None if sys.stdout.isatty() else 220).print(table)
+
+
+def write(rows: list[Row], file: Path) -> None:
+    """The table between the marks of a Markdown file."""
+    text = file.read_text(encoding="utf-8")
+    lines = [" | ".join(COLUMNS), " | ".join("---" for _ in COLUMNS), *(" | ".join(cells(r)) for r in rows)]
+    table = "".join(f"| {line} |\n" for line in lines)
+    before, rest = text.split(_BEGIN)
+    file.write_text(before + _BEGIN + table + _END + rest.split(_END)[1], encoding="utf-8")
+
+
+def main() -> None:
+    """Print the table; status 1 where a row failed."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.export_matrix", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--only", help="models, separated by semicolons (default: all)")
+    parser.add_argument("--forms", default=",".join(FORMS), help="kinds of weights, separated by commas")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", type=Path, help="a Markdown file whose table is written anew")
+    options = parser.parse_args()
+    models = (
+        tuple(MODELS) if options.only is None else tuple(name.strip() for name in options.only.split(";"))
+    )
+    if unknown := [name for name in models if name not in MODELS]:
+        parser.error(f"no model {unknown[0]!r}; there are {'; '.join(MODELS)}")
+    rows = matrix(models, tuple(options.forms.split(",")))
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+    else:
+        show(rows)
+    if options.write:
+        write(rows, options.write)
+    sys.exit(any(row.failed for row in rows))
+
+
+if __name__ == "__main__":
+    main()
