@@ -3,9 +3,9 @@
     python -m benchmarks.lora_cost [--json]
 
 Single steps (one token after 64) in fp32, int8 and int4, one thread. The arms take turns in short runs. A
-ratio is to the graph without sites: of the fastest runs, which other work on the machine disturbs least, and of
-runs of the same turn (median and quartiles over turns). Packed products take the ranks of their parts: q, k and
-v of rank 8 are one site of rank 24.
+ratio is to the graph without sites: of the fastest runs, which other work on the machine disturbs least, and
+of runs of the same turn (median and quartiles over turns). Packed products take the ranks of their parts: q,
+k and v of rank 8 are one site of rank 24.
 """
 
 import argparse
