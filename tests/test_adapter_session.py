@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -81,6 +82,27 @@ def test_a_swap_between_rounds_keeps_the_greedy_text(session: Session) -> None:
         rounds += piece.round is not None
         session.use_adapter(adapters[rounds % 3])
     assert rounds > 5 and answer.token_ids == plain.token_ids
+
+
+def test_another_thread_may_swap_at_any_moment(session: Session) -> None:
+    """As a trainer in the background does: it never waits, and is never refused."""
+    plain = say(session).finish().token_ids
+    adapters, done, swaps = [*drafters(session, 0, 1), None], threading.Event(), [0]
+
+    def swap() -> None:
+        while not done.is_set():
+            session.use_adapter(adapters[swaps[0] % 3])
+            swaps[0] += 1
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for _ in range(5):
+            assert say(session).finish().token_ids == plain
+    finally:
+        done.set()
+        thread.join()
+    assert swaps[0] > 20
 
 
 def test_after_a_swap_the_drafter_has_read_its_whole_context_anew(session: Session) -> None:
