@@ -57,13 +57,42 @@ LLAMA3 = {
     "original_max_position_embeddings": 32,
 }
 GRANITE = {"logits_scaling": 4.0, "residual_multiplier": 0.5, "attention_multiplier": 0.2}
+GEMMA2 = {
+    "head_dim": 32,
+    "query_pre_attn_scalar": 24,
+    "sliding_window": 10,
+    "attn_logit_softcapping": 3.0,
+    "final_logit_softcapping": 5.0,
+}
+GEMMA3 = {
+    "head_dim": 32,
+    "query_pre_attn_scalar": 24,
+    "sliding_window": 10,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "rope_parameters": {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0},
+    },
+}
+NEOX = {
+    "head_dim": 32,
+    "num_attention_heads": 2,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {}),
     "llama3-tied": ("llama", {"rope_parameters": LLAMA3, "tie_word_embeddings": True}),
     "qwen2": ("qwen2", {"tie_word_embeddings": True}),
     "qwen3": ("qwen3", {"head_dim": 32, "tie_word_embeddings": False}),
     "mistral": ("mistral", {"sliding_window": None, "head_dim": 16}),
-    "phi3": ("phi3", {"sliding_window": MAX_LENGTH}),
+    "mistral-window": ("mistral", {"sliding_window": 11, "head_dim": 16}),
+    "qwen2-window": ("qwen2", {"use_sliding_window": True, "sliding_window": 9, "max_window_layers": 1}),
+    "phi3": ("phi3", {"sliding_window": None}),
+    "phi3-window": ("phi3", {"sliding_window": 12}),
+    "gemma2": ("gemma2", GEMMA2),
+    "gemma3": ("gemma3_text", GEMMA3),
+    "gpt-neox": ("gpt_neox", NEOX),
+    "gpt-neox-serial": ("gpt_neox", {**NEOX, "use_parallel_residual": False, "attention_bias": False}),
     "granite": ("granite", {**GRANITE, "tie_word_embeddings": True}),
     "olmo2": ("olmo2", {}),
 }
@@ -121,7 +150,7 @@ def save(case: str, directory: Path) -> None:
 
 
 def load(directory: Path) -> Any:
-    return transformers.AutoModelForCausalLM.from_pretrained(directory).eval()
+    return transformers.AutoModelForCausalLM.from_pretrained(directory, attn_implementation="eager").eval()
 
 
 class Session:

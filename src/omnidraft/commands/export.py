@@ -26,6 +26,10 @@ def export(
         list[str] | None,
         typer.Option(help="Control tokens that mean the same, as DRAFTER=TARGET: '<think>=<think>'."),
     ] = None,
+    check_memory: Annotated[
+        float | None,
+        typer.Option(help="GB of float32 weights that the checks may hold (default: what is free)."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -45,6 +49,7 @@ def export(
         max_length,
         overwrite,
         pairs=tuple(pair or ()),
+        check_memory=None if check_memory is None else int(1e9 * check_memory),
     )
     with view.progress_bar("export") as bar:
         report = export_bundle(target, drafter, out, chosen, bar.stage)
@@ -62,3 +67,7 @@ def export(
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
         f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
     )
+    for sentence in report.limits:
+        view.out.print(f"  not checked wholly: {sentence}")
+    peak = "" if report.peak_bytes is None else f", {view.size(report.peak_bytes)} of memory at the peak"
+    view.out.print(f"  {report.seconds:.0f} s{peak}")

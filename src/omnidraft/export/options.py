@@ -20,6 +20,7 @@ class Options:
         overwrite: replace a bundle that is there.
         external_above: bytes of weights above which a graph gets a file of its own for them.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
+        check_memory: bytes of float32 weights that the checks may hold; what is free here when None.
     """
 
     quantization: Quantization = FP32
@@ -28,6 +29,7 @@ class Options:
     overwrite: bool = False
     external_above: int = EXTERNAL_ABOVE
     pairs: tuple[str, ...] = ()
+    check_memory: int | None = None
 
     def quantization_of(self, role: str) -> Quantization:
         """What a model of the pair is stored as."""
@@ -50,6 +52,8 @@ class Report:
     Attributes:
         parity: of each model's graph in float32 and as shipped, against torch.
         before, after: the drafter's acceptance with both models in float32, and as shipped.
+        limits: what was checked less than wholly for want of memory, a sentence each.
+        seconds: that the export took. peak_bytes: the most memory it had resident; None where nobody counts.
     """
 
     path: Path
@@ -58,3 +62,6 @@ class Report:
     before: Acceptance
     after: Acceptance
     costs: Costs
+    limits: tuple[str, ...] = ()
+    seconds: float = 0.0
+    peak_bytes: int | None = None

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from omnidraft.errors import ExportError
-from omnidraft.export.checkpoint import Checkpoint, load_model
+from omnidraft.export.checkpoint import Checkpoint
+from omnidraft.export.thin_model import logits_of, thin_model
 from omnidraft.runtime.draft_length import FixedLength
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.model import Model
@@ -40,25 +40,20 @@ class Parity:
     positions: int
 
 
-def compare_with_torch(
-    checkpoint: Checkpoint, graphs: Sequence[Model], prompts: Sequence[Sequence[int]]
-) -> list[Parity]:
-    """Parity of each graph with the checkpoint in float32, over the positions of some prompts.
+def torch_rows(
+    checkpoint: Checkpoint, prompts: Sequence[Sequence[int]], layers: int | None = None
+) -> list[np.ndarray]:
+    """torch's float32 logits of every position of some prompts, of the first `layers` layers if given."""
+    thin = thin_model(checkpoint, layers)
+    return [logits_of(thin, list(ids)) for ids in prompts]
+
+
+def parity_of(graph: Model, prompts: Sequence[Sequence[int]], wanted: Sequence[np.ndarray]) -> Parity:
+    """A graph compared with torch's logits of some prompts.
 
     Half of every prompt goes in as one block and the rest token by token, with a rewind in between, so that
     prefill, decoding and rollback are all compared.
     """
-    model = load_model(checkpoint)
-    wanted = []
-    with torch.no_grad():
-        for ids in prompts:
-            wanted.append(
-                model(input_ids=torch.tensor([list(ids)]), use_cache=False).logits[0].float().numpy()
-            )
-    return [_parity(graph, prompts, wanted) for graph in graphs]
-
-
-def _parity(graph: Model, prompts: Sequence[Sequence[int]], wanted: Sequence[np.ndarray]) -> Parity:
     worst, same, positions = 0.0, 0, 0
     for ids, rows in zip(prompts, wanted, strict=True):
         found = np.concatenate(list(_score_in_parts(graph, ids)))
