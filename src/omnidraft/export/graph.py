@@ -13,7 +13,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -114,6 +114,10 @@ def _unrotated(query: Tensor, key: Tensor, *_: object, **__: object) -> tuple[Te
     return query, key
 
 
+def _no_angles(_: object, x: Tensor, *__: object, **___: object) -> tuple[Tensor, Tensor]:
+    return x, x  # read by nothing: `_unrotated` stands in for what would
+
+
 def _no_mask(*_: object, **__: object) -> None:
     return None
 
@@ -136,8 +140,11 @@ def _marking(model: PreTrainedModel) -> Iterator[None]:
         (nn.Linear, "forward", _product),
         (nn.Embedding, "forward", _rows),
         (module, "apply_rotary_pos_emb", _unrotated),
+        (type(rotary), "forward", _no_angles),
     ]
-    with patch.object(*patched[0]), patch.object(*patched[1]), patch.object(*patched[2]):
+    with ExitStack() as stack:
+        for owner, name, function in patched:
+            stack.enter_context(patch.object(owner, name, function))
         try:
             yield
         finally:

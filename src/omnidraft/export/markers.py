@@ -28,7 +28,7 @@ _SITES = {
 _SITE_OF = {module: site for site, modules in _SITES.items() for module in modules}
 _FLAT = ("MatMul", "Add", "Split", "Slice")  # of [1, n, width]
 DOMAIN = "omnidraft"  # of the markers
-EMBEDDING = "embedding.weight"
+EMBEDDING, HEAD = "embedding.weight", "lm_head.weight"
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Place:
 
 
 def place_weights(model: ModelProto, parts: Mapping[str, Part], tied: bool) -> list[Place]:
-    """Makes MatMuls of the Product markers and a Gather of Rows; returns the weights that the graph names.
+    """Makes MatMuls of the Product markers and a Gather of Rows; returns the weights that it may name.
 
     The MatMuls are called by what they do, `layers.{i}.qkv` to `lm_head`, with weights `{name}.weight` and
     biases `{name}.bias`, neither with values yet. Products of one site become one. A tied LM head reads the
-    embedding.
+    embedding until `untie` gives it a weight of its own.
     """
     graph = model.graph
     places = []
@@ -67,10 +67,10 @@ def place_weights(model: ModelProto, parts: Mapping[str, Part], tied: bool) -> l
         _declare(graph, EMBEDDING, part.shape)
     for name, nodes in _groups(graph).items():
         packed = tuple(parts[_text(node, "site")] for node in nodes)
+        places.append(Place(f"{name}.weight", packed))
         if name == "lm_head" and tied:
             _tie(nodes[0])
             continue
-        places.append(Place(f"{name}.weight", packed))
         _pack(graph, name, nodes, packed)
     return places
 
@@ -100,6 +100,16 @@ def _declare(graph: GraphProto, name: str, shape: Sequence[int]) -> None:
 def _tie(node: NodeProto) -> None:
     names = [node.input[0], EMBEDDING], list(node.output)
     node.CopyFrom(helper.make_node("FusedMatMul", *names, "lm_head", domain="com.microsoft", transB=1))
+
+
+def untie(model: ModelProto) -> ModelProto:
+    """Makes a tied LM head read a weight of its own, [hidden, vocab], without values yet."""
+    graph = model.graph
+    for node in [node for node in graph.node if node.name == "lm_head" and node.op_type == "FusedMatMul"]:
+        vocab, hidden = initializer(graph, EMBEDDING).dims
+        _declare(graph, HEAD, (hidden, vocab))
+        node.CopyFrom(helper.make_node("MatMul", [node.input[0], HEAD], list(node.output), "lm_head"))
+    return model
 
 
 def _pack(graph: GraphProto, name: str, nodes: list[NodeProto], parts: tuple[Part, ...]) -> None:

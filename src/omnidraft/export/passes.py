@@ -29,6 +29,8 @@ def keep_last_rows(model: ModelProto) -> ModelProto:
 
 def untie_head(model: ModelProto) -> ModelProto:
     """Makes the LM head a plain MatMul over a weight [hidden, vocab] of its own, as quantisation wants it."""
+    if not matmuls(model.graph):
+        return model
     head = lm_head(model.graph)
     if head.op_type == "MatMul":
         return model
