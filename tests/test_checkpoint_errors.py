@@ -91,6 +91,7 @@ def lose_shard(directory: Path) -> None:
 
 
 ENCODER = {"architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": True, "model_type": "t5"}
+PROPORTIONAL = {"rope_theta": 1e4, "rope_type": "proportional", "partial_rotary_factor": 0.5}
 GEMMA3 = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "head_dim": 16}
 CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no config": (lambda d: (d / "config.json").unlink(), r"has no config\.json; give a directory"),
@@ -129,7 +130,7 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         r"already quantised \(gptq\); give the original checkpoint",
     ),
     "rope type": (
-        lambda d: configure(d, rope_parameters={"rope_theta": 1e4, "rope_type": "proportional"}),
+        lambda d: configure(d, rope_parameters=PROPORTIONAL),
         r"scales its positions by proportional, which is not supported; use a checkpoint with one of",
     ),
     "partial rotary": (

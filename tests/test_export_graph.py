@@ -91,7 +91,6 @@ LONGROPE = {
     "rope_theta": 10000.0,
     "short_factor": [1.0 + 0.1 * place for place in range(8)],
     "long_factor": [2.0 + 0.1 * place for place in range(8)],
-    "original_max_position_embeddings": MAX_LENGTH,
 }
 WINDOW = {"use_sliding_window": True, "sliding_window": 9, "max_window_layers": 1}
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -103,7 +102,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3": ("qwen3", {"head_dim": 32, "tie_word_embeddings": False}),
     "mistral": ("mistral", {"sliding_window": None, "head_dim": 16}),
     "mistral-window-linear": ("mistral", {"sliding_window": 11, "head_dim": 16, "rope_parameters": LINEAR}),
-    "phi3-window-longrope": ("phi3", {"sliding_window": 12, "rope_parameters": LONGROPE}),
+    "phi3-window-longrope": (
+        "phi3",
+        {"sliding_window": 12, "rope_parameters": LONGROPE, "original_max_position_embeddings": MAX_LENGTH},
+    ),
     "granite": ("granite", {**GRANITE, "tie_word_embeddings": True}),
     "olmo2": ("olmo2", {}),
     "gemma2": ("gemma2", GEMMA2),

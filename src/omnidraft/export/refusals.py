@@ -57,6 +57,11 @@ def check_architecture(raw: Mapping[str, Any], name: str) -> str:
 
 
 def check_attention(config: PreTrainedConfig, name: str) -> None:
+    if head_dim(config) % HEAD_DIM_MULTIPLE:
+        raise CheckpointError(
+            f"{name} has heads of {head_dim(config)} values and onnxruntime takes multiples of"
+            f" {HEAD_DIM_MULTIPLE}; use another checkpoint"
+        )
     for rope in ropes(config):
         rope_type = rope.get("rope_type", "default")
         if rope_type not in ROPE_TYPES:
@@ -70,11 +75,6 @@ def check_attention(config: PreTrainedConfig, name: str) -> None:
                 f"{name} rotates {rotated:g} of the {head_dim(config)} values of each head and onnxruntime"
                 f" takes multiples of {ROTATED_MULTIPLE}; use another checkpoint"
             )
-    if head_dim(config) % HEAD_DIM_MULTIPLE:
-        raise CheckpointError(
-            f"{name} has heads of {head_dim(config)} values and onnxruntime takes multiples of"
-            f" {HEAD_DIM_MULTIPLE}; use another checkpoint"
-        )
     if getattr(config, "use_bidirectional_attention", False):
         raise CheckpointError(
             f"{name} lets tokens see later ones (use_bidirectional_attention), so it does not write text;"
