@@ -73,7 +73,8 @@ def make(shape: dict[str, Any], tokenizer: Path, directory: Path) -> None:
         pad_token_id=151643,
     )
     torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    make = transformers.AutoModelForCausalLM.from_config
+    model = make(config, dtype=torch.bfloat16)  # type: ignore[no-untyped-call]
     model.save_pretrained(directory)
     for file in tokenizer.glob("tokenizer*.json"):
         shutil.copyfile(file, directory / file.name)

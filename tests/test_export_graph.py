@@ -251,11 +251,11 @@ def test_equals_torch(exported: Export, case: str) -> None:
     ids = tokens(MAX_LENGTH)
     expected = exported(case).logits(ids)
     session = Session(exported(case).proto)
-    blocks = ((0, 7), (7, 8), (8, 13), (13, 14), (14, 40), (40, 64))
-    found = [np.abs(session.run(ids[start:end]) - expected[start:end]).max() for start, end in blocks]
+    first = ((0, 7), (7, 8), (8, 13), (13, 14), (14, 40), (40, 64))
+    found = [np.abs(session.run(ids[start:end]) - expected[start:end]).max() for start, end in first]
     session.at(9, tokens(20, seed=1))  # a draft that is refused
-    blocks = ((9, 10), (10, 15), (15, 64))
-    found += [np.abs(session.at(start, ids[start:end]) - expected[start:end]).max() for start, end in blocks]
+    again = ((9, 10), (10, 15), (15, 64))
+    found += [np.abs(session.at(start, ids[start:end]) - expected[start:end]).max() for start, end in again]
     print(f"{case}: largest difference {max(found):.1e}, of logits up to {np.abs(expected).max():.1f}")
     assert max(found) < 1e-4
 
