@@ -43,6 +43,7 @@ fuzz: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_cache --count 100000 --seconds 240
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_manifest --count 10000 --seconds 120
 
+# 200 kills while caches are written, and 200 while sessions are.
 crash: $(READY)
 	OMNIDRAFT_KILLS=200 $(BIN)/python -m pytest tests/test_crash_safety.py
 

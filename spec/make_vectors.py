@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from vectorlib import (
+    cases_bundle,
     cases_cache,
     cases_generate,
     cases_invalid,
@@ -15,6 +16,9 @@ from vectorlib import (
     cases_lookup,
     cases_random,
     cases_sampling,
+    cases_session,
+    cases_signing,
+    cases_template,
     cases_text,
     cases_tokenize,
     cases_translate,
@@ -33,7 +37,8 @@ def write_vectors(root: Path) -> dict[str, int]:
         shelf.table(f"maps/{name}.json", words.as_json())
     for module in (
         cases_random, cases_sampling, cases_translate, cases_verify, cases_text, cases_tokenize, cases_length,
-        cases_lookup, cases_cache, cases_invalid, cases_generate,
+        cases_lookup, cases_cache, cases_invalid, cases_generate, cases_session, cases_template, cases_bundle,
+        cases_signing,
     ):  # fmt: skip
         module.write(shelf)
     return shelf.finish()

@@ -51,5 +51,5 @@ def bundle(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> P
         # They ship with the package: without them nothing below may pass.
         assert (directory / "model.safetensors").is_file(), directory
     out = tmp_path_factory.mktemp("bundle") / "starter"
-    export_bundle(str(target), str(drafter), out, Options(FP32, max_length=256))
+    export_bundle(str(target), str(drafter), out, Options(FP32, max_length=256, lora_target=True))
     return out

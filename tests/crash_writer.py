@@ -1,27 +1,35 @@
-"""Processes that write one cache over and over until they are killed; `test_crash_safety.py` kills them.
+"""Processes that write one file over and over until they are killed; `test_crash_safety.py` kills them.
 
-    python crash_writer.py FILE
+    python crash_writer.py cache|session FILE
 
 For each line of standard input it forks a writer and prints the writer's process id; a writer prints
-`done TICK` after every write. Forking spares the start of an interpreter for each of 200 kills.
+`done NUMBER` after every write. Forking spares the start of an interpreter for each of 200 kills.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from omnidraft.runtime.cache_file import encode
 from omnidraft.runtime.cache_store import read_table, write_table
 from omnidraft.runtime.cache_table import CacheTable
+from omnidraft.runtime.conversation import Turn
+from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.request import Request
+from omnidraft.runtime.session_file import Answer, Drafted, Identity, State, encode_session
+from omnidraft.runtime.session_store import read_session, write_session
 from omnidraft.runtime.vocab_map import Ragged
 
 SIZES = (3, 40_000, 500)  # entries: one page, many pages, a few
 
 
-def numbered(tick: int) -> CacheTable:
+def numbered_table(tick: int) -> CacheTable:
     """The table of one write: all that it holds follows from its tick."""
     n = SIZES[tick % len(SIZES)]
     targets = np.arange(n, dtype=np.int32)
@@ -31,21 +39,56 @@ def numbered(tick: int) -> CacheTable:
     return CacheTable("d" * 64, "e" * 64, 1, tick, targets, spellings, ticks, (1,), counts)
 
 
-def write_for_ever(path: Path) -> None:
-    """Go on from the tick that the file has."""
-    tick = read_table(path).tick
+def numbered_session(number: int) -> tuple[State, bytes]:
+    """The session of one write, in the middle of an answer; all that it holds follows from its number."""
+    said = tuple(range(number, number + 40))
+    answer = Answer(
+        Request(seed=number), said[:9], said[9:], said, (9, 31), Drafted(said, (40,), 0), {}, number, None
+    )
+    turns = tuple(Turn(f"message {number}", (number, i)) for i in range(SIZES[number % len(SIZES)] // 200))
+    identity = Identity("d" * 64, "e" * 64, {"target/cpu/model.onnx": "a" * 64})
+    state = State("0.1.0", identity, Costs((0.001,), 0.001, 0.0), turns, f"message {number}", answer)
+    return state, encode(numbered_table(number))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: writes the one of a number, tells which number is in a file, gives its bytes."""
+
+    write: Callable[[Path, int], None]
+    number: Callable[[Path], int]
+    encoded: Callable[[int], bytes]
+
+
+KINDS = {
+    "cache": Kind(
+        lambda path, tick: write_table(path, numbered_table(tick)),
+        lambda path: read_table(path).tick,
+        lambda tick: encode(numbered_table(tick)),
+    ),
+    "session": Kind(
+        lambda path, number: write_session(path, *numbered_session(number)),
+        lambda path: int(str(read_session(path)[0].message).split()[1]),
+        lambda number: encode_session(*numbered_session(number)),
+    ),
+}
+
+
+def write_for_ever(kind: Kind, path: Path) -> None:
+    """Go on from the number that the file has."""
+    number = kind.number(path)
     while True:
-        tick += 1
-        write_table(path, numbered(tick))
-        os.write(1, f"done {tick}\n".encode())
+        number += 1
+        kind.write(path, number)
+        os.write(1, f"done {number}\n".encode())
 
 
 def main() -> None:
-    path = Path(sys.argv[1])
+    kind, path = KINDS[sys.argv[1]], Path(sys.argv[2])
     for _ in sys.stdin:
         child = os.fork()
         if child == 0:
-            write_for_ever(path)
+            write_for_ever(kind, path)
         os.write(1, f"{child}\n".encode())
         os.waitpid(child, 0)
         os.write(1, b"gone\n")

@@ -90,17 +90,20 @@ class Case:
     most: int = 16
     rounds: int = 1
     prompt: tuple[int, ...] = PROMPT
+    swaps: bool = False  # the drafter gets other weights between rounds, as with another adapter
 
 
 def law_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joint:
     """The law of the first tokens, through the real loop, drafter, translator and verifier."""
     vocab_map = vocab_map or toy_map()
     drafter_model = ContextModel(2 * case.seed + 1, vocab_map.draft_size)
+    other = ContextModel(2 * case.seed + 101, vocab_map.draft_size)
     target = ContextModel(2 * case.seed, vocab_map.target_size)
     rule = rule_for(case.mode, case.sampling.temperature, case.verification)
 
     def run(script: _Script) -> tuple[int, ...]:
         drafter_model.rewind(0)
+        other.rewind(0)
         pair = Pair(target, Drafter(drafter_model), toy_cache(vocab_map, case.grams))
         settings = Settings(rule, case.sampling, case.most, ())
         emitted: list[int] = []
@@ -110,6 +113,9 @@ def law_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joint:
             if found is None:
                 break
             emitted += found.emitted
+            if case.swaps:
+                pair.drafter.model = other if pair.drafter.model is drafter_model else drafter_model
+                pair.drafter.forget()
         return tuple(emitted)
 
     law: Joint = defaultdict(float)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from omnidraft.commands.view import bundle_table, out
 from omnidraft.errors import BundleError, OmnidraftError
 from omnidraft.runtime.bundle import MANIFEST, open_bundle, seal
 from omnidraft.runtime.generate import load
@@ -91,6 +92,8 @@ def test_a_missing_file_is_refused(copy: Path) -> None:
         (lambda m: m["target"]["kv"].update(num_layers="two"), "wrong kind"),
         (lambda m: m["target"].update(kv=None), "wrong kind"),
         (lambda m: m["costs"].update(target=[]), "wrong kind"),
+        (lambda m: m["costs"].update(acceptance=1.5), "wrong kind"),
+        (lambda m: m["costs"].pop("read"), "has no 'read'"),
     ],
 )
 def test_a_wrong_manifest_is_refused(copy: Path, change: Change, sentence: str) -> None:
@@ -126,3 +129,30 @@ def test_a_map_of_other_vocabularies_is_refused(copy: Path) -> None:
     rewrite(copy, swap)
     with pytest.raises(OmnidraftError, match="does not match the map's"):
         load(copy)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda p: p.update(names=[["bos_token", "<s>"]]),
+        lambda p: p.update(names={"bos_token": 1}),
+        lambda p: p.update(names=None),
+        lambda p: p.update(template=7),
+        lambda p: p.update(template="absent.jinja"),
+        lambda p: p.pop("names"),
+    ],
+)
+def test_a_template_and_its_names_are_of_their_kind(copy: Path, change: Change) -> None:
+    rewrite(copy, lambda manifest: change(manifest["prompt"]))
+    with pytest.raises(BundleError, match="run `omnidraft export` again"):
+        open_bundle(copy)
+
+
+@pytest.mark.parametrize(
+    "checks", [None, 3, {}, {"acceptance": []}, {"acceptance": {"before": {"of_drafted": "x"}}}]
+)
+def test_a_bundle_is_shown_whatever_its_checks_are(copy: Path, checks: object) -> None:
+    rewrite(copy, lambda manifest: manifest.update(checks=checks))
+    with out.capture() as shown:
+        out.print(bundle_table(open_bundle(copy)))
+    assert "not recorded" in shown.get()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -163,13 +165,19 @@ def test_a_cache_goes_from_one_generation_to_the_next(run: Run, bundle: Path, tm
 
 def test_a_damaged_cache_never_stops_a_generation(run: Run, bundle: Path, tmp_path: Path) -> None:
     path = tmp_path / "learned"
-    for name in ("a bit of a section", "version 2", "another target", "another kind", "no sections"):
+    names = "a bit of a section", "version 2", "another target", "another kind", "no sections"
+    for number, name in enumerate(names, 1):
         path.write_bytes(INVALID[name][1])
         code, out, err = run(
             "generate", bundle, "What is 2 and 2?", "-n", 12, "-k", 4, "--cache", path, "--json"
         )
         assert code == 0, name
-        assert err.startswith("omnidraft: starting with an empty cache: ") and err.count("\n") == 1, err
+        first, last = err.splitlines()
+        assert first.startswith("omnidraft: starting with an empty cache: "), err
+        assert first.endswith("; saving keeps it under another name")
+        kept = tmp_path / ("learned.refused" if number == 1 else f"learned.refused-{number}")
+        assert last == f"omnidraft: {path} was no whole cache of this pair of models and is kept as {kept}"
+        assert kept.read_bytes() == INVALID[name][1]
         assert json.loads(out)["emitted"] > 0
         session = load(bundle)
         assert open_cache(path, session.vocab_map)[1] is None, name
@@ -188,7 +196,62 @@ def test_a_session_reads_and_saves(bundle: Path, tmp_path: Path) -> None:
     assert "no n-gram cache" in str(load(bundle, cache=tmp_path / "c").cache_notice)
 
 
-def test_a_cache_that_cannot_be_saved_is_said_after_the_text(run: Run, bundle: Path, tmp_path: Path) -> None:
-    code, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 4, "--cache", tmp_path / "no/c")
-    assert code == 1
-    assert out and "cannot be written" in err and "Traceback" not in err
+def test_a_place_for_no_cache_is_refused_before_anything_is_loaded(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for command in (("generate", tmp_path / "no bundle", "x"), ("chat", tmp_path / "no bundle")):
+        for place, words in (
+            (tmp_path / "no/c", "there is no directory"),
+            (tmp_path / "pipe", "it is no regular file"),
+            (tmp_path, "it is a directory"),
+            ("", "it is a directory"),
+        ):
+            refused(run(*command, "--cache", place), "cannot be written", words, "choose another place")
+
+
+def test_a_cache_that_cannot_be_saved_is_said_after_the_text(
+    run: Run, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full, with and without JSON: the answer is there all the same."""
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for more in ((), ("--json",)):
+        code, out, err = run(
+            "generate", bundle, "What is 2 and 2?", "-n", 4, "--cache", tmp_path / "c", *more
+        )
+        assert code == 1
+        assert out and err.startswith("omnidraft: the cache cannot be written to") and err.count("\n") == 1
+        assert ".tmp" not in err and "Errno" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_may_not_be_read(run: Run, file: Path, tmp_path: Path) -> None:
+    file.chmod(0)
+    if os.access(file, os.R_OK):
+        pytest.skip("this user may read every file")
+    refused(run("cache", "inspect", file), "cannot be read (Permission denied)")
+    refused(run("generate", tmp_path / "no bundle", "x", "--cache", file), "it may not be read and written")
+
+
+def test_a_command_replaces_only_what_is_its_own(run: Run, file: Path, tmp_path: Path) -> None:
+    essay, foreign = tmp_path / "essay.txt", tmp_path / "foreign"
+    essay.write_text("mine")
+    foreign.write_bytes(INVALID["another target"][1])
+    for out in (essay, foreign):
+        before = out.read_bytes()
+        for command in (("merge", file, file), ("prune", file, "-n", 1), ("export-json", file)):
+            refused(run("cache", *command, "-o", out), f"{out} is no ", "not replaced", "--overwrite")
+        assert out.read_bytes() == before
+    refused(run("cache", "export-json", file, "-o", file, "--overwrite"), "the cache itself")
+    assert file.read_bytes() == build()
+    for command in (("merge", file, file), ("prune", file, "-n", 9)):
+        essay.write_text("mine")
+        assert run("cache", *command, "-o", essay, "--overwrite")[0] == 0
+        assert essay.read_bytes() == build()
+    code, _, err = run("cache", "export-json", file, "-o", essay, "--overwrite")
+    assert (code, err) == (0, "")
+    assert run("cache", "export-json", file, "-o", essay)[0] == 0, "it may replace its own"
+    assert essay.stat().st_mode & 0o777 == file.stat().st_mode & 0o777, "permissions are kept"
+    assert not list(tmp_path.glob("*.refused*"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from cache_files import INVALID, build
 from omnidraft.errors import CacheFileError
 from omnidraft.runtime.cache_file import decode, encode
-from omnidraft.runtime.cache_store import open_cache, read_table, refused_name, wipe, write_cache, write_table
+from omnidraft.runtime.cache_store import check_place, open_cache, read_table, wipe, write_cache, write_table
 from omnidraft.runtime.cache_table import check_against
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.vocab_map import Ragged, VocabMap
@@ -56,7 +57,8 @@ def test_a_refused_file_is_one_sentence_and_an_empty_cache(name: str, tmp_path: 
     found, notice = open_cache(path, TOY)
     assert len(found) == 0
     assert notice is not None and notice.startswith(f"starting with an empty cache: {path} is refused: it")
-    assert "; " in notice and "\n" not in notice
+    keeps = "saving replaces it" if name == "empty" else "saving keeps it under another name"
+    assert notice.endswith(f"; {keeps}") and "\n" not in notice
     with pytest.raises(CacheFileError) as caught:
         read_table(path, TOY)
     assert caught.value.fault == INVALID[name][0]
@@ -81,22 +83,104 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         read_table(tmp_path / "c")
 
 
-@pytest.mark.parametrize("name", ["another kind", "version 2", "another target"])
-def test_what_is_not_ours_is_put_aside_before_writing(name: str, tmp_path: Path) -> None:
+NOT_OURS = ["another kind", "version 2", "another target", "a bit of a section", "the last byte missing"]
+
+
+def test_what_is_not_ours_is_put_aside_under_names_of_its_own(tmp_path: Path) -> None:
     path, cache = tmp_path / "c", NgramCache(TOY)
-    path.write_bytes(INVALID[name][1])
-    write_cache(path, cache)
-    assert refused_name(path).read_bytes() == INVALID[name][1]
-    assert len(read_table(path, TOY)) == 0
+    for number, name in enumerate(NOT_OURS, 1):
+        path.write_bytes(INVALID[name][1])
+        kept = write_cache(path, cache)
+        assert kept == tmp_path / ("c.refused" if number == 1 else f"c.refused-{number}")
+        assert len(read_table(path, TOY)) == 0
+    assert write_cache(path, cache) is None, "a cache of ours is replaced"
+    assert [(tmp_path / f"c.refused{n}").read_bytes() for n in ("", "-2", "-3", "-4", "-5")] == [
+        INVALID[name][1] for name in NOT_OURS
+    ]
 
 
-@pytest.mark.parametrize("name", ["a bit of a section", "empty", "the last byte missing"])
-def test_a_damaged_file_of_ours_is_replaced(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", NOT_OURS)
+def test_a_table_takes_no_other_files_place(name: str, tmp_path: Path) -> None:
     path = tmp_path / "c"
     path.write_bytes(INVALID[name][1])
+    with pytest.raises(CacheFileError, match=r"not replaced; .* --overwrite") as caught:
+        write_table(path, table())
+    assert (caught.value.fault, path.read_bytes()) == ("unwritable", INVALID[name][1])
+    write_table(path, table(), overwrite=True)
+    assert path.read_bytes() == build()
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+def test_an_empty_file_is_lost_to_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    path.touch()
     write_table(path, table())
     assert path.read_bytes() == build()
-    assert not refused_name(path).exists()
+
+
+def make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as found:
+        found.bind(str(path))
+
+
+@pytest.mark.parametrize("make", [make_pipe, make_socket, Path.mkdir])
+def test_only_a_file_is_replaced(make: Callable[[Path], None], tmp_path: Path) -> None:
+    path, link = tmp_path / "c", tmp_path / "link"
+    make(path)
+    link.symlink_to(path)
+    kind = path.stat().st_mode
+    for place in (path, link):
+        with pytest.raises(CacheFileError, match=r"\(it is (a directory|no regular file)\); choose another"):
+            check_place(place)
+        with pytest.raises(CacheFileError, match="choose another place"):
+            write_table(place, table(), overwrite=True)
+        with pytest.raises(CacheFileError, match="choose another place"):
+            write_cache(place, NgramCache(TOY))
+    assert path.stat().st_mode == kind and link.is_symlink()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c", "link"]
+
+
+def test_a_link_is_written_through(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "c", tmp_path / "link"
+    link.symlink_to(target)
+    write_table(link, table())  # to nothing yet
+    write_table(link, table())
+    assert link.is_symlink() and target.read_bytes() == build()
+    assert [p.name for p in target.parent.iterdir()] == ["c"]
+    assert wipe(link) == 1
+    assert not target.exists() and not link.is_symlink()
+
+
+def test_new_files_are_private_and_old_ones_keep_their_permissions(tmp_path: Path) -> None:
+    before = os.umask(0o777)
+    try:
+        write_table(tmp_path / "c", table())
+    finally:
+        os.umask(before)
+    assert (tmp_path / "c").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "c").chmod(0o640)
+    write_table(tmp_path / "c", table())
+    assert (tmp_path / "c").stat().st_mode & 0o777 == 0o640
+
+
+def test_no_message_names_a_temporary_file_or_a_number_of_the_system(tmp_path: Path) -> None:
+    for name in ("no/c", "", "n" * 240, "\0"):
+        with pytest.raises(CacheFileError) as caught:
+            write_table(tmp_path / name, table())
+        assert ".tmp" not in str(caught.value) and "Errno" not in str(caught.value)
+
+
+def test_the_bytes_after_the_end_are_counted(tmp_path: Path) -> None:
+    for extra, words in ((1, "1 byte after"), (4000, "4000 bytes after")):
+        (tmp_path / "c").write_bytes(build() + bytes(extra))
+        with pytest.raises(CacheFileError, match=words) as caught:
+            read_table(tmp_path / "c")
+        assert caught.value.fault == "trailing_bytes"
 
 
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:

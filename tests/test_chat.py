@@ -42,8 +42,8 @@ def test_a_conversation_through_a_pipe(bundle: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert out.startswith(answers[0] + "\n" + f"saved as {file}\n" + answers[1] + "\na new conversation\n")
     assert out.count(answers[1]) == 2, "after /load the conversation goes on as it went"
-    assert f"1 turns from {file}" in out
-    assert re.search(r"4 answers, \d+ tokens, .* per target pass", out)
+    assert f"1 turn from {file}\n> {QUESTION}\n{answers[0]}\n" in out
+    assert re.search(r"2 answers, \d+ tokens, .* per target pass", out)
     assert re.search(r"\d+ of 256 positions used", out)
     assert "/nonsense is no command" in out and "/save needs a file" in out
     assert "no/such/file cannot be read" in out and "/reset" in out
@@ -62,7 +62,26 @@ def test_an_unfinished_answer_goes_on_after_a_load(bundle: Path, tmp_path: Path)
     next(iter(answer))
     session.save(tmp_path / "a")
     out = piped(bundle, f"/load {tmp_path / 'a'}", "/quit")
-    assert out == f"1 turns from {tmp_path / 'a'}\n{answer.finish().text}\n"
+    assert out == f"1 turn from {tmp_path / 'a'}\n> {QUESTION}\n{answer.finish().text}\n"
+
+
+def test_files_are_named_as_people_type_them(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ENVIRONMENT, "HOME", str(tmp_path))
+    essay = tmp_path / "an essay"
+    essay.write_text("mine")
+    out = piped(bundle, QUESTION, "/save ~/x", "/load '~/x'", f'/save "{essay}"', "/save ~/x", "/quit")
+    assert out.count(f"saved as {tmp_path / 'x'}\n") == 2, "a session takes a session's place"
+    assert f"1 turn from {tmp_path / 'x'}" in out
+    assert f"{essay} is no session file, so it is not replaced; choose another name" in out
+    assert essay.read_text() == "mine"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["an essay", "x"]
+
+
+def test_statistics_begin_anew_with_the_conversation(bundle: Path) -> None:
+    out = piped(bundle, QUESTION, "/reset", "/stats", "/quit")
+    assert "0 answers, 0 tokens" in out
 
 
 # ^C typed into a terminal becomes SIGINT in the processes whose terminal it is.

@@ -4,12 +4,14 @@ import errno
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from conftest import ROOT
 from omnidraft import cli
 from omnidraft.commands import options
 
@@ -188,11 +190,101 @@ def test_refusals_of_generate(run: Run, bundle: Path, tmp_path: Path) -> None:
     refused(run("generate", bundle, ""), "prompt is empty")
     refused(run("generate", bundle, "word " * 900), "context holds 256", "--max-length")
     refused(run("generate", bundle, "x", "-t", "-0.5"), "-0.5", ">= 0")
-    refused(run("generate", bundle, "x", "-t", "nan"), "nan")
-    refused(run("generate", bundle, "x", "-n", 0), "max_new_tokens 0")
+    refused(run("generate", bundle, "x", "-t", "nan"), "-t nan")
+    refused(run("generate", bundle, "x", "-t", "inf"), "-t inf is not a finite number")
+    refused(run("generate", bundle, "x", "--temperature", "inf"), ": --temperature inf is not")
+    refused(run("generate", bundle, "x", "-n", 0), ": -n 0 is less than 1; ask for at least one token")
+    refused(run("generate", bundle, "x", "--top-p", 2), ": --top-p 2.0 is outside")
+    refused(run("generate", bundle, "x", "--seed", -1), ": --seed -1 is outside 0..2^64-1")
+    refused(run("generate", bundle, "x", "--verification", "foo"), "token, block, auto")
+    refused(run("generate", bundle, " "), "prompt is white space")
     refused(run("generate", bundle, "x", "--mode", "magic"), "magic", "trie")
     refused(run("generate", bundle, "x", "-k", "many"), "many", "auto")
     refused(run("generate", bundle, "x", "-k", 49), "49", "0..48")
+
+
+def test_options_that_contradict_are_refused_and_idle_ones_told(run: Run, bundle: Path) -> None:
+    none = bundle / "none"  # before anything is loaded
+    refused(run("generate", none, "x", "--logprobs"), "--logprobs", "add --json")
+    refused(run("generate", none, "x", "--plain", "--mode", "match"), "--plain and --mode match")
+    for command in (("generate", none, "x"), ("chat", none)):
+        refused(run(*command, "--no-drafter", "--mode", "trie"), "--mode trie needs the drafter")
+    for mode in ("lookup", "plain"):
+        code, _, err = run("generate", bundle, "x", "-n", 2, "--no-drafter", "--mode", mode, "--json")
+        assert (code, err) == (0, "")
+    code, _, err = run("generate", bundle, "x", "-n", 2, "--seed", 3, "--top-k", 2, "--json")
+    assert code == 0
+    assert err.splitlines() == [
+        "omnidraft: --seed does nothing at temperature 0", "omnidraft: --top-k does nothing at temperature 0",
+    ]  # fmt: skip
+    code, _, err = run("generate", bundle, "x", "-n", 2, "--mode", "paper", "-t", 1, "--json")
+    assert code == 0 and err.startswith("omnidraft: mode paper is approximate above temperature 0")
+
+
+def test_seeds_are_shown_where_something_was_drawn(run: Run, bundle: Path) -> None:
+    _, _, err = run("generate", bundle, "x", "-n", 2)
+    assert "seed" not in err
+    assert json.loads(run("generate", bundle, "x", "-n", 2, "--json")[1])["seed"] is None
+    assert 0 <= json.loads(run("generate", bundle, "x", "-n", 2, "-t", 1, "--json")[1])["seed"] < 2**53
+    _, _, err = run("generate", bundle, "x", "-n", 2, "-t", 1, "--seed", 2**64 - 1)
+    assert err.strip().endswith(f"seed {2**64 - 1}")
+    assert len(err.strip().splitlines()) == 1 and len(err) > 100, "one line, however long"
+
+
+def limit_files(size: int) -> None:
+    """Files cannot grow beyond that size; the system says so as it says that a disk is full."""
+    resource = pytest.importorskip("resource")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+@pytest.mark.parametrize(
+    "command", [["--help"], ["generate", "BUNDLE", "Hi", "-n", "8"], ["inspect", "BUNDLE"]]
+)
+def test_output_that_cannot_be_written_is_one_sentence(
+    bundle: Path, tmp_path: Path, command: list[str]
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    with (tmp_path / "out").open("wb") as out:
+        found = subprocess.run(
+            [sys.executable, "-m", "omnidraft", *(str(bundle) if c == "BUNDLE" else c for c in command)],
+            stdout=out, stderr=subprocess.PIPE, text=True, env=environment, timeout=120,
+            preexec_fn=lambda: limit_files(0),
+        )  # fmt: skip
+    assert found.returncode == 1, found.stderr
+    assert found.stderr == f"omnidraft: the output cannot be written ({os.strerror(errno.EFBIG)})\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(bundle: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "omnidraft", "inspect", str(bundle), "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    ) as process:  # fmt: skip
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 1
+
+
+INTERRUPTED = """
+import os, signal, sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "onnxruntime":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+from omnidraft.__main__ import main
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_while_it_starts_is_quiet() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, "--version"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, timeout=60,
+    )  # fmt: skip
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "")
 
 
 @pytest.mark.usefixtures("export_packages")
@@ -249,7 +341,10 @@ def test_refusals_of_check_and_bench(run: Run, bundle: Path, tmp_path: Path) -> 
     refused(run("bench", bundle, "--prompts", tmp_path / "empty.txt"), "no prompts")
 
 
-@pytest.mark.parametrize("command", ["export", "generate", "check", "inspect", "bench", "demo"])
+@pytest.mark.parametrize(
+    "command",
+    ["export", "generate", "check", "inspect", "bench", "demo", "doctor", "keygen", "sign", "verify"],
+)
 def test_every_command_has_help(run: Run, command: str) -> None:
     code, out, _ = run(command, "--help")
     assert code == 0

@@ -1,6 +1,6 @@
-"""Kill -9 while caches are written: the old file or the new one is there, whole, every time.
+"""Kill -9 while caches and sessions are written: the old file or the new one is there, whole, every time.
 
-OMNIDRAFT_KILLS sets how many times (20; `make crash` takes 200).
+OMNIDRAFT_KILLS sets how many times for each (20; `make crash` takes 200).
 """
 
 from __future__ import annotations
@@ -17,28 +17,26 @@ from pathlib import Path
 import pytest
 
 from conftest import ROOT
-from crash_writer import SIZES, numbered
+from crash_writer import KINDS, SIZES
 from omnidraft.runtime.atomic_write import remove_leftovers, write_atomically
-from omnidraft.runtime.cache_file import encode
-from omnidraft.runtime.cache_store import read_table, write_table
 
 KILLS = int(os.environ.get("OMNIDRAFT_KILLS", "20"))
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by POSIX signals")
 
 
-def start_writer(path: Path) -> subprocess.Popen[str]:
+def start_writer(kind: str, path: Path) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
     # One thread, so that forking it is safe.
     environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
-    command = [sys.executable, str(ROOT / "tests/crash_writer.py"), str(path)]
+    command = [sys.executable, str(ROOT / "tests/crash_writer.py"), kind, str(path)]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
 
 
 def kill_once(writer: subprocess.Popen[str], wait: float) -> int:
-    """Let a writer write, kill it after a while, and return the last tick that it had finished."""
+    """Let a writer write, kill it after a while, and return the number of the last that it had finished."""
     assert writer.stdin is not None and writer.stdout is not None
     writer.stdin.write("go\n")
     writer.stdin.flush()
@@ -57,25 +55,26 @@ def kill_once(writer: subprocess.Popen[str], wait: float) -> int:
     raise AssertionError("the writer ended by itself")
 
 
-def test_killed_at_any_moment_the_old_or_the_new_file_is_whole(tmp_path: Path) -> None:
-    path = tmp_path / "learned"
-    write_table(path, numbered(1))
+@pytest.mark.parametrize("name", KINDS)
+def test_killed_at_any_moment_the_old_or_the_new_file_is_whole(tmp_path: Path, name: str) -> None:
+    kind, path = KINDS[name], tmp_path / "learned"
+    kind.write(path, 1)
     rng = random.Random(0)
-    writer = start_writer(path)
+    writer = start_writer(name, path)
     amid = 0
     try:
         for _ in range(KILLS):
             done = kill_once(writer, rng.uniform(0.0, 0.03))
-            found = read_table(path)  # whole: else it would be refused
+            found = kind.number(path)  # whole: else it would be refused
             # What was reported as written is there, or the write after it.
-            assert found.tick in (done, done + 1)
-            assert encode(found) == encode(numbered(found.tick))
+            assert found in (done, done + 1)
+            assert path.read_bytes() == kind.encoded(found)
             amid += remove_leftovers(path)
             assert [p.name for p in tmp_path.iterdir()] == ["learned"]
     finally:
         writer.kill()
         writer.communicate()
-    assert found.tick > KILLS
+    assert found > KILLS
     # Enough of the kills struck while a file was being written.
     assert amid >= KILLS // 10, f"{amid} of {KILLS} kills left a temporary file"
     assert len(set(SIZES)) == 3

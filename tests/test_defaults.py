@@ -67,7 +67,8 @@ def test_draft_length_constants_agree_with_the_spec() -> None:
     parameters = inspect.signature(draft_length.MeasuredLength).parameters
     assert parameters["longest"].default == wanted["longest"]
     assert parameters["decay"].default == wanted["decay"]
-    for name in ("prior_rounds", "prior_acceptance", "probe", "first_wait", "last_wait"):
+    assert wanted["prior_acceptance"] == draft_length.PRIOR_ACCEPTANCE
+    for name in ("prior_rounds", "probe", "first_share", "last_share", "last_wait", "catch_up_rounds"):
         assert getattr(draft_length, f"_{name.upper()}") == wanted[name], name
 
 

@@ -76,6 +76,20 @@ def test_whole_generations_have_the_targets_law(verification: Verification) -> N
         assert total_variation(law, case) < 1e-9
 
 
+@pytest.mark.parametrize(("mode", "verification"), [("trie", "token"), ("trie", "block"), ("match", "token")])
+def test_another_drafter_between_rounds_leaves_the_targets_law(
+    mode: Mode, verification: Verification
+) -> None:
+    """What a swapped adapter does; each draft is judged by the law that it was drawn from."""
+    for sampling in (Sampling(1.0), TRUNCATED["all"]):
+        plain = Case(mode, verification, sampling, seed=7, count=1, grams=("FO",), most=2, rounds=2)
+        case = replace(plain, swaps=True)
+        law = law_of_output(case)
+        assert total_variation(law, case) < 1e-9
+        long = replace(case, most=LENGTH, rounds=LENGTH, sampling=replace(sampling, temperature=0.0))
+        assert distance(long) < 1e-9
+
+
 def test_whole_generations_by_lookup_have_the_targets_law() -> None:
     """The second round looks up what the first one wrote."""
     case = Case("lookup", sampling=TRUNCATED["all"], count=2, most=3, rounds=3)

@@ -74,6 +74,7 @@ def test_checks_that_memory_does_not_allow_are_told(wide: Path, tmp_path: Path) 
     assert manifest["target"]["kv"]["num_layers"] == 6
     assert not (tmp_path / "out/fp32").exists()
     answer = load(tmp_path / "out").generate("How many?", max_new_tokens=4)
+    assert "".join(piece.text for piece in answer) == answer.text
     assert max(answer.token_ids) < 8192
 
 

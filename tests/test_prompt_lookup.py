@@ -79,21 +79,25 @@ def test_greedy_output_is_plain_output_without_a_drafter(count: int, penalty: fl
         assert len(rounds) < 60 / min(count, 3)  # it copies, and the copies stand
 
 
+@pytest.mark.parametrize("temperature", [0.9, 0.0])
 @pytest.mark.parametrize("mode", ["trie", "lookup", "plain"])
-def test_logprobs_are_of_the_law_that_was_sampled_from(mode: str) -> None:
-    sampling = Sampling(0.9, top_k=6, top_p=0.95, min_p=0.02, repetition_penalty=1.4)
+def test_logprobs_are_of_the_law_that_was_sampled_from(mode: str, temperature: float) -> None:
+    """At temperature 0 of the softmax of the penalised logits: the argmax's law says nothing."""
+    sampling = Sampling(temperature, top_k=6, top_p=0.95, min_p=0.02, repetition_penalty=1.4)
+    law = sampling if temperature else Sampling(1.0, repetition_penalty=1.4)
     prompt = [0, 3, 1, 0, 3]
     target = Repeating(0, len(TARGET))
     pair = Pair(target, Drafter(ContextModel(1, len(DRAFT))), toy_cache(toy_map(), tuple(GRAMS)))
-    settings = Settings(rule_for(mode, 0.9), sampling, 30, (), logprobs=True)  # type: ignore[arg-type]
+    settings = Settings(rule_for(mode, temperature), sampling, 30, (), logprobs=True)  # type: ignore[arg-type]
     rounds = list(speculate(pair, prompt, [0, 3], settings, FixedLength(3), SplitMix64(5)))
     tokens = list(prompt)
     for found in rounds:
         for token, logprob in zip(found.emitted, found.logprobs, strict=True):
-            p = processed(target.row(tokens), sampling, tokens)
+            p = processed(target.row(tokens), law, tokens)
             assert logprob == pytest.approx(float(np.log(p[token])), abs=1e-9)
             tokens.append(token)
     assert any(r.accepted for r in rounds) or mode == "plain"
+    assert min(x for r in rounds for x in r.logprobs) < -0.01
 
 
 def test_logprobs_are_left_out_unless_asked_for() -> None:

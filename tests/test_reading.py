@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnidraft import load
-from omnidraft.runtime.ort_model import OrtModel
 from omnidraft.runtime.reading import PREFILL_CHUNK, flags_of, read, runs_of
 from toy import ContextModel
 
@@ -52,7 +51,7 @@ def test_the_bits_depend_on_being_alone_and_on_nothing_else(bundle: Path, role: 
     ids = [int(i) for i in rng.integers(0, graph.vocab_size, 150)]
 
     def logits(widths: list[int]) -> np.ndarray:
-        model, at = OrtModel.on(graph), 0
+        model, at = graph.new_model(), 0
         for width in widths:
             model.score(ids[at : at + width], 1)
             at += width

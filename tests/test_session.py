@@ -54,10 +54,13 @@ def watch(session: Session, seen: Callable[[int, int], None]) -> None:
     The position is where the run ends, the number of tokens in the context after it.
     """
     for number, model in enumerate(session._models):
+        assert isinstance(model, OrtModel)
 
-        def told(number: int = number, model: OrtModel = model) -> None:
+        def told(number: int = number, model: object = model) -> None:
+            assert isinstance(model, OrtModel)
             seen(number, int(model._total.item()))
 
+        assert isinstance(model, OrtModel)
         model._session = Watched(model._session, told)
 
 
@@ -273,7 +276,9 @@ def test_a_full_conversation_is_refused_and_stays(weights: Weights, session: Ses
 
 def test_sessions_share_weights_and_nothing_else(weights: Weights) -> None:
     a, b = Session(weights), Session(weights)
-    assert a._models[0]._session is b._models[0]._session
+    one, other = a._models[0], b._models[0]
+    assert isinstance(one, OrtModel) and isinstance(other, OrtModel)
+    assert one._session is other._session
     alone = [ids_of(Session(weights).generate(p, max_new_tokens=16)) for p in (STORY, "What is 3 and 4?")]
     first, second = a.generate(STORY, max_new_tokens=16), b.generate("What is 3 and 4?", max_new_tokens=16)
     streams = iter(first), iter(second)

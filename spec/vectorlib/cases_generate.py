@@ -105,11 +105,36 @@ CASES: list[tuple[str, str, Task]] = [
 ]  # fmt: skip
 
 
+SHORT = replace(CACHED, max_new_tokens=10, logprobs=True)
+LOGPROBS: list[tuple[str, str, Task]] = [
+    ("greedy", "not 0, as of the certain law, but of the softmax", SHORT),
+    ("greedy_penalised", "of the softmax after the penalty",
+     replace(SHORT, sampling=Sampling(repetition_penalty=1.3))),
+    ("greedy_truncated", "top-k, top-p and min-p are no part of it",
+     replace(SHORT, sampling=Sampling(0.0, 2, 0.5, 0.5))),
+    ("plain", "of the softmax", replace(SHORT, mode="plain", sampling=HOT, seed=31)),
+    ("token", "accepted tokens and corrections alike have that of the target's law",
+     replace(SHORT, verification="token", sampling=HOT, seed=32)),
+    ("block", "the same of block verification", replace(SHORT, sampling=HOT, seed=33)),
+    ("match", "mode match", replace(SHORT, mode="match", sampling=HOT, seed=34)),
+    ("lookup", "mode lookup", replace(SHORT, mode="lookup", sampling=HOT, seed=35)),
+    ("cold", "after the temperature", replace(SHORT, sampling=Sampling(0.4), seed=36)),
+    ("truncated", "after top-k, top-p and min-p: of what is left",
+     replace(SHORT, sampling=Sampling(1.0, 6, 0.9, 0.05), seed=37)),
+    ("penalised", "after the penalty, with the proposed tokens of the round in the context",
+     replace(SHORT, sampling=Sampling(1.0, repetition_penalty=1.3), seed=38)),
+    ("top_k_1", "one token is left: 0", replace(SHORT, sampling=Sampling(1.0, 1), seed=39)),
+    ("eos", "the end token has one, what was accepted behind it has none",
+     replace(SHORT, num_draft_tokens=8, eos_ids=TOY.t("O"))),
+]  # fmt: skip
+
+
 def write(shelf: Shelf) -> None:
     for name, rows in (("target", TARGET), ("drafter", DRAFTER)):
         shelf.file(f"generate/{name}.onnx", table_model(np.array(rows, dtype=np.float32), TEXT.max_length))
         shelf.table(f"generate/{name}.table.json", rows)
     shelf.vectors("generate", "tables", [_vector(name, why, task) for name, why, task in CASES])
+    shelf.vectors("logprobs", "tables", [_vector(name, why, task) for name, why, task in LOGPROBS])
 
 
 def _vector(name: str, why: str, task: Task) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,13 @@ DEFAULTS = Path(__file__).resolve().parents[1] / "defaults.json"
 
 CHEAP = Costs((0.1, 0.101, 0.102, 0.103), 0.002, 0.0005)  # a draft token costs 2 % of a target pass
 EVEN = Costs((0.02, 0.021, 0.0225, 0.024, 0.026), 0.004, 0.001)
-DEAR = Costs((0.004, 0.006, 0.008), 0.005, 0.001)  # a draft token costs more than a target token
+DEAR = Costs((0.004, 0.006, 0.008317), 0.005, 0.001)  # a draft token costs more than a target token
 FLAT = Costs((0.05,), 0.001, 0.0)  # one measured pass: longer ones are taken to cost the same
 
 # Outcomes, (judged, accepted, emitted) as shares of what was drafted; cycled over the rounds.
 ALL, NONE, HALF, MERGED = (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), (1.0, 0.5, 0.5), (1.0, 1.0, 0.5)
 LONG = (1.0, 0.5, 2.0)
-CASES: list[tuple[str, str, Costs, int, list[tuple[float, float, float]]]] = [
+CASES: list[tuple[Any, ...]] = [
     ("first", "before any round: the prior alone", EVEN, 1, [ALL]),
     ("always_right", "everything is accepted: the longest", EVEN, 24, [ALL]),
     ("always_wrong", "the first token is refused each time: soon 0, then probes", EVEN, 60, [NONE]),
@@ -29,12 +30,23 @@ CASES: list[tuple[str, str, Costs, int, list[tuple[float, float, float]]]] = [
     ("changing", "good and bad rounds take turns", EVEN, 24, [ALL, NONE, HALF]),
     ("cheap_wrong", "a cheap drafter survives many refusals", CHEAP, 40, [NONE]),
     ("cheap_right", "nearly free drafting", CHEAP, 12, [ALL]),
-    ("dear", "drafting never pays: only probes, each wait twice as long", DEAR, 80, [NONE]),
-    ("dear_for_long", "the wait stops growing at 512", DEAR, 2100, [NONE]),
-    ("dear_but_right", "probes that go well bring it back or not", DEAR, 80, [ALL]),
+    ("dear", "drafting never pays: only probes, each after about twice the wait", DEAR, 700, [NONE]),
+    ("dear_for_long", "a probe's share stops shrinking, the wait ends at 1,024", DEAR, 5000, [NONE]),
+    ("dear_but_right", "probes that go well bring it back or not", DEAR, 400, [ALL]),
+    ("measured_hopeless", "the export measured that nothing is accepted: plain from the start",
+     replace(EVEN, acceptance=0.03), 60, [NONE]),
+    ("measured_good", "the export measured nine in ten", replace(EVEN, acceptance=0.9), 24, [HALF]),
+    ("measured_wrong", "measured as hopeless, and all is accepted: a probe finds out",
+     replace(EVEN, acceptance=0.05), 90, [ALL]),
+    ("long_prompt", "1,500 tokens to read first: it would not pay", replace(EVEN, read=0.0004), 300,
+     [ALL], 1500),
+    ("prompt", "100 tokens to read first: it pays, with fewer draft tokens", replace(EVEN, read=0.0004), 24,
+     [HALF], 100),
+    ("unread_grows", "what is said without the drafter is to be read too", replace(DEAR, read=0.0002), 1100,
+     [NONE], 40),
     ("one_measured_pass", "no slope to go on with", FLAT, 12, [HALF]),
     ("comes_back", "bad rounds, then a probe that goes well", EVEN, 90, [NONE] * 12 + [ALL] * 78),
-]
+]  # fmt: skip
 # Which verification "auto" takes, by the costs of a round and the target's vocabulary.
 CHOICES: list[tuple[str, str, Costs, int]] = [
     ("auto_short_round", "block verification would cost more than it gains", DEAR, 32_000),
@@ -61,10 +73,11 @@ def _case(
     costs: Costs,
     rounds: int,
     outcomes: Sequence[tuple[float, float, float]],
+    unread: int = 0,
 ) -> dict[str, Any]:
     lengths: list[list[int]] = []
     records: list[list[int]] = []
-    length = Lengths(costs, defaults)
+    length = Lengths(costs, defaults, unread)
     for i in range(rounds):
         drafted = length.next()
         judged, passed, emitted = (int(share * drafted) for share in outcomes[i % len(outcomes)])
@@ -73,7 +86,10 @@ def _case(
         lengths.append([drafted])
         records.append(list(record))
     return vector(
-        name, why, {"costs": _as_json(costs), "records": _runs(records)}, {"lengths": _runs(lengths)}
+        name,
+        why,
+        {"costs": asdict(costs), "unread": unread, "records": _runs(records)},
+        {"lengths": _runs(lengths)},
     )
 
 
@@ -83,12 +99,8 @@ def _choice(
     block = defaults["block"]
     seconds = costs.of_round(int(block["usual_draft"]))
     extra = block["extra_seconds"] + block["extra_seconds_per_token"] * vocab_size
-    given = {"costs": _as_json(costs), "vocab_size": vocab_size}
+    given = {"costs": asdict(costs), "vocab_size": vocab_size}
     return vector(name, why, given, {"verification": "block" if block["gain"] * seconds > extra else "token"})
-
-
-def _as_json(costs: Costs) -> dict[str, Any]:
-    return {"target": list(costs.target), "draft": costs.draft, "host": costs.host}
 
 
 def _runs(rows: Sequence[list[int]]) -> list[list[int]]:

@@ -1,7 +1,8 @@
 """The loop: spec/speculation.md from top to bottom, with models that look up a table."""
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vectorlib.chance import Chance, Law
@@ -41,6 +42,7 @@ class Task:
     eos_ids: list[int] = field(default_factory=list)
     active: list[int] = field(default_factory=list)
     sampling: Sampling = field(default_factory=Sampling)
+    logprobs: bool = False
 
     @property
     def uses_cache(self) -> bool:
@@ -82,7 +84,11 @@ def generate(task: Task, chance: Chance) -> Iterator[dict[str, Any]]:
         emitted = _until_end([*proposal.tokens[: verdict.accepted], verdict.token], task.eos_ids)
         accepted = min(verdict.accepted, len(emitted))
         learned = memory.learn(emitted, accepted) if task.uses_cache else 0
-        yield _as_json(draft, proposal, verdict, emitted, accepted, learned)
+        found = _as_json(draft, proposal, verdict, emitted, accepted, learned)
+        if task.logprobs:
+            laws = _scoring_laws(task, tokens, proposal, p)
+            found["logprobs"] = [math.log(law.probability(t)) for law, t in zip(laws, emitted, strict=False)]
+        yield found
         if emitted[-1] in task.eos_ids:
             return
         tokens += emitted
@@ -90,6 +96,14 @@ def generate(task: Task, chance: Chance) -> Iterator[dict[str, Any]]:
         if task.mode != "lookup":
             taken_back, spelled = draft_after(draft, proposal, verdict, trie)
             context += draft[: len(draft) - taken_back] + spelled
+
+
+def _scoring_laws(task: Task, tokens: Sequence[int], proposal: Proposal, p: list[Law]) -> list[Law]:
+    """What log-probabilities are of: p, or where p is certain the law of T = 1 after the penalty alone."""
+    if task.sampling.temperature > 0.0:
+        return p
+    law = Sampling(1.0, repetition_penalty=task.sampling.repetition_penalty)
+    return _rows(replace(task, sampling=law), tokens, proposal)
 
 
 def _draft(

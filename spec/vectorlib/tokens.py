@@ -88,8 +88,11 @@ class Tokens:
                 ids += [self._byte(b) for b in stray] or self._bpe(part.replace(" ", SPACE))
         return ids
 
-    def encode_prompt(self, prefix: str, text: str, suffix: str) -> list[int]:
-        """Control tokens are read in the prefix and the suffix; the text between is only text."""
+    def encode_prompt(self, prefix: str, text: str, suffix: str, *, goes_on: bool = False) -> list[int]:
+        """Control tokens are read in the prefix and the suffix; the text between is only text.
+
+        Where it goes on after other ids, the first run of text is a fragment.
+        """
         ids: list[int] = []
         plain, eats = "", ""
         for run in (*self._split(prefix), text, *self._split(suffix)):
@@ -97,9 +100,13 @@ class Tokens:
                 plain += run
                 continue
             plain = plain.lstrip() if "r" in eats else plain
-            ids += [*self.encode(plain.rstrip() if "l" in run.strips else plain), run.id]
+            plain = plain.rstrip() if "l" in run.strips else plain
+            ids += [*self._run(plain, goes_on and not ids), run.id]
             plain, eats = "", run.strips
-        return ids + self.encode(plain.lstrip() if "r" in eats else plain)
+        return ids + self._run(plain.lstrip() if "r" in eats else plain, goes_on and not ids)
+
+    def _run(self, text: str, goes_on: bool) -> list[int]:
+        return self.spell(text.encode()) if goes_on else self.encode(text)
 
     def _split(self, template: str) -> list[str | Control]:
         names = {c.content: c for c in self.controls}

@@ -1,13 +1,16 @@
 """omnidraft: one small drafter that speeds up any target language model, exactly."""
 
-import os
+import os as _os
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 # onnxruntime >= 1.29 reports usage unless told not to before it loads; nothing here leaves the machine.
-os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+_os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 from omnidraft.errors import OmnidraftError
-from omnidraft.runtime.generate import Generation, Piece, Request, Session, Weights, load, load_weights
 from omnidraft.runtime.version import __version__
+
+if _TYPE_CHECKING:
+    from omnidraft.runtime.generate import Generation, Piece, Request, Session, Weights, load, load_weights
 
 __all__ = [
     "Generation",
@@ -20,3 +23,16 @@ __all__ = [
     "load",
     "load_weights",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """What needs onnxruntime loads it when it is first asked for, so that the command line starts at once."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from omnidraft.runtime import generate
+
+    return getattr(generate, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -74,8 +74,8 @@ def jinja_is_installed() -> bool:
 def template_of(bundle: Bundle) -> Template:
     """The chat template of a bundle as its model has it; its compiled form where jinja2 is missing."""
     prompt = bundle.manifest["prompt"]
-    name = prompt.get("template")
-    if name is None or name not in bundle.manifest["files"] or not jinja_is_installed():
+    name = prompt["template"]
+    if name is None or not jinja_is_installed():
         return bundle.prompt
     return JinjaTemplate(bundle.file(name).read_text(encoding="utf-8"), dict(prompt["names"]))
 

@@ -1,5 +1,7 @@
 """The command line: thin, each command calls one function and shows what it returns."""
 
+import errno
+import os
 import signal
 import sys
 import threading
@@ -10,11 +12,14 @@ from typing import Annotated
 import typer
 
 from omnidraft import __version__
+from omnidraft.commands import adapter as adapter_commands
 from omnidraft.commands import cache as cache_commands
+from omnidraft.commands import doctor as doctor_command
 from omnidraft.commands import export as export_command
-from omnidraft.commands import options
+from omnidraft.commands import options, signing
+from omnidraft.commands.generate import Opening, open_session
 from omnidraft.commands.options import print_json
-from omnidraft.errors import OmnidraftError
+from omnidraft.errors import OmnidraftError, SettingError
 from omnidraft.runtime.generate import Request, Session, load
 
 app = typer.Typer(
@@ -27,11 +32,15 @@ app = typer.Typer(
 )
 
 app.command(name="export")(export_command.export)
+for command in (doctor_command.doctor, signing.keygen, signing.sign, signing.verify):
+    app.command()(command)
+app.add_typer(adapter_commands.app, name="adapter")
 app.add_typer(cache_commands.app, name="cache")
 
 
 @app.command()
 def generate(
+    context: typer.Context,
     bundle: options.BundlePath,
     prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
     max_new_tokens: options.MaxNewTokens = 128,
@@ -48,18 +57,23 @@ def generate(
     min_p: options.MinP = 0.0,
     repetition_penalty: options.Penalty = 1.0,
     verification: options.Verification = "auto",
-    logprobs: Annotated[
-        bool, typer.Option("--logprobs", help="With --json: a log-probability a token.")
-    ] = False,
+    logprobs: options.Logprobs = False,
     threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
     cache: options.CachePath = None,
+    public_key: options.PublicKey = None,
+    adapter: options.AdapterPath = None,
     as_json: options.Json = False,
 ) -> None:
     """Write on from a prompt. Its law is the target's own; drafting only saves time."""
     from omnidraft.commands import generate as answer
     from omnidraft.commands import view
 
-    session = _open(bundle, threads, no_drafter, cache)
+    idle = options.notices(context)
+    session = _open(
+        Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter)
+    )
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
         max_new_tokens=max_new_tokens,
@@ -76,21 +90,23 @@ def generate(
         verification=verification,  # type: ignore[arg-type] # likewise
         logprobs=logprobs,
     )
+    _tell(idle)
     try:
         for piece in found:
             if not as_json:
                 sys.stdout.write(piece.text)
                 sys.stdout.flush()
+        if as_json:
+            print_json(answer.as_json(found, len(session.cache)))
     finally:  # also what an interrupted answer taught
-        if cache is not None:
-            session.save_cache(cache)
-    if as_json:
-        return print_json(answer.as_json(found, len(session.cache)))
-    view.err.print(f"\n[dim]{answer.summary(found, len(session.cache))}[/dim]")
+        _save_cache(session, cache)
+    if not as_json:
+        view.err.print(f"\n[dim]{answer.summary(found, len(session.cache))}[/dim]", soft_wrap=True)
 
 
 @app.command()
 def chat(
+    context: typer.Context,
     bundle: options.BundlePath,
     max_new_tokens: options.MaxNewTokens = 512,
     temperature: options.Temperature = 0.0,
@@ -105,7 +121,11 @@ def chat(
     repetition_penalty: options.Penalty = 1.0,
     verification: options.Verification = "auto",
     threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
     cache: options.CachePath = None,
+    public_key: options.PublicKey = None,
+    adapter: options.AdapterPath = None,
 ) -> None:
     """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
     from omnidraft.commands.chat import Chat
@@ -124,22 +144,32 @@ def chat(
         verification=verification,  # type: ignore[arg-type] # likewise
     )
     request.check()
-    session = _open(bundle, threads, no_drafter, cache)
+    _tell(options.notices(context))
+    session = _open(
+        Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter)
+    )
     try:
         Chat(session, request, sys.stdin, sys.stdout).run()
     finally:
-        if cache is not None:
-            session.save_cache(cache)
+        _save_cache(session, cache)
 
 
-def _open(bundle: Path, threads: int | None, no_drafter: bool, cache: Path | None) -> Session:
+def _open(wanted: Opening) -> Session:
     """A session, after its notices."""
-    from omnidraft.commands.generate import open_session
+    session, notices = open_session(wanted)
+    _tell(notices)
+    return session
 
-    session, notices = open_session(bundle, threads=threads, drafter=not no_drafter, cache=cache)
+
+def _save_cache(session: Session, path: Path | None) -> None:
+    kept = None if path is None else session.save_cache(path)
+    if kept is not None:
+        _tell([f"{path} was no whole cache of this pair of models and is kept as {kept}"])
+
+
+def _tell(notices: list[str]) -> None:
     for notice in notices:
         sys.stderr.write(f"omnidraft: {notice}\n")
-    return session
 
 
 @app.command()
@@ -160,14 +190,16 @@ def check(
 
 
 @app.command()
-def inspect(bundle: options.BundlePath, as_json: options.Json = False) -> None:
+def inspect(
+    bundle: options.BundlePath, public_key: options.PublicKey = None, as_json: options.Json = False
+) -> None:
     """Verify every hash of a bundle and show what is in it."""
     from omnidraft.commands import view
     from omnidraft.runtime.bundle import open_bundle
 
-    found = open_bundle(bundle)
+    found = open_bundle(bundle, public_key)
     if as_json:
-        return print_json({**found.manifest, "memory": view.memory_json(found)})
+        return print_json({**found.manifest, "memory": view.memory_json(found), "signed_by": found.signed_by})
     view.out.print(view.bundle_table(found))
 
 
@@ -175,7 +207,8 @@ def inspect(bundle: options.BundlePath, as_json: options.Json = False) -> None:
 def bench(
     bundle: options.BundlePath,
     prompts: Annotated[
-        Path | None, typer.Option(help="A text file with a prompt on each line (default: built in).")
+        Path | None,
+        typer.Option(help="A text file with a prompt on each line (default: built in).", readable=False),
     ] = None,
     max_new_tokens: options.MaxNewTokens = 128,
     num_draft_tokens: options.Lengths = "auto",
@@ -185,6 +218,9 @@ def bench(
         bool, typer.Option("--measure/--no-measure", help="Time this machine first, for the draft length.")
     ] = True,
     threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
+    public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:
     """Time plain decoding against speculation, interleaved, prompt by prompt."""
@@ -192,7 +228,7 @@ def bench(
     from omnidraft.commands import view
     from omnidraft.export.prompts import PROMPTS
 
-    session = load(bundle, threads=threads)
+    session = load(bundle, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key)
     if measure:
         session.measure(PROMPTS[0])
     with view.progress_bar("bench") as bar:
@@ -254,8 +290,13 @@ def main() -> None:
         # A polite kill unwinds like Ctrl-C does, so that nothing half-written stays behind.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        app()
-        sys.stdout.flush()
+        try:
+            app()
+        finally:  # here, where a full disk can still be told
+            sys.stdout.flush()
+    except SettingError as error:
+        sys.stderr.write(f"omnidraft: {options.as_typed(str(error), sys.argv)}\n")
+        sys.exit(1)
     except OmnidraftError as error:
         sys.stderr.write(f"omnidraft: {error}\n")
         sys.exit(1)
@@ -265,6 +306,13 @@ def main() -> None:
         sys.stderr.write(
             f"omnidraft: the output cannot be written as {error.encoding}; set PYTHONIOENCODING=utf-8\n"
         )
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is not None:  # none of the standard streams
+            raise
+        if error.errno != errno.EPIPE:  # else the reader has gone, and knows it
+            sys.stderr.write(f"omnidraft: the output cannot be written ({error.strerror})\n")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python tries once more when it ends
         sys.exit(1)
 
 

@@ -18,7 +18,27 @@ class ExportError(OmnidraftError):
 
 
 class BundleError(OmnidraftError):
-    """A bundle whose manifest, files or hashes are not what they must be."""
+    """A bundle whose manifest, files or hashes are not what they must be.
+
+    Attributes:
+        fault: the name of what is wrong, the same in every language; spec/bundle.md lists them.
+    """
+
+    def __init__(self, sentence: str, fault: str = "graph") -> None:
+        super().__init__(sentence)
+        self.fault = fault
+
+
+class SignatureError(BundleError):
+    """A bundle that is not signed with the key that was given.
+
+    Attributes:
+        fault: the name of what is wrong, the same in every language; spec/signing.md lists them.
+    """
+
+    def __init__(self, fault: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.fault = fault
 
 
 class CacheFileError(OmnidraftError):
@@ -26,6 +46,18 @@ class CacheFileError(OmnidraftError):
 
     Attributes:
         fault: the name of what is wrong, the same in every language; spec/ngram-cache.md lists them.
+    """
+
+    def __init__(self, fault: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.fault = fault
+
+
+class AdapterError(OmnidraftError):
+    """A LoRA adapter that is refused, or cannot be written.
+
+    Attributes:
+        fault: the name of what is wrong, the same in every language; spec/adapter.md lists them.
     """
 
     def __init__(self, fault: str, sentence: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from conformance.vectors import ROOT, Vector, cache_of
 from omnidraft.runtime.draft_length import FixedLength
 from omnidraft.runtime.drafter import Drafter
@@ -34,15 +36,22 @@ def run_generate(vector: Vector) -> None:
     drafter.rewind(0)
     sampling = Sampling(**{"temperature": 0.0, **given["sampling"]})
     rule = rule_for(given["mode"], sampling.temperature, given["verification"])
-    settings = Settings(rule, sampling, given["max_new_tokens"], given["eos_ids"])
+    rows = vector["expect"]["rounds"]
+    settings = Settings(
+        rule, sampling, given["max_new_tokens"], given["eos_ids"], logprobs="logprobs" in rows[0]
+    )
     length = FixedLength(0 if given["mode"] == "plain" else given["num_draft_tokens"])
     pair = Pair(target, Drafter(drafter, given["draft_start"]), cache)
     choose = Counting(int(given["seed"], 16))
     rounds: list[dict[str, Any]] = []
     for found in speculate(pair, given["prompt"], given["draft_prompt"], settings, length, choose):
-        rounds.append({name: _plain(getattr(found, name)) for name in vector["expect"]["rounds"][0]})
+        rounds.append({name: _plain(getattr(found, name)) for name in rows[0]})
     assert [t for found in rounds for t in found["emitted"]] == vector["expect"]["tokens"]
-    assert rounds == vector["expect"]["rounds"]
+    told, expected = ([found.pop("logprobs", []) for found in each] for each in (rounds, rows))
+    assert rounds == rows
+    assert [len(each) for each in told] == [len(each) for each in expected]
+    for each, right in zip(told, expected, strict=True):
+        assert np.allclose(each, right, rtol=0, atol=1e-6)  # logits are float32
     assert choose.taken == vector["expect"]["uniforms"]
 
 

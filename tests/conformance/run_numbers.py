@@ -46,12 +46,12 @@ def run_sampling(vector: Vector) -> None:
 def run_draft_length(vector: Vector) -> None:
     given = vector["input"]
     costs = given["costs"]
-    known = Costs(tuple(costs["target"]), costs["draft"], costs["host"])
+    known = Costs(**{**costs, "target": tuple(costs["target"])})
     if "vocab_size" in given:
         pays = block_pays(known.round_seconds(DEFAULTS["block"]["usual_draft"]), given["vocab_size"])
         assert ("block" if pays else "token") == vector["expect"]["verification"]
         return
-    length, found = MeasuredLength(known), []
+    length, found = MeasuredLength(known, unread=given["unread"]), []
     for times, *record in given["records"]:
         for _ in range(times):
             found.append(length.next())

@@ -1,11 +1,16 @@
-"""Runners of `translate` and `tokenize`."""
+"""Runners of `translate`, `tokenize` and `template`."""
 
 from __future__ import annotations
 
 from functools import cache
 from typing import Any
 
+import pytest
+
 from conformance.vectors import ROOT, Vector, cache_of
+from omnidraft.errors import PromptError
+from omnidraft.runtime.bundle import PromptTemplate
+from omnidraft.runtime.conversation import Turn, conversation_ids
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.translator import Decision, Step, translate, translate_longest
 from omnidraft.runtime.trie import Node
@@ -57,3 +62,15 @@ def run_tokenize(vector: Vector) -> None:
         assert tokenizer.text_of(found).hex() == expect["bytes"]
     else:
         assert [None if b is None else b.hex() for b in tokenizer.tokens] == expect["bytes"]
+
+
+def run_template(vector: Vector) -> None:
+    given, expect = vector["input"], vector["expect"]
+    template = PromptTemplate(*(given[name] for name in ("prefix", "suffix", "between", "after")))
+    turns = [Turn(turn["message"], tuple(turn["answer"])) for turn in given["turns"]]
+    if "refused" in expect:
+        with pytest.raises(PromptError, match="single turn"):
+            conversation_ids(_tokenizer(given["tokenizer"]), template, turns, given["message"])
+        return
+    found = conversation_ids(_tokenizer(given["tokenizer"]), template, turns, given["message"])
+    assert found == expect["ids"]

@@ -10,15 +10,19 @@ from pathlib import Path
 import pytest
 
 from conformance.conftest import RAN
+from conformance.run_bundle import run_bundle
 from conformance.run_cache import run_invalid, run_learn, run_load, run_merge, run_valid
 from conformance.run_generate import run_generate
 from conformance.run_numbers import run_draft_length, run_lookup, run_random, run_sampling, run_utf8
+from conformance.run_session import run_invalid_session, run_valid_session
+from conformance.run_signing import run_signing
 from conformance.run_stop import run_stop
 from conformance.run_verify import run_verify
-from conformance.run_words import run_tokenize, run_translate
+from conformance.run_words import run_template, run_tokenize, run_translate
 from conformance.vectors import ROOT, Vector, counts, vectors_of
 
 RUNNERS: dict[str, Callable[[Vector], None]] = {
+    "bundle": run_bundle,
     "cache/invalid": run_invalid,
     "cache/learn": run_learn,
     "cache/load": run_load,
@@ -26,10 +30,15 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "cache/valid": run_valid,
     "draft_length": run_draft_length,
     "generate": run_generate,
+    "logprobs": run_generate,
     "lookup": run_lookup,
     "random": run_random,
     "sampling": run_sampling,
+    "session/invalid": run_invalid_session,
+    "session/valid": run_valid_session,
+    "signing": run_signing,
     "stop": run_stop,
+    "template": run_template,
     "tokenize": run_tokenize,
     "translate": run_translate,
     "utf8": run_utf8,
@@ -54,10 +63,12 @@ def test_folder(folder: str) -> None:
 def test_there_are_enough() -> None:
     assert sum(counts().values()) >= 150
     assert counts()["cache/invalid"] >= 25
+    assert counts()["session/invalid"] >= 20
 
 
 def test_the_generator_writes_what_is_committed(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
+    pytest.importorskip("cryptography")
     script = ROOT.parent / "make_vectors.py"
     subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, capture_output=True)
     assert _files(tmp_path) == _files(ROOT)

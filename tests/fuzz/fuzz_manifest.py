@@ -15,11 +15,12 @@ import random
 import tempfile
 import time
 from collections import Counter
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import OmnidraftError
-from omnidraft.runtime.bundle import FORMAT, MANIFEST, VERSION, Bundle, open_bundle, seal
+from omnidraft.runtime.bundle import FORMAT, LAYOUTS, MANIFEST, VERSION, Bundle, open_bundle, seal
 
 _WEIRD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63, 10**400, 0.5, -0.0, 1e308, math.inf, -math.inf, math.nan,
@@ -45,11 +46,21 @@ def make_bundle(place: Path) -> dict[str, Any]:
             "source": role, "architecture": "LlamaForCausalLM", "graph": f"{role}/cpu/model.onnx",
             "tokenizer": f"{role}/tokenizer.json", "vocab_size": 10, "quantization": "fp32", "bos_id": None,
             "eos_ids": [1], "parameters": 5,
+            "fingerprint": "a" * 64,
+            "lora": {"rank": None, "sites": {"layers.0.qkv": {"inputs": 3, "parts": [["q", 2], ["k", 1]]}}},
             "kv": {"num_layers": 1, "num_kv_heads": 1, "head_dim": 16, "max_length": 32},
         }  # fmt: skip
-    manifest["prompt"] = {"prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": None}
-    manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001}
+    manifest["drafter"]["layout"] = "concat"  # the target has none, as an older bundle
+    manifest["prompt"] = {
+        "prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": None,
+        "template": names[0], "names": {"bos_token": "<s>"},
+    }  # fmt: skip
+    manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001, "read": 1e-4, "acceptance": 0.5}
     manifest["vocab_map"] = names[0]
+    manifest["ort"] = {  # any file will do: none of them is loaded
+        "target": "target/cpu/model.onnx", "drafter": "drafter/cpu/model.onnx", "style": "runtime",
+        "required_operators": "vocab_map.safetensors", "onnxruntime": "1.31.1",
+    }  # fmt: skip
     return manifest
 
 
@@ -95,9 +106,20 @@ def check(bundle: Bundle) -> None:
     for entry in (bundle.target, bundle.drafter):
         assert bundle.file(entry.graph).is_file() and bundle.file(entry.tokenizer).is_file()
         assert all(type(n) is int for n in (entry.vocab_size, entry.parameters, *entry.eos_ids))
-        assert 1 <= entry.kv.max_length < 2**31 and entry.kv.bytes > 0
-    assert all(math.isfinite(c) for c in (*bundle.costs.target, bundle.costs.draft, bundle.costs.host))
+        assert 1 <= entry.kv.max_length < 2**31 and entry.kv_bytes > 0
+        assert entry.layout in LAYOUTS
+        assert entry.fingerprint is None or len(entry.fingerprint) == 64
+        if entry.lora is not None:
+            assert entry.lora.sites and (entry.lora.rank is None or entry.lora.rank > 0)
+            sites = entry.lora.sites.items()
+            assert all(type(n) is str and s.inputs > 0 and s.outputs > 0 for n, s in sites)
+    if bundle.ort is not None:
+        assert all(bundle.file(name).is_file() for name in bundle.ort.paths)
+    assert all(math.isfinite(c) for c in (*bundle.costs.target, *astuple(bundle.costs)[1:]))
     assert type(bundle.prompt.prefix) is str and type(bundle.prompt.suffix) is str
+    prompt = bundle.manifest["prompt"]
+    assert prompt["template"] is None or bundle.file(prompt["template"]).is_file()
+    assert all(type(text) is str for text in prompt["names"].values())
 
 
 def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:

@@ -1,6 +1,7 @@
 """`omnidraft cache`: look into files of learned n-grams, merge, shorten, show and delete them."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from omnidraft.commands.options import PUBLIC_KEY
 from omnidraft.errors import SettingError
+from omnidraft.runtime.atomic_write import place_of, write_atomically
 from omnidraft.runtime.bundle import open_bundle
 from omnidraft.runtime.cache_file import VERSION, encode
 from omnidraft.runtime.cache_store import read_table, wipe, write_table
@@ -26,12 +29,20 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-CachePath = Annotated[Path, typer.Argument(metavar="FILE", help="A file of learned n-grams.")]
+CachePath = Annotated[Path, typer.Argument(metavar="FILE", help="A file of learned n-grams.", readable=False)]
 BundlePath = Annotated[
     Path | None,
-    typer.Option("--bundle", "-b", help="The bundle it was learned with: shows text instead of ids."),
+    typer.Option(
+        "--bundle", "-b", help="The bundle it was learned with: shows text instead of ids.", readable=False
+    ),
 ]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Where the result goes (default: in place).")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", help="Where the result goes (default: in place).", readable=False),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a file that is none of this command's.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
@@ -48,7 +59,8 @@ class Names:
         Raises:
             BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
         """
-        bundle = open_bundle(path)
+        # The variable holds for every command; the option is where a bundle's graphs are run.
+        bundle = open_bundle(path, os.environ.get(PUBLIC_KEY) or None)
         drafter = Tokenizer.from_file(bundle.file(bundle.drafter.tokenizer))
         return cls(load_vocab_map(bundle.file(bundle.vocab_map)), drafter.tokens)
 
@@ -144,10 +156,14 @@ def inspect_command(
 
 @app.command("merge")
 def merge_command(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Two caches or more, of one pair.")],
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where the merged cache goes; may be one of them.")
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Two caches or more, of one pair.", readable=False)
     ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="Where the merged cache goes; may be one of them.", readable=False),
+    ],
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Put what several caches know into one.
@@ -159,7 +175,7 @@ def merge_command(
     merged = tables[0]
     for table in tables[1:]:
         merged = merge(merged, table)
-    write_table(out, merged)
+    write_table(out, merged, overwrite=overwrite)
     _report(out, merged, as_json, entries_of_each=[len(t) for t in tables])
 
 
@@ -171,12 +187,13 @@ def prune_command(
         str, typer.Option(help="lfu: the least used go first; lru: the longest unused.")
     ] = "lfu",
     out: Out = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
     """Shorten a cache to its most useful entries."""
     table = read_table(file)
     left = prune(table, max_entries, policy)
-    write_table(out or file, left)
+    write_table(out or file, left, overwrite=overwrite)
     _report(out or file, left, as_json, removed=len(table) - len(left))
 
 
@@ -185,8 +202,10 @@ def export_json_command(
     file: CachePath,
     bundle: BundlePath = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A file (default: standard output).")
+        Path | None,
+        typer.Option("--out", "-o", help="A file (default: standard output).", readable=False),
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write a cache as JSON for people: each target token with its pieces, as text and as bytes.
 
@@ -196,10 +215,29 @@ def export_json_command(
     whole = {**summary(table), "ngrams": entries_json(table, range(len(table)), names)}
     if out is None:
         return _print_json(whole)
+    text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
     try:
-        out.write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        place = place_of(out)
+        if place.exists() and os.path.samefile(place, file):
+            raise SettingError(f"{out} is the cache itself; choose another place")
+        if not overwrite and not _may_replace(place):
+            raise SettingError(
+                f"{out} is no exported cache, so it is not replaced; choose another place or add --overwrite"
+            )
+        write_atomically(place, text.encode())
     except OSError as error:
-        raise SettingError(f"{out} cannot be written ({error}); choose another place") from None
+        raise SettingError(f"{out} cannot be written ({error.strerror}); choose another place") from None
+
+
+def _may_replace(place: Path) -> bool:
+    """Whether there is no file, an empty one, or one that `export-json` wrote."""
+    if not place.exists() or place.stat().st_size == 0:
+        return True
+    try:
+        found = json.loads(place.read_bytes())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and {"ngrams", "drafter", "target"} <= found.keys()
 
 
 @app.command("wipe")

@@ -1,10 +1,12 @@
 """`omnidraft chat`: a small terminal chat; Ctrl-C cancels an answer, not the program."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
@@ -15,6 +17,7 @@ HELP = """\
 /stats        what was said and how fast
 /save FILE    write this conversation to a file, with all that was learned
 /load FILE    take over a saved one; an answer that was cut short goes on
+/adapter FILE use a LoRA adapter from the next round on; /adapter none takes it away
 /reset        begin a new conversation
 /help         this list
 /quit         leave (so does Ctrl-D); Ctrl-C cancels an answer"""
@@ -68,14 +71,18 @@ class Chat:
                 self._say(self._stats())
             case "/reset":
                 self._session.reset()
+                self._totals, self._answers = Statistics(), 0
                 self._say("a new conversation")
-            case "/save" | "/load" if not argument.strip():
+            case "/save" | "/load" | "/adapter" if not argument.strip():
                 self._say(f"{command} needs a file: {command} FILE")
             case "/save":
-                self._session.save(argument.strip())
-                self._say(f"saved as {argument.strip()}")
+                file = _path(argument)
+                self._session.save(file)
+                self._say(f"saved as {file}")
             case "/load":
-                self._load(argument.strip())
+                self._load(_path(argument))
+            case "/adapter":
+                self._use_adapter(argument.strip())
             case _ if command.startswith("/"):
                 self._say(f"{command} is no command; /help lists them")
             case _:
@@ -85,17 +92,32 @@ class Chat:
     def _answer(self, message: str) -> None:
         seed = self._request.seed
         # With one seed for all, the same draws would meet every answer.
-        request = self._request if seed is None else replace(self._request, seed=seed + self._answers)
+        request = (
+            self._request if seed is None else replace(self._request, seed=(seed + self._answers) % 2**64)
+        )
         self._stream(self._session.chat(message, request))
         self._answers += 1
 
-    def _load(self, file: str) -> None:
+    def _use_adapter(self, file: str) -> None:
+        self._session.use_adapter(None if file == "none" else _path(file))
+        used = [f"rank {a.rank} for the {role}" for role, a in self._session.adapters.items()]
+        self._say(f"adapters: {', '.join(used) or 'none'}")
+
+    def _load(self, file: Path) -> None:
         self._session.load(file)
+        if self._session.adapter_notice:
+            self._say(self._session.adapter_notice)
         answer = self._session.answer
-        self._say(f"{len(self._session.turns) + (answer is not None)} turns from {file}")
-        if answer is not None and answer.stop_reason is None:
-            self._out.write(answer.text)
+        count = len(self._session.turns) + (answer is not None)
+        self._say(f"{count} turn{'' if count == 1 else 's'} from {file}")
+        if answer is None:
+            return
+        self._out.write("" if self._session.message is None else f"> {self._session.message}\n")
+        self._out.write(answer.text)
+        if answer.stop_reason is None:
             self._stream(self._session.resume())
+        else:
+            self._say("")
 
     def _stream(self, answer: Generation) -> None:
         with _interrupts_cancel(answer):
@@ -125,6 +147,14 @@ class Chat:
     def _say(self, text: str) -> None:
         self._out.write(f"{text}\n")
         self._out.flush()
+
+
+def _path(text: str) -> Path:
+    """A file's name as people type it: perhaps in quotes, perhaps from their home directory."""
+    text = text.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    return Path(os.path.expanduser(text))
 
 
 @contextmanager

@@ -1,23 +1,46 @@
 """`omnidraft export`: two checkpoints in, a checked bundle out."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnidraft.commands import options
 
+if TYPE_CHECKING:
+    from omnidraft.export.npu import NpuOptions
+
 
 def export(
-    target: Annotated[str, typer.Argument(help="The model to speed up: a Hugging Face directory or hub id.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="The model to speed up: a Hugging Face directory or hub id, or a directory of Optimum's."
+        ),
+    ],
     drafter: Annotated[str, typer.Option("--drafter", "-d", help="The small model, likewise.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The bundle directory to make.")],
-    quant: Annotated[str, typer.Option(help="Weights of the target: fp32, int8 or int4.")] = "int4",
+    quant: Annotated[
+        str, typer.Option(help="Weights of the target: fp32, int8, int4 (or as int4-b128-gptq).")
+    ] = "int4",
     drafter_quant: Annotated[
         str | None, typer.Option(help="Weights of the drafter (default: --quant).")
     ] = None,
     block: Annotated[int, typer.Option(help="Weights that share a scale: 32 (closer) or 128 (faster).")] = 32,
+    embedding: Annotated[
+        str, typer.Option(help="Embedding tables: fp32, int8 or int4; smaller at the same speed.")
+    ] = "fp32",
+    lm_head: Annotated[
+        str, typer.Option("--lm-head", help="int8 keeps the last product of int4 weights at 8 bits.")
+    ] = "same",
+    quant_method: Annotated[
+        str, typer.Option(help="How int4 weights are found: round, rtn, k-quant, hqq or gptq.")
+    ] = "round",
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="For gptq and qnn: a file with a text on each line (default: built-in prompts)."),
+    ] = None,
     max_length: Annotated[
         int | None,
         typer.Option(help="Tokens that the context holds (default: the models' own, at most 2048)."),
@@ -30,6 +53,30 @@ def export(
         float | None,
         typer.Option(help="GB of float32 weights that the checks may hold (default: what is free)."),
     ] = None,
+    npu: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="qnn|coreml|nnapi|all",
+            help="Static graphs for accelerators, too; nnapi only by its name.",
+        ),
+    ] = None,
+    kv_length: Annotated[
+        int | None,
+        typer.Option(help="With --npu: tokens that a static graph attends to (default: the context)."),
+    ] = None,
+    num_draft_tokens: Annotated[
+        int, typer.Option(help="With --npu: draft tokens that one static verification takes.")
+    ] = 4,
+    prefill_chunk: Annotated[
+        int | None, typer.Option(help="With --npu: tokens of a prompt in one static pass (default: 64).")
+    ] = None,
+    lora_target: Annotated[
+        bool, typer.Option("--lora-target", help="Let LoRA adapters enter the target, too.")
+    ] = False,
+    no_lora: Annotated[bool, typer.Option("--no-lora", help="Let none enter the drafter.")] = False,
+    ort: Annotated[
+        bool, typer.Option("--ort", help="Also write .ort files and the operators that they need.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -38,31 +85,46 @@ def export(
     The graphs are compared with torch and the drafter's acceptance is measured before and after
     quantisation; an export whose drafter broke fails and leaves nothing behind.
     """
-    options.need_export_packages()
+    options.need_export_packages(target, drafter)
     from omnidraft.commands import view
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
+    from omnidraft.export.quantization import Choices, choose
 
+    names = [quant, quant if drafter_quant is None else drafter_quant]
+    of_target, of_drafter = choose(names, Choices(block, embedding, lm_head, quant_method))
+    texts = None if calibration is None else tuple(options.lines(calibration))
     chosen = Options(
-        options.quantization(quant, block),
-        None if drafter_quant is None else options.quantization(drafter_quant, block),
+        of_target,
+        of_drafter,
         max_length,
         overwrite,
         pairs=tuple(pair or ()),
         check_memory=None if check_memory is None else int(1e9 * check_memory),
+        npu=_npu(npu or [], kv_length, num_draft_tokens, prefill_chunk, texts),
+        calibration=texts,
+        lora_drafter=not no_lora,
+        lora_target=lora_target,
+        ort=ort,
     )
     with view.progress_bar("export") as bar:
         report = export_bundle(target, drafter, out, chosen, bar.stage)
     if as_json:
         return options.print_json({**asdict(report), "path": str(report.path)})
-    view.out.print(f"{report.path}: {view.size(report.bytes)}")
+    view.say(f"{report.path}: {view.size(report.bytes)}")
     for role, each in report.parity.items():
         for name, parity in each.items():
-            view.out.print(
+            view.say(
                 f"  {role} {name} against torch: max difference {parity.max_difference:.2g}, "
                 f"greedy agreement {parity.greedy_agreement:.1%} of {parity.positions} positions"
             )
-    view.out.print(
+    for role, found in report.adopted.items():
+        view.say(
+            f"  {role} adopted as it is, not quantised here: a row changes by {found.rows:.2g} with "
+            f"what follows it, by {found.rewind:.2g} with what was forgotten, by {found.block:.2g} "
+            f"outside a block ({found.positions} positions)"
+        )
+    view.say(
         f"  acceptance of the drafter: {report.before.of_drafted:.1%} before quantisation "
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
         f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
@@ -71,3 +133,21 @@ def export(
         view.out.print(f"  not checked wholly: {sentence}")
     peak = "" if report.peak_bytes is None else f", {view.size(report.peak_bytes)} of memory at the peak"
     view.out.print(f"  {report.seconds:.0f} s{peak}")
+
+
+def _npu(
+    names: list[str],
+    kv_length: int | None,
+    drafted: int,
+    chunk: int | None,
+    calibration: tuple[str, ...] | None,
+) -> "NpuOptions | None":
+    """What is to be exported for accelerators."""
+    from omnidraft.export.npu import NpuOptions
+    from omnidraft.export.npu_providers import accelerators
+
+    wanted = accelerators(names)
+    if not wanted:
+        return None
+    found = NpuOptions(wanted, kv_length, chunk, drafted)
+    return found if calibration is None else replace(found, calibration=calibration)

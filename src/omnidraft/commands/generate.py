@@ -1,27 +1,52 @@
 """`omnidraft generate`: open a bundle as the memory allows, and show an answer."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from omnidraft.chat_template import template_of
 from omnidraft.runtime.bundle import open_bundle
+from omnidraft.runtime.cache_store import check_place
 from omnidraft.runtime.generate import Generation, Session, load_weights
 from omnidraft.runtime.memory import available_bytes, memory_need, why_plain
+from omnidraft.runtime.placement import CPU_GRAPH, placed
 
 
-def open_session(
-    path: Path, *, threads: int | None, drafter: bool = True, cache: Path | None = None
-) -> tuple[Session, list[str]]:
+@dataclass(frozen=True)
+class Opening:
+    """A bundle, and how the command line was asked to open it (see `load_weights` and `Session`)."""
+
+    path: Path
+    threads: int | None = None
+    drafter: bool = True
+    cache: Path | None = None
+    target_on: str = CPU_GRAPH
+    drafter_on: str = CPU_GRAPH
+    public_key: Path | None = None
+    adapter: Path | None = None
+
+
+def open_session(wanted: Opening) -> tuple[Session, list[str]]:
     """A session, and what its user should know.
 
     That is why it has no drafter where it was wanted and the memory is too short for it, and why it has
     learned nothing where a cache was given.
     """
-    bundle, reason = open_bundle(path), None
-    if drafter:
-        needs = memory_need(bundle), memory_need(bundle, drafter=False)
+    if wanted.cache is not None:
+        check_place(wanted.cache)
+    bundle, reason = open_bundle(wanted.path, wanted.public_key), None
+    if wanted.drafter:
+        there = placed(bundle, target_on=wanted.target_on, drafter_on=wanted.drafter_on)
+        needs = memory_need(there), memory_need(there, drafter=False)
         reason = why_plain(needs[0].total, needs[1].total, available_bytes())
-    session = Session(load_weights(bundle, threads=threads, drafter=drafter and reason is None), cache=cache)
+    weights = load_weights(
+        bundle,
+        threads=wanted.threads,
+        drafter=wanted.drafter and reason is None,
+        target_on=wanted.target_on,
+        drafter_on=wanted.drafter_on,
+    )
+    session = Session(weights, cache=wanted.cache, adapter=wanted.adapter)
     session.template = template_of(bundle)
     return session, [notice for notice in (reason, session.cache_notice) if notice]
 
@@ -34,8 +59,14 @@ def summary(found: Generation, cache_size: int) -> str:
         f"({s.emitted / max(s.total_seconds, 1e-9):.0f} a second), "
         f"{s.tokens_per_target_pass:.2f} per target pass, "
         f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted, "
-        f"{cache_size} n-grams learned; ended by {found.stop_reason}, seed {found.seed}"
+        f"{cache_size} n-grams learned; ended by {found.stop_reason}"
+        + ("" if _seed(found) is None else f", seed {found.seed}")
     )
+
+
+def _seed(found: Generation) -> int | None:
+    """None where nothing was drawn."""
+    return found.seed if found.request.temperature > 0.0 else None
 
 
 def as_json(found: Generation, cache_size: int) -> dict[str, Any]:
@@ -47,7 +78,7 @@ def as_json(found: Generation, cache_size: int) -> dict[str, Any]:
         **({"logprobs": found.logprobs} if found.logprobs else {}),
         "stop_reason": found.stop_reason,
         "stop_string": found.stop_string,
-        "seed": found.seed,
+        "seed": _seed(found),
         "prompt_tokens": len(found.prompt_ids),
         "rounds": s.rounds,
         "drafted": s.drafted,

@@ -3,6 +3,8 @@
 import json
 import platform
 import sys
+from collections.abc import Sequence
+from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,8 +12,23 @@ from typing import Annotated, Any
 import typer
 
 from omnidraft.errors import SettingError
+from omnidraft.export.find_graph import find_graph
+from omnidraft.runtime.request import Request
 
-BundlePath = Annotated[Path, typer.Argument(metavar="BUNDLE", help="A directory made by `omnidraft export`.")]
+PUBLIC_KEY = "OMNIDRAFT_PUBLIC_KEY"
+PublicKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--public-key",
+        envvar=PUBLIC_KEY,
+        help="The signer's public key in PEM form: a bundle without its signature is refused.",
+    ),
+]
+# `readable=False`: what cannot be read is refused where it is read, in a sentence.
+BundlePath = Annotated[
+    Path,
+    typer.Argument(metavar="BUNDLE", help="A directory made by `omnidraft export`.", readable=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads of a target pass (default: by its size).")]
 Lengths = Annotated[
@@ -38,32 +55,95 @@ Penalty = Annotated[float, typer.Option(help="Above 1: repeats become less likel
 Verification = Annotated[
     str, typer.Option(help="Of mode trie above temperature 0: token, block; auto: as pays.")
 ]
+TargetOn = Annotated[
+    str,
+    typer.Option(
+        metavar="PLACE",
+        help="Where the target runs: cpu; npu (the static graphs, on the CPU); qnn, qnn-fp16, coreml, nnapi, "
+        "maybe with options, as qnn:soc_model=57.",
+    ),
+]
+DrafterOn = Annotated[str, typer.Option(metavar="PLACE", help="Where the drafter runs, likewise.")]
 CachePath = Annotated[
-    Path | None, typer.Option(help="Learned n-grams: read if it is there, written back at the end.")
+    Path | None,
+    typer.Option(help="Learned n-grams: read if it is there, written back at the end.", readable=False),
+]
+Logprobs = Annotated[
+    bool,
+    typer.Option(
+        "--logprobs",
+        help="With --json: each token's natural log-probability under the law that it was drawn from; "
+        "at temperature 0, under the target's own at temperature 1.",
+    ),
+]
+_SHORT = {"max_new_tokens": "-n", "temperature": "-t", "num_draft_tokens": "-k"}
+_SAMPLED = ("seed", "top_k", "top_p", "min_p", "verification")  # without a meaning where nothing is drawn
+_WITH_DRAFTER = ("trie", "match", "direct", "paper")
+
+
+def notices(context: typer.Context) -> list[str]:
+    """What the user should know of options that do nothing, or less than they promise; a sentence each.
+
+    Raises:
+        SettingError: options that contradict one another.
+    """
+    values = context.params
+    given = {n for n in values if getattr(context.get_parameter_source(n), "name", "") == "COMMANDLINE"}
+    mode, greedy = values["mode"], values["temperature"] == 0.0
+    if values.get("logprobs") and not values["as_json"]:
+        raise SettingError("--logprobs shows nothing without --json; add --json")
+    if values.get("plain") and mode not in ("trie", "plain"):
+        raise SettingError(f"--plain and --mode {mode} contradict each other; give one of them")
+    if values["no_drafter"] and "mode" in given and mode in _WITH_DRAFTER:
+        raise SettingError(
+            f"--mode {mode} needs the drafter, which --no-drafter leaves out; give one of them"
+        )
+    found = [f"{_option(n)} does nothing at temperature 0" for n in _SAMPLED if greedy and n in given]
+    if mode == "paper" and not greedy:
+        found.append("mode paper is approximate above temperature 0: its output has not the target's law")
+    return found
+
+
+def as_typed(sentence: str, arguments: Sequence[str]) -> str:
+    """A refusal that begins with a setting's name in Python, with the option in its place as it was typed."""
+    word, _, rest = sentence.partition(" ")
+    if word not in {field.name for field in fields(Request)}:
+        return sentence
+    short = _SHORT.get(word)
+    typed = short is not None and any(a.startswith(short) for a in arguments)
+    return f"{short if typed else _option(word)} {rest}"
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+AdapterPath = Annotated[
+    Path | None, typer.Option("--adapter", help="A LoRA adapter of the drafter, or of the target.")
 ]
 
 
-def need_export_packages() -> None:
-    """Say what is missing instead of failing on an import."""
-    missing = [
-        name for name in ("torch", "transformers", "optimum", "onnx", "onnxscript") if not find_spec(name)
-    ]
-    if missing:
+def need_export_packages(*models: str) -> None:
+    """Say what is missing instead of failing on an import.
+
+    Args:
+        models: what is to be exported; checkpoints, where none is named. Graphs are adopted without torch.
+    """
+    checkpoint = next((name for name in models if find_graph(name) is None), None)
+    if models and checkpoint is None:
+        if missing := [name for name in ("onnx", "jinja2") if not find_spec(name)]:
+            raise SettingError(
+                f"adopting a graph needs {' and '.join(missing)}, which this Python does not have;"
+                " run `pip install 'omnidraft[adopt]'`"
+            )
+        return
+    names = ("torch", "transformers", "optimum", "onnx", "onnxscript")
+    if missing := [name for name in names if not find_spec(name)]:
         raise SettingError(
-            f"exporting needs {', '.join(missing)}, which this Python "
-            f"({platform.python_version()}) does not have; "
+            f"exporting {checkpoint + ' ' if checkpoint else ''}needs {', '.join(missing)}, which this "
+            f"Python ({platform.python_version()}) does not have; "
             "run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13"
         )
-
-
-def quantization(name: str, block: int) -> Any:
-    """How to store weights, by the name of a quantisation."""
-    from omnidraft.export.quantize import Quantization
-
-    bits = {"fp32": 32, "int8": 8, "int4": 4}
-    if name not in bits:
-        raise SettingError(f'quantisation "{name}" is unknown; use {", ".join(bits)}')
-    return Quantization(bits[name], block)
 
 
 def lengths(text: str) -> Any:

@@ -19,6 +19,11 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
+def say(line: str) -> None:
+    """One line, as long as it is: whoever reads a pipe counts lines."""
+    out.print(line, markup=False, soft_wrap=True)
+
+
 @contextmanager
 def progress_bar(description: str) -> Iterator["Bar"]:
     """A bar on standard error, gone when it is done; silent where that is no terminal."""
@@ -97,14 +102,13 @@ def bundle_table(bundle: Bundle) -> Table:
     row("graph", lambda e: size(weights(e)))
     row("vocabulary (logits)", lambda e: f"{e.vocab_size:,}")
     row("context", lambda e: f"{e.kv.max_length:,} tokens")
-    row("KV buffers", lambda e: size(e.kv.bytes))
+    row("KV buffers", lambda e: size(e.kv_bytes))
     costs = bundle.costs
     table.add_row(
         "one token here, at export", f"{1e3 * costs.target[0]:.2f} ms", f"{1e3 * costs.draft:.2f} ms"
     )
-    found = bundle.manifest["checks"]["acceptance"]
     for when in ("before", "after"):
-        table.add_row(f"acceptance {when} quantisation", "", f"{found[when]['of_drafted']:.1%}")
+        table.add_row(f"acceptance {when} quantisation", "", _acceptance(bundle, when))
     with_drafter, plain = memory_need(bundle), memory_need(bundle, drafter=False)
     for name, show in (("memory at the peak", with_drafter), ("  without the drafter", plain)):
         table.add_row(
@@ -112,8 +116,18 @@ def bundle_table(bundle: Bundle) -> Table:
             f"{size(show.total)} = weights {size(show.target + show.drafter)} + KV {size(show.kv)} "
             f"+ vocabularies {size(show.vocabulary)} + work {size(show.work)} + base {size(show.base)}",
         )
+    signed = f"by key {bundle.signed_by}" if bundle.signed_by else "not checked (--public-key checks it)"
+    table.add_row("signature", signed)
     table.add_row("prompt template", repr(bundle.prompt.prefix), repr(bundle.prompt.suffix))
     return table
+
+
+def _acceptance(bundle: Bundle, when: str) -> str:
+    """As measured at export; no runtime needs it, so no reader has checked that it is there."""
+    try:
+        return f"{bundle.manifest['checks']['acceptance'][when]['of_drafted']:.1%}"
+    except (KeyError, TypeError, ValueError):
+        return "not recorded"
 
 
 def bench_table(result: Result) -> Table:

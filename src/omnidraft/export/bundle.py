@@ -9,12 +9,19 @@ from pathlib import Path
 from safetensors.numpy import save_file
 
 from omnidraft.errors import ExportError
+from omnidraft.export.adopt import check_adopted
+from omnidraft.export.checkpoint import Checkpoint
 from omnidraft.export.manifest import CHAT_TEMPLATE, VOCAB_MAP, template_entry, write_manifest
 from omnidraft.export.memory import peak_bytes, room_for_weights
+from omnidraft.export.npu import write_static
+from omnidraft.export.npu_checks import finish_static
+from omnidraft.export.optimum_directory import OptimumDirectory
 from omnidraft.export.options import DEFAULTS, Options, Report
+from omnidraft.export.ort_format import refuse_too_large, write_ort
 from omnidraft.export.parity import Acceptance, measure_acceptance, refuse_collapse
 from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.side import Side, compare_side, limits, read_side, write_side
+from omnidraft.export.static_weights import refuse_static
 from omnidraft.export.template import compile_template
 from omnidraft.export.vocab_map import Roles, build_vocab_map, guess_roles, read_pairs
 from omnidraft.export.workplace import refuse_existing, take_name, workplace
@@ -39,7 +46,7 @@ def export_bundle(
     """Export a target and a drafter into a bundle directory.
 
     Args:
-        target, drafter: Hugging Face directories or hub ids.
+        target, drafter: Hugging Face directories or hub ids, or directories that Optimum exported.
         out: the bundle to make; must not exist unless `options.overwrite`.
         options: how.
         progress: called before each step.
@@ -52,6 +59,9 @@ def export_bundle(
     refuse_existing(out, options.overwrite)
     progress("read checkpoints", 0, STEPS)
     sides = [read_side("target", target), read_side("drafter", drafter)]
+    if options.npu is not None:
+        for side in sides:
+            refuse_static(_checkpoint(side))
     read_pairs(sides[1].tokenizer, sides[0].tokenizer, options.pairs)  # a wrong name is told before any work
     with workplace(out) as work:
         report = _fill(work, sides, options, progress)
@@ -72,6 +82,11 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
         progress(f"export the {side.role}", step, STEPS)
         taken = write_side(work, side, max_length, options, room)
         room = None if room is None else max(0, room - taken)
+        if options.npu is not None:
+            folder = work / side.role / "npu"
+            side.static["float"] = write_static(_checkpoint(side), folder, options.npu.shapes(max_length))
+        if options.ort:  # told before anything is measured
+            refuse_too_large([work / side.graph])
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
     prompt, template = compile_template(target.checkpoint.directory, target.tokenizer)
@@ -83,12 +98,18 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
         for text in PROMPTS
     ]
     pairs = [(ids, _visible(drafter, target, ids)) for ids, _ in prompts]
-    parity = {}
+    parity, adopted = {}, {}
     for step, side in enumerate(sides, 4):
+        rows = [r for r in (ids if side is target else draft_ids for ids, draft_ids in pairs) if r][:3]
+        if isinstance(side.checkpoint, OptimumDirectory):
+            progress(f"check the adopted {side.role}", step, STEPS)
+            adopted[side.role] = check_adopted(side.checkpoint.name, side.shipped_model(work), rows)
+            continue
         progress(f"compare the {side.role} with torch", step, STEPS)
-        rows = [ids if side is target else draft_ids for ids, draft_ids in pairs]
         name = options.quantization_of(side.role).name
-        parity[side.role] = compare_side(work, side, [r for r in rows if r][:3], name)
+        parity[side.role] = compare_side(work, side, rows, name)
+        if options.npu is not None:
+            parity[side.role] |= finish_static(work, side, options.npu, rows)
     progress("measure acceptance before quantisation", 6, STEPS)
     start = drafter.start
     # One pair of models at a time: two would be two times the memory.
@@ -102,11 +123,12 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
     )
     after = _acceptance(shipped.target, shipped.drafter, vocab_map, pairs)
     refuse_collapse(before, after, options.name)
-    costs = measure_costs(shipped, *pairs[0])
-    shutil.rmtree(work / "fp32", ignore_errors=True)
+    costs = replace(measure_costs(shipped, *pairs[0]), acceptance=after.of_tested)
+    shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs need none
     progress("write the manifest", 8, STEPS)
-    report = Report(work, 0, parity, before, after, costs, limits(sides))
-    write_manifest(work, sides, {**asdict(prompt), **template_entry(template)}, options, report)
+    report = Report(work, 0, parity, before, after, costs, adopted, limits(sides))
+    ort = write_ort(work, {side.role: side.graph for side in sides}) if options.ort else None
+    write_manifest(work, sides, {**asdict(prompt), **template_entry(template)}, options, report, ort)
     open_bundle(work)  # what a user will read must read
     progress("done", STEPS, STEPS)
     return replace(report, bytes=sum(f.stat().st_size for f in work.rglob("*") if f.is_file()))
@@ -116,6 +138,16 @@ def _acceptance(
     target: Model, drafter: Drafter, vocab_map: VocabMap, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
 ) -> Acceptance:
     return measure_acceptance(target, drafter, lambda: NgramCache(vocab_map), pairs)
+
+
+def _checkpoint(side: Side) -> Checkpoint:
+    """What static graphs are made from."""
+    if isinstance(side.checkpoint, OptimumDirectory):
+        raise ExportError(
+            f"{side.checkpoint.name} is a graph that is adopted as it is, and --npu makes graphs of a "
+            "checkpoint; give the checkpoint, or leave --npu out"
+        )
+    return side.checkpoint
 
 
 def _write_vocab_map(work: Path, drafter: Side, target: Side, pairs: Sequence[str]) -> VocabMap:

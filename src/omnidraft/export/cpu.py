@@ -7,48 +7,17 @@ The contract, also for the phones: the same tensor is bound as `past_key_values.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from onnx import ModelProto, ValueInfoProto, helper
+from onnx import ModelProto
 
 from omnidraft.errors import ExportError
 from omnidraft.export import graph, markers, passes
 from omnidraft.export.checkpoint import Checkpoint
+from omnidraft.export.contract import GraphContract, tensor_specs
 from omnidraft.export.quantize import FP32, Quantization, quantize
 from omnidraft.export.thin_model import ThinModel, thin_model
 from omnidraft.export.weights import Weights, fill, give, parts_of
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """An input or output of the graph; a dimension that varies is a name."""
-
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...]
-
-
-@dataclass(frozen=True)
-class GraphContract:
-    """All that a runtime must know of a graph to bind it; `vocab_size` is the width of the logits.
-
-    With `past` positions in the buffers and n new tokens: seqlens_k = past + n - 1, total_sequence_length =
-    past + n <= max_length, and logits has one row for each of the last num_logits (1 to n) tokens.
-    """
-
-    inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
-    num_layers: int
-    num_kv_heads: int
-    head_dim: int
-    max_length: int
-    vocab_size: int
-    quantization: str
-
-    def as_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True)
@@ -102,8 +71,8 @@ def skeleton(checkpoint: Checkpoint, thin: ThinModel, max_length: int) -> Skelet
     passes.drop_dead(proto)
     markers.forget_domain(proto)
     contract = GraphContract(
-        inputs=_specs(proto.graph.input),
-        outputs=_specs(proto.graph.output),
+        inputs=tensor_specs(proto.graph.input),
+        outputs=tensor_specs(proto.graph.output),
         num_layers=len(passes.attention_nodes(proto.graph)),
         num_kv_heads=shape.num_kv_heads,
         head_dim=shape.head_dim,
@@ -112,14 +81,3 @@ def skeleton(checkpoint: Checkpoint, thin: ThinModel, max_length: int) -> Skelet
         quantization=FP32.name,
     )
     return Skeleton(proto, contract, weights)
-
-
-def _specs(infos: Iterable[ValueInfoProto]) -> tuple[TensorSpec, ...]:
-    return tuple(
-        TensorSpec(
-            info.name,
-            helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type).name,
-            tuple(dim.dim_param or dim.dim_value for dim in info.type.tensor_type.shape.dim),
-        )
-        for info in infos
-    )

@@ -12,13 +12,19 @@ from omnidraft.export.options import Options, Report
 from omnidraft.export.parity import DRAFTED
 from omnidraft.export.side import Side
 from omnidraft.runtime.bundle import FORMAT, MANIFEST, VERSION, file_sha256, seal
+from omnidraft.runtime.ort_files import OrtFiles
 
 VOCAB_MAP = "vocab_map.safetensors"
 CHAT_TEMPLATE = "target/chat_template.jinja"
 
 
 def write_manifest(
-    work: Path, sides: list[Side], prompt: dict[str, Any], options: Options, report: Report
+    work: Path,
+    sides: list[Side],
+    prompt: dict[str, Any],
+    options: Options,
+    report: Report,
+    ort: OrtFiles | None = None,
 ) -> None:
     manifest: dict[str, Any] = {
         "format": FORMAT,
@@ -31,6 +37,7 @@ def write_manifest(
         "costs": asdict(report.costs),
         "checks": {
             "parity": {role: {q: asdict(p) for q, p in each.items()} for role, each in report.parity.items()},
+            "adopted": {role: asdict(each) for role, each in report.adopted.items()},
             "acceptance": {
                 "num_draft_tokens": DRAFTED,
                 "before": asdict(report.before),
@@ -44,6 +51,8 @@ def write_manifest(
             if file.is_file()
         },
     }
+    if ort is not None:
+        manifest["ort"] = asdict(ort)
     manifest["seal"] = seal(manifest)
     text = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
     temporary = work / f"{MANIFEST}.tmp"
@@ -75,9 +84,13 @@ def _describe(side: Side) -> dict[str, Any]:
         "tokenizer_fingerprint": side.tokenizer.fingerprint,
         "vocab_size": side.contract.vocab_size,
         "quantization": side.contract.quantization,
+        "layout": side.layout,
         "kv": asdict(side.kv),
         "inputs": [asdict(spec) for spec in side.contract.inputs],
         "outputs": [asdict(spec) for spec in side.contract.outputs],
         "bos_id": side.start[0] if side.start else None,
         "eos_ids": list(side.checkpoint.shape.eos_ids),
+        **({"npu": side.npu} if side.npu else {}),
+        "fingerprint": side.fingerprint,
+        **({} if side.lora is None else {"lora": asdict(side.lora)}),
     }

@@ -1,8 +1,11 @@
 """How to export, and what an export measured: the values that go in and come out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from omnidraft.errors import SettingError
+from omnidraft.export.adopt import Adoption
+from omnidraft.export.npu import NpuOptions
 from omnidraft.export.parity import Acceptance, Parity
 from omnidraft.export.quantize import FP32, Quantization
 from omnidraft.export.write import EXTERNAL_ABOVE
@@ -19,8 +22,16 @@ class Options:
         max_length: KV positions; the models' own limit, at most MAX_LENGTH, when None.
         overwrite: replace a bundle that is there.
         external_above: bytes of weights above which a graph gets a file of its own for them.
+        lora_drafter, lora_target: whether adapters can enter the drafter's, the target's graph.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
         check_memory: bytes of float32 weights that the checks may hold; what is free here when None.
+        ort: write .ort files too.
+        npu: static graphs for accelerators; none when None.
+        calibration: texts that the method gptq and quantised static graphs go by; the built-in prompts when
+            None.
+
+    Raises:
+        SettingError: calibration texts for methods that read none.
     """
 
     quantization: Quantization = FP32
@@ -30,10 +41,28 @@ class Options:
     external_above: int = EXTERNAL_ABOVE
     pairs: tuple[str, ...] = ()
     check_memory: int | None = None
+    ort: bool = False
+    lora_drafter: bool = True
+    lora_target: bool = False
+    npu: NpuOptions | None = None
+    calibration: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        methods = {self.quantization_of(role).method for role in ("target", "drafter")}
+        read = "gptq" in methods or (self.npu is not None and self.npu.quantized)
+        if self.calibration is not None and not read:
+            raise SettingError(
+                "calibration texts are for the method gptq and for accelerators that take quantised graphs "
+                f"(qnn), not for {', '.join(sorted(methods))}; leave them out, or choose one of those"
+            )
 
     def quantization_of(self, role: str) -> Quantization:
         """What a model of the pair is stored as."""
         return self.quantization if role == "target" else self.drafter_quantization or self.quantization
+
+    def takes_adapters(self, role: str) -> bool:
+        """Whether a model of the pair gets places for adapters."""
+        return self.lora_target if role == "target" else self.lora_drafter
 
     @property
     def name(self) -> str:
@@ -50,7 +79,8 @@ class Report:
     """What an export measured.
 
     Attributes:
-        parity: of each model's graph in float32 and as shipped, against torch.
+        parity: of each exported model's graph in float32 and as shipped, against torch.
+        adopted: what was measured of each adopted graph.
         before, after: the drafter's acceptance with both models in float32, and as shipped.
         limits: what was checked less than wholly for want of memory, a sentence each.
         seconds: that the export took. peak_bytes: the most memory it had resident; None where nobody counts.
@@ -62,6 +92,7 @@ class Report:
     before: Acceptance
     after: Acceptance
     costs: Costs
+    adopted: dict[str, Adoption] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
     seconds: float = 0.0
     peak_bytes: int | None = None

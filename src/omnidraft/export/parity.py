@@ -11,7 +11,6 @@ import numpy as np
 
 from omnidraft.errors import ExportError
 from omnidraft.export.checkpoint import Checkpoint
-from omnidraft.export.thin_model import logits_of, thin_model
 from omnidraft.runtime.draft_length import FixedLength
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.model import Model
@@ -44,6 +43,8 @@ def torch_rows(
     checkpoint: Checkpoint, prompts: Sequence[Sequence[int]], layers: int | None = None
 ) -> list[np.ndarray]:
     """torch's float32 logits of every position of some prompts, of the first `layers` layers if given."""
+    from omnidraft.export.thin_model import logits_of, thin_model  # torch, which adopting does without
+
     thin = thin_model(checkpoint, layers)
     return [logits_of(thin, list(ids)) for ids in prompts]
 
@@ -74,11 +75,20 @@ def _score_in_parts(graph: Model, ids: Sequence[int]) -> Iterator[np.ndarray]:
         yield graph.score(ids[i : i + 1]).copy()
 
 
+def compare_with_torch(
+    checkpoint: Checkpoint, graphs: Sequence[Model], prompts: Sequence[Sequence[int]]
+) -> list[Parity]:
+    """Parity of each graph with the checkpoint in float32, over the positions of some prompts."""
+    wanted = torch_rows(checkpoint, prompts)
+    return [parity_of(graph, prompts, wanted) for graph in graphs]
+
+
 @dataclass(frozen=True)
 class Acceptance:
     """A drafter's worth on some prompts, greedy, cold cache."""
 
     of_drafted: float
+    of_tested: float  # of the draft tokens that were judged: those before the first refusal, and it
     tokens_per_target_pass: float
 
 
@@ -98,8 +108,9 @@ def measure_acceptance(
             rounds += speculate(pair, ids, draft_ids, settings, FixedLength(DRAFTED), SplitMix64(0))
     drafted = sum(len(r.draft) for r in rounds)
     passed = sum(r.passed for r in rounds)
+    tested = sum(r.tested for r in rounds)
     emitted = sum(len(r.emitted) for r in rounds)
-    return Acceptance(passed / max(1, drafted), emitted / max(1, len(rounds)))
+    return Acceptance(passed / max(1, drafted), passed / max(1, tested), emitted / max(1, len(rounds)))
 
 
 def refuse_collapse(before: Acceptance, after: Acceptance, quantization: str) -> None:

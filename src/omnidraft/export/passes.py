@@ -11,6 +11,8 @@ from collections.abc import Iterable, MutableSequence, Sequence
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+SITES = ("qkv", "o", "gate_up", "down")  # the MatMuls of a layer, in the order data moves
+
 
 def keep_last_rows(model: ModelProto) -> ModelProto:
     """Lets only the last `num_logits` positions reach the LM head, whose width is the vocabulary."""
@@ -94,8 +96,11 @@ def attention_nodes(graph: GraphProto) -> list[NodeProto]:
 
 
 def matmuls(graph: GraphProto) -> list[NodeProto]:
-    """The products with a constant weight, in order; the last is the LM head."""
-    weights = {tensor.name for tensor in graph.initializer}
+    """The products with a constant weight, in order; the last is the LM head.
+
+    An initializer that is an input as well is no constant: an adapter overrides it.
+    """
+    weights = {tensor.name for tensor in graph.initializer} - {value.name for value in graph.input}
     products = [node for node in graph.node if node.op_type in ("MatMul", "FusedMatMul")]
     return [node for node in products if node.input[1] in weights]
 

@@ -1,45 +1,75 @@
 """One model of a pair on its way into a bundle: its checkpoint, its graphs, its tokenizer."""
 
+from __future__ import annotations
+
 import math
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from onnx import ModelProto
 
+from omnidraft.errors import ExportError
+from omnidraft.export.adopt import adopt
 from omnidraft.export.checkpoint import Checkpoint, read_checkpoint
-from omnidraft.export.cpu import GraphContract, Skeleton, check_length, skeleton
+from omnidraft.export.contract import GraphContract
+from omnidraft.export.find_graph import find_graph
+from omnidraft.export.fingerprint import fingerprint
+from omnidraft.export.lora import add_lora_sites, lora_sites
 from omnidraft.export.memory import layers_within
+from omnidraft.export.optimum_directory import OptimumDirectory, read_optimum
 from omnidraft.export.options import Options
 from omnidraft.export.parity import Parity, parity_of, torch_rows
-from omnidraft.export.quantize import FP32
-from omnidraft.export.stream import write_skeleton
-from omnidraft.export.thin_model import layer_period, thin_model
+from omnidraft.export.prompts import PROMPTS
+from omnidraft.export.quantize import FP32, Calibration, quantize
+from omnidraft.export.weights import fill
+from omnidraft.export.write import write_graph
+from omnidraft.runtime.adapter import LoraSites
+from omnidraft.runtime.bundle import Layout
+from omnidraft.runtime.concat_model import ConcatGraph
+from omnidraft.runtime.model import SessionModel
 from omnidraft.runtime.ort_model import KvShape, OrtModel
+from omnidraft.runtime.static_model import StaticForm
 from omnidraft.runtime.tokenizer import Tokenizer
+
+NO_ADAPTERS = ("GPTNeoXForCausalLM",)  # its packed projection has q, k and v of a head side by side
+
+if TYPE_CHECKING:
+    from omnidraft.export.cpu import Skeleton
 
 
 @dataclass
 class Side:
-    """One of the two models on its way into a bundle.
+    """One of the two models on its way into a bundle: a checkpoint, or a graph that is adopted as it is.
 
     Attributes:
-        reference: its float32 graph for comparison, which is not shipped, as a path in the bundle to be.
-        reference_layers: how many of its layers that graph has, from the first; all where memory allows.
+        reference: its float32 graph for comparison, which is not shipped, as a path in the bundle to be; an
+            adopted graph itself. reference_layers: how many layers it has; all where memory allows.
+        static: its static graphs by form, "float" and "qdq". npu: what the manifest says of them.
     """
 
     role: str
-    checkpoint: Checkpoint
+    checkpoint: Checkpoint | OptimumDirectory
     tokenizer: Tokenizer
     parameters: int = 0
     contract: GraphContract | None = None
+    static: dict[str, StaticForm] = field(default_factory=dict)
+    npu: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str | None = None
+    lora: LoraSites | None = None
     reference: str = ""
     reference_layers: int = 0
 
     @property
     def graph(self) -> str:
-        return f"{self.role}/cpu/model.onnx"
+        name = self.checkpoint.graph.name if isinstance(self.checkpoint, OptimumDirectory) else "model.onnx"
+        return f"{self.role}/cpu/{name}"
+
+    @property
+    def layout(self) -> Layout:
+        return "concat" if isinstance(self.checkpoint, OptimumDirectory) else "shared"
 
     @property
     def kv(self) -> KvShape:
@@ -58,18 +88,23 @@ class Side:
         """Whether the float32 graph has all layers."""
         return self.reference_layers == self.checkpoint.shape.num_layers
 
-    def shipped_model(self, work: Path) -> OrtModel:
+    def shipped_model(self, work: Path) -> SessionModel:
         """The graph as it ships, loaded."""
-        return OrtModel(work / self.graph, self.kv, self.checkpoint.shape.vocab_size)
+        return self._model(work / self.graph, self.kv)
 
-    def reference_model(self, work: Path) -> OrtModel:
+    def reference_model(self, work: Path) -> SessionModel:
         """The float32 graph, loaded."""
-        kv = replace(self.kv, num_layers=self.reference_layers)
-        return OrtModel(work / self.reference, kv, self.checkpoint.shape.vocab_size)
+        return self._model(work / self.reference, replace(self.kv, num_layers=self.reference_layers))
+
+    def _model(self, file: Path, kv: KvShape) -> SessionModel:
+        if self.layout == "concat":
+            return ConcatGraph(file, kv, self.checkpoint.shape.vocab_size).new_model()
+        return OrtModel(file, kv, self.checkpoint.shape.vocab_size)
 
 
 def read_side(role: str, name: str) -> Side:
-    checkpoint = read_checkpoint(name)
+    graph = find_graph(name)
+    checkpoint = read_optimum(name, graph) if graph else read_checkpoint(name)
     return Side(role, checkpoint, Tokenizer.from_file(checkpoint.directory))
 
 
@@ -78,30 +113,78 @@ def write_side(work: Path, side: Side, max_length: int, options: Options, room: 
 
     `room` is how many bytes of weights the latter may have, None where any number; returns how many it has.
     """
-    check_length(side.checkpoint, max_length)
-    (work / f"{side.role}/cpu").mkdir(parents=True, exist_ok=True)
-    found = skeleton(side.checkpoint, thin_model(side.checkpoint), max_length)
-    quantization = options.quantization_of(side.role)
-    write_skeleton(found, quantization, work / side.graph, external_above=options.external_above)
-    side.parameters = _count_parameters(found.proto, side.checkpoint)
-    side.contract = replace(found.contract, quantization=quantization.name)
-    shutil.copyfile(side.checkpoint.directory / "tokenizer.json", work / f"{side.role}/tokenizer.json")
-    if quantization == FP32:
+    (work / side.graph).parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(side.checkpoint, OptimumDirectory):
+        side.contract = adopt(side.checkpoint, (work / side.graph).parent, max_length)
+        side.parameters = side.checkpoint.parameters
         side.reference, side.reference_layers = side.graph, side.checkpoint.shape.num_layers
-        return 4 * side.parameters
-    return _write_reference(work, side, found, options, room)
+        taken = 0
+    else:
+        taken = _export(work, side, side.checkpoint, max_length, options, room)
+    shutil.copyfile(side.checkpoint.directory / "tokenizer.json", work / f"{side.role}/tokenizer.json")
+    return taken
 
 
-def _write_reference(work: Path, side: Side, found: Skeleton, options: Options, room: int | None) -> int:
+def _export(
+    work: Path, side: Side, checkpoint: Checkpoint, max_length: int, options: Options, room: int | None
+) -> int:
+    from omnidraft.export.cpu import check_length, skeleton  # torch, which adopting does without
+    from omnidraft.export.stream import write_skeleton
+    from omnidraft.export.thin_model import thin_model
+
+    check_length(checkpoint, max_length)
+    found = skeleton(checkpoint, thin_model(checkpoint), max_length)
+    side.parameters = _count_parameters(found.proto, checkpoint)
+    quantization = options.quantization_of(side.role)
+    side.contract = replace(found.contract, quantization=quantization.name)
+    side.fingerprint = fingerprint(checkpoint)
+    taken = _write_reference(work, side, checkpoint, found, options, room)
+    if options.takes_adapters(side.role) and checkpoint.architecture not in NO_ADAPTERS:
+        add_lora_sites(found.proto)
+        side.lora = lora_sites(found.proto, found.contract.num_kv_heads * found.contract.head_dim)
+    if quantization.method == "gptq":  # it goes by the whole graph
+        calibration = Calibration(work / side.reference, _rows(side, max_length, options))
+        proto = quantize(fill(found.proto, found.weights), quantization, calibration)
+        write_graph(proto, work / side.graph, external_above=options.external_above)
+    else:
+        write_skeleton(found, quantization, work / side.graph, external_above=options.external_above)
+    return taken
+
+
+def _rows(side: Side, max_length: int, options: Options) -> list[list[int]]:
+    """Calibration texts as this model reads them.
+
+    Raises:
+        ExportError: nothing in them is a token to it.
+    """
+    texts = PROMPTS if options.calibration is None else options.calibration
+    rows = [[*side.start, *side.tokenizer.encode(text)][:max_length] for text in texts]
+    found = [row for row in rows if row]
+    if not found:
+        raise ExportError(f"the {len(texts)} calibration texts hold no token of the {side.role}; give others")
+    return found
+
+
+def _write_reference(
+    work: Path, side: Side, checkpoint: Checkpoint, found: Skeleton, options: Options, room: int | None
+) -> int:
     """The float32 graph, of the first layers alone where all of them are more than `room` bytes."""
+    from omnidraft.export.cpu import skeleton
+    from omnidraft.export.stream import write_skeleton
+    from omnidraft.export.thin_model import layer_period, thin_model
+
     (work / "fp32").mkdir(exist_ok=True)
-    layers = side.checkpoint.shape.num_layers
-    a_layer = 4 * _count_parameters(found.proto, side.checkpoint, "layers.") // layers
+    layers = checkpoint.shape.num_layers
+    a_layer = 4 * _count_parameters(found.proto, checkpoint, "layers.") // layers
     outside = 4 * side.parameters - layers * a_layer
-    fitting = layers_within(room, outside, a_layer, layers, layer_period(side.checkpoint.config))
+    fitting = layers_within(room, outside, a_layer, layers, layer_period(checkpoint.config))
+    if fitting < layers and options.quantization_of(side.role).method == "gptq":
+        raise ExportError(
+            f"the method gptq needs {4 * side.parameters / 1e9:.1f} GB for the {side.role}'s float32 "
+            "weights, more than the checks may hold; choose another method, or give more with --check-memory"
+        )
     if fitting < layers:
-        part = thin_model(side.checkpoint, fitting)
-        found = skeleton(side.checkpoint, part, found.contract.max_length)
+        found = skeleton(checkpoint, thin_model(checkpoint, fitting), found.contract.max_length)
     side.reference, side.reference_layers = f"fp32/{side.role}.onnx", fitting
     write_skeleton(found, FP32, work / side.reference, external_above=options.external_above)
     return outside + fitting * a_layer
@@ -111,10 +194,9 @@ def compare_side(
     work: Path, side: Side, prompts: Sequence[Sequence[int]], quantization: str
 ) -> dict[str, Parity]:
     """Parity with torch of a model's float32 graph, and as it ships, one model in memory at a time."""
+    assert isinstance(side.checkpoint, Checkpoint), "an adopted graph has no checkpoint to compare with"
     wanted = torch_rows(side.checkpoint, prompts)
     found = {quantization: parity_of(side.shipped_model(work), prompts, wanted)}
-    if side.reference == side.graph:
-        return found
     if not side.whole_reference:
         wanted = torch_rows(side.checkpoint, prompts, side.reference_layers)
     return {FP32.name: parity_of(side.reference_model(work), prompts, wanted), **found}

@@ -1,29 +1,74 @@
 """Write a file so that a reader finds the old one or the new one, whole, whenever the writer is killed."""
 
 import contextlib
+import errno
 import os
 import secrets
+import stat
 import time
 from pathlib import Path
 
+PRIVATE = 0o600  # what is written here was learned from what a user said
+_LONGEST_NAME = 255 - len(f"..{'0' * 16}.tmp")  # bytes, so that the temporary name fits a directory too
 _STALE_SECONDS = 60.0  # no write of ours takes that long, so an older leftover is of a writer that was killed
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def place_of(path: str | Path) -> Path:
+    """The file that a path leads to, through links, where a file can be written or replaced.
+
+    Raises:
+        OSError: it cannot; `strerror` ends a sentence that begins with "because".
+    """
+    path = Path(path)
+    try:
+        mode: int | None = os.stat(path).st_mode
+    except FileNotFoundError:  # also a link to nothing, which is written through
+        mode = None
+    except ValueError:
+        raise OSError(errno.EINVAL, "no file can have that name") from None
+    place = Path(os.path.realpath(path))
+    if mode is not None and not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is a directory" if stat.S_ISDIR(mode) else "it is no regular file")
+    if mode is not None and not os.access(place, os.R_OK | os.W_OK):
+        raise OSError(errno.EACCES, "it may not be read and written")
+    if not place.parent.is_dir():
+        raise OSError(errno.ENOENT, f"there is no directory {place.parent}")
+    if not os.access(place.parent, os.W_OK | os.X_OK):
+        raise OSError(errno.EACCES, f"the directory {place.parent} may not be written")
+    if len(os.fsencode(place.name)) > _LONGEST_NAME:
+        raise OSError(errno.ENAMETOOLONG, "its name is too long")
+    return place
+
+
+def write_atomically(path: Path, data: bytes, *, keep: bool = False) -> Path | None:
     """Replace a file: write a temporary one beside it, flush it to the disk, rename it, flush the directory.
 
+    A link is written through. A new file is for its owner alone, one that is replaced keeps its permissions.
     Leftovers of writers that were killed are removed; they are named `.NAME.<random>.tmp` and are harmless.
+
+    Args:
+        path: the file.
+        data: all that it is to hold.
+        keep: give the old file a free name, `NAME.refused`, `NAME.refused-2` and so on, instead of losing it.
+
+    Returns:
+        the name under which the old file was kept.
 
     Raises:
         OSError: the disk is full, or the place cannot be written; the old file is whole.
     """
+    path, kept = place_of(path), None
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         # "x": never write through a link that someone else put there.
-        with temporary.open("xb") as file:
+        with open(temporary, "xb", opener=_private) as file:
+            os.chmod(temporary, stat.S_IMODE(path.stat().st_mode) & 0o777 if path.exists() else PRIVATE)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        if keep and path.exists():
+            kept = _free_name(path)
+            os.replace(path, kept)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -31,6 +76,23 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
     _sync_directory(path.parent)
     remove_leftovers(path, _STALE_SECONDS)
+    return kept
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, PRIVATE)
+
+
+def _free_name(path: Path) -> Path:
+    """A name for a file that is put aside; an empty file takes it, so that no other writer does."""
+    number = 1
+    while True:
+        name = path.with_name(f"{path.name}.refused" + (f"-{number}" if number > 1 else ""))
+        try:
+            with open(name, "x", opener=_private):
+                return name
+        except FileExistsError:
+            number += 1
 
 
 def remove_leftovers(path: Path, older_than: float = 0.0) -> int:

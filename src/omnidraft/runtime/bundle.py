@@ -6,22 +6,43 @@ Format: spec/bundle.md.
 
 import hashlib
 import json
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 from omnidraft.errors import BundleError, PromptError
+from omnidraft.runtime.adapter import LoraSites, Site
+from omnidraft.runtime.bundle_files import Stamp, verify_files
+from omnidraft.runtime.bundle_files import file_sha256 as file_sha256
 from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.field_types import listed as _list
+from omnidraft.runtime.field_types import text as _str
+from omnidraft.runtime.field_types import whole as _int
+from omnidraft.runtime.ort_files import OrtFiles, read_ort_files
 from omnidraft.runtime.ort_model import KvShape
+from omnidraft.runtime.signature import SIGNATURE, PublicKey, key_id, read_public_key, read_signature, verify
+from omnidraft.runtime.static_entry import Place, read_places
 
 FORMAT = "omnidraft.bundle"
 VERSION = 1
 MANIFEST = "manifest.json"
+Layout = Literal["shared", "concat"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model of a bundle: where its graph and tokenizer are, and what they expect."""
+    """One model of a bundle: where its graph and tokenizer are, and what they expect.
+
+    Attributes:
+        places: where its static graphs may run, by name; empty where it has none.
+        place: the one that was chosen (see `placement`); None is the dynamic graph.
+        fingerprint: of the checkpoint's weights; None in a bundle that does not say.
+        lora: where adapters enter the graph; None where they cannot.
+        layout: whether keys and values stay in shared buffers, or a pass returns them with the past before.
+    """
 
     source: str
     architecture: str
@@ -33,6 +54,22 @@ class ModelEntry:
     bos_id: int | None
     eos_ids: tuple[int, ...]
     parameters: int
+    places: Mapping[str, Place] = field(default_factory=dict)
+    place: Place | None = None
+    fingerprint: str | None = None
+    lora: LoraSites | None = None
+    layout: Layout = "shared"
+
+    def reads(self, name: str) -> bool:
+        """Whether a file of the bundle holds a graph or weights that this model runs on."""
+        if self.place is not None:
+            return name in self.place.files
+        return name.startswith(self.graph)
+
+    @property
+    def kv_bytes(self) -> int:
+        """Bytes of the KV buffers at their full length; two sets take turns in layout `concat`."""
+        return self.kv.bytes * (2 if self.layout == "concat" else 1)
 
 
 @dataclass(frozen=True)
@@ -66,7 +103,13 @@ class PromptTemplate:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A verified bundle."""
+    """A verified bundle.
+
+    Attributes:
+        ort: its .ort files, if it has them.
+        signed_by: id of the public key that its signature was checked with; None where no key was given.
+        stamps: what each file looked like before it was hashed.
+    """
 
     path: Path
     target: ModelEntry
@@ -75,6 +118,9 @@ class Bundle:
     costs: Costs
     vocab_map: str
     manifest: dict[str, Any]
+    ort: OrtFiles | None = None
+    signed_by: str | None = None
+    stamps: dict[str, Stamp] = field(default_factory=dict)
 
     def file(self, name: str) -> Path:
         """Path of a file of the bundle."""
@@ -87,25 +133,24 @@ def seal(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file, read in pieces."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()
-
-
-def open_bundle(path: str | Path) -> Bundle:
+def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle:
     """Read and verify a bundle.
+
+    Args:
+        public_key: of its signer; a bundle without a signature by it is refused. Unchecked when None.
 
     Raises:
         BundleError: no bundle there, another format version, a field missing, or a file that is absent,
-            cut short or changed.
+            cut short or changed. SignatureError, one of them: not signed with that key.
+        SettingError: the key is none, or checking needs a package that is not installed.
     """
     path = Path(path)
-    manifest = _read_manifest(path)
-    _verify_files(path, manifest)
+    key = None if public_key is None else read_public_key(public_key)
+    data = _manifest_bytes(path)
+    if key is not None:  # before anything in the manifest is believed
+        verify(data, read_signature(path), key)
+    manifest = _parse_manifest(path, data)
+    stamps = verify_files(path, path / MANIFEST, manifest.get("files"))
     try:
         bundle = Bundle(
             path=path,
@@ -115,84 +160,89 @@ def open_bundle(path: str | Path) -> Bundle:
             costs=_costs(manifest["costs"]),
             vocab_map=_str(manifest["vocab_map"]),
             manifest=manifest,
+            ort=read_ort_files(manifest.get("ort")),
+            signed_by=None if key is None else key_id(key),
+            stamps=stamps,
         )
     except KeyError as error:
-        raise BundleError(f"{path / MANIFEST} has no {error}; run `omnidraft export` again") from None
+        raise BundleError(
+            f"{path / MANIFEST} has no {error}; run `omnidraft export` again", "field"
+        ) from None
     except (TypeError, ValueError) as error:
         raise BundleError(
-            f"{path / MANIFEST} has a field of the wrong kind ({error}); run `omnidraft export` again"
+            f"{path / MANIFEST} has a field of the wrong kind ({error}); run `omnidraft export` again",
+            "field",
         ) from None
-    for entry in (bundle.target, bundle.drafter):
-        for name in (entry.graph, entry.tokenizer, bundle.vocab_map):
-            if name not in manifest["files"]:
-                raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again")
+    for name in _used(bundle):
+        if name not in manifest["files"]:
+            raise BundleError(
+                f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again", "no_hash"
+            )
     return bundle
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
-    file = path / MANIFEST
+def unlisted_files(bundle: Bundle) -> list[str]:
+    """Files in the bundle's directory that its manifest does not list; nothing reads them."""
+    known = {MANIFEST, SIGNATURE, *bundle.manifest["files"]}
+    names = (file.relative_to(bundle.path).as_posix() for file in bundle.path.rglob("*") if not file.is_dir())
+    return sorted(name for name in names if name not in known)
+
+
+def _used(bundle: Bundle) -> list[str]:
+    """Every file that a runtime may read by itself, so each needs a hash."""
+    template = bundle.manifest["prompt"]["template"]
+    names = [bundle.vocab_map, *(bundle.ort.paths if bundle.ort else ()), *([template] if template else [])]
+    for entry in (bundle.target, bundle.drafter):
+        names += [entry.graph, entry.tokenizer]
+        names += [name for place in entry.places.values() for name in place.files]
+        # onnxruntime reads it without being told; a graph that is not listed is refused itself.
+        if entry.graph in bundle.manifest["files"] and bundle.file(f"{entry.graph}.data").exists():
+            names.append(f"{entry.graph}.data")
+    return names
+
+
+def _manifest_bytes(path: Path) -> bytes:
     if not path.is_dir():
         raise BundleError(
-            f"no bundle at {path}; make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`"
+            f"no bundle at {path}; make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`",
+            "no_bundle",
         )
     try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-        right_seal = seal(manifest) if isinstance(manifest, dict) else None
+        return (path / MANIFEST).read_bytes()
     except FileNotFoundError:
         raise BundleError(
-            f"{path} holds no {MANIFEST}, so it is no bundle; make one with `omnidraft export`"
+            f"{path} holds no {MANIFEST}, so it is no bundle; make one with `omnidraft export`", "no_bundle"
         ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise BundleError(f"{file} is not readable ({error}); run `omnidraft export` again") from None
+    except OSError as error:
+        raise BundleError(
+            f"{path / MANIFEST} is not readable ({error}); run `omnidraft export` again", "unreadable"
+        ) from None
+
+
+def _parse_manifest(path: Path, data: bytes) -> dict[str, Any]:
+    file = path / MANIFEST
+    try:
+        manifest = json.loads(data.decode("utf-8"))
+        right_seal = seal(manifest) if isinstance(manifest, dict) else None
+    except (ValueError, RecursionError) as error:
+        raise BundleError(
+            f"{file} is not readable ({error}); run `omnidraft export` again", "unreadable"
+        ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BundleError(f"{file} is no {FORMAT} manifest; make one with `omnidraft export`")
+        raise BundleError(f"{file} is no {FORMAT} manifest; make one with `omnidraft export`", "not_a_bundle")
     if manifest.get("version") != VERSION:
         raise BundleError(
             f"{path} is a bundle of version {manifest.get('version')} and this omnidraft reads "
-            f"version {VERSION}; run `omnidraft export` again or install the omnidraft that wrote it"
+            f"version {VERSION}; run `omnidraft export` again or install the omnidraft that wrote it",
+            "version",
         )
     if manifest.get("seal") != right_seal:
         raise BundleError(
-            f"{file} was changed after it was written (its seal does not match); run `omnidraft export` again"
+            f"{file} was changed after it was written (its seal does not match); "
+            "run `omnidraft export` again",
+            "seal",
         )
     return manifest
-
-
-def _verify_files(path: Path, manifest: dict[str, Any]) -> None:
-    files = manifest.get("files")
-    if not isinstance(files, dict) or not files:
-        raise BundleError(f"{path / MANIFEST} lists no files; run `omnidraft export` again")
-    for name, record in files.items():
-        inside = PurePosixPath(name)
-        if inside.is_absolute() or ".." in inside.parts or "\\" in name:
-            raise BundleError(
-                f"{path / MANIFEST} names {name!r}, which is outside the bundle; do not use this bundle"
-            )
-        try:
-            _verify_file(path, name, record)
-        except (OSError, ValueError) as error:  # ValueError: a name that no file system takes
-            raise BundleError(
-                f"{name!r} of {path} cannot be read ({error}); copy the whole bundle or run "
-                "`omnidraft export` again"
-            ) from None
-
-
-def _verify_file(path: Path, name: str, record: object) -> None:
-    file = path / name
-    expected = record.get("sha256") if isinstance(record, dict) else None
-    if not isinstance(record, dict) or not isinstance(expected, str) or len(expected) != 64:
-        raise BundleError(f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again")
-    if not file.is_file():
-        raise BundleError(f"{file} is missing; copy the whole bundle or run `omnidraft export` again")
-    if file.stat().st_size != record.get("bytes"):
-        raise BundleError(
-            f"{file} has {file.stat().st_size} bytes instead of {record.get('bytes')}; "
-            "it was cut short or changed: copy it again or run `omnidraft export` again"
-        )
-    if file_sha256(file) != expected:
-        raise BundleError(
-            f"{file} was changed (its SHA-256 does not match); copy it again or run `omnidraft export` again"
-        )
 
 
 def _model_entry(data: dict[str, Any]) -> ModelEntry:
@@ -210,32 +260,51 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
         bos_id=None if data["bos_id"] is None else _int(data["bos_id"], 0),
         eos_ids=tuple(_int(i, 0) for i in _list(data["eos_ids"])),
         parameters=_int(data["parameters"], 0, 1 << 53),
+        places=read_places(data["npu"]) if "npu" in data else {},
+        fingerprint=None if data.get("fingerprint") is None else _sha256(data["fingerprint"]),
+        lora=None if data.get("lora") is None else _lora(data["lora"]),
+        layout=_layout(data.get("layout", "shared")),
     )
+
+
+def _lora(data: dict[str, Any]) -> LoraSites:
+    sites = {_str(name): _site(site) for name, site in _dict(data["sites"]).items()}
+    if not sites:
+        raise ValueError("LoRA without a site")
+    return LoraSites(None if data["rank"] is None else _int(data["rank"], 1), sites)
+
+
+def _site(data: dict[str, Any]) -> Site:
+    parts = [_list(part) for part in _list(data["parts"])]
+    if not parts or any(len(part) != 2 for part in parts):
+        raise ValueError(f"parts {data['parts']!r:.80}")
+    return Site(_int(data["inputs"], 1), tuple((_str(name), _int(width, 1)) for name, width in parts))
+
+
+def _layout(value: object) -> Layout:
+    if value not in LAYOUTS:
+        raise ValueError(f"{value!r:.80} is no layout, which is one of {', '.join(LAYOUTS)}")
+    return value
 
 
 def _prompt(data: dict[str, Any]) -> PromptTemplate:
     later = (None if data[name] is None else _str(data[name]) for name in ("between", "after"))
+    if data["template"] is not None:
+        _str(data["template"])
+    if not isinstance(data["names"], dict):
+        raise TypeError(f"{data['names']!r:.80} is no object")
+    for text in data["names"].values():
+        _str(text)
     return PromptTemplate(_str(data["prefix"]), _str(data["suffix"]), *later)
 
 
 def _costs(data: dict[str, Any]) -> Costs:
     target = tuple(_seconds(s) for s in _list(data["target"]))
-    costs = Costs(target, _seconds(data["draft"]), _seconds(data["host"]))
-    if not costs.target or min(*costs.target, costs.draft) <= 0.0:
+    draft, host, read, acceptance = (_seconds(data[name]) for name in ("draft", "host", "read", "acceptance"))
+    costs = Costs(target, draft, host, read, acceptance)
+    if not costs.target or min(*costs.target, costs.draft) <= 0.0 or acceptance > 1.0:
         raise ValueError(f"costs {costs}")
     return costs
-
-
-def _str(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.80} is no text")
-    return value
-
-
-def _int(value: object, least: int, most: int = (1 << 31) - 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{value!r:.80} is no whole number from {least} to {most}")
-    return value
 
 
 def _seconds(value: object) -> float:
@@ -245,7 +314,13 @@ def _seconds(value: object) -> float:
     return float(value)
 
 
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r:.80} is no list")
+def _sha256(value: object) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", _str(value)):
+        raise ValueError(f"{value!r:.80} is no SHA-256")
+    return str(value)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.80} is no object")
     return value

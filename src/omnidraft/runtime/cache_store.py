@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from omnidraft.errors import CacheFileError
-from omnidraft.runtime.atomic_write import remove_leftovers, write_atomically
+from omnidraft.runtime.atomic_write import place_of, remove_leftovers, write_atomically
 from omnidraft.runtime.cache_file import HEADER_BYTES, MAGIC, decode, decode_header, encode
 from omnidraft.runtime.cache_table import CacheTable, check_against
 from omnidraft.runtime.ngram_cache import CAPACITY, NgramCache, Policy
@@ -15,6 +15,7 @@ from omnidraft.runtime.vocab_map import VocabMap
 _REMEDIES = {
     "not_a_cache": "check the path",
     "unreadable": "check the path and its permissions",
+    "unwritable": "choose another place",
     "version": "update omnidraft",
     "foreign_vocabulary": "use it with the pair of models that it was learned from",
     "spelling": "use it with the pair of models that it was learned from",
@@ -32,12 +33,15 @@ def open_cache(
     """
     path = Path(path)
     empty = NgramCache(vocab_map, capacity=capacity, policy=policy)
-    if not os.path.lexists(path):
+    if _is_absent(path):
         return empty, None
     try:
-        table = read_table(path, vocab_map)
+        table = _table(path, vocab_map)
     except CacheFileError as error:
-        return empty, f"starting with an empty cache: {error}"
+        remedy = "saving replaces it" if _is_free(path) else "saving keeps it under another name"
+        if error.fault == "unreadable":
+            remedy = _REMEDIES[error.fault]
+        return empty, f"starting with an empty cache: {path} is refused: {error}; {remedy}"
     return NgramCache.of_table(table, vocab_map, capacity=capacity, policy=policy), None
 
 
@@ -48,13 +52,33 @@ def read_table(path: str | Path, vocab_map: VocabMap | None = None) -> CacheTabl
         CacheFileError: with the name of the fault, the path and the remedy.
     """
     try:
-        table = decode(_read(Path(path)))
-        if vocab_map is not None:
-            check_against(table, vocab_map)
+        return _table(Path(path), vocab_map)
     except CacheFileError as error:
-        remedy = _REMEDIES.get(error.fault, "restore a copy, or remove it to start anew")
+        remedy = _REMEDIES.get(error.fault, "give a whole copy of it")
         raise CacheFileError(error.fault, f"{path} is refused: {error}; {remedy}") from None
+
+
+def _table(path: Path, vocab_map: VocabMap | None) -> CacheTable:
+    table = decode(_read(path))
+    if vocab_map is not None:
+        check_against(table, vocab_map)
     return table
+
+
+def _is_absent(path: Path) -> bool:
+    """Whether there is nothing; a link that leads to nothing counts as that."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):  # something is wrong there; whoever reads or writes it says what
+        return False
+    return False
+
+
+def _is_free(path: Path) -> bool:
+    """Whether nothing is lost where a file is put there: there is none, or an empty one."""
+    return _is_absent(path) or (path.is_file() and path.stat().st_size == 0)
 
 
 def _read(path: Path) -> bytes:
@@ -64,53 +88,83 @@ def _read(path: Path) -> bytes:
             raise CacheFileError("unreadable", "it is no file")  # a pipe would be waited for
         with path.open("rb") as file:
             head = file.read(HEADER_BYTES)
-            rest = decode_header(head).file_bytes - len(head)
-            return head + file.read(min(rest, os.fstat(file.fileno()).st_size) + 1)
-    except (OSError, ValueError) as error:
-        raise CacheFileError("unreadable", f"it cannot be read ({error})") from None
+            promised, size = decode_header(head).file_bytes, os.fstat(file.fileno()).st_size
+            if size > promised:
+                extra = "1 byte" if size == promised + 1 else f"{size - promised} bytes"
+                raise CacheFileError("trailing_bytes", f"it goes on for {extra} after its end")
+            return head + file.read(min(promised, size) - len(head) + 1)
+    except OSError as error:
+        raise CacheFileError("unreadable", f"it cannot be read ({error.strerror})") from None
+    except ValueError:
+        raise CacheFileError("unreadable", "no file can have that name") from None
 
 
-def write_cache(path: str | Path, cache: NgramCache) -> None:
+def check_place(path: str | Path) -> None:
+    """Refuse a place that no cache can be read from and saved to, before any work is done for it.
+
+    Raises:
+        CacheFileError: `unwritable`.
+    """
+    try:
+        place_of(path)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def write_cache(path: str | Path, cache: NgramCache) -> Path | None:
     """Save a cache; killed at any point, the old file or the new one is there, whole.
 
-    A cache that counted gets a replica id at its first writing. A file of another kind, pair or version in
-    its place is not lost: it is renamed to `NAME.refused` first.
+    A cache that counted gets a replica id at its first writing.
+
+    Returns:
+        where the file is now that was there and is no whole cache of this pair; else None.
 
     Raises:
         CacheFileError: `unwritable`.
     """
     cache.replica = cache.replica or new_replica()
-    write_table(path, cache.table())
+    table = cache.table()
+    return _write(Path(path), table, keep=not _may_replace(Path(path), table))
 
 
-def write_table(path: str | Path, table: CacheTable) -> None:
-    """Save a table, as `write_cache` does.
+def write_table(path: str | Path, table: CacheTable, *, overwrite: bool = False) -> None:
+    """Save a table; it takes no other place than that of a whole cache of its pair, unless `overwrite`.
 
     Raises:
         CacheFileError: `unwritable`.
     """
-    path = Path(path)
-    data = encode(table)
-    try:
-        if path.is_file() and not _is_of_pair(path, data):
-            os.replace(path, refused_name(path))
-        write_atomically(path, data)
-    except (OSError, ValueError) as error:
+    check_place(path)
+    if not overwrite and not _may_replace(Path(path), table):
         raise CacheFileError(
-            "unwritable", f"the cache cannot be written to {path} ({error}); choose another place"
-        ) from None
+            "unwritable",
+            f"{path} is no whole cache of this pair of models, so it is not replaced; "
+            "choose another place or add --overwrite",
+        )
+    _write(Path(path), table)
 
 
-def refused_name(path: Path) -> Path:
-    """Where `write_cache` puts a file that is none of ours."""
-    return path.with_name(path.name + ".refused")
+def _write(path: Path, table: CacheTable, *, keep: bool = False) -> Path | None:
+    try:
+        return write_atomically(path, encode(table), keep=keep)
+    except OSError as error:
+        raise _unwritable(path, error) from None
 
 
-def _is_of_pair(path: Path, data: bytes) -> bool:
-    """Whether the file there is of the same version and vocabularies, be it damaged."""
-    with path.open("rb") as file:
-        head = file.read(80)
-    return not head or (head[:12], head[16:80]) == (data[:12], data[16:80])
+def _unwritable(path: str | Path, error: OSError) -> CacheFileError:
+    sentence = f"the cache cannot be written to {path} ({error.strerror})"
+    return CacheFileError("unwritable", f"{sentence}; {_REMEDIES['unwritable']}")
+
+
+def _may_replace(path: Path, table: CacheTable) -> bool:
+    """Whether a table may take a file's place: there is none, or a whole cache of the same vocabularies."""
+    if _is_free(path):
+        return True
+    try:
+        old = _table(path, None)
+    except CacheFileError:
+        return False
+    fingerprints = table.draft_fingerprint, table.target_fingerprint
+    return (old.draft_fingerprint, old.target_fingerprint) == fingerprints
 
 
 def wipe(path: str | Path) -> int:
@@ -121,14 +175,19 @@ def wipe(path: str | Path) -> int:
     """
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        place = place_of(path)
+        with place.open("rb") as file:
             head = file.read(len(MAGIC))
         if head != MAGIC:
             raise CacheFileError("not_a_cache", f"{path} is no n-gram cache, so it stays; check the path")
-        path.unlink()
-    except (OSError, ValueError) as error:
-        raise CacheFileError("unwritable", f"{path} cannot be wiped ({error}); check the path") from None
-    return 1 + remove_leftovers(path)
+        place.unlink()
+        if path.is_symlink():
+            path.unlink()
+    except OSError as error:
+        raise CacheFileError(
+            "unwritable", f"{path} cannot be wiped ({error.strerror}); check the path"
+        ) from None
+    return 1 + remove_leftovers(place)
 
 
 def new_replica() -> int:

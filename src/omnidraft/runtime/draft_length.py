@@ -11,9 +11,11 @@ from omnidraft.errors import SettingError
 
 MAX_DRAFT_TOKENS = 48
 _PRIOR_ROUNDS = 4.0  # what is believed before the first round weighs as much as so many rounds
-_PRIOR_ACCEPTANCE = 0.6
+PRIOR_ACCEPTANCE = 0.6  # of a drafter that was never measured
 _PROBE = 2  # draft tokens of a probe
-_FIRST_WAIT, _LAST_WAIT = 16, 512  # rounds between probes
+_FIRST_SHARE, _LAST_SHARE = 0.03, 0.0025  # of the time since the last draft, what a probe may cost
+_LAST_WAIT = 1024  # rounds without a draft after which it is tried whatever it costs
+_CATCH_UP_ROUNDS = 64  # rounds that share the cost of reading what the drafter has not read
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,15 @@ class Costs:
         target: one target pass over n = 1, 2, ... tokens.
         draft: one draft token.
         host: the round's own work (translate, verify, learn, rewind).
+        read: one token of a text that the drafter has not read yet.
+        acceptance: not seconds: how often a draft token that was judged was accepted, when last measured.
     """
 
     target: tuple[float, ...]
     draft: float
     host: float
+    read: float = 0.0
+    acceptance: float = PRIOR_ACCEPTANCE
 
     def round_seconds(self, num_draft_tokens: int) -> float:
         """A round with so many draft tokens; longer passes than were measured go on at the last slope."""
@@ -42,7 +48,13 @@ class Costs:
 
 
 class DraftLength(Protocol):
-    """Chooses the number of draft tokens of each round."""
+    """Chooses the number of draft tokens of each round.
+
+    Attributes:
+        unread: about how many draft tokens of the text the drafter has not read.
+    """
+
+    unread: int
 
     def next(self) -> int:
         """Draft tokens for the coming round; 0 is plain decoding."""
@@ -69,7 +81,7 @@ class FixedLength:
             raise SettingError(
                 f"num_draft_tokens {num_draft_tokens} is outside 0..{MAX_DRAFT_TOKENS}; 4 is usual"
             )
-        self._count = num_draft_tokens
+        self._count, self.unread = num_draft_tokens, 0
 
     def next(self) -> int:
         return self._count
@@ -88,19 +100,28 @@ class FixedLength:
 class MeasuredLength:
     """Maximises expected tokens a second from measured costs and running acceptance by depth.
 
-    After a choice of 0 it drafts a little now and then, to notice when the text changes; each probe that
-    changes nothing doubles the wait for the next, so that a hopeless pair costs next to nothing.
+    After a choice of 0 it drafts a little now and then, to notice when the text changes. A probe waits until
+    it costs a small share of the time that passed without one, and each that changes nothing halves the
+    share: whatever the pair and the machine, a hopeless drafter costs a few percent and soon next to nothing.
     """
 
-    def __init__(self, costs: Costs, *, longest: int = 12, decay: float = 0.95) -> None:
+    def __init__(self, costs: Costs, *, unread: int = 0, longest: int = 12, decay: float = 0.95) -> None:
+        """
+        Args:
+            costs: of this device.
+            unread: draft tokens of the text so far that the drafter has not read.
+            longest: draft tokens of a round at most.
+            decay: what a round counts after the next, of what it counted before.
+        """
         self._costs = costs
         self._decay = decay
         # How often draft token j was judged and accepted, given those before it, as decayed counts.
         self._tested = [_PRIOR_ROUNDS] * longest
-        self._passed = [_PRIOR_ROUNDS * _PRIOR_ACCEPTANCE] * longest
+        self._passed = [_PRIOR_ROUNDS * costs.acceptance] * longest
         self._reached = 0  # depths that were ever judged
         self._draft_passed, self._target_accepted = _PRIOR_ROUNDS, _PRIOR_ROUNDS
-        self._idle, self._wait = 0, _FIRST_WAIT
+        self.unread = unread
+        self._idle, self._share = 0, _FIRST_SHARE  # rounds since the last draft
         self._best: int | None = None  # what these counts choose, once it was asked for
 
     def next(self) -> int:
@@ -108,18 +129,20 @@ class MeasuredLength:
             self._best = max(range(len(self._tested) + 1), key=self._speed)
         best = self._best
         if best:
-            self._idle, self._wait = 0, _FIRST_WAIT
+            self._idle, self._share = 0, _FIRST_SHARE
             return best
-        self._idle += 1
-        if self._idle < self._wait:
+        spared = self._share * self._idle * self._costs.target[0]
+        if spared < self._probe_seconds() and self._idle < _LAST_WAIT:
+            self._idle += 1
             return 0
-        self._idle, self._wait = 0, min(2 * self._wait, _LAST_WAIT)
+        self._idle, self._share = 0, max(self._share / 2, _LAST_SHARE)
         return _PROBE
 
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
         if drafted == 0:
+            self.unread += emitted  # in draft tokens it may be more or fewer
             return
-        self._best = None
+        self._best, self.unread = None, 0
         self._reached = max(self._reached, min(tested, len(self._tested)))
         for j in range(min(tested, len(self._tested))):
             self._tested[j] = self._tested[j] * self._decay + 1.0
@@ -134,8 +157,9 @@ class MeasuredLength:
             "reached": self._reached,
             "draft_passed": self._draft_passed,
             "target_accepted": self._target_accepted,
+            "unread": self.unread,
             "idle": self._idle,
-            "wait": self._wait,
+            "share": self._share,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -147,13 +171,14 @@ class MeasuredLength:
         if min(state["tested"]) <= 0.0 or state["reached"] > len(self._tested):
             raise ValueError("counts that cannot be")
         self._tested, self._passed = list(state["tested"]), list(state["passed"])
-        self._reached, self._idle, self._wait = state["reached"], state["idle"], state["wait"]
+        self._reached, self.unread = state["reached"], state["unread"]
+        self._idle, self._share = state["idle"], state["share"]
         self._draft_passed, self._target_accepted = state["draft_passed"], state["target_accepted"]
         self._best = None
 
     def _speed(self, count: int) -> float:
         """Expected target tokens a second with `count` draft tokens (method section 6)."""
-        alive, expected, acceptance = 1.0, 0.0, _PRIOR_ACCEPTANCE
+        alive, expected, acceptance = 1.0, 0.0, self._costs.acceptance
         for j in range(count):
             if j < self._reached:  # a depth that was never reached is believed to be like the one before it
                 acceptance = self._passed[j] / self._tested[j]
@@ -161,7 +186,14 @@ class MeasuredLength:
             expected += alive
         # One target token may take several draft tokens, or be taken by less than one.
         ratio = min(1.5, self._target_accepted / self._draft_passed) if self._draft_passed > 1e-9 else 1.0
-        return (1.0 + ratio * expected) / self._costs.round_seconds(count)
+        seconds = self._costs.round_seconds(count)
+        if count:
+            seconds += self.unread * self._costs.read / _CATCH_UP_ROUNDS
+        return (1.0 + ratio * expected) / seconds
+
+    def _probe_seconds(self) -> float:
+        """What a probe takes more than a plain step, if none of it is accepted."""
+        return self._costs.round_seconds(_PROBE) - self._costs.target[0] + self.unread * self._costs.read
 
 
 def _check_like(value: Any, own: float | list[float]) -> None:

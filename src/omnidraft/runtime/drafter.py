@@ -108,6 +108,10 @@ class Drafter:
         self.window, self._due = state.window, state
         self._held, self._alone = [], []
 
+    def forget(self) -> None:
+        """Read the whole context again before the next draft: the model is not the one that read it."""
+        self._held, self._alone, self._due = [], [], DrafterState([], [], 0)
+
     def _read_again(self, wanted: list[int]) -> None:
         """Read what is due of a restored context and still wanted."""
         if not self._due.held:

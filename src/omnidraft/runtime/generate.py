@@ -2,24 +2,55 @@
 
 from pathlib import Path
 
+from omnidraft.runtime.adapter import Adapter
 from omnidraft.runtime.generation import Generation, Piece
+from omnidraft.runtime.placement import CPU_GRAPH
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.session import Session
+from omnidraft.runtime.signature import PublicKey
 from omnidraft.runtime.statistics import Statistics
 from omnidraft.runtime.weights import Weights, load_weights
 
-__all__ = ["Generation", "Piece", "Request", "Session", "Statistics", "Weights", "load", "load_weights"]
+__all__ = [
+    "Adapter",
+    "Generation",
+    "Piece",
+    "Request",
+    "Session",
+    "Statistics",
+    "Weights",
+    "load",
+    "load_weights",
+]
 
 
-def load(path: str | Path, *, threads: int | None = None, cache: str | Path | None = None) -> Session:
+def load(
+    path: str | Path,
+    *,
+    threads: int | None = None,
+    cache: str | Path | None = None,
+    target_on: str = CPU_GRAPH,
+    drafter_on: str = CPU_GRAPH,
+    adapter: Adapter | str | Path | None = None,
+    public_key: PublicKey | None = None,
+) -> Session:
     """Open a bundle for generation: verify its hashes, load both graphs and what was learned.
 
     Args:
         path: the bundle. threads: see `load_weights`.
         cache: a file of learned n-grams; the session starts with none where it is absent or refused, and says
             in `cache_notice` why it was refused.
+        adapter: of the drafter or of the target, or its file.
+        target_on, drafter_on: "cpu", or where a bundle with NPU graphs may run (see `placement.placed`).
+        public_key: a PEM file (or 32 bytes); a bundle without a signature by that key is refused.
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+        AdapterError: the adapter is refused.
+        SettingError: the bundle has no graphs for a place, the public key is none, or the `cryptography`
+            package is missing.
     """
-    return Session(load_weights(path, threads=threads), cache=cache)
+    weights = load_weights(
+        path, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key
+    )
+    return Session(weights, cache=cache, adapter=adapter)

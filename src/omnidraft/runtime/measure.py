@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 
 from omnidraft.runtime.draft_length import Costs, FixedLength
+from omnidraft.runtime.drafter import DrafterState
 from omnidraft.runtime.model import Model
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import SplitMix64
@@ -15,6 +16,7 @@ from omnidraft.runtime.sampler import Sampling
 
 _DRAFTED = 3
 _ROUNDS = 24
+_READ = 64  # tokens that the drafter reads at once
 
 
 def measure_costs(
@@ -22,7 +24,7 @@ def measure_costs(
 ) -> Costs:
     """Time target passes over 1..longest tokens after a prompt, then some real rounds.
 
-    The pair's cache is not touched; the models' contexts are rewritten.
+    The pair's cache is not touched; the models' contexts are rewritten. Acceptance is not measured.
     """
     target = pair.target
     past = min(len(prompt), target.max_length - longest)
@@ -36,7 +38,22 @@ def measure_costs(
     # The first round fills the drafter's context, the last may be cut short by the limit.
     drafts = [r.seconds.draft / len(r.draft) for r in rounds[1:] if r.draft]
     hosts = [r.seconds.translate + r.seconds.verify + r.seconds.learn for r in rounds[1:] if r.draft]
-    return Costs(tuple(passes), min(drafts, default=passes[0]), min(hosts, default=0.0))
+    read = _seconds_to_read(pair, draft_prompt, repeats) if draft_prompt else 0.0
+    return Costs(tuple(passes), min(drafts, default=passes[0]), min(hosts, default=0.0), read)
+
+
+def _seconds_to_read(pair: Pair, prompt: Sequence[int], repeats: int) -> float:
+    """Seconds that the drafter takes to read one token of a text."""
+    model = pair.drafter.model
+    ids = [prompt[i % len(prompt)] for i in range(min(_READ, model.max_length))]
+    taken = []
+    for _ in range(repeats):
+        model.rewind(0)
+        started = time.perf_counter()
+        model.score(ids, num_logits=1)
+        taken.append(time.perf_counter() - started)
+    pair.drafter.restore(DrafterState([], [], 0))  # its context holds none of the text that it thinks it does
+    return min(taken) / len(ids)
 
 
 def _fastest_pass(model: Model, prompt: Sequence[int], n: int, repeats: int) -> float:

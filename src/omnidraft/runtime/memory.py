@@ -18,6 +18,7 @@ _TOKENIZER = 22  # resident bytes a byte of tokenizer.json
 _CACHE_ENTRY = 64  # bytes of a cached n-gram
 _ROWS = 13  # logits of the longest usual verification
 _ACTIVATIONS = 30  # times [chunk, hidden] float32, for a pass over a chunk of the prompt
+_SCORES = 2  # times [heads, chunk, max_length] float32, in a graph without an attention operator
 _HEADROOM = 0.05  # of the need: what other programs may take meanwhile
 
 
@@ -69,7 +70,7 @@ def memory_need(bundle: Bundle, *, drafter: bool = True) -> Need:
         base=_BASE,
         target=_weights(bundle, bundle.target),
         drafter=_weights(bundle, bundle.drafter) if drafter else 0,
-        kv=sum(entry.kv.bytes for entry in models),
+        kv=sum(entry.kv_bytes for entry in models),
         vocabulary=_TOKENIZER * tokenizers + 2 * _size(bundle, bundle.vocab_map) + _CACHE_ENTRY * ngrams,
         work=sum(_work(entry) for entry in models),
     )
@@ -105,11 +106,20 @@ def _size(bundle: Bundle, name: str) -> int:
 
 
 def _weights(bundle: Bundle, entry: ModelEntry) -> int:
-    beside = f"{entry.graph}.data"
-    mapped = _size(bundle, beside) if beside in bundle.manifest["files"] else 0
+    if entry.place is not None:  # mapped, and not packed
+        return int(_MAPPED * sum(_size(bundle, name) for name in entry.place.files))
+    # Our own file is model.onnx.data; an adopted graph may have several, each with another ending.
+    beside = entry.graph if entry.layout == "concat" else f"{entry.graph}.data"
+    files = [name for name in bundle.manifest["files"] if name.startswith(beside) and name != entry.graph]
+    mapped = sum(_size(bundle, name) for name in files)
     return int(_PACKED * _size(bundle, entry.graph) + _MAPPED * mapped)
 
 
 def _work(entry: ModelEntry) -> int:
     hidden = math.sqrt(entry.parameters / (12 * entry.kv.num_layers))  # of a usual decoder of that size
-    return int(4 * _ACTIVATIONS * PREFILL_CHUNK * hidden + 4 * _ROWS * entry.vocab_size)
+    work = 4 * _ACTIVATIONS * PREFILL_CHUNK * hidden
+    if entry.layout == "shared":
+        return int(work + 4 * _ROWS * entry.vocab_size)
+    # Such a graph gives every token its logits, and writes the scores of its attention out.
+    scores = 4 * _SCORES * (hidden / entry.kv.head_dim) * PREFILL_CHUNK * entry.kv.max_length
+    return int(work + scores + 4 * PREFILL_CHUNK * entry.vocab_size)

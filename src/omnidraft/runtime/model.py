@@ -1,6 +1,6 @@
 """What the round needs of a language model, and nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -40,3 +40,19 @@ class Model(Protocol):
 
     def rewind(self, length: int) -> None:
         """Forget every position from `length` on."""
+
+
+class SessionModel(Model, Protocol):
+    """A model as a session uses it: cancelled between its passes, and adapted.
+
+    Attributes:
+        cancelled: asked before each run of a graph; where it says so, `Cancelled` is raised instead.
+    """
+
+    cancelled: Callable[[], bool]
+
+    def use_adapter(self, tensors: Mapping[str, npt.NDArray[np.float32]]) -> None:
+        """Take an adapter's tensors by the names of the graph's inputs; with none, the model as it is.
+
+        What the context holds is of the old weights: rewind to 0 and read it again.
+        """

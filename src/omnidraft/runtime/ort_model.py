@@ -4,16 +4,17 @@ The same tensors are bound as past and as present, so onnxruntime writes new key
 forgetting is lowering a number. Contract of the graph: `export/cpu.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
 from omnidraft.errors import BundleError
-from omnidraft.runtime.model import Cancelled, Logits
+from omnidraft.runtime.model import Cancelled, Logits, SessionModel
 
 _PREFILL_CHUNK = 128  # positions of a long prompt that go through the graph at once
 _MOST_ROWS = 65  # rows of logits that one pass usually gives at most: a verification of MAX_PROPOSED tokens
@@ -71,6 +72,10 @@ class Graph:
         self.kv, self.vocab_size = kv, vocab_size
         self.ranks = {i.name: len(i.shape) for i in self.session.get_inputs()}
 
+    def new_model(self) -> SessionModel:
+        """A model on these weights, with a context of its own."""
+        return OrtModel.on(self)
+
 
 class OrtModel:
     """A decoder graph with shared-buffer KV of its own on the CPU provider.
@@ -109,6 +114,7 @@ class OrtModel:
         # Only the rows that are written become memory.
         self._logits = np.zeros((1, _MOST_ROWS, self.vocab_size), dtype=np.float32)
         self._blocks: dict[tuple[int, int], _Block] = {}
+        self._adapter: dict[str, npt.NDArray[np.float32]] = {}
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
         """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
@@ -125,6 +131,14 @@ class OrtModel:
         """Forget every position from `length` on: later passes overwrite them."""
         assert 0 <= length <= self.length, (length, self.length)
         self.length = length
+
+    def use_adapter(self, tensors: Mapping[str, npt.NDArray[np.float32]]) -> None:
+        """Feed these LoRA tensors by name from the next pass on; none runs the base.
+
+        The context keeps what was computed before: whoever swaps must rewind and read it again.
+        """
+        self._adapter = {name: np.ascontiguousarray(tensor, np.float32) for name, tensor in tensors.items()}
+        self._blocks = {}  # a binding cannot let go of an input
 
     def _run(self, tokens: Sequence[int], num_logits: int) -> Logits:
         if self.cancelled():
@@ -148,11 +162,12 @@ class OrtModel:
         binding = self._session.io_binding()
         input_ids = np.zeros((1, n), dtype=np.int64)
         logits = self._rows(num_logits)
-        inputs: dict[str, npt.NDArray[np.integer]] = {
+        inputs: dict[str, npt.NDArray[Any]] = {
             "input_ids": input_ids,
             "seqlens_k": self._seqlens,
             "total_sequence_length": self._total,
             "num_logits": self._num_logits,
+            **self._adapter,
         }
         for name, array in inputs.items():
             binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)

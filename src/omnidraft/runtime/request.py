@@ -1,13 +1,14 @@
 """What a generation is asked for, as one value: it travels in session files."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from omnidraft.errors import ContextError, PromptError, SettingError
 from omnidraft.runtime.bundle import ModelEntry
 from omnidraft.runtime.draft_length import FixedLength
-from omnidraft.runtime.round import Mode, Verification, rule_for
+from omnidraft.runtime.round import VERIFICATIONS, Mode, Verification, rule_for
 from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.stop import StopText
 
@@ -19,7 +20,7 @@ class Request:
     Attributes:
         max_new_tokens: output tokens at most.
         temperature: 0 for greedy.
-        seed: repeats a generation; drawn from the system when None.
+        seed: 0..2^64-1, repeats a generation; drawn from the system when None.
         mode: trie (default), match, direct, paper (approximate above temperature 0), lookup (copies from
             the context, without the drafter), plain.
         num_draft_tokens: in each round; "auto" drafts as many as pay.
@@ -28,7 +29,8 @@ class Request:
         top_k, top_p, min_p, repetition_penalty: as in `Sampling`; the target's law is the one after them.
         verification: of mode trie above temperature 0: token, block, or auto: block where a round takes long
             enough by the bundle's costs.
-        logprobs: also give each token's natural log-probability under that law.
+        logprobs: also give each token's natural log-probability under that law; at temperature 0, whose law
+            is certain, under the softmax of the penalised logits.
     """
 
     max_new_tokens: int = 128
@@ -65,6 +67,11 @@ class Request:
         Raises:
             SettingError: naming the value.
         """
+        _check_types(self)
+        if self.verification not in ("auto", *VERIFICATIONS):
+            raise SettingError(
+                f'verification "{self.verification}" is unknown; use one of {", ".join(VERIFICATIONS)}, auto'
+            )
         rule_for(
             self.mode,
             self.sampling.temperature,
@@ -74,19 +81,75 @@ class Request:
             raise SettingError(
                 f"max_new_tokens {self.max_new_tokens} is less than 1; ask for at least one token"
             )
+        if self.seed is not None and not 0 <= self.seed < 1 << 64:
+            raise SettingError(f"seed {self.seed} is outside 0..2^64-1; 7 is as good as any")
         if self.num_draft_tokens != "auto":
             FixedLength(self.num_draft_tokens)
         StopText(self.stop)
+
+
+_COUNTS = ("max_new_tokens", "seed", "num_draft_tokens", "top_k")
+_NUMBERS = ("temperature", "top_p", "min_p", "repetition_penalty")
+_SWITCHES = ("ignore_eos", "logprobs")
+
+
+def _check_types(request: Request) -> None:
+    for names, kinds, wanted in (
+        (_COUNTS, (int,), "a whole number"),
+        (_NUMBERS, (int, float), "a number"),
+        (_SWITCHES, (bool,), "True or False"),
+    ):
+        for name in names:
+            value = getattr(request, name)
+            if (name, value) in (("seed", None), ("num_draft_tokens", "auto")):
+                continue
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                raise SettingError(f"{name} {value!r} is of type {type(value).__name__}; give {wanted}")
+    stop: object = request.stop
+    if not isinstance(stop, tuple) or not all(isinstance(text, str) for text in stop):
+        raise SettingError(f"stop {stop!r} is no tuple of strings; give strings")
+
+
+def stop_strings(stop: Any) -> tuple[str, ...]:
+    """One stop string or several as a request holds them.
+
+    Raises:
+        SettingError: it is neither.
+    """
+    try:
+        return (stop,) if isinstance(stop, str) else tuple(stop)
+    except TypeError:
+        raise SettingError(f"stop {stop!r} is no sequence of strings; give strings") from None
+
+
+def prompt_ids(prompt: Any) -> list[int]:
+    """A prompt of ids.
+
+    Raises:
+        PromptError: it is no sequence of whole numbers.
+    """
+    try:
+        if isinstance(prompt, bytes | bytearray):
+            raise TypeError
+        return [operator.index(i) for i in prompt]
+    except TypeError:
+        kind = type(prompt).__name__
+        raise PromptError(f"the prompt, a {kind}, is neither text nor token ids; give one of them") from None
 
 
 def checked_text(text: str) -> str:
     """A prompt's text as it is.
 
     Raises:
-        PromptError: it is empty, or no text that can be written as UTF-8.
+        PromptError: it is empty, white space alone, or no text that can be written as UTF-8.
     """
-    if not text.strip():
+    found: object = text
+    if not isinstance(found, str):
+        raise PromptError(f"the prompt is a {type(found).__name__}; give some text")
+    if not text:
         raise PromptError("the prompt is empty; give some text")
+    if not text.strip():
+        raise PromptError("the prompt is white space and nothing else; give some text")
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         raise PromptError(
             "the prompt holds bytes that are no UTF-8, or half a surrogate pair; give whole text"

@@ -71,5 +71,8 @@ class SplitMix64:
 
 
 def fresh_seed() -> int:
-    """A seed from the operating system, for a generation that was given none."""
-    return int.from_bytes(os.urandom(8), "little")
+    """A seed from the operating system, for a generation that was given none.
+
+    It has 53 bits, so that every reader of JSON gets the same number.
+    """
+    return int.from_bytes(os.urandom(8), "little") >> 11

@@ -20,7 +20,7 @@ from omnidraft.runtime.prompt_lookup import PromptLookup
 from omnidraft.runtime.proposer import DraftModel, Method, Proposer
 from omnidraft.runtime.reading import read
 from omnidraft.runtime.rng import Chooser
-from omnidraft.runtime.sampler import Law, Sampling, law_of
+from omnidraft.runtime.sampler import Law, Sampling, law_of, scoring
 from omnidraft.runtime.stop import Cut
 from omnidraft.runtime.translator import translate, translate_longest
 from omnidraft.runtime.verifier import verify_match, verify_paper, verify_trie
@@ -105,7 +105,8 @@ class Round:
         tested, passed: draft tokens judged, and accepted.
         learned: n-grams new in the cache.
         logprobs: natural log-probabilities of the emitted ids under the law that they were sampled from,
-            after penalty, temperature and truncation; empty unless asked for.
+            after penalty, temperature and truncation; at temperature 0 under the softmax of the penalised
+            logits. Empty unless asked for.
     """
 
     draft: tuple[int, ...]
@@ -151,8 +152,10 @@ class _Rows:
         return self._laws[row]
 
     def logprobs(self, emitted: Sequence[int]) -> tuple[float, ...]:
-        """Natural log-probability of each token under its row."""
-        found = [self(row).probability(np.array([token]))[0] for row, token in enumerate(emitted)]
+        """Natural log-probability of each token under its row; see `scoring` for temperature 0."""
+        sampled = self._sampling.temperature > 0.0
+        laws = self if sampled else _Rows(self._logits, scoring(self._sampling), self._context)
+        found = [laws(row).probability(np.array([token]))[0] for row, token in enumerate(emitted)]
         return tuple(float(x) for x in np.log(found))
 
 
@@ -205,6 +208,8 @@ def speculate(
     _prefill(pair, tokens)
     room = settings.max_new_tokens
     while room > 0 and len(tokens) <= target.max_length:
+        if pair.held < len(tokens) - 1:  # the target was given another adapter, or timed
+            _prefill(pair, tokens)
         started = clock()
         most = min(MAX_PROPOSED, target.max_length - len(tokens), room - 1)
         count = draft_length.next() if most > 0 else 0

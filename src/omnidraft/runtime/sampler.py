@@ -208,6 +208,13 @@ def law_of(logits: Row, sampling: Sampling, context: Sequence[int] = ()) -> Law:
     return DenseLaw(weights)
 
 
+def scoring(sampling: Sampling) -> Sampling:
+    """What log-probabilities are of: the law that is drawn from, or greedy the one that its argmax is of."""
+    if sampling.temperature > 0.0:
+        return sampling
+    return Sampling(temperature=1.0, repetition_penalty=sampling.repetition_penalty)
+
+
 def _penalised(logits: Row, penalty: float, ids: Ids) -> Row:
     logits = logits.copy()
     values = logits[ids]
@@ -279,7 +286,10 @@ def check_temperature(temperature: float) -> float:
         SettingError: naming the value.
     """
     if not math.isfinite(temperature) or temperature < 0.0:
-        raise SettingError(f"temperature {temperature} is not a number >= 0; use 0 for greedy decoding")
+        raise SettingError(
+            f"temperature {temperature} is not a finite number >= 0; "
+            "use 0 for greedy decoding, 1 for the model's own law"
+        )
     if 0.0 < temperature < _COLDEST:
         raise SettingError(f"temperature {temperature} is below {_COLDEST}; use 0 for greedy decoding")
     return temperature

@@ -11,19 +11,23 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from omnidraft.errors import SessionError
+from omnidraft.runtime.adapter import Adapter
+from omnidraft.runtime.adapter_file import read_adapter
+from omnidraft.runtime.adapter_fit import ROLES, Fitted, Role, fit, unfitted
 from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.cache_store import open_cache, write_cache
 from omnidraft.runtime.conversation import Template, Turn, answer_ids, conversation_ids
 from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength
-from omnidraft.runtime.drafter import Drafter, no_drafter
+from omnidraft.runtime.drafter import Drafter, common_length, no_drafter
 from omnidraft.runtime.generation import Generation, Limits
 from omnidraft.runtime.measure import measure_costs
+from omnidraft.runtime.model import SessionModel
 from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.ort_model import OrtModel, never
-from omnidraft.runtime.request import Request, check_prompt, checked_text
+from omnidraft.runtime.ort_model import never
+from omnidraft.runtime.request import Request, check_prompt, checked_text, prompt_ids, stop_strings
 from omnidraft.runtime.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.round import Mode, Pair, Settings, Verification, rule_for, speculate
 from omnidraft.runtime.session_file import Answer
@@ -45,21 +49,32 @@ class Session:
         template: stands around messages; the bundle's compiled one unless replaced.
         costs: what the draft length "auto" goes by. answer: the last generation.
         cache_notice: why the cache is empty though a file was given, in one sentence; else None.
+        adapter_notice: that a loaded session was saved with another adapter of the drafter; else None.
     """
 
-    def __init__(self, weights: Weights, *, cache: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        *,
+        cache: str | Path | None = None,
+        adapter: Adapter | str | Path | None = None,
+    ) -> None:
         """
         Args:
             weights: from `load_weights`.
             cache: a file of learned n-grams; one that is absent or refused gives an empty cache.
+            adapter: for `use_adapter`.
+
+        Raises:
+            AdapterError: the adapter is refused.
         """
         self.weights = weights
-        self._target = OrtModel.on(weights.target)
-        self._models = [self._target]
+        self._target = weights.target.new_model()
+        self._models: list[SessionModel] = [self._target]
         if weights.drafter is None:
             self.drafter = no_drafter(weights.bundle.drafter.vocab_size)
         else:
-            self._models.append(OrtModel.on(weights.drafter))
+            self._models.append(weights.drafter.new_model())
             bos = weights.bundle.drafter.bos_id
             self.drafter = Drafter(self._models[-1], [] if bos is None else [bos])
         learned, self.cache_notice = (
@@ -74,6 +89,11 @@ class Session:
         self.draft_length: DraftLength = FixedLength(0)
         self.choose = SplitMix64(0)
         self._lock = threading.Lock()
+        self.adapter_notice: str | None = None
+        self._wanted: dict[Role, Fitted] = {role: Fitted() for role in ROLES}
+        self._in_use: dict[Role, str | None] = dict.fromkeys(ROLES)  # digests
+        if adapter is not None:
+            self.use_adapter(adapter)
 
     @property
     def bundle(self) -> Bundle:
@@ -95,15 +115,57 @@ class Session:
         """N-grams learned so far."""
         return self.pair.cache
 
-    def save_cache(self, path: str | Path) -> None:
+    @property
+    def adapters(self) -> dict[Role, Adapter]:
+        """The adapters in use, by the model that they are of."""
+        return {role: each.adapter for role, each in self._wanted.items() if each.adapter is not None}
+
+    def use_adapter(self, adapter: Adapter | str | Path | None, role: Role | None = None) -> None:
+        """Use an adapter from the next round on, also of a generation that is running; from any thread.
+
+        No weights are loaded anew; the model reads its context again. A drafter's adapter changes speed only,
+        the target's changes what is said.
+
+        Args:
+            adapter: or its file; None takes adapters away.
+            role: the model that it is of; by the fingerprint of its base when None.
+
+        Raises:
+            AdapterError: the file is refused, or is of other models; what was in use stays.
+        """
+        if adapter is None:
+            for each in ROLES if role is None else (role,):
+                self._wanted[each] = unfitted(self.bundle, each)
+            return
+        found = adapter if isinstance(adapter, Adapter) else read_adapter(adapter)
+        each, fitted = fit(found, self.bundle, self.vocab_map, role)
+        self._wanted[each] = fitted  # one assignment: whoever runs the next round takes it up
+
+    def _take_up_adapters(self) -> None:
+        """Feed the models what `use_adapter` was given; what they had read is of the old weights."""
+        for role, model in zip(ROLES, self._models, strict=False):  # the drafter may not be loaded
+            wanted = self._wanted[role]
+            if wanted.digest == self._in_use[role]:
+                continue
+            model.use_adapter(wanted.tensors or {})
+            self._in_use[role] = wanted.digest
+            if role == "drafter":
+                self.drafter.forget()
+            else:
+                self.pair.held = 0
+
+    def save_cache(self, path: str | Path) -> Path | None:
         """Write the n-grams learned so far, so that no crash can spoil the file.
+
+        Returns:
+            where the file is now that was there and is no whole cache of these vocabularies; else None.
 
         Raises:
             CacheFileError: the file cannot be written.
             SessionError: another thread is using this session.
         """
         with self._turn():
-            write_cache(path, self.cache)
+            return write_cache(path, self.cache)
 
     def reset_cache(self) -> None:
         """Forget every n-gram that was learned."""
@@ -122,7 +184,8 @@ class Session:
         with self._turn():
             ids = self.encode(prompt)
             self.pair.held = 0  # the timing writes other things into the target's context
-            self.costs = measure_costs(self.pair, ids, self.draft_prompt(ids))
+            found = measure_costs(self.pair, ids, self.draft_prompt(ids))
+            self.costs = replace(found, acceptance=self.costs.acceptance)
             return self.costs
 
     def encode(self, prompt: str, *, raw: bool = False) -> list[int]:
@@ -170,33 +233,45 @@ class Session:
             SessionError: another thread is using this session.
         """
         request = Request(
-            max_new_tokens, temperature, seed, mode, num_draft_tokens, _tuple(stop), ignore_eos,
+            max_new_tokens, temperature, seed, mode, num_draft_tokens, stop_strings(stop), ignore_eos,
             top_k, top_p, min_p, repetition_penalty, verification, logprobs,
         )  # fmt: skip
         with self._turn():
             request.check()
-            ids = (
-                self.encode(checked_text(prompt), raw=raw)
-                if isinstance(prompt, str)
-                else list(map(int, prompt))
-            )
-            found = self._start(ids, self._draft_context(ids, request), request)
+            if isinstance(prompt, str):
+                ids = self.encode(checked_text(prompt), raw=raw)
+            else:
+                ids = prompt_ids(prompt)
+            context = self._draft_context(ids, request)
+            # All of it counts as unread, whatever came before: a seed repeats a text in any session.
+            found = self._start(ids, context, request, len(context))
             self.turns, self.message = [], None
             return found
 
-    def chat(self, message: str, request: Request = DEFAULTS) -> Generation:
+    def chat(self, message: str, request: Request = DEFAULTS, **settings: Any) -> Generation:
         """Answer the next message of a conversation; only what is new in it is read by the target.
+
+        Args:
+            message: text.
+            request: settings of the answer.
+            settings: in place of the request's own, by their names: `chat("Hi", max_new_tokens=20)`.
 
         Raises:
             PromptError: empty, or too long a conversation for the context (ContextError); nothing changes.
             SettingError: a setting outside its range.
             SessionError: another thread is using this session.
         """
+        if "stop" in settings:
+            settings["stop"] = stop_strings(settings["stop"])
+        request = replace(request, **settings)
         with self._turn():
             request.check()
             turns = self._finished_turns()
             ids = conversation_ids(self.target_tokenizer, self.template, turns, checked_text(message))
-            found = self._start(ids, self._draft_context(ids, request), request)
+            context = self._draft_context(ids, request)
+            known = common_length(self.pair.context, context)
+            unread = len(context) - known + min(known, self.draft_length.unread)
+            found = self._start(ids, context, request, unread)
             self.turns, self.message = turns, message
             return found
 
@@ -216,16 +291,17 @@ class Session:
             self.answer = self._begin(said.request, said.prompt_ids, said.token_ids, said.logprobs)
             return self.answer
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write this session to a file; also between the pieces of a generation (spec/session.md).
 
         Whenever the process is killed, the old file is there or the new one, whole.
 
         Raises:
-            SessionFileError: the place cannot be written.
+            SessionFileError: the place cannot be written, or has a file that is no session
+                (unless `overwrite`).
         """
         with self._turn():
-            write_session(path, *capture(self))
+            write_session(path, *capture(self), overwrite=overwrite)
 
     def load(self, path: str | Path) -> None:
         """Take over a saved session of the same bundle; what comes next is what would have come there.
@@ -255,12 +331,13 @@ class Session:
         new = self.target_tokenizer.text_of(ids[known:])
         return self.pair.context + (tokenizer.spell(new) or self.draft_prompt(ids[known:]))
 
-    def _start(self, ids: list[int], context: list[int], request: Request) -> Generation:
-        """Begin a generation after a prompt in target and in draft ids."""
+    def _start(self, ids: list[int], context: list[int], request: Request, unread: int) -> Generation:
+        """Begin a generation after a prompt in target and draft ids, `unread` of them new to the drafter."""
         check_prompt(ids, self.bundle.target)
         seed = fresh_seed() if request.seed is None else request.seed
         request = replace(request, seed=seed)
-        self.choose, self.draft_length = SplitMix64(seed), draft_length_for(request, self.weights, self.costs)
+        self.choose = SplitMix64(seed)
+        self.draft_length = draft_length_for(request, self.weights, self.costs, unread)
         self.pair.tokens, self.pair.context = list(ids), context
         self.answer = self._begin(request, ids)
         return self.answer
@@ -310,6 +387,7 @@ class Session:
                 "give each thread a session of its own on the same weights"
             )
         try:
+            self._take_up_adapters()
             yield
         finally:
             self._lock.release()
@@ -327,7 +405,3 @@ class Session:
             finally:
                 for model in self._models:
                     model.cancelled = never
-
-
-def _tuple(stop: Sequence[str]) -> tuple[str, ...]:
-    return (stop,) if isinstance(stop, str) else tuple(stop)

@@ -49,7 +49,7 @@ class Answer:
 
     Attributes:
         request: what was asked, its seed resolved.
-        prompt, output: target ids. context: the same text in draft ids.
+        prompt, output: target ids. context: the same text in draft ids, None where no drafter was loaded.
         passes: lengths of the runs of the text's positions that were computed together and alone, in turns.
         drafter: the ids in the drafter's context, such runs of them, and where its window begins.
         draft_length: state of the draft length. random: state of SplitMix64.
@@ -60,7 +60,7 @@ class Answer:
     request: Request
     prompt: tuple[int, ...]
     output: tuple[int, ...]
-    context: tuple[int, ...]
+    context: tuple[int, ...] | None
     passes: tuple[int, ...]
     drafter: Drafted
     draft_length: dict[str, Any]
@@ -152,8 +152,8 @@ def _state(value: Any) -> State:
 
 def _costs(value: Any) -> Costs:
     target = tuple(_number(seconds) for seconds in _list(value["target"]))
-    costs = Costs(target, _number(value["draft"]), _number(value["host"]))
-    if min(target, default=0.0) <= 0.0 or costs.draft <= 0.0:
+    costs = Costs(target, *(_number(value[name]) for name in ("draft", "host", "read", "acceptance")))
+    if min(target, default=0.0) <= 0.0 or costs.draft <= 0.0 or costs.acceptance > 1.0:
         raise ValueError("a pass that takes no time")
     return costs
 
@@ -166,7 +166,7 @@ def _answer(value: Any) -> Answer:
         request=request,
         prompt=_ids(value["prompt"]),
         output=_ids(value["output"]),
-        context=_ids(value["context"]),
+        context=None if value["context"] is None else _ids(value["context"]),
         passes=_ids(value["passes"]),
         drafter=Drafted(
             held=_ids(value["drafter"]["held"]),

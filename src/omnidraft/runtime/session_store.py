@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnidraft.errors import CacheFileError, SessionFileError
-from omnidraft.runtime.atomic_write import write_atomically
+from omnidraft.runtime.atomic_write import place_of, write_atomically
 from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.cache_file import decode, encode
 from omnidraft.runtime.cache_store import new_replica
@@ -15,7 +17,15 @@ from omnidraft.runtime.drafter import DrafterState, common_length
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.reading import flags_of, runs_of
 from omnidraft.runtime.rng import SplitMix64
-from omnidraft.runtime.session_file import Answer, Drafted, Identity, State, decode_session, encode_session
+from omnidraft.runtime.session_file import (
+    MAGIC,
+    Answer,
+    Drafted,
+    Identity,
+    State,
+    decode_session,
+    encode_session,
+)
 from omnidraft.runtime.version import __version__
 from omnidraft.runtime.weights import draft_length_for, drafts
 
@@ -23,20 +33,34 @@ if TYPE_CHECKING:
     from omnidraft.runtime.session import Session
 
 _REMEDY = "begin a new session, or give the file that was saved"
+_ADAPTER = ".adapter"  # `identity.graphs` names the adapters too: "drafter.adapter", "target.adapter"
 
 
-def write_session(path: str | Path, state: State, cache: bytes) -> None:
-    """Replace a session file; killed at any moment, it leaves the old or the new one, whole.
+def write_session(path: str | Path, state: State, cache: bytes, *, overwrite: bool = False) -> None:
+    """Write a session file; killed at any moment, it leaves the old or the new one, whole.
 
     Raises:
-        SessionFileError: the place cannot be written.
+        SessionFileError: the place cannot be written, or has a file that is no session (unless `overwrite`).
     """
     try:
-        write_atomically(Path(path), encode_session(state, cache))
+        place = place_of(path)
+        if not overwrite and not _may_replace(place):
+            raise SessionFileError(
+                "unwritable", f"{path} is no session file, so it is not replaced; choose another name"
+            )
+        write_atomically(place, encode_session(state, cache))
     except OSError as error:
         raise SessionFileError(
             "unwritable", f"the session cannot be saved as {path} ({error.strerror}); choose another place"
         ) from None
+
+
+def _may_replace(place: Path) -> bool:
+    """Whether there is no file, an empty one or a session, be it damaged."""
+    if not place.exists():
+        return True
+    with place.open("rb") as file:
+        return file.read(len(MAGIC)) in (b"", MAGIC)
 
 
 def read_session(path: str | Path) -> tuple[State, bytes]:
@@ -60,14 +84,20 @@ def read_session(path: str | Path) -> tuple[State, bytes]:
         raise SessionFileError(error.fault, f"{path} is refused: {error}; {_REMEDY}") from None
 
 
-def identity_of(bundle: Bundle) -> Identity:
-    """What sessions of a bundle belong to."""
+def identity_of(bundle: Bundle, adapters: Mapping[str, str] = {}) -> Identity:
+    """What sessions of a bundle belong to.
+
+    Args:
+        bundle: the bundle.
+        adapters: digests of the adapters in use, by the model that each is of.
+    """
     files = bundle.manifest["files"]
     graphs = {
         name: str(record["sha256"])
         for name, record in sorted(files.items())
-        if name.startswith((bundle.target.graph, bundle.drafter.graph))
+        if bundle.target.reads(name) or bundle.drafter.reads(name)
     }
+    graphs |= {f"{role}{_ADAPTER}": digest for role, digest in sorted(adapters.items())}
     drafter, target = (str(bundle.manifest[role]["tokenizer_fingerprint"]) for role in ("drafter", "target"))
     return Identity(drafter, target, graphs)
 
@@ -82,7 +112,7 @@ def capture(session: Session) -> tuple[State, bytes]:
             request=answer.request,
             prompt=answer.prompt_ids,
             output=tuple(answer.token_ids),
-            context=tuple(session.pair.context),
+            context=None if session.weights.drafter is None else tuple(session.pair.context),
             passes=tuple(runs_of(session.pair.alone[:same])),
             drafter=Drafted(tuple(drafter.held), tuple(runs_of(drafter.alone)), drafter.window),
             draft_length=session.draft_length.state(),
@@ -92,7 +122,7 @@ def capture(session: Session) -> tuple[State, bytes]:
         )
     state = State(
         omnidraft=__version__,
-        identity=identity_of(session.bundle),
+        identity=identity_of(session.bundle, {r: a.digest for r, a in session.adapters.items()}),
         costs=session.costs,
         turns=tuple(session.turns),
         message=session.message,
@@ -108,11 +138,7 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
     Raises:
         SessionFileError: the state is of another bundle, or cannot be one of this bundle.
     """
-    if state.identity != identity_of(session.bundle):
-        raise SessionFileError(
-            "foreign_bundle",
-            f"{path} was saved with another bundle than {session.bundle.path.name}; {_REMEDY}",
-        )
+    notice = _check_identity(session, path, state.identity)
     try:
         _check(state, session.bundle)
         cache = _cache(cache_bytes, session.cache)
@@ -120,7 +146,8 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
         length = session.draft_length
         if answer is not None:
             length = draft_length_for(answer.request, session.weights, state.costs)
-            if drafts(answer.request, session.weights):  # else every length is 0
+            drafted = answer.context is not None or answer.request.mode == "lookup"
+            if drafted and drafts(answer.request, session.weights):  # else every length was 0, or will be
                 length.restore(answer.draft_length)
         generation = None if answer is None else session.replayed(answer)
     except (SessionFileError, ValueError) as error:
@@ -131,11 +158,52 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
     pair = session.pair
     pair.cache, pair.held, pair.tokens, pair.context, pair.alone = cache, 0, [], [], []
     if answer is not None:
-        pair.tokens, pair.context = [*answer.prompt, *answer.output], list(answer.context)
+        pair.tokens = [*answer.prompt, *answer.output]
+        pair.context = _context(session, answer)
         pair.alone, session.choose = flags_of(answer.passes), SplitMix64(answer.random)
         drafter = answer.drafter
         session.drafter.restore(DrafterState(list(drafter.held), flags_of(drafter.passes), drafter.window))
+    session.adapter_notice = notice
     pair.read = pair.tokens[: len(pair.alone)]
+
+
+def _context(session: Session, answer: Answer) -> list[int]:
+    """The text in draft ids; encoded anew where it was saved by a session without a drafter."""
+    if answer.context is None and answer.request.asks_drafter:
+        return session.draft_prompt([*answer.prompt, *answer.output])
+    return list(answer.context or ())
+
+
+def _check_identity(session: Session, path: str | Path, saved: Identity) -> str | None:
+    """Refuse a state of other weights; say so where only the drafter's adapter is another.
+
+    Another adapter of the target would go on in another law. One of the drafter changes what is drafted, and
+    with it which text a seed gives above temperature 0, but no law: that is no reason to lose a conversation.
+
+    Raises:
+        SessionFileError: `foreign_bundle` or `foreign_adapter`.
+    """
+    plain = {name: found for name, found in saved.graphs.items() if not name.endswith(_ADAPTER)}
+    if replace(saved, graphs=plain) != identity_of(session.bundle):
+        raise SessionFileError(
+            "foreign_bundle",
+            f"{path} was saved with another bundle, or other graphs of it, than {session.bundle.path.name}; "
+            f"{_REMEDY}",
+        )
+    for role in ("target", "drafter"):
+        then, adapter = saved.graphs.get(f"{role}{_ADAPTER}"), session.adapters.get(role)
+        now = None if adapter is None else adapter.digest
+        if then == now:
+            continue
+        found = f"{path} was saved with {_named(then)} of the {role} and this session uses {_named(now)}"
+        if role == "target":
+            raise SessionFileError("foreign_adapter", f"{found}; use the adapter that it was saved with")
+        return f"{found}: sampled text can go on otherwise than it would have, in the same law"
+    return None
+
+
+def _named(digest: str | None) -> str:
+    return "no adapter" if digest is None else f"adapter {digest[:12]}"
 
 
 def _cache(data: bytes, old: NgramCache) -> NgramCache:
@@ -160,7 +228,7 @@ def _check(state: State, bundle: Bundle) -> None:
     drafted: tuple[int, ...] = ()
     if answer is not None:
         ids += [*answer.prompt, *answer.output]
-        drafted = (*answer.context, *answer.drafter.held)
+        drafted = (*(answer.context or ()), *answer.drafter.held)
         if len(answer.drafter.held) > bundle.drafter.kv.max_length:
             raise SessionFileError("context", "its drafter's context is longer than the drafter can hold")
         used = len(answer.prompt) + max(0, len(answer.output) - (answer.stop_reason is not None))

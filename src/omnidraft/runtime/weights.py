@@ -4,12 +4,18 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from omnidraft.errors import BundleError
 from omnidraft.runtime.block_verifier import block_pays
 from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
-from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.bundle_files import check_unchanged
+from omnidraft.runtime.concat_model import ConcatGraph
+from omnidraft.runtime.draft_length import PRIOR_ACCEPTANCE, Costs, DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.ort_model import Graph
+from omnidraft.runtime.placement import CPU_GRAPH, placed
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.round import Verification
+from omnidraft.runtime.signature import PublicKey
+from omnidraft.runtime.static_model import StaticForm, StaticGraphs
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
 
@@ -27,25 +33,43 @@ class Weights:
     """
 
     bundle: Bundle
-    target: Graph
+    target: Graph | StaticGraphs
     target_tokenizer: Tokenizer
     vocab_map: VocabMap
-    drafter: Graph | None
+    drafter: Graph | StaticGraphs | None
     drafter_tokenizer: Tokenizer | None
 
 
-def load_weights(bundle: Bundle | str | Path, *, threads: int | None = None, drafter: bool = True) -> Weights:
+def load_weights(
+    bundle: Bundle | str | Path,
+    *,
+    threads: int | None = None,
+    drafter: bool = True,
+    target_on: str = CPU_GRAPH,
+    drafter_on: str = CPU_GRAPH,
+    public_key: PublicKey | None = None,
+    ort_format: bool = False,
+) -> Weights:
     """Load the graphs of a bundle once, for any number of sessions.
 
     Args:
         bundle: from `open_bundle`, or its directory.
         threads: of a target pass; by the target's size when None. The drafter always runs on one.
         drafter: whether to load the drafter; without it only mode lookup drafts anything.
+        target_on, drafter_on: where each of them runs (see `placement.placed`).
+        public_key: of the signer; a bundle without a signature by it is refused (see `open_bundle`, which has
+            checked a `Bundle` already).
+        ort_format: load the bundle's .ort files instead of its .onnx graphs.
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+        SettingError: the bundle has no graphs for a place, or the public key is none.
     """
-    found = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
+    found = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key)
+    assert public_key is None or found.signed_by, "the signature is checked where the bundle is opened"
+    found = placed(
+        _with_ort_files(found) if ort_format else found, target_on=target_on, drafter_on=drafter_on
+    )
     target_tokenizer = Tokenizer.from_file(found.file(found.target.tokenizer))
     drafter_tokenizer = Tokenizer.from_file(found.file(found.drafter.tokenizer)) if drafter else None
     vocab_map = load_vocab_map(found.file(found.vocab_map))
@@ -56,7 +80,7 @@ def load_weights(bundle: Bundle | str | Path, *, threads: int | None = None, dra
         found.target.vocab_size,
     )
     threads = _threads_for(found.target.parameters) if threads is None else threads
-    return Weights(
+    weights = Weights(
         bundle=found,
         target=_graph(found, found.target, threads),
         target_tokenizer=target_tokenizer,
@@ -64,10 +88,25 @@ def load_weights(bundle: Bundle | str | Path, *, threads: int | None = None, dra
         drafter=_graph(found, found.drafter, 1) if drafter else None,
         drafter_tokenizer=drafter_tokenizer,
     )
+    check_unchanged(found.path, found.stamps)
+    return weights
 
 
-def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph:
-    return Graph(bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
+def _with_ort_files(bundle: Bundle) -> Bundle:
+    if bundle.ort is None:
+        raise BundleError(f"{bundle.path} holds no .ort files; export it again with --ort")
+    target = replace(bundle.target, graph=bundle.ort.target)
+    return replace(bundle, target=target, drafter=replace(bundle.drafter, graph=bundle.ort.drafter))
+
+
+def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
+    place = entry.place
+    if place is not None:
+        graphs = {block: bundle.file(name) for block, name in place.form.graphs.items()}
+        form = StaticForm(graphs, bundle.file(place.host), entry.kv, entry.vocab_size, place.form.mask)
+        return StaticGraphs(form, place.provider, threads=threads)
+    kind = ConcatGraph if entry.layout == "concat" else Graph
+    return kind(bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
 
 
 def _threads_for(parameters: int) -> int:
@@ -80,14 +119,21 @@ def drafts(request: Request, weights: Weights) -> bool:
     return request.mode == "lookup" or (request.asks_drafter and weights.drafter is not None)
 
 
-def draft_length_for(request: Request, weights: Weights, costs: Costs) -> DraftLength:
-    """What chooses the draft lengths of a generation; without a drafter only mode lookup drafts anything."""
+def draft_length_for(request: Request, weights: Weights, costs: Costs, unread: int = 0) -> DraftLength:
+    """What chooses the draft lengths of a generation; without a drafter only mode lookup drafts anything.
+
+    Args:
+        request: of the generation.
+        weights: what is loaded.
+        costs: of this device.
+        unread: draft tokens of the text so far that the drafter has not read.
+    """
     if not drafts(request, weights):
         return FixedLength(0)
     if request.mode == "lookup":
-        costs = replace(costs, draft=0.0)
+        costs, unread = replace(costs, draft=0.0, read=0.0, acceptance=PRIOR_ACCEPTANCE), 0
     wanted = request.num_draft_tokens
-    return MeasuredLength(costs) if wanted == "auto" else FixedLength(wanted)
+    return MeasuredLength(costs, unread=unread) if wanted == "auto" else FixedLength(wanted)
 
 
 def verification_for(request: Request, weights: Weights) -> Verification:

@@ -1,0 +1,69 @@
+"""The peak memory that `omnidraft inspect` states, beside what a generation takes that fills the context.
+
+    python -m benchmarks.memory BUNDLE...
+
+Measured as `/usr/bin/time -v` does: the maximum resident set size that the kernel kept of a child process
+(ru_maxrss), which a small process starts, since a child's begins with that of whoever started it.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from omnidraft.runtime.bundle import Bundle, open_bundle
+from omnidraft.runtime.memory import memory_need
+from omnidraft.runtime.tokenizer import Tokenizer
+
+WORDS = "one two three four "
+# Started without site packages: about 10 MB, below every child.
+LAUNCHER = """
+import os, sys
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(child, 0)
+print(usage.ru_maxrss, file=sys.stderr)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def measured(bundle: Bundle, *, drafter: bool) -> int:
+    """Bytes at the peak of `omnidraft generate` with a prompt of 7/8 of the context and an answer.
+
+    Raises:
+        RuntimeError: the generation failed.
+    """
+    limit, tokenizer = bundle.target.kv.max_length, Tokenizer.from_file(bundle.file(bundle.target.tokenizer))
+    times = limit * 7 // 8 * 16 // len(tokenizer.encode(16 * WORDS))
+    command = [sys.executable, "-m", "omnidraft.cli", "generate", str(bundle.path)]
+    command += [WORDS * times, "--raw", "-n", str(limit), "--json"]
+    command += [] if drafter else ["--no-drafter"]
+    child = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", LAUNCHER, *command], capture_output=True, text=True, check=False
+    )
+    if child.returncode:
+        raise RuntimeError(f"{' '.join(command[:5])} failed: {child.stderr.strip()}")
+    said = json.loads(child.stdout)
+    assert said["prompt_tokens"] + said["emitted"] > limit * 3 / 4, said["prompt_tokens"]
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
+    return unit * int(child.stderr.split()[-1])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE")
+    print(f"{'bundle':24} {'drafter':8} {'stated MB':>10} {'measured MB':>12} {'ratio':>6}")
+    for path in parser.parse_args().bundles:
+        bundle = open_bundle(path)
+        for drafter in (True, False):
+            stated = memory_need(bundle, drafter=drafter).total
+            found = measured(bundle, drafter=drafter)
+            which = "yes" if drafter else "no"
+            print(
+                f"{path.name:24} {which:8} {stated / 1e6:10.1f} {found / 1e6:12.1f} {stated / found:6.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

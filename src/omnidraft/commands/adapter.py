@@ -1,0 +1,112 @@
+"""`omnidraft adapter`: make adapters of peft's, and look into them."""
+
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated, Any, get_args
+
+import typer
+
+from omnidraft.commands.options import BundlePath, Json, print_json
+from omnidraft.errors import AdapterError, SettingError
+from omnidraft.runtime.adapter import Adapter
+from omnidraft.runtime.adapter_file import metadata_of, read_adapter, write_adapter
+from omnidraft.runtime.adapter_fit import Role, fit
+from omnidraft.runtime.bundle import open_bundle
+from omnidraft.runtime.vocab_map import load_vocab_map
+
+app = typer.Typer(
+    help="LoRA adapters: convert them from peft, look into them.\n\n"
+    "`omnidraft generate BUNDLE PROMPT --adapter FILE` uses one.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+RoleOption = Annotated[str, typer.Option("--role", help="The model that it is of: drafter or target.")]
+
+
+@app.command("convert")
+def convert_command(
+    peft: Annotated[Path, typer.Argument(metavar="PEFT_DIR", help="What peft's save_pretrained wrote.")],
+    bundle: BundlePath,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The adapter to write, FILE.safetensors.")],
+    role: RoleOption = "drafter",
+    as_json: Json = False,
+) -> None:
+    """Make an adapter of one that peft trained on the very checkpoint that the bundle was exported from.
+
+    Beside it goes FILE.onnx_adapter, the same for onnxruntime in Java and C.
+    """
+    if role not in get_args(Role):
+        raise SettingError(f'--role "{role}" is unknown; use {" or ".join(get_args(Role))}')
+    opened = open_bundle(bundle)
+    entry = getattr(opened, role)
+    if entry.lora is None or entry.fingerprint is None:
+        raise AdapterError(
+            "no_sites",
+            f"the {role} of {bundle} takes no adapters; export it again "
+            + ("without --no-lora" if role == "drafter" else "with --lora-target"),
+        )
+    from omnidraft.export.peft_adapter import convert
+
+    vocab_map = load_vocab_map(opened.file(opened.vocab_map))
+    tokenizers = vocab_map.draft_fingerprint, vocab_map.target_fingerprint
+    created = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    adapter, base = convert(peft, entry.lora, entry.fingerprint, tokenizers, created)
+    if base and Path(base).name != Path(entry.source).name:
+        sys.stderr.write(
+            f"omnidraft: peft says that it was trained on {base} and the bundle's {role} is {entry.source}; "
+            "an adapter of other weights makes drafts worse\n"
+        )
+    paths = write_adapter(out, adapter)
+    if as_json:
+        return print_json({**summary(adapter), "role": role, "files": [str(path) for path in paths]})
+    print(f"{out}: {_line(adapter)}, for the {role} of {bundle}")
+
+
+@app.command("inspect")
+def inspect_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An adapter.")],
+    bundle: Annotated[
+        Path | None, typer.Option("--bundle", "-b", help="Also say whether it fits this bundle.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Verify an adapter and show what is in it; with --bundle, refuse one that does not fit there."""
+    adapter = read_adapter(file)
+    fits: dict[str, str] = {}
+    if bundle is not None:
+        opened = open_bundle(bundle)
+        role, _ = fit(adapter, opened, load_vocab_map(opened.file(opened.vocab_map)))
+        fits = {"role": role, "bundle": str(bundle)}
+    if as_json:
+        return print_json({**summary(adapter), **fits})
+    print(f"{file}: {_line(adapter)}")
+    print(f"  made {adapter.created} on the weights {adapter.base[:12]}, digest {adapter.digest[:12]}")
+    print(f"  tokenizers: drafter {adapter.draft_tokenizer[:12]}, target {adapter.target_tokenizer[:12]}")
+    if fits:
+        print(f"  fits the {fits['role']} of {fits['bundle']}")
+
+
+def summary(adapter: Adapter) -> dict[str, Any]:
+    """What an adapter is, for people."""
+    return {
+        **metadata_of(adapter),
+        "rank": adapter.rank,
+        "targets": metadata_of(adapter)["targets"].split(","),
+        "digest": adapter.digest,
+        "sites": len(adapter.tensors),
+        "parameters": parameters(adapter),
+    }
+
+
+def parameters(adapter: Adapter) -> int:
+    """Values in all tensors."""
+    return sum(int(a.size + b.size) for a, b in adapter.tensors.values())
+
+
+def _line(adapter: Adapter) -> str:
+    targets = metadata_of(adapter)["targets"].replace(",", ", ")
+    return (
+        f"rank {adapter.rank} at {len(adapter.tensors)} products ({targets}), {parameters(adapter):,} values"
+    )

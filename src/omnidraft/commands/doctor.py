@@ -1,0 +1,45 @@
+"""`omnidraft doctor`: what this machine has, what a bundle would do on it, and what to mend."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from omnidraft.commands import options
+from omnidraft.doctor.verdict import Check
+
+
+def doctor(
+    bundle: Annotated[
+        Path | None,
+        typer.Argument(metavar="[BUNDLE]", help="A directory made by `omnidraft export`; none: the machine."),
+    ] = None,
+    public_key: options.PublicKey = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check this machine, and a bundle on it; the exit status is 1 where something fails."""
+    from omnidraft.commands import view
+    from omnidraft.doctor.examine import examine
+
+    with view.progress_bar("doctor") as bar:
+        found = examine(bundle, public_key, bar.stage)
+    counts = Counter(check.verdict for check in found)
+    if as_json:
+        options.print_json({"checks": [check.as_json() for check in found], "failed": counts["fail"]})
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
+        sys.stdout.write(f"{counts['ok']} ok, {counts['warn']} warnings, {counts['fail']} failures\n")
+    if counts["fail"]:
+        raise typer.Exit(1)
+
+
+def _lines(checks: Sequence[Check]) -> list[str]:
+    lines = []
+    for check in checks:
+        lines.append(f"{check.verdict:4}  {check.name}: {check.found}")
+        if check.remedy:
+            lines.append(f"      -> {check.remedy}")
+    return lines

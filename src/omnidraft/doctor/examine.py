@@ -1,0 +1,171 @@
+"""Everything the doctor says, in order: the machine, then the bundle from its hashes to its worth."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from omnidraft.doctor.environment import CLOUD, environment_checks
+from omnidraft.doctor.mobile import ESTIMATED, NEED_ONNX, can_estimate, estimate
+from omnidraft.doctor.pair import health_checks, memory_check
+from omnidraft.doctor.placement import CPU, Placement, can_ask, placement
+from omnidraft.doctor.verdict import Check
+from omnidraft.errors import OmnidraftError, SignatureError
+from omnidraft.runtime.bundle import Bundle, open_bundle, unlisted_files
+from omnidraft.runtime.memory import available_bytes
+from omnidraft.runtime.signature import PublicKey, read_signature
+from omnidraft.runtime.weights import load_weights
+
+NOISE = 1e-3  # between the logits of two forms of one graph
+Progress = Callable[[str, int, int], None]
+
+
+def examine(
+    path: Path | None = None, public_key: PublicKey | None = None, progress: Progress = lambda *_: None
+) -> list[Check]:
+    """Look at this machine and, where a bundle is given, at the bundle on it.
+
+    Args:
+        public_key: of the bundle's signer. progress: called with what is looked at.
+    """
+    progress("this machine", 0, 3)
+    found = environment_checks()
+    if path is not None:
+        progress("hashes", 1, 3)
+        found += list(_bundle_checks(path, public_key, progress))
+    return found
+
+
+def _bundle_checks(path: Path, public_key: PublicKey | None, progress: Progress) -> Iterator[Check]:
+    try:
+        bundle = open_bundle(path, public_key)
+    except SignatureError as error:
+        yield _refused("signature", error)
+        return
+    except OmnidraftError as error:
+        yield _refused("bundle", error)
+        return
+    yield Check("bundle", "ok", f"{len(bundle.stamps)} files, all hashes match")
+    yield _signature_check(bundle)
+    extra = unlisted_files(bundle)
+    if extra:
+        said = f"the manifest does not list {', '.join(extra[:4])}{', ...' if len(extra) > 4 else ''}"
+        remedy = "nothing reads these files and no hash or signature covers them: delete what is not yours"
+        yield Check("other files", "warn", said, remedy, {"files": extra})
+    memory = memory_check(bundle, available_bytes())
+    yield memory
+    yield from health_checks(bundle)
+    if memory.verdict == "fail":
+        yield Check("graphs", "warn", "not loaded: the memory is too short", memory.remedy)
+        return
+    progress("graphs", 2, 3)
+    yield from _loading_checks(bundle)
+    for name in sorted(name for name in bundle.manifest["files"] if name.endswith(".onnx")):
+        yield from _graph_checks(bundle, name)
+
+
+def _refused(name: str, error: OmnidraftError) -> Check:
+    """A refusal holds its remedy: the last part of its sentence."""
+    said, _, remedy = str(error).rpartition("; ")
+    return Check(name, "fail", said or str(error), remedy or "run `omnidraft export` again")
+
+
+def _signature_check(bundle: Bundle) -> Check:
+    if bundle.signed_by:
+        return Check("signature", "ok", f"by key {bundle.signed_by}", details={"key": bundle.signed_by})
+    try:
+        there = read_signature(bundle.path)
+    except SignatureError as error:
+        return _refused("signature", error)
+    if there is None:
+        return Check("signature", "ok", "none, and no public key was given", details={"key": None})
+    said = f"says key {there.key_id}, and was not checked: no public key was given"
+    return Check(
+        "signature", "warn", said, "give its signer's key with --public-key", {"claims": there.key_id}
+    )
+
+
+def _loading_checks(bundle: Bundle) -> Iterator[Check]:
+    """The parts fit each other and load; the .ort files say what the .onnx graphs say."""
+    try:
+        weights = load_weights(bundle)
+        yield Check("loading", "ok", "graphs, tokenizers and vocabulary map load and fit each other")
+        if bundle.ort is None:
+            return
+        others = load_weights(bundle, ort_format=True)
+    except OmnidraftError as error:
+        yield _refused("loading", error)
+        return
+    tokens = [i % min(bundle.target.vocab_size, bundle.drafter.vocab_size) for i in range(7, 23)]
+    apart = 0.0
+    for ours, theirs in ((weights.target, others.target), (weights.drafter, others.drafter)):
+        assert ours is not None and theirs is not None
+        rows = [graph.new_model().score(tokens).copy() for graph in (ours, theirs)]
+        apart = max(apart, float(np.abs(rows[0] - rows[1]).max()))
+    said = f"logits of the .ort files differ from those of the .onnx graphs by at most {apart:.2g}"
+    details = {"max_difference": apart, "written_by": bundle.ort.onnxruntime}
+    if apart <= NOISE:
+        yield Check(".ort files", "ok", said, details=details)
+    else:
+        yield Check(".ort files", "fail", said, "run `omnidraft export --ort` again", details)
+
+
+def _graph_checks(bundle: Bundle, name: str) -> Iterator[Check]:
+    """One line for each provider: those here are asked, the phones' are estimated."""
+    available = [p for p in onnxruntime.get_available_providers() if p != CLOUD]
+    if not can_ask():
+        said = f"onnxruntime {onnxruntime.__version__} does not tell where nodes go"
+        yield Check(name, "ok", f"{said}; 1.24 and newer do")
+    else:
+        for provider in available:
+            yield _asked(bundle, name, provider)
+    missing = [provider for provider in ESTIMATED if provider not in available]
+    if missing and not can_estimate():
+        yield Check(name, "ok", f"{NEED_ONNX}, which is not installed", "`pip install onnx` if you want it")
+    elif missing:
+        yield from _estimated(bundle, name, missing)
+
+
+def _asked(bundle: Bundle, name: str, provider: str) -> Check:
+    title = f"{name} on {provider}"
+    try:
+        return _placed(title, placement(bundle.file(name), provider), name)
+    except Exception as error:  # onnxruntime's own exceptions share no narrower base
+        needed = provider == CPU and name in (bundle.target.graph, bundle.drafter.graph)
+        remedy = (
+            "run `omnidraft export` again"
+            if needed
+            else "leave this provider out, or install the onnxruntime that is made for it"
+        )
+        return Check(title, "fail" if needed else "warn", f"cannot be loaded ({_first(error)})", remedy)
+
+
+def _estimated(bundle: Bundle, name: str, missing: list[str]) -> Iterator[Check]:
+    try:
+        for found in estimate(bundle.file(name)):
+            if found.provider in missing:
+                yield _placed(f"{name} on {found.provider}", found, name)
+    except Exception as error:  # onnxruntime's and onnx's own exceptions share no narrower base
+        yield Check(
+            f"{name} on phones",
+            "warn",
+            f"cannot be estimated ({_first(error)})",
+            "try it on the phone itself",
+        )
+
+
+def _placed(title: str, found: Placement, name: str) -> Check:
+    details = {
+        "graph": name, "provider": found.provider, "nodes": found.nodes, "taken": found.taken,
+        "partitions": found.partitions, "on_cpu": found.left, "estimated": found.estimated,
+    }  # fmt: skip
+    # A graph that was made for an accelerator should stay on it; others are not expected to.
+    if "/npu/" in name and found.provider != CPU and (found.left or found.partitions not in (None, 1)):
+        remedy = "every change of provider copies tensors: measure it on the device, or use the cpu graph"
+        return Check(title, "warn", found.sentence(), remedy, details)
+    return Check(title, "ok", found.sentence(), details=details)
+
+
+def _first(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

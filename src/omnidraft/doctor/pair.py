@@ -1,0 +1,95 @@
+"""Whether a pair is worth drafting with, by what its export measured: acceptance, the length that pays."""
+
+from omnidraft.doctor.verdict import Check
+from omnidraft.runtime.bundle import Bundle
+from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.memory import memory_need
+
+LONGEST = 12  # draft tokens that "auto" considers
+_MEANINGFUL = 0.02  # an acceptance below that is chance, as in the export's own check
+
+
+def memory_check(bundle: Bundle, free: int | None) -> Check:
+    """What a generation needs against what is free."""
+    need, plain = memory_need(bundle).total, memory_need(bundle, drafter=False).total
+    found = f"{need / 1e6:.0f} MB at the peak, {plain / 1e6:.0f} MB without the drafter"
+    details = {"needed": need, "without_drafter": plain, "free": free}
+    if free is None:
+        return Check("memory", "ok", f"{found}; how much is free cannot be told", details=details)
+    found += f", and {free / 1e6:.0f} MB are free"
+    if need <= free:
+        return Check("memory", "ok", found, details=details)
+    if plain <= free:
+        remedy = "free memory, or go on without the drafter (--no-drafter), which generate does by itself"
+        return Check("memory", "warn", found, remedy, details)
+    remedy = "free memory, or export with --quant int4 or a smaller --max-length"
+    return Check("memory", "fail", found, remedy, details)
+
+
+def health_checks(bundle: Bundle) -> list[Check]:
+    """Acceptance at export, and the draft length that the costs allow."""
+    try:
+        found = bundle.manifest["checks"]["acceptance"]
+        drafted = int(found["num_draft_tokens"])
+        before, after = float(found["before"]["of_drafted"]), float(found["after"]["of_drafted"])
+        emitted = float(found["after"]["tokens_per_target_pass"])
+    except (KeyError, TypeError, ValueError) as error:
+        said = f"the manifest does not tell it ({type(error).__name__} {error})"
+        return [Check("acceptance", "warn", said, "run `omnidraft export` again, or `omnidraft bench`")]
+    return [_acceptance(before, after, emitted), _length(bundle.costs, after, emitted, drafted)]
+
+
+def _acceptance(before: float, after: float, emitted: float) -> Check:
+    found = (
+        f"{after:.1%} of draft tokens at export ({before:.1%} before quantisation), "
+        f"{emitted:.2f} tokens per target pass"
+    )
+    details = {"before": before, "after": after, "tokens_per_target_pass": emitted}
+    if before >= _MEANINGFUL and after < 0.5 * before:
+        remedy = "quantisation broke the drafter: export with --drafter-quant int8 or fp32"
+        return Check("acceptance", "fail", found, remedy, details)
+    if after < _MEANINGFUL:
+        remedy = "this drafter guesses no better than chance: take another one, or train it for this target"
+        return Check("acceptance", "warn", found, remedy, details)
+    return Check("acceptance", "ok", found, details=details)
+
+
+def _length(costs: Costs, of_drafted: float, emitted: float, drafted: int) -> Check:
+    accepted = of_drafted * drafted
+    # As in `draft_length`: a target token may take several draft tokens, or be taken by less than one.
+    ratio = min(1.5, (emitted - 1.0) / accepted) if accepted > 1e-9 else 0.0
+    each = acceptance_per_token(accepted, drafted)
+    speeds = [
+        (1.0 + ratio * sum(each**j for j in range(1, k + 1))) / costs.round_seconds(k)
+        for k in range(LONGEST + 1)
+    ]
+    best = max(range(LONGEST + 1), key=speeds.__getitem__)
+    gain = speeds[best] / speeds[0]
+    details = {"num_draft_tokens": best, "expected_speed_up": gain, "acceptance_per_token": each}
+    if best:
+        found = (
+            f"{best} draft tokens pay by the costs measured at export: {gain:.2f}x of plain decoding expected"
+        )
+        return Check("draft length", "ok", found, details=details)
+    pass_cost = costs.round_seconds(1) / costs.round_seconds(0)
+    found = (
+        "by the costs measured at export no draft length pays: a round with one draft token costs "
+        f"{pass_cost:.2f} plain passes"
+    )
+    remedy = (
+        "run `omnidraft bench BUNDLE`, which measures this machine; --quant fp32 or int8 makes a block of "
+        "tokens cheaper, a smaller or better drafter helps too"
+    )
+    return Check("draft length", "warn", found, remedy, details)
+
+
+def acceptance_per_token(accepted: float, drafted: int) -> float:
+    """The a in [0, 1] with a + a^2 + ... + a^drafted = accepted: a token is reached only after the last."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if sum(middle**j for j in range(1, drafted + 1)) < accepted:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2

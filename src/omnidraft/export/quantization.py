@@ -1,0 +1,158 @@
+"""How weights are stored, as a small value with a name: fp32, int8, int4-b128-e4-h8-gptq and the like."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from omnidraft.errors import SettingError
+
+METHODS = ("round", "rtn", "k-quant", "hqq", "gptq")  # of 4-bit weights; see grids.py and gptq.py
+BLOCKS = (32, 128)
+EMBEDDING_BITS = (32, 8, 4)
+_WEIGHTS = {"fp32": 32, "int8": 8, "int4": 4}
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How weights are stored: `bits` 32 (as they are), 8 or 4, in blocks of `block` rows that share a scale.
+
+    A product whose number of rows `block` does not divide takes blocks of 32, the last padded with zeros.
+
+    Attributes:
+        embedding_bits: 32, 8 or 4, of the embedding table, in blocks of 32 values of a token: most of the
+            bytes of a small drafter, read one row a token, so it is a matter of size and not of speed.
+        head_bits: of the LM head, where it is to keep 8 while the rest has 4; None is the same as the rest.
+        method: how 4-bit weights are found, one of `METHODS`; 8-bit ones are always rounded.
+
+    Raises:
+        SettingError: such a form is not made.
+    """
+
+    bits: int
+    block: int = 32
+    embedding_bits: int = 32
+    head_bits: int | None = None
+    method: str = "round"
+
+    def __post_init__(self) -> None:
+        for bits in (self.bits, self.embedding_bits):
+            if bits not in (32, 8, 4):
+                raise SettingError(f"weights of {bits} bits are not supported; use 32, 8 or 4")
+        if self.block not in BLOCKS:
+            raise SettingError(f"blocks of {self.block} are not supported; use 32 or 128")
+        if self.method not in METHODS:
+            raise SettingError(
+                f'quantisation method "{self.method}" is not supported; use {", ".join(METHODS)}'
+            )
+        if self.head_bits not in (None, 8) or (self.head_bits and self.bits != 4):
+            raise SettingError(
+                f"an LM head of {self.head_bits} bits in {self.bits}-bit weights is not supported; "
+                "keep it at int8 where the rest is int4"
+            )
+        if self.method != "round" and self.bits != 4:
+            raise SettingError(
+                f"quantisation method {self.method} is for 4-bit weights, not {self.bits}-bit ones; use int4"
+            )
+
+    @property
+    def name(self) -> str:
+        """The short name, which `named` reads."""
+        weights = "fp32" if self.bits == 32 else f"int{self.bits}"
+        parts = {
+            f"-b{self.block}": self.bits < 32 and self.block != 32,
+            f"-e{self.embedding_bits}": self.embedding_bits < 32,
+            f"-h{self.head_bits}": self.head_bits is not None,
+            f"-{self.method}": self.method != "round",
+        }
+        return weights + "".join(part for part, said in parts.items() if said)
+
+    def block_for(self, rows: int) -> int:
+        """The block size of a weight of `rows` rows."""
+        return self.block if rows % self.block == 0 else 32
+
+
+def named(text: str) -> Quantization:
+    """The quantisation called `text`, as `Quantization.name` says it.
+
+    Raises:
+        SettingError: no form has that name.
+    """
+    weights, _, rest = text.partition("-")
+    found = {each.name: each for each in FORMS if each.name.startswith(weights)}
+    if text not in found:
+        raise SettingError(
+            f'quantisation "{text}" is unknown; use {", ".join(_WEIGHTS)}'
+            + (", or a longer name such as int4-b128-e8-h8-gptq" if rest else "")
+        )
+    return found[text]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What is asked of both models of a pair; each takes of it what means something to its bits.
+
+    Attributes:
+        embedding: fp32, int8 or int4. head: int8, or same as the rest. block, method: as of `Quantization`.
+    """
+
+    block: int = 32
+    embedding: str = "fp32"
+    head: str = "same"
+    method: str = "round"
+
+    def __post_init__(self) -> None:
+        Quantization(4, self.block, method=self.method)  # refuses what is not there
+        if self.embedding not in _WEIGHTS:
+            raise SettingError(
+                f'an embedding in "{self.embedding}" is not supported; use {", ".join(_WEIGHTS)}'
+            )
+        if self.head not in ("int8", "same"):
+            raise SettingError(f'an LM head in "{self.head}" is not supported; use int8, or same as the rest')
+
+
+def choose(names: Sequence[str], choices: Choices) -> list[Quantization]:
+    """The quantisations called `names`, with `choices` where the names leave them open.
+
+    Raises:
+        SettingError: no form has such a name, or a choice means nothing to any of them.
+    """
+    found = [named(name) for name in names]
+    four = any(each.bits == 4 for each in found)
+    for option, value, usual in (
+        ("--quant-method", choices.method, "round"),
+        ("--lm-head", choices.head, "same"),
+    ):
+        if value != usual and not four:
+            raise SettingError(f"{option} {value} is about int4 weights, and {', '.join(names)} has none")
+    return [_with(each, choices) for each in found]
+
+
+def _with(quantization: Quantization, choices: Choices) -> Quantization:
+    q, embedding = quantization, _WEIGHTS[choices.embedding]
+    four = q.bits == 4
+    return replace(
+        q,
+        block=choices.block if q.block == 32 and q.bits < 32 else q.block,
+        embedding_bits=embedding if q.embedding_bits == 32 else q.embedding_bits,
+        head_bits=8 if four and choices.head == "int8" else q.head_bits,
+        method=choices.method if four and q.method == "round" else q.method,
+    )
+
+
+def _forms() -> tuple[Quantization, ...]:
+    embeddings = EMBEDDING_BITS
+    plain = [Quantization(32, 32, e) for e in embeddings]
+    int8 = [Quantization(8, b, e) for b, e in itertools.product(BLOCKS, embeddings)]
+    heads: tuple[int | None, ...] = (None, 8)
+    int4 = [
+        Quantization(4, b, e, h, m) for b, e, h, m in itertools.product(BLOCKS, embeddings, heads, METHODS)
+    ]
+    return (*plain, *int8, *int4)
+
+
+FORMS = _forms()  # every form that an export can make
+
+FP32, INT8, INT4, INT4_B128 = Quantization(32), Quantization(8), Quantization(4), Quantization(4, 128)
+INT4_E8 = Quantization(4, embedding_bits=8)

@@ -1,0 +1,77 @@
+"""Which model of a bundle an adapter is of, and what to feed that model's graph."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from omnidraft.errors import AdapterError
+from omnidraft.runtime.adapter import Adapter, Floats, no_adapter
+from omnidraft.runtime.bundle import Bundle
+from omnidraft.runtime.vocab_map import VocabMap
+
+Role = Literal["drafter", "target"]
+ROLES: tuple[Role, ...] = ("target", "drafter")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """An adapter, or none, and the tensors that a model's graph is to be fed for it."""
+
+    adapter: Adapter | None = None
+    tensors: Mapping[str, Floats] | None = None
+
+    @property
+    def digest(self) -> str | None:
+        """Of the adapter."""
+        return None if self.adapter is None else self.adapter.digest
+
+
+def fit(
+    adapter: Adapter, bundle: Bundle, vocab_map: VocabMap, role: Role | None = None
+) -> tuple[Role, Fitted]:
+    """The model that an adapter is of, the drafter where both are, and what to feed it.
+
+    Raises:
+        AdapterError: `foreign_vocabulary`, `wrong_base`, `no_sites`, or as of `Adapter.check_fits`.
+    """
+    name = bundle.path.name
+    for who, ours, theirs in (
+        ("drafter", adapter.draft_tokenizer, vocab_map.draft_fingerprint),
+        ("target", adapter.target_tokenizer, vocab_map.target_fingerprint),
+    ):
+        if ours != theirs:
+            raise AdapterError(
+                "foreign_vocabulary",
+                f"the adapter was made for the {who} tokenizer {ours[:12]} and {name} has {theirs[:12]}; "
+                "use it with the pair of models that it was made for",
+            )
+    models = {each: getattr(bundle, each) for each in (ROLES[::-1] if role is None else (role,))}
+    found = [each for each, entry in models.items() if entry.fingerprint == adapter.base]
+    if not found:
+        has = ", ".join(f"{each} {str(e.fingerprint or 'unknown')[:12]}" for each, e in models.items())
+        raise AdapterError(
+            "wrong_base",
+            f"the adapter was made on the weights {adapter.base[:12]} and {name} has {has}; "
+            "use the bundle that it was made for, or convert or train it again",
+        )
+    lora = models[found[0]].lora
+    if lora is None:
+        raise AdapterError(
+            "no_sites",
+            f"the {found[0]} of {name} takes no adapters; export it again "
+            + ("without --no-lora" if found[0] == "drafter" else "with --lora-target"),
+        )
+    try:
+        return found[0], Fitted(adapter, adapter.inputs(lora))
+    except AdapterError as error:
+        raise AdapterError(
+            error.fault,
+            f"the adapter does not fit the {found[0]} of {name}: {error}; "
+            "use the bundle that it was made for, or convert or train it again",
+        ) from None
+
+
+def unfitted(bundle: Bundle, role: Role) -> Fitted:
+    """What to feed a model that is to run without an adapter."""
+    lora = getattr(bundle, role).lora
+    return Fitted(None, None if lora is None else no_adapter(lora))

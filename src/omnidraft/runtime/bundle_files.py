@@ -1,0 +1,94 @@
+"""The files of a bundle against its manifest: hashed before use, and the same ones after."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from omnidraft.errors import BundleError
+
+Stamp = tuple[int, int, int]  # size of a file, and when its content and its entry were last changed
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def check_unchanged(path: Path, stamps: Mapping[str, Stamp]) -> None:
+    """Refuse files that are not those that were hashed: called once they have been loaded.
+
+    Raises:
+        BundleError: a file was replaced or written meanwhile.
+    """
+    for name, stamp in stamps.items():
+        file = path / name
+        if not file.is_file() or stamp_of(file) != stamp:
+            raise BundleError(
+                f"{file} was changed while it was loaded; load the bundle again when nothing writes to it",
+                "checksum",
+            )
+
+
+def verify_files(path: Path, manifest: Path, files: object) -> dict[str, Stamp]:
+    """Hash every file that a manifest lists, and return what each looked like before that.
+
+    Args:
+        path: the bundle. manifest: its file, for what is said. files: the manifest's field of that name.
+
+    Raises:
+        BundleError: no files, a name outside the bundle, no hash, or a file that is absent, cut short or
+            changed.
+    """
+    if not isinstance(files, dict) or not files:
+        raise BundleError(f"{manifest} lists no files; run `omnidraft export` again", "no_hash")
+    stamps = {}
+    for name, record in files.items():
+        inside = PurePosixPath(name)
+        if inside.is_absolute() or ".." in inside.parts or "\\" in name:
+            raise BundleError(
+                f"{manifest} names {name!r}, which is outside the bundle; do not use this bundle",
+                "outside",
+            )
+        try:
+            stamps[name] = _verify_file(path / name, name, record, manifest)
+        except (OSError, ValueError) as error:  # ValueError: a name that no file system takes
+            raise BundleError(
+                f"{name!r} of {path} cannot be read ({error}); copy the whole bundle or run "
+                "`omnidraft export` again",
+                "missing",
+            ) from None
+    return stamps
+
+
+def _verify_file(file: Path, name: str, record: object, manifest: Path) -> Stamp:
+    expected = record.get("sha256") if isinstance(record, dict) else None
+    if not isinstance(record, dict) or not isinstance(expected, str) or len(expected) != 64:
+        raise BundleError(f"{manifest} has no hash of {name}; run `omnidraft export` again", "no_hash")
+    if not file.is_file():
+        raise BundleError(
+            f"{file} is missing; copy the whole bundle or run `omnidraft export` again", "missing"
+        )
+    stamp = stamp_of(file)
+    size = stamp[0]
+    if size != record.get("bytes"):
+        raise BundleError(
+            f"{file} has {size} bytes instead of {record.get('bytes')}; "
+            "it was cut short or changed: copy it again or run `omnidraft export` again",
+            "size",
+        )
+    if file_sha256(file) != expected:
+        raise BundleError(
+            f"{file} was changed (its SHA-256 does not match); copy it again or run `omnidraft export` again",
+            "checksum",
+        )
+    return stamp
+
+
+def stamp_of(file: Path) -> Stamp:
+    """What tells whether a file was written or replaced since; inodes do not last on every file system."""
+    found = file.stat()
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns

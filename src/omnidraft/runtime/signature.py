@@ -1,0 +1,147 @@
+"""The signature of a bundle: Ed25519 over the exact bytes of its manifest, in a file beside it.
+
+Format and order of the checks: spec/signing.md. The `cryptography` package is imported only when a signature
+is checked: who gives no public key does not need it.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from omnidraft.errors import SettingError, SignatureError
+
+SIGNATURE = "manifest.sig"
+PublicKey = str | Path | bytes  # a PEM file, or the key's own 32 bytes
+_FIRST_LINES = b"omnidraft.signature 1\nalgorithm ed25519\nkey "
+_SIZE = len(_FIRST_LINES) + 16 + len(b"\nsignature ") + 128 + 1
+_INSTALL = "run `pip install 'omnidraft[sign]'`"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a signature file says: the id of the key that made it (16 hex digits), and the 64 bytes."""
+
+    key_id: str
+    value: bytes
+
+
+def key_id(public_key: bytes) -> str:
+    """What a key is called: the first 16 hex digits of the SHA-256 of its 32 bytes. A name, no proof."""
+    return hashlib.sha256(public_key).hexdigest()[:16]
+
+
+def encode(signature: Signature) -> bytes:
+    """The file that holds a signature, 200 bytes of ASCII."""
+    lines = f"{signature.key_id}\nsignature {signature.value.hex()}\n"
+    return _FIRST_LINES + lines.encode("ascii")
+
+
+def decode(data: bytes) -> Signature:
+    """Read a signature file. There is one way to write it, so anything else is refused.
+
+    Raises:
+        SignatureError: `malformed`.
+    """
+    text = data[len(_FIRST_LINES) :]
+    if len(data) == _SIZE and set(text[:16] + text[27:-1]) <= set(b"0123456789abcdef"):
+        found = Signature(text[:16].decode(), bytes.fromhex(text[27:-1].decode()))
+        if encode(found) == data:
+            return found
+    raise SignatureError(
+        "malformed", f"{SIGNATURE} is no signature of version 1; sign the bundle again or copy it again"
+    )
+
+
+def read_signature(bundle: Path) -> Signature | None:
+    """The signature beside a manifest, as it stands there, unchecked; None where there is none.
+
+    Raises:
+        SignatureError: `malformed`, or the file cannot be read.
+    """
+    try:
+        with (bundle / SIGNATURE).open("rb") as file:
+            return decode(file.read(_SIZE + 1))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SignatureError(
+            "malformed", f"{bundle / SIGNATURE} cannot be read ({error}); copy the whole bundle again"
+        ) from None
+
+
+def verify(manifest: bytes, signature: Signature | None, public_key: bytes) -> None:
+    """Check a signature over the bytes of a manifest.
+
+    Args:
+        signature: None where the bundle has none.
+        public_key: 32 bytes.
+
+    Raises:
+        SignatureError: `unsigned`, `other_key` or `wrong_signature`.
+    """
+    if signature is None:
+        raise SignatureError(
+            "unsigned",
+            f"this bundle is unsigned (no {SIGNATURE}) and a public key was given; take a signed bundle, or "
+            "give no key if you trust where it came from",
+        )
+    if signature.key_id != key_id(public_key):
+        raise SignatureError(
+            "other_key",
+            f"this bundle was signed with key {signature.key_id} and the public key given is "
+            f"{key_id(public_key)}; give its signer's key, or do not use this bundle",
+        )
+    if not _is_valid(manifest, signature.value, public_key):
+        raise SignatureError(
+            "wrong_signature",
+            "the signature does not fit manifest.json: one of them was changed after signing; copy the "
+            "bundle again, and do not use this one",
+        )
+
+
+def read_public_key(key: PublicKey) -> bytes:
+    """The 32 bytes of an Ed25519 public key.
+
+    Raises:
+        SettingError: no such key, or `cryptography` is not installed.
+    """
+    if isinstance(key, bytes):
+        if len(key) != 32:
+            raise SettingError(f"a public key of {len(key)} bytes is none of Ed25519; give 32 or a PEM file")
+        return key
+    path = Path(key)
+    try:
+        pem = path.read_bytes()
+    except OSError as error:
+        raise SettingError(
+            f"the public key {path} cannot be read ({error.strerror}); check the path"
+        ) from None
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        raise SettingError(
+            f"reading the public key {path} needs the package cryptography; {_INSTALL}"
+        ) from None
+    try:
+        found = serialization.load_pem_public_key(pem)
+    except Exception as error:  # cryptography's own exceptions share no narrower base
+        raise SettingError(
+            f"{path} is no public key in PEM form ({type(error).__name__}); `omnidraft keygen` makes a pair"
+        ) from None
+    if not isinstance(found, Ed25519PublicKey):
+        raise SettingError(f"{path} is no Ed25519 key; `omnidraft keygen -o NAME` makes a pair")
+    return found.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+
+
+def _is_valid(manifest: bytes, signature: bytes, public_key: bytes) -> bool:
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError:
+        raise SettingError(f"checking a signature needs the package cryptography; {_INSTALL}") from None
+    try:
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, manifest)
+    except (InvalidSignature, ValueError):
+        return False
+    return True

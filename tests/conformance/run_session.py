@@ -1,0 +1,86 @@
+"""Runners of `session/...`: real sessions on the graphs of `generate`, loaded, gone on with and refused."""
+
+from __future__ import annotations
+
+import json
+import struct
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.vectors import ROOT, Vector, map_of
+from omnidraft import Session, Weights
+from omnidraft.errors import SessionFileError
+from omnidraft.runtime.bundle import Bundle, ModelEntry, PromptTemplate
+from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.ort_model import Graph, KvShape
+from omnidraft.runtime.session_file import HEADER_BYTES, decode_session, encode_session
+from omnidraft.runtime.tokenizer import Tokenizer
+
+_KV = KvShape(1, 1, 1, 64)
+
+
+def run_valid_session(vector: Vector) -> None:
+    given, expect = vector["input"], vector["expect"]
+    path = ROOT / "session/valid" / given["file"]
+    data = path.read_bytes()
+    assert _state_in(data) == expect["state"]
+    assert encode_session(*decode_session(data)) == data, "written again, the file is another one"
+    session = _session(given)
+    session.load(path)
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name) / "copy"
+        session.save(copy)
+        saved = _state_in(copy.read_bytes())
+    assert (saved["identity"], saved["turns"]) == (expect["state"]["identity"], expect["state"]["turns"])
+    if expect["due"] is None:
+        assert session.answer is None
+        return
+    said = expect["state"]["answer"]["output"]
+    assert saved["answer"]["output"] == said
+    assert session.resume().finish().token_ids == said + expect["due"]
+
+
+def run_invalid_session(vector: Vector) -> None:
+    given = vector["input"]
+    session = _session(given)
+    before = dict(vars(session)), session.cache.entries()
+    with pytest.raises(SessionFileError) as refused:
+        session.load(ROOT / "session/invalid" / given["file"])
+    assert refused.value.fault == vector["expect"]["fault"]
+    assert (dict(vars(session)), session.cache.entries()) == before, "a refused file changed the session"
+
+
+def _state_in(data: bytes) -> dict[str, Any]:
+    size = struct.unpack_from("<I", data, 16)[0]
+    state: dict[str, Any] = json.loads(data[HEADER_BYTES : HEADER_BYTES + size])
+    return state
+
+
+@cache
+def _loaded(name: str) -> tuple[Graph, Graph, Tokenizer]:
+    vocab_map = map_of(name)
+    sizes = {"target": vocab_map.target_size, "drafter": vocab_map.draft_size}
+    target, drafter = (Graph(ROOT / f"generate/{role}.onnx", _KV, size) for role, size in sizes.items())
+    return target, drafter, Tokenizer.from_file(ROOT / "tokenize/byte_level.tokenizer.json")
+
+
+def _session(given: dict[str, Any]) -> Session:
+    """A session of the bundle that a vector describes; its tokenizers are asked for nothing."""
+    identity, vocab_map = given["identity"], map_of(given["map"])
+    target, drafter, tokenizer = _loaded(given["map"])
+    entries = {
+        role: ModelEntry(role, "Table", f"{role}/cpu/model.onnx", role, _KV, size, "fp32", None, (), 1)
+        for role, size in (("target", vocab_map.target_size), ("drafter", vocab_map.draft_size))
+    }
+    manifest = {
+        "files": {name: {"sha256": digest} for name, digest in identity["graphs"].items()},
+        "drafter": {"tokenizer_fingerprint": identity["draft_fingerprint"]},
+        "target": {"tokenizer_fingerprint": identity["target_fingerprint"]},
+    }
+    costs, template = Costs((0.001,), 0.001, 0.0), PromptTemplate("", "", "", "")
+    bundle = Bundle(Path("vectors"), entries["target"], entries["drafter"], template, costs, "map", manifest)
+    return Session(Weights(bundle, target, tokenizer, vocab_map, drafter, tokenizer))
