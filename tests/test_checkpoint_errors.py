@@ -90,9 +90,9 @@ def lose_shard(directory: Path) -> None:
     (directory / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
-ROPE = {"rope_theta": 10000.0, "factor": 4.0}
 ENCODER = {"architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": True, "model_type": "t5"}
-MISTRAL = {"architectures": ["MistralForCausalLM"], "model_type": "mistral"}
+PROPORTIONAL = {"rope_theta": 1e4, "rope_type": "proportional", "partial_rotary_factor": 0.5}
+GEMMA3 = {"architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "head_dim": 16}
 CASES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no config": (lambda d: (d / "config.json").unlink(), r"has no config\.json; give a directory"),
     "config not JSON": (lambda d: (d / "config.json").write_text("{"), r"config\.json is not JSON"),
@@ -129,24 +129,20 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda d: configure(d, quantization_config={"quant_method": "gptq"}),
         r"already quantised \(gptq\); give the original checkpoint",
     ),
-    "sliding window": (
-        lambda d: configure(d, **MISTRAL, sliding_window=16),
-        r"a sliding window of 16 positions, which is not supported for MistralForCausalLM; use a version",
-    ),
-    "yarn": (
-        lambda d: configure(d, rope_parameters={**ROPE, "rope_type": "yarn"}),
-        r"scales its positions by yarn, which is not supported; use a checkpoint with one of default,",
-    ),
-    "dynamic": (
-        lambda d: configure(d, rope_parameters={**ROPE, "rope_type": "dynamic"}),
-        r"scales its positions by dynamic, which is not supported",
+    "rope type": (
+        lambda d: configure(d, rope_parameters=PROPORTIONAL),
+        r"scales its positions by proportional, which is not supported; use a checkpoint with one of",
     ),
     "partial rotary": (
         lambda d: configure(
             d,
             rope_parameters={"rope_theta": 1e4, "rope_type": "default", "partial_rotary_factor": 0.5},
         ),
-        r"rotates only 0\.5 of each head, which is not supported",
+        r"rotates 8 of the 16 values of each head and onnxruntime takes multiples of 16; use another",
+    ),
+    "both ways": (
+        lambda d: configure(d, **GEMMA3, use_bidirectional_attention=True),
+        r"lets tokens see later ones \(use_bidirectional_attention\), so it does not write text; use a",
     ),
     "head size": (
         lambda d: configure(d, head_dim=20),
@@ -166,13 +162,6 @@ def test_a_directory_is_refused_in_one_sentence(
     assert not caplog.records
     assert str(directory) in message
     assert re.search(expected, message), message
-
-
-def test_longrope_is_refused(directory: Path) -> None:
-    rope = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
-    values = {"architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "rope_parameters": rope}
-    configure(directory, **values, original_max_position_embeddings=32, pad_token_id=0)
-    assert "scales its positions by longrope" in refusal(str(directory))
 
 
 @pytest.mark.parametrize("name", ["./nothing", "nothing/at/all", "~/nothing-there", "a b"])

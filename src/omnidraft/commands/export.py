@@ -49,6 +49,10 @@ def export(
         list[str] | None,
         typer.Option(help="Control tokens that mean the same, as DRAFTER=TARGET: '<think>=<think>'."),
     ] = None,
+    check_memory: Annotated[
+        float | None,
+        typer.Option(help="GB of float32 weights that the checks may hold (default: what is free)."),
+    ] = None,
     npu: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,6 +100,7 @@ def export(
         max_length,
         overwrite,
         pairs=tuple(pair or ()),
+        check_memory=None if check_memory is None else int(1e9 * check_memory),
         npu=_npu(npu or [], kv_length, num_draft_tokens, prefill_chunk, texts),
         calibration=texts,
         lora_drafter=not no_lora,
@@ -124,6 +129,10 @@ def export(
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
         f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
     )
+    for sentence in report.limits:
+        view.out.print(f"  not checked wholly: {sentence}")
+    peak = "" if report.peak_bytes is None else f", {view.size(report.peak_bytes)} of memory at the peak"
+    view.out.print(f"  {report.seconds:.0f} s{peak}")
 
 
 def _npu(

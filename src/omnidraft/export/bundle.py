@@ -1,6 +1,7 @@
 """Checkpoint pair in, bundle out: the whole export, checked before it takes its name."""
 
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,14 +12,15 @@ from omnidraft.errors import ExportError
 from omnidraft.export.adopt import check_adopted
 from omnidraft.export.checkpoint import Checkpoint
 from omnidraft.export.manifest import CHAT_TEMPLATE, VOCAB_MAP, template_entry, write_manifest
+from omnidraft.export.memory import peak_bytes, room_for_weights
 from omnidraft.export.npu import write_static
 from omnidraft.export.npu_checks import finish_static
 from omnidraft.export.optimum_directory import OptimumDirectory
 from omnidraft.export.options import DEFAULTS, Options, Report
 from omnidraft.export.ort_format import refuse_too_large, write_ort
-from omnidraft.export.parity import compare_with_torch, measure_acceptance, refuse_collapse
+from omnidraft.export.parity import Acceptance, measure_acceptance, refuse_collapse
 from omnidraft.export.prompts import PROMPTS
-from omnidraft.export.side import Side, read_side, write_side
+from omnidraft.export.side import Side, compare_side, limits, read_side, write_side
 from omnidraft.export.static_weights import refuse_static
 from omnidraft.export.template import compile_template
 from omnidraft.export.vocab_map import Roles, build_vocab_map, guess_roles, read_pairs
@@ -26,6 +28,7 @@ from omnidraft.export.workplace import refuse_existing, take_name, workplace
 from omnidraft.runtime.bundle import open_bundle
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.measure import measure_costs
+from omnidraft.runtime.model import Model
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.round import Pair
 from omnidraft.runtime.vocab_map import VocabMap
@@ -52,6 +55,7 @@ def export_bundle(
         CheckpointError, TokenizerError, VocabMapError: an input cannot be exported.
         ExportError: the result would be no good, or the disk is full.
     """
+    started = time.perf_counter()
     refuse_existing(out, options.overwrite)
     progress("read checkpoints", 0, STEPS)
     sides = [read_side("target", target), read_side("drafter", drafter)]
@@ -62,7 +66,8 @@ def export_bundle(
     with workplace(out) as work:
         report = _fill(work, sides, options, progress)
         take_name(work, out)
-    return replace(report, path=out)
+    seconds = time.perf_counter() - started
+    return replace(report, path=out, seconds=seconds, peak_bytes=peak_bytes())
 
 
 def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -> Report:
@@ -72,9 +77,11 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
     max_length = most if options.max_length is None else options.max_length
     if max_length < MIN_LENGTH:
         raise ExportError(f"a context of {max_length} positions is too short; give {MIN_LENGTH} or more")
+    room = room_for_weights(work) if options.check_memory is None else options.check_memory
     for step, side in enumerate(sides, 1):
         progress(f"export the {side.role}", step, STEPS)
-        write_side(work, side, max_length, options)
+        taken = write_side(work, side, max_length, options, room)
+        room = None if room is None else max(0, room - taken)
         if options.npu is not None:
             folder = work / side.role / "npu"
             side.static["float"] = write_static(_checkpoint(side), folder, options.npu.shapes(max_length))
@@ -96,37 +103,41 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
         rows = [r for r in (ids if side is target else draft_ids for ids, draft_ids in pairs) if r][:3]
         if isinstance(side.checkpoint, OptimumDirectory):
             progress(f"check the adopted {side.role}", step, STEPS)
-            adopted[side.role] = check_adopted(side.checkpoint.name, side.model(work / side.graph), rows)
+            adopted[side.role] = check_adopted(side.checkpoint.name, side.shipped_model(work), rows)
             continue
         progress(f"compare the {side.role} with torch", step, STEPS)
-        graphs = {
-            "fp32": side.model(work / side.reference),
-            options.quantization_of(side.role).name: side.model(work / side.graph),
-        }
-        found = compare_with_torch(side.checkpoint, list(graphs.values()), rows)
-        parity[side.role] = dict(zip(graphs, found, strict=True))
+        name = options.quantization_of(side.role).name
+        parity[side.role] = compare_side(work, side, rows, name)
         if options.npu is not None:
             parity[side.role] |= finish_static(work, side, options.npu, rows)
     progress("measure acceptance before quantisation", 6, STEPS)
     start = drafter.start
-    before_models = target.model(work / target.reference), drafter.model(work / drafter.reference)
-    before = measure_acceptance(
-        before_models[0], Drafter(before_models[1], start), lambda: NgramCache(vocab_map), pairs
+    # One pair of models at a time: two would be two times the memory.
+    first = (
+        side.reference_model(work) if side.whole_reference else side.shipped_model(work) for side in sides
     )
+    before = _acceptance(next(first), Drafter(next(first), start), vocab_map, pairs)
     progress("measure acceptance after quantisation", 7, STEPS)
-    shipped = target.model(work / target.graph), drafter.model(work / drafter.graph)
-    after = measure_acceptance(shipped[0], Drafter(shipped[1], start), lambda: NgramCache(vocab_map), pairs)
+    shipped = Pair(
+        target.shipped_model(work), Drafter(drafter.shipped_model(work), start), NgramCache(vocab_map)
+    )
+    after = _acceptance(shipped.target, shipped.drafter, vocab_map, pairs)
     refuse_collapse(before, after, options.name)
-    pair = Pair(shipped[0], Drafter(shipped[1], start), NgramCache(vocab_map))
-    costs = replace(measure_costs(pair, *pairs[0]), acceptance=after.of_tested)
+    costs = replace(measure_costs(shipped, *pairs[0]), acceptance=after.of_tested)
     shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs need none
     progress("write the manifest", 8, STEPS)
-    report = Report(work, 0, parity, before, after, costs, adopted)
+    report = Report(work, 0, parity, before, after, costs, adopted, limits(sides))
     ort = write_ort(work, {side.role: side.graph for side in sides}) if options.ort else None
     write_manifest(work, sides, {**asdict(prompt), **template_entry(template)}, options, report, ort)
     open_bundle(work)  # what a user will read must read
     progress("done", STEPS, STEPS)
     return replace(report, bytes=sum(f.stat().st_size for f in work.rglob("*") if f.is_file()))
+
+
+def _acceptance(
+    target: Model, drafter: Drafter, vocab_map: VocabMap, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> Acceptance:
+    return measure_acceptance(target, drafter, lambda: NgramCache(vocab_map), pairs)
 
 
 def _checkpoint(side: Side) -> Checkpoint:

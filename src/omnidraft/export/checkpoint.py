@@ -20,13 +20,17 @@ from omnidraft.export.refusals import (
     check_weights,
     head_dim,
     line,
+    max_positions,
     optional_json,
+    stored_types,
 )
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
+_EXACT_ATTENTION = {"Gemma2ForCausalLM": "eager"}  # torch's fused one leaves its soft cap out
+_TORCH = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 _DESCRIPTION = ["*.json", "tokenizer.model"]
 
 
@@ -62,7 +66,7 @@ def read_checkpoint(name: str) -> Checkpoint:
     raw = _read_json(directory / "config.json", name)
     architecture = check_architecture(raw, name)
     config = _config(directory, name)
-    check_attention(config, architecture, name)
+    check_attention(config, name)
     if directory == Path(name).expanduser():  # a hub checkpoint's weights come with load_model
         check_weights(directory, name)
     if not (directory / "tokenizer.json").is_file():
@@ -77,23 +81,43 @@ def read_checkpoint(name: str) -> Checkpoint:
 def load_model(checkpoint: Checkpoint) -> PreTrainedModel:
     """The checkpoint's model for inference, in float32; raises CheckpointError if its weights do not fit."""
     import torch
+
+    return _load(checkpoint, torch.float32)
+
+
+def load_stored(checkpoint: Checkpoint) -> PreTrainedModel:
+    """As `load_model`, in the type of its files: safetensors are then mapped into memory and not read."""
+    import torch
+
+    directory = _weights(checkpoint)
+    kinds = {_TORCH.get(kind) for kind in stored_types(directory)}
+    found = kinds.pop() if len(kinds) == 1 else None
+    return _load(checkpoint, getattr(torch, found or "float32"))
+
+
+def _weights(checkpoint: Checkpoint) -> Path:
+    """The directory that holds the weights too; from the hub they come when they are wanted."""
+    name = checkpoint.name
+    if checkpoint.directory == Path(name).expanduser():
+        return checkpoint.directory
+    directory = _download(name, ["*.json", "*.safetensors"])
+    check_weights(directory, name)
+    return directory
+
+
+def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
     from transformers import AutoModelForCausalLM
 
-    name, directory = checkpoint.name, checkpoint.directory
-    if directory != Path(name).expanduser():
-        directory = _download(name, ["*.json", "*.safetensors"])
-        check_weights(directory, name)
+    name, directory = checkpoint.name, _weights(checkpoint)
     config = copy.deepcopy(checkpoint.config)
     config.use_cache = True
-    if hasattr(config, "sliding_window"):
-        config.sliding_window = None  # _shape keeps max_positions within the window, so it never acts
     try:
         with _quiet():
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 directory,
                 config=config,
-                dtype=torch.float32,
-                attn_implementation="sdpa",
+                dtype=dtype,
+                attn_implementation=_EXACT_ATTENTION.get(checkpoint.architecture, "sdpa"),
                 local_files_only=True,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # refused below, with the sizes
@@ -160,9 +184,12 @@ def _config(directory: Path, name: str) -> PreTrainedConfig:
 
 
 def _shape(config: PreTrainedConfig, generation: Mapping[str, Any]) -> Shape:
-    from optimum.utils import NormalizedConfigManager
+    from optimum.utils import NormalizedConfigManager, NormalizedTextConfig
 
-    normal = NormalizedConfigManager.get_normalized_config_class(config.model_type)(config)
+    try:
+        normal = NormalizedConfigManager.get_normalized_config_class(config.model_type)(config)
+    except KeyError:  # it does not know Gemma 2 and 3, whose configurations have the usual names
+        normal = NormalizedTextConfig(config)
     heads = normal.num_attention_heads
 
     def special(key: str) -> Any:
@@ -170,14 +197,13 @@ def _shape(config: PreTrainedConfig, generation: Mapping[str, Any]) -> Shape:
         return getattr(config, key, None) if value is None else value
 
     eos, bos, pad = (special(f"{role}_token_id") for role in ("eos", "bos", "pad"))
-    window = getattr(config, "sliding_window", None)
     return Shape(
         vocab_size=normal.vocab_size,
         num_layers=normal.num_layers,
         num_kv_heads=getattr(config, "num_key_value_heads", None) or heads,
         head_dim=head_dim(config),
         hidden_size=normal.hidden_size,
-        max_positions=min(config.max_position_embeddings, window or config.max_position_embeddings),
+        max_positions=max_positions(config),
         eos_ids=tuple(eos) if isinstance(eos, list | tuple) else () if eos is None else (int(eos),),
         bos_id=bos,
         pad_id=pad,

@@ -1,7 +1,8 @@
 """A torch model as an ONNX graph, by transformers' exporter, with what it prints kept off the terminal.
 
-It does not know our graph contract: the result still has growing KV tensors, position ids and an attention
-mask. `passes` makes the contract of it.
+What is large, and what onnxruntime has one operator for, is traced as a marker: a node `omnidraft::Product`,
+`Rows` or `Attention` that names its place and holds no weight. So a model of any size is traced in little
+memory, and no pattern of an architecture's attention has to be recognised. `markers` makes operators of them.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import functools
 import gc
 import logging
+import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -20,12 +22,18 @@ import onnx_ir
 import torch
 from numpy.typing import NDArray
 from onnx import ModelProto
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.exporters.configs import OnnxConfig
 from transformers.exporters.exporter_onnx import OnnxExporter
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from omnidraft.export.markers import DOMAIN
 
 Table = NDArray[np.float32]
 
+_MARKERS = DOMAIN  # also our name among transformers' kinds of attention
 _NOISY = (
     "transformers.exporters",  # "experimental", "version drift detected"
     "torch.onnx",  # torchvision operators that are not installed, untyped translations
@@ -33,45 +41,114 @@ _NOISY = (
 
 
 def trace(model: PreTrainedModel) -> ModelProto:
-    """The graph of `model` for one block of tokens after any past: prefill, decode and verify alike.
+    """The graph of a thin model for one block of tokens: input `input_ids`, output `logits`, and markers.
 
-    Inputs `input_ids`, `position_ids`, past keys and values; outputs `logits`, the grown keys and values.
+    Attention sees unrotated keys and values of the new tokens alone; past and positions are its marker's.
     """
-    with quiet(), _light_collector(), torch.no_grad():
-        inputs, varying = _block(model)
-        config = OnnxConfig(dynamic_shapes=varying, ort_fusions="cpu")
+    config = OnnxConfig(dynamic_shapes={"input_ids": {1: torch.export.Dim.AUTO}}, ort_fusions="cpu")
+    inputs: dict[str, Any] = {"input_ids": torch.ones(1, 3, dtype=torch.int64)}
+    with quiet(), _light_collector(), _marking(model), torch.no_grad():
         exported = OnnxExporter().export(model, inputs, config=config)  # type: ignore[no-untyped-call]
         proto: ModelProto = onnx_ir.to_proto(exported.program)
     return proto
 
 
-def _block(model: PreTrainedModel) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Two tokens after three, and the axes that vary: one token would fix the length of a block at 1."""
-    past = model(input_ids=torch.ones(1, 3, dtype=torch.int64), use_cache=True).past_key_values
-    inputs = {
-        "input_ids": torch.ones(1, 2, dtype=torch.int64),
-        "position_ids": torch.tensor([[3, 4]]),
-        "past_key_values": past,
-    }
-    auto = torch.export.Dim.AUTO
-    varying = {
-        "input_ids": {1: auto},
-        "position_ids": {1: auto},
-        "past_key_values": [{2: auto}] * 2 * len(past),
-    }
-    return inputs, varying
+def rotary_tables(model: PreTrainedModel, max_length: int) -> dict[str, tuple[Table, Table]]:
+    """cos and sin of the first `max_length` positions, [max_length, rotated / 2] each, by kind of layer.
 
-
-def rotary_tables(model: PreTrainedModel, max_length: int) -> tuple[Table, Table]:
-    """cos and sin of the first `max_length` positions, [max_length, head_dim / 2] each.
-
-    They come from the model's own rotary module: no second copy of a formula that scales frequencies.
+    The kind is "" where all layers rotate alike. They come from the model's own rotary module: no second copy
+    of a formula that scales frequencies.
     """
-    with torch.no_grad():
-        rotary: torch.nn.Module = model.base_model.get_submodule("rotary_emb")
-        cos, sin = rotary(torch.zeros(1), torch.arange(max_length)[None])
-    half = cos.shape[-1] // 2
-    return cos[0, :, :half].contiguous().numpy(), sin[0, :, :half].contiguous().numpy()
+    rotary: Any = model.base_model.get_submodule("rotary_emb")
+    tables = {}
+    for kind in getattr(rotary, "layer_types", [""]):
+        with torch.no_grad():
+            cos, sin = rotary(torch.zeros(1), torch.arange(max_length)[None], *([kind] if kind else []))
+        half = cos.shape[-1] // 2
+        tables[kind] = tuple(table[0, :, :half].contiguous().numpy() for table in (cos, sin))
+    return tables
+
+
+def _product(module: Any, x: Tensor) -> Tensor:
+    shape = (*x.shape[:-1], module.out_features)
+    return _mark("Product", [x], {"site": module.site}, shape)
+
+
+def _rows(module: Any, ids: Tensor) -> Tensor:
+    return _mark("Rows", [ids], {"site": module.site}, (*ids.shape, module.embedding_dim))
+
+
+def _attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    _mask: None,
+    scaling: float,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    **_: object,
+) -> tuple[Tensor, None]:
+    """The marker of one layer's attention; query, key and value are [1, heads, n, head_dim], unrotated."""
+    kinds = getattr(module, "rotary_kinds", ())
+    settings = {
+        "scale": float(scaling),
+        "window": sliding_window or -1,  # keys that a token sees, its own included
+        "softcap": float(softcap or 0.0),
+        "num_heads": query.shape[1],
+        "kv_num_heads": key.shape[1],
+        "rotary": module.layer_type if kinds else "",
+    }
+    flat = [states.transpose(1, 2).flatten(2) for states in (query, key, value)]
+    out = _mark("Attention", flat, settings, flat[0].shape)
+    return out.unflatten(2, (query.shape[1], -1)), None  # type: ignore[no-untyped-call]
+
+
+def _mark(kind: str, inputs: list[Tensor], settings: dict[str, Any], shape: Any) -> Tensor:
+    return torch.onnx.ops.symbolic(
+        f"{_MARKERS}::{kind}", inputs, settings, dtype=torch.float32, shape=shape, version=1
+    )
+
+
+def _unrotated(query: Tensor, key: Tensor, *_: object, **__: object) -> tuple[Tensor, Tensor]:
+    return query, key
+
+
+def _no_angles(_: object, x: Tensor, *__: object, **___: object) -> tuple[Tensor, Tensor]:
+    return x, x  # read by nothing: `_unrotated` stands in for what would
+
+
+def _no_mask(*_: object, **__: object) -> None:
+    return None
+
+
+ALL_ATTENTION_FUNCTIONS.register(_MARKERS, _attention)
+ALL_MASK_ATTENTION_FUNCTIONS.register(_MARKERS, _no_mask)
+
+
+@contextmanager
+def _marking(model: PreTrainedModel) -> Iterator[None]:
+    """Within it the model computes markers."""
+    module: Any = sys.modules[type(model).__module__]
+    rotary: Any = model.base_model.get_submodule("rotary_emb")
+    for layer in model.modules():
+        if hasattr(layer, "layer_idx"):
+            layer.__dict__["rotary_kinds"] = getattr(rotary, "layer_types", ())
+    before = model.config._attn_implementation
+    model.set_attn_implementation(_MARKERS)
+    patched: list[tuple[Any, str, Callable[..., Any]]] = [
+        (nn.Linear, "forward", _product),
+        (nn.Embedding, "forward", _rows),
+        (module, "apply_rotary_pos_emb", _unrotated),
+        (type(rotary), "forward", _no_angles),
+    ]
+    with ExitStack() as stack:
+        for owner, name, function in patched:
+            stack.enter_context(patch.object(owner, name, function))
+        try:
+            yield
+        finally:
+            model.set_attn_implementation(before)
 
 
 @contextmanager

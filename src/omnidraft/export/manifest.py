@@ -43,6 +43,7 @@ def write_manifest(
                 "before": asdict(report.before),
                 "after": asdict(report.after),
             },
+            "limits": list(report.limits),
         },
         "files": {
             file.relative_to(work).as_posix(): {"sha256": file_sha256(file), "bytes": file.stat().st_size}

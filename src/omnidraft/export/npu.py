@@ -106,7 +106,7 @@ def write_static(checkpoint: Checkpoint, folder: Path, shapes: StaticShapes) -> 
     with SharedWeights(folder / WEIGHTS) as weights:
         for name, value in static_weights(checkpoint, model):
             weights.add(name, value)
-    cos, sin = rotary_tables(model, shapes.kv_length)
+    cos, sin = rotary_tables(model, shapes.kv_length)[""]
     tables = {
         "embeddings": embeddings(checkpoint, model),
         "cos": np.concatenate([cos, cos], axis=1),

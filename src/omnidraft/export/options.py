@@ -24,6 +24,7 @@ class Options:
         external_above: bytes of weights above which a graph gets a file of its own for them.
         lora_drafter, lora_target: whether adapters can enter the drafter's, the target's graph.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
+        check_memory: bytes of float32 weights that the checks may hold; what is free here when None.
         ort: write .ort files too.
         npu: static graphs for accelerators; none when None.
         calibration: texts that the method gptq and quantised static graphs go by; the built-in prompts when
@@ -39,6 +40,7 @@ class Options:
     overwrite: bool = False
     external_above: int = EXTERNAL_ABOVE
     pairs: tuple[str, ...] = ()
+    check_memory: int | None = None
     ort: bool = False
     lora_drafter: bool = True
     lora_target: bool = False
@@ -80,6 +82,8 @@ class Report:
         parity: of each exported model's graph in float32 and as shipped, against torch.
         adopted: what was measured of each adopted graph.
         before, after: the drafter's acceptance with both models in float32, and as shipped.
+        limits: what was checked less than wholly for want of memory, a sentence each.
+        seconds: that the export took. peak_bytes: the most memory it had resident; None where nobody counts.
     """
 
     path: Path
@@ -89,3 +93,6 @@ class Report:
     after: Acceptance
     costs: Costs
     adopted: dict[str, Adoption] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+    seconds: float = 0.0
+    peak_bytes: int | None = None

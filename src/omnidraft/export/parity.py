@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from omnidraft.errors import ExportError
-from omnidraft.export.checkpoint import Checkpoint, load_model
+from omnidraft.export.checkpoint import Checkpoint
 from omnidraft.runtime.draft_length import FixedLength
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.model import Model
@@ -39,27 +39,22 @@ class Parity:
     positions: int
 
 
-def compare_with_torch(
-    checkpoint: Checkpoint, graphs: Sequence[Model], prompts: Sequence[Sequence[int]]
-) -> list[Parity]:
-    """Parity of each graph with the checkpoint in float32, over the positions of some prompts.
+def torch_rows(
+    checkpoint: Checkpoint, prompts: Sequence[Sequence[int]], layers: int | None = None
+) -> list[np.ndarray]:
+    """torch's float32 logits of every position of some prompts, of the first `layers` layers if given."""
+    from omnidraft.export.thin_model import logits_of, thin_model  # torch, which adopting does without
+
+    thin = thin_model(checkpoint, layers)
+    return [logits_of(thin, list(ids)) for ids in prompts]
+
+
+def parity_of(graph: Model, prompts: Sequence[Sequence[int]], wanted: Sequence[np.ndarray]) -> Parity:
+    """A graph compared with torch's logits of some prompts.
 
     Half of every prompt goes in as one block and the rest token by token, with a rewind in between, so that
     prefill, decoding and rollback are all compared.
     """
-    import torch  # adopting a graph does without
-
-    model = load_model(checkpoint)
-    wanted = []
-    with torch.no_grad():
-        for ids in prompts:
-            wanted.append(
-                model(input_ids=torch.tensor([list(ids)]), use_cache=False).logits[0].float().numpy()
-            )
-    return [_parity(graph, prompts, wanted) for graph in graphs]
-
-
-def _parity(graph: Model, prompts: Sequence[Sequence[int]], wanted: Sequence[np.ndarray]) -> Parity:
     worst, same, positions = 0.0, 0, 0
     for ids, rows in zip(prompts, wanted, strict=True):
         found = np.concatenate(list(_score_in_parts(graph, ids)))
@@ -78,6 +73,14 @@ def _score_in_parts(graph: Model, ids: Sequence[int]) -> Iterator[np.ndarray]:
         graph.rewind(half)
     for i in range(half, len(ids)):
         yield graph.score(ids[i : i + 1]).copy()
+
+
+def compare_with_torch(
+    checkpoint: Checkpoint, graphs: Sequence[Model], prompts: Sequence[Sequence[int]]
+) -> list[Parity]:
+    """Parity of each graph with the checkpoint in float32, over the positions of some prompts."""
+    wanted = torch_rows(checkpoint, prompts)
+    return [parity_of(graph, prompts, wanted) for graph in graphs]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The passes that turn the exporter's graph into ours, each a function from model to model.
+"""The passes that turn a graph of operators into one of our contract, each a function from model to model.
 
 A pass edits the model it is given and returns it: memory may not hold the weights twice. None of them knows
 torch, a checkpoint or a quantisation.
@@ -9,54 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableSequence, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-Table = NDArray[np.float32]
-
-# Places of GroupQueryAttention's inputs and outputs.
-_PAST_KEY, _PAST_VALUE, _SEQLENS_K, _TOTAL_LENGTH, _COS, _SIN = 3, 4, 5, 6, 7, 8
-_PRESENT_KEY, _PRESENT_VALUE = 1, 2
-
 SITES = ("qkv", "o", "gate_up", "down")  # the MatMuls of a layer, in the order data moves
-
-
-def name_kv(model: ModelProto) -> ModelProto:
-    """Gives keys and values Optimum's names: `past_key_values.{i}.key`, `present.{i}.key`, and `.value`."""
-    for layer, node in enumerate(attention_nodes(model.graph)):
-        for kind, place in (("key", _PAST_KEY), ("value", _PAST_VALUE)):
-            _rename(model.graph, node.input[place], f"past_key_values.{layer}.{kind}")
-        for kind, place in (("key", _PRESENT_KEY), ("value", _PRESENT_VALUE)):
-            _rename(model.graph, node.output[place], f"present.{layer}.{kind}")
-    return model
-
-
-def share_buffers(model: ModelProto, cos: Table, sin: Table) -> ModelProto:
-    """Makes attention write into its past buffers, counted by two inputs, with rotary tables as constants.
-
-    GroupQueryAttention is causal and sees the first `total_sequence_length` rows; position ids and the mask
-    say nothing more and go, and with them the zeroing of rows that see no key (there is none).
-    """
-    graph = model.graph
-    for table, name in ((cos, "rotary.cos"), (sin, "rotary.sin")):
-        graph.initializer.append(numpy_helper.from_array(table, name))
-    for node in attention_nodes(graph):
-        del node.input[_SIN + 1 :]
-        node.input[_SEQLENS_K], node.input[_TOTAL_LENGTH] = "seqlens_k", "total_sequence_length"
-        node.input[_COS], node.input[_SIN] = "rotary.cos", "rotary.sin"
-        _bypass_row_mask(graph, node)
-    return model
-
-
-def _bypass_row_mask(graph: GraphProto, attention: NodeProto) -> None:
-    """attention -> Reshape -> Where(row sees no key, 0, .) -> Reshape: readers take attention's output."""
-    end = attention.output[0]
-    for expected in ("Reshape", "Where", "Reshape"):
-        (node,) = consumers(graph, end)
-        assert node.op_type == expected, f"{expected} expected after attention, found {node.op_type}"
-        end = node.output[0]
-    for node in consumers(graph, end):
-        _replace(node.input, end, attention.output[0])
 
 
 def keep_last_rows(model: ModelProto) -> ModelProto:
@@ -70,12 +25,14 @@ def keep_last_rows(model: ModelProto) -> ModelProto:
     place = list(model.graph.node).index(head)
     model.graph.node.insert(place, start)
     model.graph.node.insert(place + 1, helper.make_node("Slice", inputs, ["last_rows"], "last_rows"))
-    _replace(head.input, hidden, "last_rows")
+    replace(head.input, hidden, "last_rows")
     return model
 
 
 def untie_head(model: ModelProto) -> ModelProto:
     """Makes the LM head a plain MatMul over a weight [hidden, vocab] of its own, as quantisation wants it."""
+    if not matmuls(model.graph):
+        return model
     head = lm_head(model.graph)
     if head.op_type == "MatMul":
         return model
@@ -100,20 +57,6 @@ def drop_dead(model: ModelProto) -> ModelProto:
         del graph.node[place]
     for place in reversed([i for i, tensor in enumerate(graph.initializer) if tensor.name not in live]):
         del graph.initializer[place]
-    return model
-
-
-def name_sites(model: ModelProto) -> ModelProto:
-    """Names the MatMuls by what they do, `layers.{i}.qkv` to `lm_head`, and their weights `{name}.weight`."""
-    *body, head = matmuls(model.graph)
-    layers = len(attention_nodes(model.graph))
-    assert len(body) == layers * len(SITES), f"{len(body)} MatMuls in {layers} layers, not {SITES} in each"
-    for place, node in enumerate(body):
-        node.name = f"layers.{place // len(SITES)}.{SITES[place % len(SITES)]}"
-    head.name = "lm_head"
-    for node in (*body, head):
-        if len(consumers(model.graph, node.input[1])) == 1:  # equal weights are one initializer
-            _rename(model.graph, node.input[1], f"{node.name}.weight")
     return model
 
 
@@ -178,17 +121,8 @@ def initializer(graph: GraphProto, name: str) -> TensorProto:
     return found
 
 
-def _rename(graph: GraphProto, old: str, new: str) -> None:
-    for node in graph.node:
-        _replace(node.input, old, new)
-        _replace(node.output, old, new)
-    for field in (graph.input, graph.output, graph.initializer):
-        for item in field:
-            if item.name == old:
-                item.name = new
-
-
-def _replace(names: MutableSequence[str], old: str, new: str) -> None:
+def replace(names: MutableSequence[str], old: str, new: str) -> None:
+    """Puts `new` wherever a node names `old`."""
     for place, name in enumerate(names):
         if name == old:
             names[place] = new

@@ -14,7 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from omnidraft.export.gptq import Calibration, Site, compensate, hessians, inverse_factor
 from omnidraft.export.grids import GRIDS, Codes, Floats, Grid, codes_on, packed
-from omnidraft.export.passes import consumers, drop_dead, initializer, lm_head, matmuls, untie_head
+from omnidraft.export.passes import consumers, drop_dead, initializer, matmuls, untie_head
 from omnidraft.export.quantization import FP32, INT4, INT4_B128, INT4_E8, INT8, Quantization
 
 __all__ = ["FP32", "INT4", "INT4_B128", "INT4_E8", "INT8", "Calibration", "Quantization", "quantize"]
@@ -46,9 +46,8 @@ def _quantize_products(
     model: ModelProto, quantization: Quantization, calibration: Calibration | None
 ) -> None:
     graph = model.graph
-    head = lm_head(graph).output[0]
     products = matmuls(graph)
-    bits = [_bits_of(node, quantization, head) for node in products]
+    bits = [_bits_of(node, quantization) for node in products]
     found = None
     if quantization.method == "gptq":
         assert calibration is not None, "gptq goes by calibration rows"
@@ -73,9 +72,8 @@ def _quantize_products(
         _drop_unused(graph, name)
 
 
-def _bits_of(node: NodeProto, quantization: Quantization, head: str) -> int:
-    is_head = node.output[0] == head
-    return quantization.head_bits if is_head and quantization.head_bits else quantization.bits
+def _bits_of(node: NodeProto, quantization: Quantization) -> int:
+    return quantization.head_bits if node.name == "lm_head" and quantization.head_bits else quantization.bits
 
 
 def _weight(graph: GraphProto, node: NodeProto) -> Floats:

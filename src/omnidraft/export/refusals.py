@@ -20,9 +20,14 @@ SUPPORTED = (
     "Phi3ForCausalLM",
     "GraniteForCausalLM",
     "Olmo2ForCausalLM",
+    "Gemma2ForCausalLM",
+    "Gemma3ForCausalLM",
+    "GPTNeoXForCausalLM",
 )
-ROPE_TYPES = ("default", "linear", "llama3")  # frequencies that do not depend on the length of the text
+# Frequencies that do not depend on the length of the text, or not within `max_positions`.
+ROPE_TYPES = ("default", "linear", "llama3", "yarn", "dynamic", "longrope")
 HEAD_DIM_MULTIPLE = 16  # what onnxruntime's rotary attention takes
+ROTATED_MULTIPLE = 16
 
 _WEIGHTS = (
     "model.safetensors",
@@ -51,30 +56,46 @@ def check_architecture(raw: Mapping[str, Any], name: str) -> str:
     return architecture
 
 
-def check_attention(config: PreTrainedConfig, architecture: str, name: str) -> None:
-    rope = getattr(config, "rope_parameters", None) or {}
-    rope_type = rope.get("rope_type", "default")
-    if rope_type not in ROPE_TYPES:
-        raise CheckpointError(
-            f"{name} scales its positions by {rope_type}, which is not supported; use a checkpoint with one"
-            f" of {', '.join(ROPE_TYPES)}"
-        )
-    if rope.get("partial_rotary_factor", 1.0) != 1.0:
-        raise CheckpointError(
-            f"{name} rotates only {rope['partial_rotary_factor']} of each head, which is not supported;"
-            " use a checkpoint that rotates whole heads"
-        )
-    window = getattr(config, "sliding_window", None)
-    if window is not None and window < config.max_position_embeddings and architecture != "Phi3ForCausalLM":
-        raise CheckpointError(
-            f"{name} attends through a sliding window of {window} positions, which is not supported for"
-            f" {architecture}; use a version of the model without one"
-        )
+def check_attention(config: PreTrainedConfig, name: str) -> None:
     if head_dim(config) % HEAD_DIM_MULTIPLE:
         raise CheckpointError(
             f"{name} has heads of {head_dim(config)} values and onnxruntime takes multiples of"
             f" {HEAD_DIM_MULTIPLE}; use another checkpoint"
         )
+    for rope in ropes(config):
+        rope_type = rope.get("rope_type", "default")
+        if rope_type not in ROPE_TYPES:
+            raise CheckpointError(
+                f"{name} scales its positions by {rope_type}, which is not supported; use a checkpoint with"
+                f" one of {', '.join(ROPE_TYPES)}"
+            )
+        rotated = head_dim(config) * rope.get("partial_rotary_factor", 1.0)
+        if rotated % ROTATED_MULTIPLE:
+            raise CheckpointError(
+                f"{name} rotates {rotated:g} of the {head_dim(config)} values of each head and onnxruntime"
+                f" takes multiples of {ROTATED_MULTIPLE}; use another checkpoint"
+            )
+    if getattr(config, "use_bidirectional_attention", False):
+        raise CheckpointError(
+            f"{name} lets tokens see later ones (use_bidirectional_attention), so it does not write text;"
+            " use a decoder"
+        )
+
+
+def ropes(config: PreTrainedConfig) -> list[dict[str, Any]]:
+    """What a configuration says of its rotary embedding, for each kind of layer."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = [each for each in rope.values() if isinstance(each, dict)]
+    return kinds or [rope]
+
+
+def max_positions(config: PreTrainedConfig) -> int:
+    """Positions that the model holds; with longrope those of its short factors, later ones have others."""
+    most = int(config.max_position_embeddings)
+    for rope in ropes(config):
+        if rope.get("rope_type") == "longrope":
+            most = min(most, int(rope.get("original_max_position_embeddings") or most))
+    return most
 
 
 def check_weights(directory: Path, name: str) -> None:
@@ -89,6 +110,17 @@ def check_weights(directory: Path, name: str) -> None:
             )
     for file in sorted(directory.glob("*.safetensors")):
         _check_safetensors(file)
+
+
+def stored_types(directory: Path) -> set[str]:
+    """The types of the tensors of a directory's safetensors files, as these name them ("BF16")."""
+    from safetensors import safe_open
+
+    found = set()
+    for path in sorted(directory.glob("*.safetensors")):
+        with safe_open(path, framework="numpy") as file:
+            found |= {file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118, no mapping
+    return found
 
 
 def _check_safetensors(file: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import onnx
+from onnx import ModelProto
 
 from omnidraft.errors import ExportError
 from omnidraft.export.adopt import adopt
@@ -16,10 +18,13 @@ from omnidraft.export.contract import GraphContract
 from omnidraft.export.find_graph import find_graph
 from omnidraft.export.fingerprint import fingerprint
 from omnidraft.export.lora import add_lora_sites, lora_sites
+from omnidraft.export.memory import layers_within
 from omnidraft.export.optimum_directory import OptimumDirectory, read_optimum
 from omnidraft.export.options import Options
+from omnidraft.export.parity import Parity, parity_of, torch_rows
 from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.quantize import FP32, Calibration, quantize
+from omnidraft.export.weights import fill
 from omnidraft.export.write import write_graph
 from omnidraft.runtime.adapter import LoraSites
 from omnidraft.runtime.bundle import Layout
@@ -29,12 +34,19 @@ from omnidraft.runtime.ort_model import KvShape, OrtModel
 from omnidraft.runtime.static_model import StaticForm
 from omnidraft.runtime.tokenizer import Tokenizer
 
+NO_ADAPTERS = ("GPTNeoXForCausalLM",)  # its packed projection has q, k and v of a head side by side
+
+if TYPE_CHECKING:
+    from omnidraft.export.cpu import Skeleton
+
 
 @dataclass
 class Side:
     """One of the two models on its way into a bundle: a checkpoint, or a graph that is adopted as it is.
 
     Attributes:
+        reference: its float32 graph for comparison, which is not shipped, as a path in the bundle to be; an
+            adopted graph itself. reference_layers: how many layers it has; all where memory allows.
         static: its static graphs by form, "float" and "qdq". npu: what the manifest says of them.
     """
 
@@ -47,16 +59,13 @@ class Side:
     npu: dict[str, Any] = field(default_factory=dict)
     fingerprint: str | None = None
     lora: LoraSites | None = None
+    reference: str = ""
+    reference_layers: int = 0
 
     @property
     def graph(self) -> str:
         name = self.checkpoint.graph.name if isinstance(self.checkpoint, OptimumDirectory) else "model.onnx"
         return f"{self.role}/cpu/{name}"
-
-    @property
-    def reference(self) -> str:
-        """The graph before quantisation; an adopted one stays as it is."""
-        return self.graph if self.layout == "concat" else f"fp32/{self.role}.onnx"
 
     @property
     def layout(self) -> Layout:
@@ -74,10 +83,23 @@ class Side:
         bos = self.tokenizer.controls.get(self.tokenizer.adds_bos or "")
         return [] if bos is None else [bos.id]
 
-    def model(self, file: Path) -> SessionModel:
+    @property
+    def whole_reference(self) -> bool:
+        """Whether the float32 graph has all layers."""
+        return self.reference_layers == self.checkpoint.shape.num_layers
+
+    def shipped_model(self, work: Path) -> SessionModel:
+        """The graph as it ships, loaded."""
+        return self._model(work / self.graph, self.kv)
+
+    def reference_model(self, work: Path) -> SessionModel:
+        """The float32 graph, loaded."""
+        return self._model(work / self.reference, replace(self.kv, num_layers=self.reference_layers))
+
+    def _model(self, file: Path, kv: KvShape) -> SessionModel:
         if self.layout == "concat":
-            return ConcatGraph(file, self.kv, self.checkpoint.shape.vocab_size).new_model()
-        return OrtModel(file, self.kv, self.checkpoint.shape.vocab_size)
+            return ConcatGraph(file, kv, self.checkpoint.shape.vocab_size).new_model()
+        return OrtModel(file, kv, self.checkpoint.shape.vocab_size)
 
 
 def read_side(role: str, name: str) -> Side:
@@ -86,35 +108,47 @@ def read_side(role: str, name: str) -> Side:
     return Side(role, checkpoint, Tokenizer.from_file(checkpoint.directory))
 
 
-def write_side(work: Path, side: Side, max_length: int, options: Options) -> None:
-    """Write a model's float32 graph for comparison, its shipped graph and its tokenizer."""
+def write_side(work: Path, side: Side, max_length: int, options: Options, room: int | None) -> int:
+    """Write a model's shipped graph, its tokenizer and its float32 graph for comparison.
+
+    `room` is how many bytes of weights the latter may have, None where any number; returns how many it has.
+    """
+    (work / side.graph).parent.mkdir(parents=True, exist_ok=True)
     if isinstance(side.checkpoint, OptimumDirectory):
         side.contract = adopt(side.checkpoint, (work / side.graph).parent, max_length)
         side.parameters = side.checkpoint.parameters
+        side.reference, side.reference_layers = side.graph, side.checkpoint.shape.num_layers
+        taken = 0
     else:
-        _export(work, side, side.checkpoint, max_length, options)
+        taken = _export(work, side, side.checkpoint, max_length, options, room)
     shutil.copyfile(side.checkpoint.directory / "tokenizer.json", work / f"{side.role}/tokenizer.json")
+    return taken
 
 
-def _export(work: Path, side: Side, checkpoint: Checkpoint, max_length: int, options: Options) -> None:
-    from omnidraft.export.cpu import export_cpu  # torch, which adopting does without
+def _export(
+    work: Path, side: Side, checkpoint: Checkpoint, max_length: int, options: Options, room: int | None
+) -> int:
+    from omnidraft.export.cpu import check_length, skeleton  # torch, which adopting does without
+    from omnidraft.export.stream import write_skeleton
+    from omnidraft.export.thin_model import thin_model
 
-    proto, contract = export_cpu(checkpoint, max_length, FP32)
-    side.parameters = _count_parameters(proto, checkpoint)
-    for file in (side.reference, side.graph):
-        (work / file).parent.mkdir(parents=True, exist_ok=True)
-    write_graph(proto, work / side.reference, external_above=options.external_above)
-    if options.takes_adapters(side.role):
-        add_lora_sites(proto)
-        side.lora = lora_sites(proto, contract.num_kv_heads * contract.head_dim)
-    side.fingerprint = fingerprint(checkpoint)
+    check_length(checkpoint, max_length)
+    found = skeleton(checkpoint, thin_model(checkpoint), max_length)
+    side.parameters = _count_parameters(found.proto, checkpoint)
     quantization = options.quantization_of(side.role)
-    calibration = None
-    if quantization.method == "gptq":
+    side.contract = replace(found.contract, quantization=quantization.name)
+    side.fingerprint = fingerprint(checkpoint)
+    taken = _write_reference(work, side, checkpoint, found, options, room)
+    if options.takes_adapters(side.role) and checkpoint.architecture not in NO_ADAPTERS:
+        add_lora_sites(found.proto)
+        side.lora = lora_sites(found.proto, found.contract.num_kv_heads * found.contract.head_dim)
+    if quantization.method == "gptq":  # it goes by the whole graph
         calibration = Calibration(work / side.reference, _rows(side, max_length, options))
-    quantize(proto, quantization, calibration)
-    write_graph(proto, work / side.graph, external_above=options.external_above)
-    side.contract = replace(contract, quantization=quantization.name)
+        proto = quantize(fill(found.proto, found.weights), quantization, calibration)
+        write_graph(proto, work / side.graph, external_above=options.external_above)
+    else:
+        write_skeleton(found, quantization, work / side.graph, external_above=options.external_above)
+    return taken
 
 
 def _rows(side: Side, max_length: int, options: Options) -> list[list[int]]:
@@ -131,11 +165,63 @@ def _rows(side: Side, max_length: int, options: Options) -> list[list[int]]:
     return found
 
 
-def _count_parameters(proto: onnx.ModelProto, checkpoint: Checkpoint) -> int:
+def _write_reference(
+    work: Path, side: Side, checkpoint: Checkpoint, found: Skeleton, options: Options, room: int | None
+) -> int:
+    """The float32 graph, of the first layers alone where all of them are more than `room` bytes."""
+    from omnidraft.export.cpu import skeleton
+    from omnidraft.export.stream import write_skeleton
+    from omnidraft.export.thin_model import layer_period, thin_model
+
+    (work / "fp32").mkdir(exist_ok=True)
+    layers = checkpoint.shape.num_layers
+    a_layer = 4 * _count_parameters(found.proto, checkpoint, "layers.") // layers
+    outside = 4 * side.parameters - layers * a_layer
+    fitting = layers_within(room, outside, a_layer, layers, layer_period(checkpoint.config))
+    if fitting < layers and options.quantization_of(side.role).method == "gptq":
+        raise ExportError(
+            f"the method gptq needs {4 * side.parameters / 1e9:.1f} GB for the {side.role}'s float32 "
+            "weights, more than the checks may hold; choose another method, or give more with --check-memory"
+        )
+    if fitting < layers:
+        found = skeleton(checkpoint, thin_model(checkpoint, fitting), found.contract.max_length)
+    side.reference, side.reference_layers = f"fp32/{side.role}.onnx", fitting
+    write_skeleton(found, FP32, work / side.reference, external_above=options.external_above)
+    return outside + fitting * a_layer
+
+
+def compare_side(
+    work: Path, side: Side, prompts: Sequence[Sequence[int]], quantization: str
+) -> dict[str, Parity]:
+    """Parity with torch of a model's float32 graph, and as it ships, one model in memory at a time."""
+    assert isinstance(side.checkpoint, Checkpoint), "an adopted graph has no checkpoint to compare with"
+    wanted = torch_rows(side.checkpoint, prompts)
+    found = {quantization: parity_of(side.shipped_model(work), prompts, wanted)}
+    if not side.whole_reference:
+        wanted = torch_rows(side.checkpoint, prompts, side.reference_layers)
+    return {FP32.name: parity_of(side.reference_model(work), prompts, wanted), **found}
+
+
+def limits(sides: Sequence[Side]) -> tuple[str, ...]:
+    """What is checked less than wholly for want of memory, a sentence each."""
+    found = []
+    for side in sides:
+        if side.whole_reference:
+            continue
+        layers, needed = side.checkpoint.shape.num_layers, 4 * side.parameters / 1e9
+        found.append(
+            f"the {side.role}'s float32 graph was compared with torch in its first {side.reference_layers} "
+            f"of {layers} layers, and acceptance before quantisation was measured with the {side.role} as it "
+            f"ships: all of its float32 weights are {needed:.1f} GB, more than the checks may hold"
+        )
+    return tuple(found)
+
+
+def _count_parameters(proto: ModelProto, checkpoint: Checkpoint, prefix: str = "") -> int:
     """Weights of a float32 graph; rotary tables and small constants are not counted."""
     sizes = [
-        int(onnx.numpy_helper.to_array(t).size)
-        for t in proto.graph.initializer
-        if "rot" not in t.name.lower()
+        math.prod(tensor.dims)
+        for tensor in proto.graph.initializer
+        if tensor.name.startswith(prefix) and not tensor.name.startswith("rotary.")
     ]
     return sum(size for size in sizes if size >= checkpoint.shape.hidden_size)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
 from omnidraft.errors import ExportError
@@ -23,49 +24,15 @@ def write_graph(model: ModelProto, path: Path, *, external_above: int = EXTERNAL
     Returns the files written. Each is written under a temporary name, synced and renamed, weights first, so a
     reader never meets half a file. Raises ExportError when the disk is full.
     """
-    needed = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
-    data = path.with_name(path.name + ".data")
-    try:
-        if needed <= external_above:
-            content = model.SerializeToString()
-            needed = len(content)
-            _write(path, lambda file: file.write(content))
-            data.unlink(missing_ok=True)
-            return [path]
-        graph = _externalise(model, data.name)
-        _write(data, lambda file: _write_weights(model, file))
-        _write(path, lambda file: file.write(graph.SerializeToString()))
-        return [path, data]
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise ExportError(
-            f"the disk is full: {path} needs {needed} bytes; free that much or choose another directory"
-        ) from error
+    shell = shell_of(model)
+    with GraphWriter(path, external_above) as writer:
+        for tensor in model.graph.initializer:
+            writer.add(tensor)
+        return writer.finish(shell)
 
 
-def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _is_large(tensor: TensorProto) -> bool:
-    return len(tensor.raw_data) > _SMALL
-
-
-def _aligned(offset: int) -> int:
-    return -(-offset // _ALIGN) * _ALIGN
-
-
-def _externalise(model: ModelProto, location: str) -> ModelProto:
-    """The model with its large weights as references into `location`, in the order `_write_weights` keeps."""
+def shell_of(model: ModelProto) -> ModelProto:
+    """A copy of a model without its initializers."""
     shell = ModelProto()
     for field, value in model.ListFields():
         if field.name != "graph":
@@ -73,18 +40,111 @@ def _externalise(model: ModelProto, location: str) -> ModelProto:
     for field, value in model.graph.ListFields():
         if field.name != "initializer":
             _assign(shell.graph, field.name, value)
-    end = 0
-    for tensor in model.graph.initializer:
-        entry = shell.graph.initializer.add()
-        if not _is_large(tensor):
-            entry.CopyFrom(tensor)
-            continue
-        entry.name, entry.data_type, entry.data_location = tensor.name, tensor.data_type, TensorProto.EXTERNAL
-        entry.dims.extend(tensor.dims)
-        offset, end = _aligned(end), _aligned(end) + len(tensor.raw_data)
-        for key, text in (("location", location), ("offset", str(offset)), ("length", str(end - offset))):
-            entry.external_data.add(key=key, value=text)
     return shell
+
+
+class GraphWriter:
+    """Writes a graph whose weights come one by one; a context, which leaves nothing behind when it fails.
+
+    Weights stay in memory until they have more than `external_above` bytes. Then they go to `{path}.data`,
+    and so does every later one as it comes.
+    """
+
+    def __init__(self, path: Path, external_above: int = EXTERNAL_ABOVE) -> None:
+        self._path, self._data = path, path.with_name(path.name + ".data")
+        self._temporary = _temporary(self._data)
+        self._external_above = external_above
+        self._held: list[TensorProto] = []
+        self._bytes = 0
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> GraphWriter:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ExportError(
+                f"the disk is full: {self._path} needs {self._bytes} bytes; free that much or choose another"
+                " directory"
+            ) from error
+
+    def add(self, tensor: TensorProto) -> None:
+        """Take an initializer with its values."""
+        self._bytes += len(tensor.raw_data)
+        if self._file is not None:
+            self._held.append(self._external(tensor, tensor.raw_data))
+            return
+        self._held.append(tensor)
+        if self._bytes > self._external_above:
+            self._spill()
+
+    def add_values(self, name: str, values: NDArray[np.float32]) -> None:
+        """Take the values of an initializer as an array, without a copy where they go to the file at once."""
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=values.shape)
+        if self._file is None and self._bytes + values.nbytes <= self._external_above:
+            tensor.raw_data = values.tobytes()
+            return self.add(tensor)
+        self._bytes += values.nbytes
+        if self._file is None:
+            self._spill()
+        self._held.append(self._external(tensor, np.ascontiguousarray(values).data.cast("B")))
+        return None
+
+    def finish(self, shell: ModelProto) -> list[Path]:
+        """Write the graph `shell` with the initializers that were added; returns the files, by name."""
+        shell.graph.initializer.extend(self._held)
+        self._held = []
+        if self._file is None:
+            content = shell.SerializeToString()
+            self._bytes = len(content)
+            _write(self._path, content)
+            self._data.unlink(missing_ok=True)
+            return [self._path]
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._temporary.replace(self._data)
+        _write(self._path, shell.SerializeToString())
+        return [self._path, self._data]
+
+    def _spill(self) -> None:
+        self._file = self._temporary.open("wb")
+        self._held = [self._external(tensor, tensor.raw_data) for tensor in self._held]
+
+    def _external(self, tensor: TensorProto, content: bytes | memoryview) -> TensorProto:
+        """`tensor` as a reference into the file, to whose end its values go; itself where it is small."""
+        if len(content) <= _SMALL:
+            tensor.raw_data = bytes(content)
+            return tensor
+        assert self._file is not None
+        self._file.write(bytes(-self._file.tell() % _ALIGN))
+        offset = self._file.tell()
+        self._file.write(content)
+        entry = TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        entry.data_location = TensorProto.EXTERNAL
+        place = {"location": self._data.name, "offset": str(offset), "length": str(len(content))}
+        for key, text in place.items():
+            entry.external_data.add(key=key, value=text)
+        return entry
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def _write(path: Path, content: bytes) -> None:
+    temporary = _temporary(path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _assign(message: object, name: str, value: object) -> None:
@@ -94,10 +154,3 @@ def _assign(message: object, name: str, value: object) -> None:
         target.extend(value)
     else:
         setattr(message, name, value)
-
-
-def _write_weights(model: ModelProto, file: BinaryIO) -> None:
-    for tensor in model.graph.initializer:
-        if _is_large(tensor):
-            file.write(bytes(_aligned(file.tell()) - file.tell()))
-            file.write(tensor.raw_data)
