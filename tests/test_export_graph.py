@@ -106,6 +106,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3": ("qwen3", {"head_dim": 32, "tie_word_embeddings": False}),
     "mistral": ("mistral", {"sliding_window": None, "head_dim": 16}),
     "mistral-window-linear": ("mistral", {"sliding_window": 11, "head_dim": 16, "rope_parameters": LINEAR}),
+    "phi3": ("phi3", {"sliding_window": None}),
     "phi3-window-longrope": (
         "phi3",
         {"sliding_window": 12, "rope_parameters": LONGROPE, "original_max_position_embeddings": MAX_LENGTH},
@@ -374,7 +375,7 @@ def test_weights_of_any_height(quantization: Quantization, rows: int) -> None:
     assert error < (0.02 if quantization.bits == 8 else 0.15)
 
 
-@pytest.mark.parametrize("case", ["phi3-window-longrope", "qwen2", "gemma2", "gpt-neox"])
+@pytest.mark.parametrize("case", ["phi3", "qwen2", "gemma2", "gpt-neox"])
 def test_sites_are_named_by_what_they_do(exported: Export, case: str) -> None:
     nodes = matmuls(exported(case).proto.graph)
     sites = ["qkv", "o", "gate_up", "down"]
