@@ -499,7 +499,7 @@ def test_without_an_adapter_nothing_changes(exported: Export, case: str, quantiz
     assert min(np.abs(said[1] - base).max(), np.abs(said[2] - said[1]).max()) > 1e-3
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("gpt-neox")])  # takes none
 def test_an_adapter_is_what_it_would_be_in_torch(exported: Export, case: str) -> None:
     """Against torch with W + scale * B A in its weights, of which peft's modules say where they are."""
     import copy
@@ -518,7 +518,7 @@ def test_an_adapter_is_what_it_would_be_in_torch(exported: Export, case: str) ->
         modules[int(found[1]), found[2]] = a.numpy(), (b * 2).numpy()
         with torch.no_grad():
             module.weight += 2 * b @ a
-    assert len(modules) == (8 if case == "phi3" else 14)
+    assert len(modules) == (8 if case.startswith("phi3") else 14)
     ids = tokens(24)
     with torch.no_grad():
         wanted = merged(torch.tensor([ids])).logits[0].numpy()
