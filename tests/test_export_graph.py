@@ -106,6 +106,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3": ("qwen3", {"head_dim": 32, "tie_word_embeddings": False}),
     "mistral": ("mistral", {"sliding_window": None, "head_dim": 16}),
     "mistral-window-linear": ("mistral", {"sliding_window": 11, "head_dim": 16, "rope_parameters": LINEAR}),
+    "phi3": ("phi3", {"sliding_window": None}),
     "phi3-window-longrope": (
         "phi3",
         {"sliding_window": 12, "rope_parameters": LONGROPE, "original_max_position_embeddings": MAX_LENGTH},
@@ -374,7 +375,7 @@ def test_weights_of_any_height(quantization: Quantization, rows: int) -> None:
     assert error < (0.02 if quantization.bits == 8 else 0.15)
 
 
-@pytest.mark.parametrize("case", ["phi3-window-longrope", "qwen2", "gemma2", "gpt-neox"])
+@pytest.mark.parametrize("case", ["phi3", "qwen2", "gemma2", "gpt-neox"])
 def test_sites_are_named_by_what_they_do(exported: Export, case: str) -> None:
     nodes = matmuls(exported(case).proto.graph)
     sites = ["qkv", "o", "gate_up", "down"]
@@ -498,7 +499,7 @@ def test_without_an_adapter_nothing_changes(exported: Export, case: str, quantiz
     assert min(np.abs(said[1] - base).max(), np.abs(said[2] - said[1]).max()) > 1e-3
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("gpt-neox")])  # takes none
 def test_an_adapter_is_what_it_would_be_in_torch(exported: Export, case: str) -> None:
     """Against torch with W + scale * B A in its weights, of which peft's modules say where they are."""
     import copy
@@ -517,7 +518,7 @@ def test_an_adapter_is_what_it_would_be_in_torch(exported: Export, case: str) ->
         modules[int(found[1]), found[2]] = a.numpy(), (b * 2).numpy()
         with torch.no_grad():
             module.weight += 2 * b @ a
-    assert len(modules) == (8 if case == "phi3" else 14)
+    assert len(modules) == (8 if case.startswith("phi3") else 14)
     ids = tokens(24)
     with torch.no_grad():
         wanted = merged(torch.tensor([ids])).logits[0].numpy()

@@ -123,7 +123,8 @@ def _pack(graph: GraphProto, name: str, nodes: list[NodeProto], parts: tuple[Par
     product = f"{name}.product" if biased == {True} else end
     made = [helper.make_node("MatMul", [nodes[0].input[0], f"{name}.weight"], [product], name)]
     if biased == {True}:
-        _declare(graph, f"{name}.bias", (sum(sizes),))
+        # Of three axes: a flat one is fused into its product, and an adapter between them would change bits.
+        _declare(graph, f"{name}.bias", (1, 1, sum(sizes)))
         made.append(helper.make_node("Add", [product, f"{name}.bias"], [end], f"{name}.add"))
     if len(nodes) > 1:
         graph.initializer.append(numpy_helper.from_array(np.array(sizes, np.int64), f"{name}.sizes"))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from omnidraft.errors import ExportError
 from omnidraft.export.checkpoint import Checkpoint
+from omnidraft.export.refusals import ropes
 from omnidraft.export.static_graph import Decoder
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ def refuse_static(checkpoint: Checkpoint) -> None:
     activation = getattr(config, "hidden_act", "silu")
     if activation not in ("silu", "swish"):
         raise ExportError(f"{name} uses {activation}, and NPU graphs have silu only; leave --npu out")
+    for rope in ropes(config):
+        if (factor := rope.get("partial_rotary_factor", 1.0)) != 1.0:
+            raise ExportError(
+                f"{name} rotates {factor} of each head, and NPU graphs rotate whole heads; leave --npu out"
+            )
     window, most = getattr(config, "sliding_window", None), checkpoint.shape.max_positions
     if window is not None and window < most:
         raise ExportError(

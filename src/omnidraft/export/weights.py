@@ -51,9 +51,9 @@ class Weights:
         return values
 
     def bias(self, name: str) -> Floats:
-        """What is added to the products with the weight `name`, float32 [columns]."""
+        """What is added to the products with the weight `name`, float32 [1, 1, columns]."""
         biases = [each.bias for each in self._held[name]]
-        return np.concatenate([bias.float().numpy() for bias in biases if bias is not None])
+        return np.concatenate([bias.float().numpy() for bias in biases if bias is not None])[None, None]
 
 
 def parts_of(stored: Mapping[str, Stored]) -> dict[str, Part]:
