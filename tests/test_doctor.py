@@ -198,19 +198,13 @@ def test_the_length_that_the_costs_allow(copy: Path, passes: list[float], best: 
     """A free block makes the longest draft pay; one that costs as much as single passes makes none pay."""
 
     def change(manifest: dict[str, Any]) -> None:
-        manifest["costs"] = {"target": passes, "draft": 1e-6, "host": 0.0}
+        manifest["costs"] = {"target": passes, "draft": 1e-6, "host": 0.0, "read": 0.0, "acceptance": 0.85}
         manifest["checks"]["acceptance"]["after"] = {"of_drafted": 0.7, "tokens_per_target_pass": 3.8}
 
     rewrite(copy, change)
     found = by_name(pair.health_checks(open_bundle(copy)))["draft length"]
     assert found.details["num_draft_tokens"] == best
     assert found.verdict == ("ok" if best else "warn")
-
-
-def test_acceptance_per_token() -> None:
-    assert pair.acceptance_per_token(0.5 + 0.25 + 0.125 + 0.0625, 4) == pytest.approx(0.5)
-    assert pair.acceptance_per_token(0.0, 4) == pytest.approx(0.0, abs=1e-9)
-    assert pair.acceptance_per_token(4.0, 4) == pytest.approx(1.0)
 
 
 def test_versions() -> None:

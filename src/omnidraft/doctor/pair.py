@@ -58,7 +58,7 @@ def _length(costs: Costs, of_drafted: float, emitted: float, drafted: int) -> Ch
     accepted = of_drafted * drafted
     # As in `draft_length`: a target token may take several draft tokens, or be taken by less than one.
     ratio = min(1.5, (emitted - 1.0) / accepted) if accepted > 1e-9 else 0.0
-    each = acceptance_per_token(accepted, drafted)
+    each = costs.acceptance
     speeds = [
         (1.0 + ratio * sum(each**j for j in range(1, k + 1))) / costs.round_seconds(k)
         for k in range(LONGEST + 1)
@@ -81,15 +81,3 @@ def _length(costs: Costs, of_drafted: float, emitted: float, drafted: int) -> Ch
         "tokens cheaper, a smaller or better drafter helps too"
     )
     return Check("draft length", "warn", found, remedy, details)
-
-
-def acceptance_per_token(accepted: float, drafted: int) -> float:
-    """The a in [0, 1] with a + a^2 + ... + a^drafted = accepted: a token is reached only after the last."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if sum(middle**j for j in range(1, drafted + 1)) < accepted:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
