@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo check test lint vectors bench fuzz crash setup clean
+.PHONY: demo check test lint vectors bench export-matrix fuzz crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -37,6 +37,10 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.cache_size
 	$(BIN)/omnidraft bench omnidraft-demo/starter-a
 	$(BIN)/omnidraft bench omnidraft-demo/starter-b
+
+# Half an hour on two cores: small random models in every form and for every provider.
+export-matrix: $(READY)
+	$(BIN)/python -m benchmarks.export_matrix
 
 # Bounded in time: about a minute on an idle machine, six at most.
 fuzz: $(READY)
