@@ -139,7 +139,13 @@ def _export(
     side.contract = replace(found.contract, quantization=quantization.name)
     side.fingerprint = fingerprint(checkpoint)
     taken = _write_reference(work, side, checkpoint, found, options, room)
-    if options.takes_adapters(side.role) and checkpoint.architecture not in NO_ADAPTERS:
+    without = checkpoint.architecture in NO_ADAPTERS
+    if without and side.role == "target" and options.lora_target:
+        raise ExportError(
+            f"{checkpoint.name} is {checkpoint.architecture}, whose graphs take no adapters yet; "
+            "leave --lora-target out"
+        )
+    if options.takes_adapters(side.role) and not without:
         add_lora_sites(found.proto)
         side.lora = lora_sites(found.proto, found.contract.num_kv_heads * found.contract.head_dim)
     if quantization.method == "gptq":  # it goes by the whole graph
