@@ -21,6 +21,7 @@ from omnidraft.runtime.ort_files import OrtFiles
 
 MOST_BYTES = (1 << 31) - 1  # of an .ort file, whose offsets are signed 32-bit numbers
 OPERATORS = "required_operators.config"
+_WARNINGS, _ERRORS = 2, 3  # onnxruntime's levels; it begins at warnings
 _LEVEL = "ORT_CONVERT_ONNX_MODELS_TO_ORT_OPTIMIZATION_LEVEL"  # would change what the converter does
 
 
@@ -100,12 +101,14 @@ def _quiet() -> Iterator[None]:
     logger = logging.getLogger("ort_format_model.utils")
     before, level = logger.level, os.environ.pop(_LEVEL, None)
     logger.setLevel(logging.WARNING)
+    onnxruntime.set_default_logger_severity(_ERRORS)  # it warns of every tensor that an adapter may replace
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             # It reads the files that it made through handles that it leaves to Python to close.
             warnings.filterwarnings("ignore", "unclosed file", ResourceWarning)
             yield
     finally:
+        onnxruntime.set_default_logger_severity(_WARNINGS)
         logger.setLevel(before)
         if level is not None:
             os.environ[_LEVEL] = level
