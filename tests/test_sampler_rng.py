@@ -185,7 +185,9 @@ def test_a_law_without_some_tokens_is_renormalised() -> None:
 
 @pytest.mark.parametrize("temperature", [-0.1, float("nan"), float("inf"), float("-inf")])
 def test_a_temperature_that_is_none_is_refused(temperature: float) -> None:
-    with pytest.raises(SettingError, match=rf"temperature {temperature} is not a finite number >= 0; use 0 for"):
+    with pytest.raises(
+        SettingError, match=rf"temperature {temperature} is not a finite number >= 0; use 0 for"
+    ):
         check_temperature(temperature)
 
 

@@ -24,12 +24,26 @@ class Provider:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
+def compile_graph(path: Path, provider: Provider, out: Path) -> Path:
+    """Let an accelerator compile a graph into `out`, a graph that holds the result, with a file beside it.
+
+    Raises:
+        BundleError: as `open_graph`.
+    """
+    _open(path, provider, 1, {"ep.context_enable": "1", "ep.context_file_path": str(out)})
+    return out
+
+
 def open_graph(path: Path, provider: Provider, threads: int) -> ort.InferenceSession:
     """A session for a graph, all of it on `provider`.
 
     Raises:
         BundleError: onnxruntime has no such provider here, or cannot load the graph with it.
     """
+    return _open(path, provider, threads, {})
+
+
+def _open(path: Path, provider: Provider, threads: int, entries: Mapping[str, str]) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -40,6 +54,8 @@ def open_graph(path: Path, provider: Provider, threads: int) -> ort.InferenceSes
         options.add_session_config_entry("session.disable_prepacking", "1")
     else:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    for name, value in entries.items():
+        options.add_session_config_entry(name, value)
     # A library that was registered is listed as available too, but has to be chosen by its devices.
     built_in = provider.name in ort.get_available_providers() and not _registered(provider)
     if not built_in:

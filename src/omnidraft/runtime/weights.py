@@ -102,11 +102,17 @@ def _with_ort_files(bundle: Bundle) -> Bundle:
 def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
     place = entry.place
     if place is not None:
-        graphs = {block: bundle.file(name) for block, name in place.form.graphs.items()}
-        form = StaticForm(graphs, bundle.file(place.host), entry.kv, entry.vocab_size, place.form.mask)
-        return StaticGraphs(form, place.provider, threads=threads)
+        return StaticGraphs(static_form(bundle, entry), place.provider, threads=threads)
     kind = ConcatGraph if entry.layout == "concat" else Graph
     return kind(bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
+
+
+def static_form(bundle: Bundle, entry: ModelEntry) -> StaticForm:
+    """The static graphs of a model that was placed on them."""
+    place = entry.place
+    assert place is not None
+    graphs = {block: bundle.file(name) for block, name in place.form.graphs.items()}
+    return StaticForm(graphs, bundle.file(place.host), entry.kv, entry.vocab_size, place.form.mask)
 
 
 def _threads_for(parameters: int) -> int:
