@@ -84,7 +84,7 @@ def cpu_rows(model: str, checkpoint: Path, forms: tuple[str, ...], work: Path) -
         try:
             report = export_bundle(str(checkpoint), str(checkpoint), out, _options(form))
         except OmnidraftError as error:
-            yield replace(row, note=str(error), failed=True)
+            yield replace(row, note=str(error).replace(str(checkpoint), model), failed=True)
             continue
         bundle = open_bundle(out)
         row = _measured(row, bundle, report.parity["drafter"][named(form).name], "drafter/cpu/")
@@ -113,7 +113,7 @@ def static_rows(model: str, checkpoint: Path, work: Path) -> Iterator[Row]:
         report = export_bundle(str(checkpoint), str(checkpoint), out, _options("fp32", NpuOptions(PLACES)))
     except OmnidraftError as error:  # a model that the static form does not have is refused by name
         for place in PLACES:
-            yield Row(model, "-", place, note=str(error))
+            yield Row(model, "-", place, note=str(error).replace(str(checkpoint), model))
         return
     bundle = open_bundle(out)
     for place in PLACES:
@@ -162,7 +162,7 @@ def _qnn_rows(model: str, bundle: Path) -> Iterator[Row]:
     if done.returncode:
         yield Row(model, "-", "qnn emulator", note=done.stderr.strip().splitlines()[-1], failed=True)
         return
-    for found in json.loads(done.stdout):
+    for found in json.loads(done.stdout[done.stdout.index("[\n") :]):  # the emulator prints before it
         if found["role"] == "drafter":
             place = found["place"].partition(":")[0]
             yield Row(

@@ -75,11 +75,11 @@ def save_small_model(name: str, directory: Path) -> Path:
 
 
 def _save_tokenizer(file: Path) -> None:
-    """Bytes, some pairs of them and an end token: every text can be written, the logits are wider."""
+    """Bytes, pairs of letters and an end token: as many as the logits, so that drafts can say it all."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    pairs = [("t", "h"), ("i", "n"), ("e", "r"), ("a", "n"), ("Ġ", "a"), ("Ġ", "t"), ("o", "n")]
+    pairs = [(a, b) for a in "aeiostnr" for b in "aeiostnr"][: _VOCAB - 1 - len(alphabet)]
     vocab = {token: i for i, token in enumerate(["</s>", *alphabet, *(a + b for a, b in pairs)])}
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=pairs))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

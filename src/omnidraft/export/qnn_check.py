@@ -3,8 +3,8 @@
     python -m omnidraft.export.qnn_check BUNDLE [--place qnn] [--place qnn-fp16:soc_model=57] [--contexts DIR]
 
 Runs where onnxruntime-qnn is installed beside omnidraft (`make qnn`); no torch, no onnx. Nothing falls back
-to the CPU: a graph that QNN takes only in part is an error. `--contexts` also compiles each graph into a context
-binary, which a phone loads without compiling, loads it again and compares it with the graph.
+to the CPU: a graph that QNN takes only in part is an error. `--contexts` also compiles each graph into a
+context binary, which a phone loads without compiling, loads it again and compares it with the graph.
 """
 
 from __future__ import annotations
