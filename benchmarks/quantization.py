@@ -4,8 +4,8 @@
 
 Both models of a pair are stored in the same form. Perplexity is per token on rows that no starter model was
 trained on; acceptance is of 4 draft tokens a round, greedy, with a cold cache. Each prompt is decoded in all
-forms, plain and with omnidraft (draft length auto, by costs measured first), before the next prompt, so a drift of
-the machine's speed meets all of them; ratios are geometric means of the prompts' ratios to fp32.
+forms, plain and with omnidraft (draft length auto, by costs measured first), before the next prompt, so a
+drift of the machine's speed meets all of them; ratios are geometric means of the prompts' ratios to fp32.
 """
 
 import argparse

@@ -85,7 +85,8 @@ def score(model: OrtModel, ids: list[int], past: int = 0) -> np.ndarray:
     model.rewind(0)
     if past:
         model.score(ids[:past])
-    return model.score(ids[past:]).copy()
+    rows: np.ndarray = model.score(ids[past:]).copy()
+    return rows
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)

@@ -53,13 +53,14 @@ def generate(
     ] = False,
     threads: options.Threads = None,
     cache: options.CachePath = None,
+    bitwise: options.Bitwise = False,
     as_json: options.Json = False,
 ) -> None:
     """Write on from a prompt. Its law is the target's own; drafting only saves time."""
     from omnidraft.commands import generate as answer
     from omnidraft.commands import view
 
-    session = _open(bundle, threads, no_drafter, cache)
+    session = _open(bundle, threads, no_drafter, cache, bitwise)
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
         max_new_tokens=max_new_tokens,
@@ -132,11 +133,15 @@ def chat(
             session.save_cache(cache)
 
 
-def _open(bundle: Path, threads: int | None, no_drafter: bool, cache: Path | None) -> Session:
+def _open(
+    bundle: Path, threads: int | None, no_drafter: bool, cache: Path | None, bitwise: bool = False
+) -> Session:
     """A session, after its notices."""
     from omnidraft.commands.generate import open_session
 
-    session, notices = open_session(bundle, threads=threads, drafter=not no_drafter, cache=cache)
+    session, notices = open_session(
+        bundle, threads=threads, drafter=not no_drafter, cache=cache, bitwise=bitwise
+    )
     for notice in notices:
         sys.stderr.write(f"omnidraft: {notice}\n")
     return session
@@ -185,6 +190,7 @@ def bench(
         bool, typer.Option("--measure/--no-measure", help="Time this machine first, for the draft length.")
     ] = True,
     threads: options.Threads = None,
+    bitwise: options.Bitwise = False,
     as_json: options.Json = False,
 ) -> None:
     """Time plain decoding against speculation, interleaved, prompt by prompt."""
@@ -192,7 +198,7 @@ def bench(
     from omnidraft.commands import view
     from omnidraft.export.prompts import PROMPTS
 
-    session = load(bundle, threads=threads)
+    session = load(bundle, threads=threads, bitwise=bitwise)
     if measure:
         session.measure(PROMPTS[0])
     with view.progress_bar("bench") as bar:

@@ -10,7 +10,12 @@ from omnidraft.runtime.memory import available_bytes, memory_need, why_plain
 
 
 def open_session(
-    path: Path, *, threads: int | None, drafter: bool = True, cache: Path | None = None
+    path: Path,
+    *,
+    threads: int | None,
+    drafter: bool = True,
+    cache: Path | None = None,
+    bitwise: bool = False,
 ) -> tuple[Session, list[str]]:
     """A session, and what its user should know.
 
@@ -21,7 +26,8 @@ def open_session(
     if drafter:
         needs = memory_need(bundle), memory_need(bundle, drafter=False)
         reason = why_plain(needs[0].total, needs[1].total, available_bytes())
-    session = Session(load_weights(bundle, threads=threads, drafter=drafter and reason is None), cache=cache)
+    weights = load_weights(bundle, threads=threads, drafter=drafter and reason is None)
+    session = Session(weights, cache=cache, bitwise=bitwise)
     session.template = template_of(bundle)
     return session, [notice for notice in (reason, session.cache_notice) if notice]
 

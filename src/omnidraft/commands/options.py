@@ -38,6 +38,10 @@ Penalty = Annotated[float, typer.Option(help="Above 1: repeats become less likel
 Verification = Annotated[
     str, typer.Option(help="Of mode trie above temperature 0: token, block; auto: as pays.")
 ]
+Bitwise = Annotated[
+    bool,
+    typer.Option("--bitwise", help="Plain and speculative greedy text are the same in int8 and int4 too."),
+]
 CachePath = Annotated[
     Path | None, typer.Option(help="Learned n-grams: read if it is there, written back at the end.")
 ]

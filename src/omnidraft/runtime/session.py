@@ -19,8 +19,10 @@ from omnidraft.runtime.cache_store import open_cache, write_cache
 from omnidraft.runtime.conversation import Template, Turn, answer_ids, conversation_ids
 from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength
 from omnidraft.runtime.drafter import Drafter, no_drafter
+from omnidraft.runtime.even_model import EvenModel
 from omnidraft.runtime.generation import Generation, Limits
 from omnidraft.runtime.measure import measure_costs
+from omnidraft.runtime.model import Model
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.ort_model import OrtModel, never
 from omnidraft.runtime.request import Request, check_prompt, checked_text
@@ -47,15 +49,17 @@ class Session:
         cache_notice: why the cache is empty though a file was given, in one sentence; else None.
     """
 
-    def __init__(self, weights: Weights, *, cache: str | Path | None = None) -> None:
+    def __init__(self, weights: Weights, *, cache: str | Path | None = None, bitwise: bool = False) -> None:
         """
         Args:
             weights: from `load_weights`.
             cache: a file of learned n-grams; one that is absent or refused gives an empty cache.
+            bitwise: compute the target's rows alike in passes of all lengths (see `EvenModel`), so that
+                greedy text equals plain text in int8 and int4 too; single tokens take 1.3 times as long.
         """
         self.weights = weights
-        self._target = OrtModel.on(weights.target)
-        self._models = [self._target]
+        self._models = [OrtModel.on(weights.target)]
+        self._target: Model = EvenModel(self._models[0]) if bitwise else self._models[0]
         if weights.drafter is None:
             self.drafter = no_drafter(weights.bundle.drafter.vocab_size)
         else:
