@@ -44,7 +44,7 @@ def test_every_pass_is_even_and_says_what_one_token_says(data: st.DataObject) ->
     model = EvenModel(inner)
     text: list[int] = []
     for _ in range(8):
-        if text and data.draw(st.booleans()):
+        if data.draw(st.booleans()) and text:
             text = text[: data.draw(st.integers(0, len(text)))]
             model.rewind(len(text))
         room = size - len(text)
