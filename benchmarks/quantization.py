@@ -47,10 +47,10 @@ NAMES = (
     "int4-b128-rtn", "int4-b128-k-quant", "int4-b128-hqq", "int4-b128-gptq", "int4-h8", "int4-b128-h8",
     "int4-e8", "int4-e4", "int4-b128-e4-h8-gptq",
 )  # fmt: skip
-CALIBRATION_ROWS = 48  # training rows for "with rows"; without, the prompts that an export has of its own
+CALIBRATION_ROWS = 32  # training rows for "with rows"; without, the prompts that an export has of its own
 WITH_ROWS = ("int4-gptq", "int4-b128-gptq", "int4-b128-e4-h8-gptq")
-_DOCUMENTS = 10  # of each task, for perplexity
-_NEW_TOKENS = 48
+_DOCUMENTS = 6  # of each task, for perplexity
+_NEW_TOKENS = 40
 _PASS = 64
 _BEGIN, _END = "<!-- table -->\n", "<!-- end of table -->\n"
 
@@ -232,7 +232,7 @@ def write_table(file: Path, text: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--prompts", type=int, default=3, help="prompts of each of the four tasks")
+    parser.add_argument("--prompts", type=int, default=2, help="prompts of each of the four tasks")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--write", type=Path, help="a page that takes the table")
     parser.add_argument("--machine", default="two x86-64 cores with AVX-512", help="for the page")

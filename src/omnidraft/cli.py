@@ -64,6 +64,7 @@ def generate(
     cache: options.CachePath = None,
     public_key: options.PublicKey = None,
     adapter: options.AdapterPath = None,
+    bitwise: options.Bitwise = False,
     as_json: options.Json = False,
 ) -> None:
     """Write on from a prompt. Its law is the target's own; drafting only saves time."""
@@ -72,7 +73,7 @@ def generate(
 
     idle = options.notices(context)
     session = _open(
-        Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter)
+        Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter, bitwise)
     )
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
@@ -221,6 +222,7 @@ def bench(
     target_on: options.TargetOn = "cpu",
     drafter_on: options.DrafterOn = "cpu",
     public_key: options.PublicKey = None,
+    bitwise: options.Bitwise = False,
     as_json: options.Json = False,
 ) -> None:
     """Time plain decoding against speculation, interleaved, prompt by prompt."""
@@ -228,7 +230,14 @@ def bench(
     from omnidraft.commands import view
     from omnidraft.export.prompts import PROMPTS
 
-    session = load(bundle, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key)
+    session = load(
+        bundle,
+        threads=threads,
+        target_on=target_on,
+        drafter_on=drafter_on,
+        public_key=public_key,
+        bitwise=bitwise,
+    )
     if measure:
         session.measure(PROMPTS[0])
     with view.progress_bar("bench") as bar:

@@ -64,6 +64,10 @@ TargetOn = Annotated[
     ),
 ]
 DrafterOn = Annotated[str, typer.Option(metavar="PLACE", help="Where the drafter runs, likewise.")]
+Bitwise = Annotated[
+    bool,
+    typer.Option("--bitwise", help="Plain and speculative greedy text are the same in int8 and int4 too."),
+]
 CachePath = Annotated[
     Path | None,
     typer.Option(help="Learned n-grams: read if it is there, written back at the end.", readable=False),

@@ -33,6 +33,7 @@ def load(
     drafter_on: str = CPU_GRAPH,
     adapter: Adapter | str | Path | None = None,
     public_key: PublicKey | None = None,
+    bitwise: bool = False,
 ) -> Session:
     """Open a bundle for generation: verify its hashes, load both graphs and what was learned.
 
@@ -43,6 +44,7 @@ def load(
         adapter: of the drafter or of the target, or its file.
         target_on, drafter_on: "cpu", or where a bundle with NPU graphs may run (see `placement.placed`).
         public_key: a PEM file (or 32 bytes); a bundle without a signature by that key is refused.
+        bitwise: greedy text equals plain text in int8 and int4 too, at a cost (see `Session`).
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
@@ -53,4 +55,4 @@ def load(
     weights = load_weights(
         path, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key
     )
-    return Session(weights, cache=cache, adapter=adapter)
+    return Session(weights, cache=cache, adapter=adapter, bitwise=bitwise)

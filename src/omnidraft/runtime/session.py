@@ -22,9 +22,10 @@ from omnidraft.runtime.cache_store import open_cache, write_cache
 from omnidraft.runtime.conversation import Template, Turn, answer_ids, conversation_ids
 from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength
 from omnidraft.runtime.drafter import Drafter, common_length, no_drafter
+from omnidraft.runtime.even_model import EvenModel
 from omnidraft.runtime.generation import Generation, Limits
 from omnidraft.runtime.measure import measure_costs
-from omnidraft.runtime.model import SessionModel
+from omnidraft.runtime.model import Model, SessionModel
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.ort_model import never
 from omnidraft.runtime.request import Request, check_prompt, checked_text, prompt_ids, stop_strings
@@ -58,19 +59,22 @@ class Session:
         *,
         cache: str | Path | None = None,
         adapter: Adapter | str | Path | None = None,
+        bitwise: bool = False,
     ) -> None:
         """
         Args:
             weights: from `load_weights`.
             cache: a file of learned n-grams; one that is absent or refused gives an empty cache.
             adapter: for `use_adapter`.
+            bitwise: compute the target's rows alike in passes of all lengths (see `EvenModel`), so that
+                greedy text equals plain text in int8 and int4 too; single tokens take 1.3 times as long.
 
         Raises:
             AdapterError: the adapter is refused.
         """
         self.weights = weights
-        self._target = weights.target.new_model()
-        self._models: list[SessionModel] = [self._target]
+        self._models: list[SessionModel] = [weights.target.new_model()]
+        self._target: Model = EvenModel(self._models[0]) if bitwise else self._models[0]
         if weights.drafter is None:
             self.drafter = no_drafter(weights.bundle.drafter.vocab_size)
         else:
