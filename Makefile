@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo check test lint vectors bench export-matrix fuzz crash setup clean
+.PHONY: demo check test lint vectors bench export-matrix qnn fuzz crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -51,6 +51,20 @@ fuzz: $(READY)
 crash: $(READY)
 	OMNIDRAFT_KILLS=200 $(BIN)/python -m pytest tests/test_crash_safety.py
 
+# Qualcomm's HTP emulator (x86-64 Linux) in an environment of its own; it takes a bundle made with --npu qnn.
+QNN := .venv-qnn
+QNN_BUNDLE ?= omnidraft-demo/starter-qnn
+qnn: $(READY) $(QNN)/.ready
+	test -d $(QNN_BUNDLE) || $(BIN)/omnidraft export src/omnidraft/starters/b -d src/omnidraft/starters/drafter \
+		-o $(QNN_BUNDLE) --quant fp32 --max-length 256 --npu qnn --prefill-chunk 32
+	$(QNN)/bin/python -m omnidraft.export.qnn_check $(QNN_BUNDLE)
+	OMNIDRAFT_QNN_PYTHON=$(CURDIR)/$(QNN)/bin/python $(BIN)/python -m pytest tests/test_qnn.py
+
+$(QNN)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(QNN)
+	$(QNN)/bin/python -m pip install --quiet $(PIP_ARGS) --constraint constraints.txt onnxruntime-qnn==2.7.0 --editable .
+	touch $@
+
 setup: $(READY)
 
 # A Debian or Ubuntu without the venv package says so itself, with the command that installs it.
@@ -61,4 +75,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) omnidraft-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(QNN) omnidraft-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

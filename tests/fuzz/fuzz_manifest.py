@@ -51,6 +51,21 @@ def make_bundle(place: Path) -> dict[str, Any]:
             "kv": {"num_layers": 1, "num_kv_heads": 1, "head_dim": 16, "max_length": 32},
         }  # fmt: skip
     manifest["drafter"]["layout"] = "concat"  # the target has none, as an older bundle
+    npu = [
+        f"target/npu/{name}" for name in ("decode_1.onnx", "verify_5.onnx", "weights.bin", "host.safetensors")
+    ]
+    for name in npu:
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(name.encode())
+        files[name] = {"sha256": hashlib.sha256(name.encode()).hexdigest(), "bytes": len(name)}
+    graphs = [{"block": 1, "graph": npu[0]}, {"block": 5, "graph": npu[1]}]
+    manifest["target"]["npu"] = {
+        "kv_length": 16, "host": npu[3],
+        "forms": {"float": {"mask": -1e4, "weights": npu[2], "graphs": graphs}},
+        "providers": {"coreml": {
+            "form": "float", "provider": "CoreMLExecutionProvider", "options": {"a": "b"},
+        }},
+    }  # fmt: skip
     manifest["prompt"] = {
         "prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": None,
         "template": names[0], "names": {"bos_token": "<s>"},
@@ -113,6 +128,10 @@ def check(bundle: Bundle) -> None:
             assert entry.lora.sites and (entry.lora.rank is None or entry.lora.rank > 0)
             sites = entry.lora.sites.items()
             assert all(type(n) is str and s.inputs > 0 and s.outputs > 0 for n, s in sites)
+        for place in entry.places.values():
+            assert all(bundle.file(name).is_file() for name in place.files)
+            assert 1 in place.form.graphs and place.kv_length >= 1 and place.form.mask < 0
+            assert all(type(text) is str for item in place.provider.options.items() for text in item)
     if bundle.ort is not None:
         assert all(bundle.file(name).is_file() for name in bundle.ort.paths)
     assert all(math.isfinite(c) for c in (*bundle.costs.target, *astuple(bundle.costs)[1:]))
