@@ -24,6 +24,7 @@ class Opening:
     drafter_on: str = CPU_GRAPH
     public_key: Path | None = None
     adapter: Path | None = None
+    trace: Path | None = None
 
 
 def open_session(wanted: Opening) -> tuple[Session, list[str]]:
@@ -46,7 +47,7 @@ def open_session(wanted: Opening) -> tuple[Session, list[str]]:
         target_on=wanted.target_on,
         drafter_on=wanted.drafter_on,
     )
-    session = Session(weights, cache=wanted.cache, adapter=wanted.adapter)
+    session = Session(weights, cache=wanted.cache, adapter=wanted.adapter, trace=wanted.trace)
     session.template = template_of(bundle)
     return session, [notice for notice in (reason, session.cache_notice) if notice]
 
