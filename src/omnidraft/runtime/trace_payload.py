@@ -103,8 +103,8 @@ def decode_start(data: bytes, layout: Layout) -> Start:
     demand(count <= WINDOW, "limits", f"a record begins with {count} draft ids, more than {WINDOW}")
     demand(skipped == 0 or count == WINDOW, "limits", f"a record keeps {count} draft ids and leaves some out")
     context = cursor.draft_ids(count, layout)
-    digests = [None if d == _NONE else d.hex() for d in (drafter, target)]
-    return Start(*digests, temperature, MODES[mode], bool(continues), skipped, context)
+    drafter_adapter, target_adapter = (None if d == _NONE else d.hex() for d in (drafter, target))
+    return Start(drafter_adapter, target_adapter, temperature, MODES[mode], bool(continues), skipped, context)
 
 
 def decode_round(data: bytes, layout: Layout) -> TracedRound:
@@ -117,7 +117,9 @@ def decode_round(data: bytes, layout: Layout) -> TracedRound:
     position, drafted, tested, passed, num_judged, num_tokens, reserved = cursor.fields(_ROUND)
     demand(reserved == bytes(3), "reserved", "a reserved field of a round is not 0")
     demand(
-        passed <= tested <= drafted, "counts", f"{passed} of {tested} of {drafted} draft tokens were accepted"
+        passed <= tested <= drafted,
+        "counts",
+        f"it has {passed} accepted of {tested} tested of {drafted} draft tokens",
     )
     demand(num_tokens > 0, "counts", "a round emitted nothing")
     draft = cursor.draft_ids(drafted, layout)

@@ -62,7 +62,7 @@ class TraceStore:
         """Open a directory, or make one that is its owner's alone.
 
         Raises:
-            TraceFileError: `in_use`, `unwritable`, `version`, or `foreign_vocabulary` (it has another pair's).
+            TraceFileError: `in_use`, `unwritable`, `version`, or `foreign_vocabulary` (another pair's).
             SettingError: a bound that leaves no room.
         """
         if max_bytes < LEAST_BYTES:
