@@ -80,7 +80,7 @@ KINDS = {
 
 def numbered_round(number: int, others: int = 0) -> TracedRound:
     """One round of a trace, of a token that two draft tokens write and others that none does."""
-    ids = np.arange(SIZES[number % len(SIZES)] % 50 + 4)
+    ids = np.arange(60 if others else 4 + number % 7)
     masses = Masses(ids, np.full(len(ids), 1 / 64, np.float16), 1.0 - len(ids) / 64)
     token = TracedToken(number % 60_000, 0.5, False, False, (1, 2), masses, masses, 0.0)
     return TracedRound(2 * number, (), 0, 0, (), (token, *(replace(token, pieces=()),) * others))

@@ -172,8 +172,8 @@ def test_many_tokens_keep_the_largest() -> None:
 
 def test_a_row_that_is_no_law_is_not_recorded() -> None:
     tracer = Tracer(TOY, lambda: True)
-    assert tracer._row(np.array([0.0, np.nan])) is None
-    assert tracer._row(np.array([0.0, -np.inf])) is not None
+    assert tracer.row(np.array([0.0, np.nan])) is None
+    assert tracer.row(np.array([0.0, -np.inf])) is not None
 
 
 def test_modes_are_those_of_the_file() -> None:

@@ -12,7 +12,7 @@ from omnidraft.commands.cache import BundlePath, Names
 from omnidraft.commands.options import Json, print_json
 from omnidraft.errors import SettingError
 from omnidraft.runtime.atomic_write import place_of, write_atomically
-from omnidraft.runtime.trace import Masses, Traced, TracedRound, TracedToken, Vocabularies
+from omnidraft.runtime.trace import Masses, Start, Traced, TracedRound, TracedToken, Vocabularies
 from omnidraft.runtime.trace_file import VERSION
 from omnidraft.runtime.trace_files import read_segments
 from omnidraft.runtime.trace_store import wipe
@@ -78,42 +78,52 @@ def _record_json(record: Traced, names: Names | None) -> dict[str, Any]:
         text = {"text_before": _show(before), "text": _show(said)}
     return {
         **text,
-        "continues": start.continues,
-        "mode": start.mode,
-        "temperature": start.temperature,
-        "drafter_adapter": start.drafter_adapter,
-        "target_adapter": start.target_adapter,
-        "skipped": start.skipped,
-        "context": list(start.context),
-        "rounds": [_round_json(found) for found in record.rounds],
+        **start_json(start),
+        "rounds": [round_json(found) for found in record.rounds],
     }
 
 
-def _round_json(found: TracedRound) -> dict[str, Any]:
+def start_json(start: Start) -> dict[str, Any]:
+    """How a record begins."""
+    return {
+        "drafter_adapter": start.drafter_adapter,
+        "target_adapter": start.target_adapter,
+        "temperature": start.temperature,
+        "mode": start.mode,
+        "continues": start.continues,
+        "skipped": start.skipped,
+        "context": list(start.context),
+    }
+
+
+def round_json(found: TracedRound) -> dict[str, Any]:
+    """A round."""
     return {
         "position": found.position,
         "draft": list(found.draft),
         "tested": found.tested,
         "passed": found.passed,
         "judged": [{"kind": j.kind.name.lower(), "draft": j.draft, "label": j.label} for j in found.judged],
-        "tokens": [_token_json(token) for token in found.tokens],
+        "tokens": [token_json(token) for token in found.tokens],
     }
 
 
-def _token_json(token: TracedToken) -> dict[str, Any]:
+def token_json(token: TracedToken) -> dict[str, Any]:
+    """An emitted token."""
     return {
         "token_id": token.token_id,
         "surprisal": token.surprisal,
         "accepted": token.accepted,
         "inside": token.inside,
         "pieces": list(token.pieces),
-        "law": _masses_json(token.law),
-        "roots": _masses_json(token.roots),
+        "law": masses_json(token.law),
+        "roots": masses_json(token.roots),
         "unspelled": token.unspelled,
     }
 
 
-def _masses_json(masses: Masses) -> dict[str, Any]:
+def masses_json(masses: Masses) -> dict[str, Any]:
+    """The largest masses of a law."""
     ids, probabilities = masses.ids.tolist(), masses.probabilities.tolist()
     return {"ids": ids, "probabilities": probabilities, "rest": masses.rest}
 

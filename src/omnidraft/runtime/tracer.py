@@ -51,7 +51,7 @@ class Tracer:
         pieces = written(found.draft, found.proposal if drafted else Proposal(), said, self._map)
         tokens = []
         for i, token in enumerate(found.emitted):
-            row = self._row(found.logits[i])
+            row = self.row(found.logits[i])
             if row is None:
                 return None
             weights, surprisals = row
@@ -67,7 +67,7 @@ class Tracer:
         draft = tuple(found.draft.tokens) if drafted else ()
         return TracedRound(0, draft, tested, passed, judged, tuple(tokens))
 
-    def _row(self, logits: Logits) -> tuple[Weights, Weights] | None:
+    def row(self, logits: Logits) -> tuple[Weights, Weights] | None:
         """Probabilities at temperature 1 and -ln of them, shapes [vocab]; None where they are none."""
         surprisals = (logits.max() - logits).astype(np.float32)
         weights = np.exp(-surprisals)
