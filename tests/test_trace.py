@@ -21,7 +21,7 @@ from omnidraft.runtime.round import MODES, Mode, Pair, Round, Settings, Verifica
 from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.trace import FLOOR, Kind, Traced, Vocabularies
 from omnidraft.runtime.trace_payload import MODES as FILE_MODES
-from omnidraft.runtime.tracer import Tracer
+from omnidraft.runtime.tracer import Tracer, largest
 from omnidraft.runtime.translator import Proposal
 from tiny_worlds import random_text, random_weights, without_drafter
 from toy import DRAFT, TARGET, ContextModel, softmax, toy_cache, toy_map
@@ -165,7 +165,7 @@ def test_each_rule_has_its_judge() -> None:
 def test_many_tokens_keep_the_largest() -> None:
     weights = np.full(10, 0.05, dtype=np.float32)
     weights[[3, 8]] = 0.3
-    found = Tracer(TOY, lambda: True, top=4).masses(weights)
+    found = largest(weights * 7, 7.0, 1.0, 4)
     assert found.ids.tolist() == [0, 1, 3, 8]  # ties: the lowest ids
     assert found.rest == pytest.approx(0.3)
 

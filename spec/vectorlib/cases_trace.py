@@ -26,6 +26,7 @@ def _law(words: str, logits: list[float]) -> dict[str, Any]:
 _SURE = [0.0] * 5 + [30.0] + [0.0] * 7
 _SPREAD = [0.3 * i for i in range(13)]
 _FLOOR = [0.0] + [-9.0, -9.5, -10.5, -11.0] + [-40.0] * 8
+_ORPHANS = [-50.0] * 8 + [1.0, -50.0, 1.0, -50.0, 0.0]
 ROWS: list[tuple[str, str, str, list[float]]] = [
     ("even", "every id has the same; three are no leaf", "toy", [1.0] * 13),
     ("sure", "one id has nearly all: the others are below 2^-14", "toy", _SURE),
@@ -41,7 +42,7 @@ ROWS: list[tuple[str, str, str, list[float]]] = [
         "large_logits",
         "the largest is subtracted before anything is exponentiated",
         "toy",
-        [1000.0 + x for x in _SPREAD],
+        [1000.0 + 0.25 * i for i in range(13)],
     ),
     (
         "nested",

@@ -10,7 +10,7 @@ import pytest
 from conformance.vectors import ROOT, Vector, map_of
 from omnidraft.commands.trace import round_json, start_json
 from omnidraft.errors import TraceFileError
-from omnidraft.runtime.trace import Kind, Vocabularies
+from omnidraft.runtime.trace import TOP, Kind, Vocabularies
 from omnidraft.runtime.trace_file import encode
 from omnidraft.runtime.trace_files import read_segments, read_traces
 from omnidraft.runtime.tracer import Tracer
@@ -21,12 +21,12 @@ def run_rows(vector: Vector) -> None:
     tracer = Tracer(map_of(given["map"]), lambda: True)
     row = tracer.row(np.array(given["logits"]))
     assert row is not None
-    weights, surprisals = row
-    roots, unspelled = tracer.roots(weights)
+    roots, unspelled = tracer.roots(row)
+    surprisals = [row.surprisal(token) for token in range(len(given["logits"]))]
     # Rows are float32, what is kept of them float16.
     assert np.allclose(surprisals, expect["surprisals"], rtol=1e-6, atol=1e-6)
     assert unspelled == pytest.approx(expect["unspelled"], abs=1e-6)
-    for found, wanted in ((tracer.masses(weights), expect["law"]), (roots, expect["roots"])):
+    for found, wanted in ((row.largest(TOP), expect["law"]), (roots, expect["roots"])):
         assert found.ids.tolist() == wanted["ids"]
         assert np.allclose(found.probabilities, wanted["probabilities"], rtol=2.0**-11)
         assert found.rest == pytest.approx(wanted["rest"], abs=1e-6)

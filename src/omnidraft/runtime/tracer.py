@@ -18,6 +18,7 @@ from omnidraft.runtime.verifier import Rows, Verdict
 from omnidraft.runtime.vocab_map import VocabMap
 
 Weights = npt.NDArray[np.float32]
+_ROUNDING = 2e-6  # what sums of 150,000 float32 are off by
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,10 @@ class Tracer:
             row = self.row(found.logits[i])
             if row is None:
                 return None
-            weights, surprisals = row
-            law, (roots, unspelled) = self.masses(weights), self.roots(weights)
+            law, (roots, unspelled) = row.largest(self._top), self.roots(row)
             tokens.append(
                 TracedToken(
-                    token, float(surprisals[token]), i < verdict.accepted, pieces[i].inside,
+                    token, row.surprisal(token), i < verdict.accepted, pieces[i].inside,
                     tuple(pieces[i].draft_ids), law, roots, unspelled,
                 )
             )  # fmt: skip
@@ -67,36 +67,58 @@ class Tracer:
         draft = tuple(found.draft.tokens) if drafted else ()
         return TracedRound(0, draft, tested, passed, judged, tuple(tokens))
 
-    def row(self, logits: Logits) -> tuple[Weights, Weights] | None:
-        """Probabilities at temperature 1 and -ln of them, shapes [vocab]; None where they are none."""
-        surprisals = (logits.max() - logits).astype(np.float32)
-        weights = np.exp(-surprisals)
-        total = float(weights.sum(dtype=np.float64))
-        if not np.isfinite(total) or total <= 0.0:
-            return None
-        weights *= np.float32(1.0 / total)
-        surprisals += np.float32(np.log(total))
-        return weights, surprisals
+    def row(self, logits: Logits) -> "Row | None":
+        """The law of a row of logits, shape [vocab]; None where it is none."""
+        shift = float(logits.max())
+        weights = np.subtract(logits, shift, dtype=np.float32)
+        np.exp(weights, out=weights)
+        total = float(weights.sum())
+        return Row(logits, shift, weights, total) if np.isfinite(total) and total > 0.0 else None
 
-    def masses(self, weights: npt.NDArray[np.floating], ids: npt.NDArray[np.integer] | None = None) -> Masses:
-        """The largest of some probabilities (ties: lowest first), and the sum of the others.
-
-        Args:
-            weights: shape [n], summing to 1 at most. ids: what they are of; their places when None.
-        """
-        kept = np.flatnonzero(weights >= FLOOR)
-        if len(kept) > self._top:
-            # By falling probability, then by place; of a law at most 2^14 places reach the floor.
-            kept = np.sort(kept[np.argsort(-weights[kept], kind="stable")[: self._top]])
-        found = weights[kept]
-        rest = max(0.0, float(weights.sum(dtype=np.float64)) - float(found.sum(dtype=np.float64)))
-        return Masses(kept if ids is None else ids[kept], found.astype(np.float16), min(rest, 1.0))
-
-    def roots(self, weights: Weights) -> tuple[Masses, float]:
+    def roots(self, row: "Row") -> tuple[Masses, float]:
         """Masses below the children of the root of the whole trie, and what no spelling has."""
-        spelled = weights.take(self._leaves)
-        sums = np.add.reduceat(spelled, self._starts, dtype=np.float64) if len(spelled) else np.empty(0)
-        unspelled = 1.0 - float(sums.sum())
-        # Summing float32 leaves some 1e-7 that no token has.
-        unspelled = unspelled if unspelled > 1e-6 else 0.0
-        return self.masses(sums, self._firsts), unspelled
+        spelled = row.weights.take(self._leaves)
+        sums = np.add.reduceat(spelled, self._starts) if len(spelled) else np.empty(0, np.float32)
+        whole = float(sums.sum(dtype=np.float64)) / row.total
+        # Summing float32 leaves some 1e-6 that no token has.
+        unspelled = 1.0 - whole if whole < 1.0 - _ROUNDING else 0.0
+        return largest(sums, row.total, whole, self._top, self._firsts), unspelled
+
+
+@dataclass(frozen=True)
+class Row:
+    """The law of a row at temperature 1: logits, their largest, exp of the differences, the sum of these."""
+
+    logits: Logits
+    shift: float
+    weights: Weights
+    total: float
+
+    def surprisal(self, token: int) -> float:
+        """-ln of a token's probability, in nats."""
+        return max(0.0, self.shift + float(np.log(self.total)) - float(self.logits[token]))
+
+    def largest(self, top: int) -> Masses:
+        """The `top` most probable tokens."""
+        return largest(self.weights, self.total, 1.0, top)
+
+
+def largest(
+    weights: Weights, total: float, whole: float, top: int, ids: npt.NDArray[np.integer] | None = None
+) -> Masses:
+    """The largest of some probabilities (ties: lowest first), and the sum of the others.
+
+    Args:
+        weights: in proportion to them, shape [n]. total: the weight of probability 1.
+        whole: the sum of all probabilities. top: how many are kept at most.
+        ids: what they are of, ascending; their places when None.
+    """
+    kept = np.flatnonzero(weights >= FLOOR * total)
+    if len(kept) > top:
+        found = weights[kept]
+        kept = kept[found >= np.partition(found, len(kept) - top)[len(kept) - top]]
+        # Ties may be too many.
+        kept = np.sort(kept[np.argsort(-weights[kept], kind="stable")[:top]])
+    probabilities = np.clip(weights[kept] / total, FLOOR, 1.0)
+    rest = min(1.0, max(0.0, whole - float(probabilities.sum(dtype=np.float64))))
+    return Masses(kept if ids is None else ids[kept], probabilities.astype(np.float16), rest)
