@@ -270,6 +270,8 @@ def claimed(path: Path) -> int:
         TraceFileError: `in_use`.
         OSError: it cannot be made or written.
     """
+    if path.exists() and not path.is_dir():
+        raise OSError(20, "it is no directory")
     path.mkdir(mode=0o700, exist_ok=True)
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         raise OSError(13, "the directory may not be read and written")
