@@ -1,6 +1,6 @@
 """What a round costs outside the models: translate, verify, learn and rewind, at real vocabulary sizes.
 
-    python -m benchmarks.host_overhead [--json]
+    python -m benchmarks.host_overhead [--json] [--trace]
 
 The Llama-2 tokenizer drafts for the Qwen2 tokenizer (151,936 logits). The models return random rows at no
 cost; in the second arm the target likes what was proposed 7 times out of 10, so that several rows are judged.
@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import Pair, Round, Settings, Verification, rule_for, speculate
 from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.runtime.tracer import Tracer
 from omnidraft.runtime.vocab_map import VocabMap
 
 DATA = Path(os.environ.get("OMNIDRAFT_DATA", Path(__file__).resolve().parents[2] / "shared/data"))
@@ -69,6 +71,7 @@ def measure(
     prefilled: bool,
     verification: Verification = "token",
     clock: Callable[[], float] = time.perf_counter,
+    trace: bool = False,
 ) -> dict[str, float]:
     """Median milliseconds of each part of a round."""
     cache = NgramCache(vocab_map)
@@ -77,6 +80,8 @@ def measure(
     drafter = Drafter(RandomRows(vocab_map.draft_size, 0.0, 5.0))
     pair = Pair(RandomRows(vocab_map.target_size, agreement, 2.0), drafter, cache, clock)
     settings = Settings(rule_for("trie", temperature, verification), Sampling(temperature), 1 << 30, ())
+    if trace:
+        settings = replace(settings, trace=Tracer(vocab_map, lambda: True))
     loop = speculate(pair, [1], [1], settings, FixedLength(DRAFTED), SplitMix64(0))
     rounds = [next(loop) for _ in range(ROUNDS)][20:]
 
@@ -93,6 +98,8 @@ def measure(
         "host": 1e3 * statistics.median(total(r) for r in rounds),
         "host_worst_tenth": 1e3 * statistics.quantiles([total(r) for r in rounds], n=10)[-1],
         "draft_sampling": median("draft"),
+        "trace": median("trace"),
+        "trace_a_token": 1e3 * sum(r.seconds.trace for r in rounds) / sum(len(r.emitted) for r in rounds),
         "emitted": sum(len(r.emitted) for r in rounds) / len(rounds),
     }
 
@@ -100,6 +107,7 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--trace", action="store_true", help="also make what a trace keeps of each round")
     options = parser.parse_args()
     folder = DATA / "tokenizers"
     if not folder.is_dir():
@@ -108,7 +116,7 @@ def main() -> None:
     vocab_map = build_vocab_map(drafter, target, target_size=TARGET_WIDTH)
     found = {
         f"{rows} rows, {temperature_name}, {'full' if prefilled else 'cold'} cache": measure(
-            vocab_map, agreement, temperature, prefilled
+            vocab_map, agreement, temperature, prefilled, trace=options.trace
         )
         for rows, agreement in (("random", 0.0), ("agreeing", 0.7))
         for temperature_name, temperature in (("greedy", 0.0), ("T = 1", 1.0))

@@ -22,6 +22,7 @@ from vectorlib import (
     cases_template,
     cases_text,
     cases_tokenize,
+    cases_trace,
     cases_translate,
     cases_verify,
 )
@@ -39,7 +40,7 @@ def write_vectors(root: Path) -> dict[str, int]:
     for module in (
         cases_random, cases_sampling, cases_translate, cases_verify, cases_text, cases_tokenize, cases_length,
         cases_lookup, cases_cache, cases_invalid, cases_generate, cases_session, cases_template, cases_bundle,
-        cases_signing, cases_adapter,
+        cases_signing, cases_adapter, cases_trace,
     ):  # fmt: skip
         module.write(shelf)
     return shelf.finish()

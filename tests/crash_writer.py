@@ -1,6 +1,7 @@
 """Processes that write one file over and over until they are killed; `test_crash_safety.py` kills them.
 
     python crash_writer.py cache|session FILE
+    python crash_writer.py trace DIRECTORY
 
 For each line of standard input it forks a writer and prints the writer's process id; a writer prints
 `done NUMBER` after every write. Forking spares the start of an interpreter for each of 200 kills.
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,9 @@ from omnidraft.runtime.draft_length import Costs
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.session_file import Answer, Drafted, Identity, State, encode_session
 from omnidraft.runtime.session_store import read_session, write_session
+from omnidraft.runtime.trace import Masses, Start, TracedRound, TracedToken, Vocabularies, window
+from omnidraft.runtime.trace_files import read_traces
+from omnidraft.runtime.trace_store import TraceStore
 from omnidraft.runtime.vocab_map import Ragged
 
 SIZES = (3, 40_000, 500)  # entries: one page, many pages, a few
@@ -74,6 +78,27 @@ KINDS = {
 }
 
 
+def numbered_round(number: int, others: int = 0) -> TracedRound:
+    """One round of a trace, of a token that two draft tokens write and others that none does."""
+    ids = np.arange(60 if others else 4 + number % 7)
+    masses = Masses(ids, np.full(len(ids), 1 / 64, np.float16), 1.0 - len(ids) / 64)
+    token = TracedToken(number % 60_000, 0.5, False, False, (1, 2), masses, masses, 0.0)
+    return TracedRound(2 * number, (), 0, 0, (), (token, *(replace(token, pieces=()),) * others))
+
+
+def record_for_ever(path: Path) -> None:
+    """Go on from the last round that is there, a record for each process."""
+    rounds = [found for traced in read_traces(path) for found in traced.rounds] if path.exists() else []
+    number, at = (rounds[-1].position // 2 if rounds else 0), None
+    store = TraceStore(path, Vocabularies("d" * 64, "e" * 64, 4000, 60_000), max_bytes=1 << 20)
+    while True:
+        number += 1
+        begun = Start(None, None, 0.0, "trie", False, *window([7] * 2 * number))
+        at = store.append(numbered_round(number, 30), lambda start=begun: start, at)  # type: ignore[misc]
+        assert at is not None
+        os.write(1, f"done {number}\n".encode())
+
+
 def write_for_ever(kind: Kind, path: Path) -> None:
     """Go on from the number that the file has."""
     number = kind.number(path)
@@ -84,11 +109,11 @@ def write_for_ever(kind: Kind, path: Path) -> None:
 
 
 def main() -> None:
-    kind, path = KINDS[sys.argv[1]], Path(sys.argv[2])
+    kind, path = KINDS.get(sys.argv[1]), Path(sys.argv[2])
     for _ in sys.stdin:
         child = os.fork()
         if child == 0:
-            write_for_ever(kind, path)
+            write_for_ever(kind, path) if kind else record_for_ever(path)
         os.write(1, f"{child}\n".encode())
         os.waitpid(child, 0)
         os.write(1, b"gone\n")

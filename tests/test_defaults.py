@@ -14,6 +14,8 @@ from omnidraft.runtime import (
     draft_length,
     prompt_lookup,
     round,
+    trace,
+    trace_store,
     weights,
 )
 from omnidraft.runtime.cache_store import open_cache
@@ -77,3 +79,15 @@ def test_export_defaults_agree_with_the_spec() -> None:
     from omnidraft.export.bundle import MAX_LENGTH
 
     assert DEFAULTS["max_length"] == MAX_LENGTH
+
+
+def test_trace_defaults_agree_with_the_spec() -> None:
+    assert DEFAULTS["trace"] == {
+        "max_bytes": trace_store.MAX_BYTES,
+        "least_bytes": trace_store.LEAST_BYTES,
+        "segments": trace_store.SEGMENTS,
+        "sync_rounds": trace_store.SYNC_ROUNDS,
+        "top": trace.TOP,
+        "floor": trace.FLOOR,
+        "window": trace.WINDOW,
+    }

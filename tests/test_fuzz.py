@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz import fuzz_cache, fuzz_manifest
+from fuzz import fuzz_cache, fuzz_manifest, fuzz_trace
 
 
 def test_mutated_caches_are_refused_by_name_or_valid() -> None:
@@ -21,3 +21,12 @@ def test_mutated_manifests_are_refused_in_a_sentence_or_right() -> None:
     assert sum(seen.values()) == 1_000
     assert seen["valid"] > 10 and seen["BundleError"] > 500
     assert set(seen) == {"valid", "BundleError"}
+
+
+def test_mutated_traces_are_refused_by_name_or_valid() -> None:
+    seen = fuzz_trace.fuzz(2_000, 120.0, seed=1)
+    assert sum(seen.values()) == 2_000
+    assert set(seen) >= {
+        "valid", "torn", "not_a_trace", "truncated", "version", "checksum", "reserved", "limits", "kind",
+        "length", "number", "id_range", "counts", "mass", "order", "position", "foreign_vocabulary",
+    }  # fmt: skip

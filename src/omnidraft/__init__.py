@@ -10,7 +10,17 @@ from omnidraft.errors import OmnidraftError
 from omnidraft.runtime.version import __version__
 
 if _TYPE_CHECKING:
-    from omnidraft.runtime.generate import Generation, Piece, Request, Session, Weights, load, load_weights
+    from omnidraft.runtime.generate import (
+        Generation,
+        Piece,
+        Request,
+        Session,
+        TraceStore,
+        Weights,
+        load,
+        load_weights,
+        read_traces,
+    )
 
 __all__ = [
     "Generation",
@@ -18,10 +28,12 @@ __all__ = [
     "Piece",
     "Request",
     "Session",
+    "TraceStore",
     "Weights",
     "__version__",
     "load",
     "load_weights",
+    "read_traces",
 ]
 
 

@@ -17,6 +17,7 @@ from omnidraft.commands import cache as cache_commands
 from omnidraft.commands import doctor as doctor_command
 from omnidraft.commands import export as export_command
 from omnidraft.commands import options, signing
+from omnidraft.commands import trace as trace_commands
 from omnidraft.commands.generate import Opening, open_session
 from omnidraft.commands.options import print_json
 from omnidraft.errors import OmnidraftError, SettingError
@@ -36,6 +37,7 @@ for command in (doctor_command.doctor, signing.keygen, signing.sign, signing.ver
     app.command()(command)
 app.add_typer(adapter_commands.app, name="adapter")
 app.add_typer(cache_commands.app, name="cache")
+app.add_typer(trace_commands.app, name="trace")
 
 
 @app.command()
@@ -65,6 +67,7 @@ def generate(
     public_key: options.PublicKey = None,
     adapter: options.AdapterPath = None,
     bitwise: options.Bitwise = False,
+    trace: options.TracePath = None,
     as_json: options.Json = False,
 ) -> None:
     """Write on from a prompt. Its law is the target's own; drafting only saves time."""
@@ -73,7 +76,9 @@ def generate(
 
     idle = options.notices(context)
     session = _open(
-        Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter, bitwise)
+        Opening(
+            bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter, bitwise, trace
+        )
     )
     found = session.generate(
         sys.stdin.read() if prompt == "-" else prompt,
@@ -101,6 +106,7 @@ def generate(
             print_json(answer.as_json(found, len(session.cache)))
     finally:  # also what an interrupted answer taught
         _save_cache(session, cache)
+        _close_trace(session)
     if not as_json:
         view.err.print(f"\n[dim]{answer.summary(found, len(session.cache))}[/dim]", soft_wrap=True)
 
@@ -127,6 +133,7 @@ def chat(
     cache: options.CachePath = None,
     public_key: options.PublicKey = None,
     adapter: options.AdapterPath = None,
+    trace: options.TracePath = None,
 ) -> None:
     """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
     from omnidraft.commands.chat import Chat
@@ -147,12 +154,15 @@ def chat(
     request.check()
     _tell(options.notices(context))
     session = _open(
-        Opening(bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter)
+        Opening(
+            bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter, trace=trace
+        )
     )
     try:
         Chat(session, request, sys.stdin, sys.stdout).run()
     finally:
         _save_cache(session, cache)
+        _close_trace(session)
 
 
 def _open(wanted: Opening) -> Session:
@@ -166,6 +176,12 @@ def _save_cache(session: Session, path: Path | None) -> None:
     kept = None if path is None else session.save_cache(path)
     if kept is not None:
         _tell([f"{path} was no whole cache of this pair of models and is kept as {kept}"])
+
+
+def _close_trace(session: Session) -> None:
+    if session.trace is not None:
+        session.trace.close()
+        _tell([session.trace.problem] if session.trace.problem else [])
 
 
 def _tell(notices: list[str]) -> None:

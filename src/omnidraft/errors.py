@@ -53,6 +53,18 @@ class CacheFileError(OmnidraftError):
         self.fault = fault
 
 
+class TraceFileError(OmnidraftError):
+    """A trace that is refused, or a place where none can be recorded.
+
+    Attributes:
+        fault: the name of what is wrong, the same in every language; spec/trace.md lists them.
+    """
+
+    def __init__(self, fault: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.fault = fault
+
+
 class AdapterError(OmnidraftError):
     """A LoRA adapter that is refused, or cannot be written.
 

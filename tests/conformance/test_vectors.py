@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance import run_adapter
+from conformance import run_adapter, run_trace
 from conformance.conftest import RAN
 from conformance.run_bundle import run_bundle
 from conformance.run_cache import run_invalid, run_learn, run_load, run_merge, run_valid
@@ -43,6 +43,9 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "stop": run_stop,
     "template": run_template,
     "tokenize": run_tokenize,
+    "trace/invalid": run_trace.run_invalid,
+    "trace/rows": run_trace.run_rows,
+    "trace/valid": run_trace.run_valid,
     "translate": run_translate,
     "utf8": run_utf8,
     "verify": run_verify,

@@ -25,6 +25,7 @@ class Opening:
     public_key: Path | None = None
     adapter: Path | None = None
     bitwise: bool = False
+    trace: Path | None = None
 
 
 def open_session(wanted: Opening) -> tuple[Session, list[str]]:
@@ -47,7 +48,9 @@ def open_session(wanted: Opening) -> tuple[Session, list[str]]:
         target_on=wanted.target_on,
         drafter_on=wanted.drafter_on,
     )
-    session = Session(weights, cache=wanted.cache, adapter=wanted.adapter, bitwise=wanted.bitwise)
+    session = Session(
+        weights, cache=wanted.cache, adapter=wanted.adapter, bitwise=wanted.bitwise, trace=wanted.trace
+    )
     session.template = template_of(bundle)
     return session, [notice for notice in (reason, session.cache_notice) if notice]
 

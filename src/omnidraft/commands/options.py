@@ -126,6 +126,16 @@ AdapterPath = Annotated[
     Path | None, typer.Option("--adapter", help="A LoRA adapter of the drafter, or of the target.")
 ]
 
+TracePath = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace",
+        help="Record the text and what the target would have said into this directory, for training; "
+        "stays on this machine.",
+        readable=False,
+    ),
+]
+
 
 def need_export_packages(*models: str) -> None:
     """Say what is missing instead of failing on an import.

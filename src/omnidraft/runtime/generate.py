@@ -9,6 +9,8 @@ from omnidraft.runtime.request import Request
 from omnidraft.runtime.session import Session
 from omnidraft.runtime.signature import PublicKey
 from omnidraft.runtime.statistics import Statistics
+from omnidraft.runtime.trace_files import read_traces
+from omnidraft.runtime.trace_store import TraceStore
 from omnidraft.runtime.weights import Weights, load_weights
 
 __all__ = [
@@ -18,9 +20,11 @@ __all__ = [
     "Request",
     "Session",
     "Statistics",
+    "TraceStore",
     "Weights",
     "load",
     "load_weights",
+    "read_traces",
 ]
 
 
@@ -34,6 +38,7 @@ def load(
     adapter: Adapter | str | Path | None = None,
     public_key: PublicKey | None = None,
     bitwise: bool = False,
+    trace: TraceStore | str | Path | None = None,
 ) -> Session:
     """Open a bundle for generation: verify its hashes, load both graphs and what was learned.
 
@@ -45,14 +50,16 @@ def load(
         target_on, drafter_on: "cpu", or where a bundle with NPU graphs may run (see `placement.placed`).
         public_key: a PEM file (or 32 bytes); a bundle without a signature by that key is refused.
         bitwise: greedy text equals plain text in int8 and int4 too, at a cost (see `Session`).
+        trace: a directory to record generations in, text and all; by default there is none.
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
         AdapterError: the adapter is refused.
+        TraceFileError: nothing can be recorded there.
         SettingError: the bundle has no graphs for a place, the public key is none, or the `cryptography`
             package is missing.
     """
     weights = load_weights(
         path, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key
     )
-    return Session(weights, cache=cache, adapter=adapter, bitwise=bitwise)
+    return Session(weights, cache=cache, adapter=adapter, bitwise=bitwise, trace=trace)

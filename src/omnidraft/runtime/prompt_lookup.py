@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from omnidraft.runtime.drafter import Draft
 from omnidraft.runtime.rng import Chooser
+from omnidraft.runtime.trace import Judged
 from omnidraft.runtime.translator import Proposal
 from omnidraft.runtime.verifier import Rows, Verdict, match
 
@@ -41,6 +42,9 @@ class PromptLookup:
 
     def verify(self, draft: Draft, proposal: Proposal, rows: Rows, choose: Chooser) -> Verdict:
         return match(proposal, rows, choose)
+
+    def judged(self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows) -> tuple[Judged, ...]:
+        return ()  # no drafter learns from what was copied
 
     def learn(self, draft: Draft, proposal: Proposal, verdict: Verdict, emitted: Sequence[int]) -> int:
         return 0

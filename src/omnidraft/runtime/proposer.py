@@ -3,18 +3,21 @@
 A proposer keeps its own context. The loop tells it all target tokens before a round and the outcome after it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from omnidraft.runtime.drafter import Draft, Drafter
+from omnidraft.runtime.judged import Judge, judge_decisions
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import Chooser
+from omnidraft.runtime.trace import Judged
 from omnidraft.runtime.translator import Proposal
 from omnidraft.runtime.trie import ActiveTrie
 from omnidraft.runtime.verifier import Rows, Verdict, Verifier
+from omnidraft.runtime.vocab_map import VocabMap
 
 
 class Proposer(Protocol):
@@ -35,6 +38,9 @@ class Proposer(Protocol):
     def verify(self, draft: Draft, proposal: Proposal, rows: Rows, choose: Chooser) -> Verdict:
         """Judge the proposal by the target's laws."""
 
+    def judged(self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows) -> Iterable[Judged]:
+        """What was tested and how likely it was to pass; asked only for a trace, and before `learn`."""
+
     def learn(self, draft: Draft, proposal: Proposal, verdict: Verdict, emitted: Sequence[int]) -> int:
         """Take in what became of the round; return the number of new n-grams.
 
@@ -52,6 +58,7 @@ class Method:
     verify: Verifier
     uses_cache: bool = True
     expands: bool = True
+    judge: Judge = judge_decisions
 
 
 class DraftModel:
@@ -90,19 +97,37 @@ class DraftModel:
     def verify(self, draft: Draft, proposal: Proposal, rows: Rows, choose: Chooser) -> Verdict:
         return self._method.verify(proposal, draft.laws, rows, self._trie, choose)
 
+    def judged(self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows) -> Iterable[Judged]:
+        return self._method.judge(proposal, draft.laws, rows, self._trie, verdict)
+
     def learn(self, draft: Draft, proposal: Proposal, verdict: Verdict, emitted: Sequence[int]) -> int:
-        self._context += _draft_context(draft, proposal, verdict, self._cache)
+        said = [*proposal.tokens[: verdict.accepted], verdict.token]
+        for token in written(draft, proposal, said, self._cache.map):
+            self._context += token.draft_ids
         if not self._method.uses_cache:
             return 0
         return self._cache.learn(emitted, min(verdict.accepted, len(emitted)))
 
 
-def _draft_context(draft: Draft, proposal: Proposal, verdict: Verdict, cache: NgramCache) -> list[int]:
-    """The round's output in draft tokens: the draft as far as it stands, then the spelling of the rest."""
-    whole = verdict.accepted
+@dataclass(frozen=True)
+class Written:
+    """A target token in draft tokens; `inside` a longer one that an earlier target token has, it has none."""
+
+    draft_ids: list[int]
+    inside: bool = False
+
+
+def written(draft: Draft, proposal: Proposal, said: Sequence[int], vocab_map: VocabMap) -> list[Written]:
+    """A round's output in draft tokens: the draft as far as it stands, then the spelling of the rest.
+
+    Args:
+        draft, proposal: the round's. said: proposed tokens that stand, and the one after them.
+        vocab_map: gives the spellings.
+    """
+    ends = [0, *proposal.ends]
+    whole = min(len(said) - 1, len(proposal.ends))
     # A long draft token that stands in part only is spelled anew.
-    while 0 < whole < len(proposal.ends) and proposal.ends[whole] == proposal.ends[whole - 1]:
+    while 0 < whole < len(proposal.ends) and ends[whole + 1] == ends[whole]:
         whole -= 1
-    kept = draft.tokens[: proposal.ends[whole - 1]] if whole else []
-    rest = [*proposal.tokens[whole : verdict.accepted], verdict.token]
-    return kept + [d for token in rest for d in cache.map.spell(token)]
+    kept = [Written(draft.tokens[ends[i] : ends[i + 1]], ends[i] == ends[i + 1]) for i in range(whole)]
+    return kept + [Written(vocab_map.spell(token)) for token in said[whole:]]

@@ -14,6 +14,7 @@ from omnidraft.errors import SettingError
 from omnidraft.runtime.block_verifier import verify_block
 from omnidraft.runtime.draft_length import DraftLength
 from omnidraft.runtime.drafter import Draft, Drafter, common_length
+from omnidraft.runtime.judged import judge_match, judge_paper
 from omnidraft.runtime.model import Logits, Model
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.prompt_lookup import PromptLookup
@@ -22,6 +23,8 @@ from omnidraft.runtime.reading import read
 from omnidraft.runtime.rng import Chooser
 from omnidraft.runtime.sampler import Law, Sampling, law_of, scoring
 from omnidraft.runtime.stop import Cut
+from omnidraft.runtime.trace import TracedRound
+from omnidraft.runtime.tracer import Outcome, Tracer
 from omnidraft.runtime.translator import translate, translate_longest
 from omnidraft.runtime.verifier import verify_match, verify_paper, verify_trie
 
@@ -75,9 +78,9 @@ def rule_for(mode: Mode, temperature: float, verification: Verification = "token
         return LookupRule()
     direct = mode in ("direct", "plain")
     if temperature == 0.0 or mode == "match":
-        return DraftRule(translate_longest, verify_match, uses_cache=not direct, expands=not direct)
+        return DraftRule(translate_longest, verify_match, not direct, not direct, judge_match)
     if mode == "paper":
-        return DraftRule(translate_longest, verify_paper, expands=False)
+        return DraftRule(translate_longest, verify_paper, expands=False, judge=judge_paper)
     if direct:  # as published (Timor et al., TLI): the baseline
         return DraftRule(translate, verify_trie, uses_cache=False, expands=False)
     return DraftRule(translate, verify_block if verification == "block" else verify_trie)
@@ -92,6 +95,7 @@ class Seconds:
     target: float = 0.0
     verify: float = 0.0
     learn: float = 0.0
+    trace: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,7 @@ class Round:
         logprobs: natural log-probabilities of the emitted ids under the law that they were sampled from,
             after penalty, temperature and truncation; at temperature 0 under the softmax of the penalised
             logits. Empty unless asked for.
+        traced: what a trace keeps of it, where one is recorded.
     """
 
     draft: tuple[int, ...]
@@ -118,6 +123,7 @@ class Round:
     learned: int
     seconds: Seconds
     logprobs: tuple[float, ...] = ()
+    traced: TracedRound | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +135,7 @@ class Settings:
     max_new_tokens: int
     eos_ids: Collection[int]
     logprobs: bool = False
+    trace: Tracer | None = None
 
 
 class _Rows:
@@ -229,14 +236,19 @@ def speculate(
         _remember(pair, tokens, len(emitted), not proposal.tokens)
         room -= len(emitted)
         judged = clock()
+        traced = None
+        if settings.trace:
+            traced = settings.trace(proposer, Outcome(draft, proposal, verdict, rows, logits, emitted))
+        noted = clock()
         learned = proposer.learn(draft, proposal, verdict, emitted)
         draft_length.record(len(draft.tokens), verdict.tested, verdict.passed, len(emitted))
         seconds = Seconds(
-            drafted - started, translated - drafted, scored - translated, judged - scored, clock() - judged
-        )
+            drafted - started, translated - drafted, scored - translated, judged - scored, clock() - noted,
+            noted - judged,
+        )  # fmt: skip
         yield Round(
             tuple(draft.tokens), tuple(proposal.tokens), min(verdict.accepted, len(emitted)), tuple(emitted),
-            verdict.tested, verdict.passed, learned, seconds, logprobs,
+            verdict.tested, verdict.passed, learned, seconds, logprobs, traced,
         )  # fmt: skip
         if ended:
             return

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from omnidraft.errors import SessionError
+from omnidraft.errors import SessionError, TraceFileError
 from omnidraft.runtime.adapter import Adapter
 from omnidraft.runtime.adapter_file import read_adapter
 from omnidraft.runtime.adapter_fit import ROLES, Fitted, Role, fit, unfitted
@@ -28,6 +28,7 @@ from omnidraft.runtime.measure import measure_costs
 from omnidraft.runtime.model import Model, SessionModel
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.ort_model import never
+from omnidraft.runtime.recorder import Source, recorded
 from omnidraft.runtime.request import Request, check_prompt, checked_text, prompt_ids, stop_strings
 from omnidraft.runtime.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.round import Mode, Pair, Settings, Verification, rule_for, speculate
@@ -35,6 +36,9 @@ from omnidraft.runtime.session_file import Answer
 from omnidraft.runtime.session_store import capture, install, read_session, write_session
 from omnidraft.runtime.stop import StopReason, StopText, cut_at_stop
 from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.runtime.trace import Vocabularies
+from omnidraft.runtime.trace_store import TraceStore
+from omnidraft.runtime.tracer import Tracer
 from omnidraft.runtime.vocab_map import VocabMap
 from omnidraft.runtime.weights import Weights, draft_length_for, verification_for
 
@@ -51,6 +55,7 @@ class Session:
         costs: what the draft length "auto" goes by. answer: the last generation.
         cache_notice: why the cache is empty though a file was given, in one sentence; else None.
         adapter_notice: that a loaded session was saved with another adapter of the drafter; else None.
+        trace: where generations are recorded for training (see `TraceStore.pause`); None for nowhere.
     """
 
     def __init__(
@@ -60,6 +65,7 @@ class Session:
         cache: str | Path | None = None,
         adapter: Adapter | str | Path | None = None,
         bitwise: bool = False,
+        trace: TraceStore | str | Path | None = None,
     ) -> None:
         """
         Args:
@@ -68,9 +74,11 @@ class Session:
             adapter: for `use_adapter`.
             bitwise: compute the target's rows alike in passes of all lengths (see `EvenModel`), so that
                 greedy text equals plain text in int8 and int4 too; single tokens take 1.3 times as long.
+            trace: a directory to record generations in, text and all, or a store that sessions share.
 
         Raises:
             AdapterError: the adapter is refused.
+            TraceFileError: nothing can be recorded there.
         """
         self.weights = weights
         self._models: list[SessionModel] = [weights.target.new_model()]
@@ -98,6 +106,21 @@ class Session:
         self._in_use: dict[Role, str | None] = dict.fromkeys(ROLES)  # digests
         if adapter is not None:
             self.use_adapter(adapter)
+        self.trace: TraceStore | None = None
+        self._tracer: Tracer | None = None
+        if trace is not None:
+            self._record_in(trace)
+
+    def _record_in(self, trace: TraceStore | str | Path) -> None:
+        wanted = Vocabularies.of(self.vocab_map)
+        store = trace if isinstance(trace, TraceStore) else TraceStore(trace, wanted)
+        try:
+            wanted.check(store.vocabularies)
+        except TraceFileError as error:
+            raise TraceFileError(
+                error.fault, f"the store of {store.path} is refused: {error}; open one for these models"
+            ) from None
+        self.trace, self._tracer = store, Tracer(self.vocab_map, lambda: store.is_recording)
 
     @property
     def bundle(self) -> Bundle:
@@ -373,14 +396,32 @@ class Session:
             raise ValueError("its output goes on after its end")
         rule = rule_for(request.mode, request.temperature, verification_for(request, self.weights))
         left = request.max_new_tokens - len(output)
-        settings = Settings(rule, request.sampling, left, eos_ids, request.logprobs)
+        settings = Settings(rule, request.sampling, left, eos_ids, request.logprobs, self._tracer)
         pair, length, choose = self.pair, self.draft_length, self.choose
         rounds = speculate(pair, pair.tokens, pair.context, settings, length, choose, cut)
+        if self.trace is not None:
+            rounds = recorded(rounds, self.trace, self._source(request, bool(output)))
         found = Generation(
             rounds, request, prompt, stop_text, Limits(eos_ids, self._target.max_length), self._step
         )
         found.replay(output, logprobs, stop_reason)
         return found
+
+    def _source(self, request: Request, continues: bool) -> Source:
+        """What a trace says of a generation that is about to begin."""
+        tokens, context = self.pair.tokens, self.pair.context
+
+        def text() -> Sequence[int]:
+            if request.asks_drafter and self.weights.drafter_tokenizer is not None:
+                return context
+            # Nothing drafts, so there are no draft ids yet.
+            spelled = [d for token in tokens for d in self.vocab_map.spell(token)]
+            return self.draft_prompt(tokens) or spelled
+
+        def adapters() -> tuple[str | None, str | None]:
+            return self._in_use["drafter"], self._in_use["target"]
+
+        return Source(self.vocab_map, text, adapters, request.temperature, request.mode, continues)
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

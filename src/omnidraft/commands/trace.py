@@ -1,0 +1,188 @@
+"""`omnidraft trace`: look into what was recorded, show it as JSON, delete it."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from omnidraft.commands.cache import BundlePath, Names
+from omnidraft.commands.options import Json, print_json
+from omnidraft.errors import SettingError
+from omnidraft.runtime.atomic_write import place_of, write_atomically
+from omnidraft.runtime.trace import Masses, Start, Traced, TracedRound, TracedToken, Vocabularies
+from omnidraft.runtime.trace_file import VERSION
+from omnidraft.runtime.trace_files import read_segments
+from omnidraft.runtime.trace_store import wipe
+
+app = typer.Typer(
+    help="Recorded generations: look into them, export and delete them.\n\n"
+    "`omnidraft generate BUNDLE PROMPT --trace DIRECTORY` records; nothing is recorded without it.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+TracePath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TRACE", help="A directory that was recorded in, or one file of it.", readable=False
+    ),
+]
+
+
+def summary(trace: Path, names: Names | None) -> dict[str, Any]:
+    """What `inspect` prints."""
+    counts = dict.fromkeys(
+        ("records", "rounds", "tokens", "accepted", "drafted", "tested", "passed", "bytes", "torn_bytes"), 0
+    )
+    segments, vocabularies = 0, None
+    for file, segment in read_segments(trace, _vocabularies(names)):
+        segments, vocabularies = segments + 1, segment.header.vocabularies
+        counts["bytes"] += file.stat().st_size
+        counts["torn_bytes"] += segment.torn
+        for record in segment.generations():
+            counts["records"] += 1
+            for found in record.rounds:
+                _count(counts, found)
+    found_in = vocabularies.__dict__ if vocabularies else {}
+    return {"version": VERSION, "segments": segments, **counts, **found_in}
+
+
+def _count(counts: dict[str, int], found: TracedRound) -> None:
+    counts["rounds"] += 1
+    counts["tokens"] += len(found.tokens)
+    counts["accepted"] += sum(token.accepted for token in found.tokens)
+    counts["drafted"] += len(found.draft)
+    counts["tested"] += found.tested
+    counts["passed"] += found.passed
+
+
+def _vocabularies(names: Names | None) -> Vocabularies | None:
+    return None if names is None else Vocabularies.of(names.vocab_map)
+
+
+def records_json(trace: Path, names: Names | None) -> Iterator[dict[str, Any]]:
+    """Each record for people: ids, probabilities and, with names, the text that they stand for."""
+    for _, segment in read_segments(trace, _vocabularies(names)):
+        for record in segment.generations():
+            yield _record_json(record, names)
+
+
+def _record_json(record: Traced, names: Names | None) -> dict[str, Any]:
+    start, text = record.start, {}
+    if names is not None:
+        pieces = names.pieces
+        before = b"".join((pieces[d] if d < len(pieces) else None) or b"" for d in start.context)
+        said = b"".join(names.vocab_map.bytes_of(token.token_id) for token in record.tokens)
+        text = {"text_before": _show(before), "text": _show(said)}
+    return {
+        **text,
+        **start_json(start),
+        "rounds": [round_json(found) for found in record.rounds],
+    }
+
+
+def start_json(start: Start) -> dict[str, Any]:
+    """How a record begins."""
+    return {
+        "drafter_adapter": start.drafter_adapter,
+        "target_adapter": start.target_adapter,
+        "temperature": start.temperature,
+        "mode": start.mode,
+        "continues": start.continues,
+        "skipped": start.skipped,
+        "context": list(start.context),
+    }
+
+
+def round_json(found: TracedRound) -> dict[str, Any]:
+    """A round."""
+    return {
+        "position": found.position,
+        "draft": list(found.draft),
+        "tested": found.tested,
+        "passed": found.passed,
+        "judged": [{"kind": j.kind.name.lower(), "draft": j.draft, "label": j.label} for j in found.judged],
+        "tokens": [token_json(token) for token in found.tokens],
+    }
+
+
+def token_json(token: TracedToken) -> dict[str, Any]:
+    """An emitted token."""
+    return {
+        "token_id": token.token_id,
+        "surprisal": token.surprisal,
+        "accepted": token.accepted,
+        "inside": token.inside,
+        "pieces": list(token.pieces),
+        "law": masses_json(token.law),
+        "roots": masses_json(token.roots),
+        "unspelled": token.unspelled,
+    }
+
+
+def masses_json(masses: Masses) -> dict[str, Any]:
+    """The largest masses of a law."""
+    ids, probabilities = masses.ids.tolist(), masses.probabilities.tolist()
+    return {"ids": ids, "probabilities": probabilities, "rest": masses.rest}
+
+
+@app.command("inspect")
+def inspect_command(trace: TracePath, bundle: BundlePath = None, as_json: Json = False) -> None:
+    """Verify a trace and show how much is in it; with --bundle, also that it is of the bundle's pair."""
+    found = summary(trace, None if bundle is None else Names.of_bundle(bundle))
+    if as_json:
+        return print_json(found)
+    files = "1 file" if found["segments"] == 1 else f"{found['segments']} files"
+    print(f"{trace}: {found['records']:,} records in {files} of {found['bytes']:,} bytes together")
+    drafter, target = found["draft_fingerprint"], found["target_fingerprint"]
+    print(f"  drafter {drafter[:12]}, target {target[:12]} (SHA-256 of the tokenizers)")
+    print(
+        f"  {found['tokens']:,} target tokens in {found['rounds']:,} rounds, {found['accepted']:,} proposed"
+    )
+    print(f"  {found['passed']:,} of {found['drafted']:,} draft tokens accepted")
+    if found["torn_bytes"]:
+        print(f"  {found['torn_bytes']:,} bytes of writes that were broken off are left out")
+    print("  whoever has it and the bundle can read every prompt and answer in it; `trace wipe` deletes it")
+
+
+@app.command("export-json")
+def export_json_command(
+    trace: TracePath,
+    bundle: BundlePath = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A new file (default: standard output).", readable=False),
+    ] = None,
+) -> None:
+    """Write a trace as JSON lines for people, a record a line; with --bundle also the text.
+
+    It cannot be read back; copy the trace itself to keep it.
+    """
+    names = None if bundle is None else Names.of_bundle(bundle)
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records_json(trace, names))
+    if out is None:
+        for line in lines:
+            sys.stdout.write(line)
+        return
+    try:
+        place = place_of(out)
+        if place.exists():
+            raise SettingError(f"{out} exists and is not replaced; choose another name")
+        write_atomically(place, "".join(lines).encode())
+    except OSError as error:
+        raise SettingError(f"{out} cannot be written ({error.strerror}); choose another place") from None
+
+
+@app.command("wipe")
+def wipe_command(trace: TracePath, as_json: Json = False) -> None:
+    """Delete a trace; what else is in its directory stays."""
+    count = wipe(trace)
+    if as_json:
+        return print_json({"path": str(trace), "deleted": count})
+    print(f"{trace}: {count} file{'' if count == 1 else 's'} deleted")
+
+
+def _show(data: bytes) -> str:
+    return data.decode("utf-8", "backslashreplace")

@@ -1,0 +1,60 @@
+"""Runners of `trace/...`: what is kept of a row, good and bad files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conformance.vectors import ROOT, Vector, map_of
+from omnidraft.commands.trace import round_json, start_json
+from omnidraft.errors import TraceFileError
+from omnidraft.runtime.trace import TOP, Kind, Vocabularies
+from omnidraft.runtime.trace_file import encode
+from omnidraft.runtime.trace_files import read_segments, read_traces
+from omnidraft.runtime.tracer import Tracer
+
+
+def run_rows(vector: Vector) -> None:
+    given, expect = vector["input"], vector["expect"]
+    tracer = Tracer(map_of(given["map"]), lambda: True)
+    row = tracer.row(np.array(given["logits"]))
+    assert row is not None
+    roots, unspelled = tracer.roots(row)
+    surprisals = [row.surprisal(token) for token in range(len(given["logits"]))]
+    # Rows are float32, what is kept of them float16.
+    assert np.allclose(surprisals, expect["surprisals"], rtol=1e-6, atol=1e-6)
+    assert unspelled == pytest.approx(expect["unspelled"], abs=1e-6)
+    for found, wanted in ((row.largest(TOP), expect["law"]), (roots, expect["roots"])):
+        assert found.ids.tolist() == wanted["ids"]
+        assert np.allclose(found.probabilities, wanted["probabilities"], rtol=2.0**-11)
+        assert found.rest == pytest.approx(wanted["rest"], abs=1e-6)
+
+
+def run_valid(vector: Vector) -> None:
+    path = ROOT / "trace/valid" / vector["input"]["file"]
+    ((_, found),) = read_segments(path)
+    wanted, v = vector["expect"]["segment"], found.header.vocabularies
+    records = [
+        {"start": start_json(t.start), "rounds": [_numbered(round_json(r)) for r in t.rounds]}
+        for t in found.generations()
+    ]
+    assert {**vars(v), "number": found.header.number, "records": records} == wanted
+    assert found.torn == vector["expect"]["torn"]
+    data = path.read_bytes()
+    assert encode(found) == data[: len(data) - found.torn], "written again, the file is another one"
+
+
+def _numbered(found: dict[str, Any]) -> dict[str, Any]:
+    """A round with the kinds of its tests as numbers."""
+    judged = [{**test, "kind": Kind[test["kind"].upper()]} for test in found["judged"]]
+    return {**found, "judged": judged}
+
+
+def run_invalid(vector: Vector) -> None:
+    given = vector["input"]
+    pair = Vocabularies.of(map_of(given["map"])) if given["map"] else None
+    with pytest.raises(TraceFileError) as refused:
+        list(read_traces(ROOT / "trace/invalid" / given["file"], pair))
+    assert refused.value.fault == vector["expect"]["fault"]

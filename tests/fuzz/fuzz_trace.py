@@ -1,0 +1,109 @@
+"""Mutated traces: each is refused by name, or is a trace whose whole entries are written again byte for byte.
+
+    PYTHONPATH=tests python -m fuzz.fuzz_trace [--count 20000] [--seconds 120] [--seed 0]
+
+Two thirds of the mutants are changed inside an entry and sealed again, so that the checks behind the
+checksums are met too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import struct
+import time
+import zlib
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+
+from fuzz.fuzz_cache import MUTATIONS, overwrite
+from omnidraft.errors import TraceFileError
+from omnidraft.runtime.trace_file import HEADER_BYTES, decode, encode, scan
+from trace_files import TOY, random_segment
+
+Rng = np.random.Generator
+
+
+def mutant(data: bytes, rng: Rng) -> bytes:
+    """A file with one to three changes, sealed again or not."""
+    if rng.random() < 1 / 3:
+        whole = bytearray(data)
+        for _ in range(rng.integers(1, 4)):
+            MUTATIONS[rng.integers(len(MUTATIONS))](whole, rng)
+        return bytes(whole)
+    ends, _ = scan(data)
+    head = bytearray(data[12 : HEADER_BYTES - 4])
+    entries = [(bytearray(data[a + 4 : a + 12]), bytearray(data[a + 12 : b - 4])) for a, b in pairwise(ends)]
+    for _ in range(rng.integers(1, 4)):
+        which = rng.random()
+        place = int(rng.integers(len(entries)))
+        if which < 0.1:
+            overwrite(head, rng)
+        elif which < 0.2:
+            overwrite(entries[place][0], rng)
+        elif which < 0.3:
+            entries.insert(int(rng.integers(len(entries) + 1)), entries[place])
+        elif which < 0.4 and len(entries) > 1:
+            del entries[place]
+        else:
+            MUTATIONS[rng.integers(len(MUTATIONS))](entries[min(place, len(entries) - 1)][1], rng)
+    return b"".join([_sealed(data[:12] + head), *(_entry(bytes(h), bytes(p)) for h, p in entries)])
+
+
+def _entry(head: bytes, payload: bytes) -> bytes:
+    return _sealed(struct.pack("<I", len(payload)) + head + payload)
+
+
+def _sealed(data: bytes) -> bytes:
+    return data + struct.pack("<I", zlib.crc32(data))
+
+
+def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
+    """Try that many mutants, or as many as the time allows, and count how each ended."""
+    rng = np.random.default_rng(seed)
+    seen: Counter[str] = Counter()
+    stop = time.monotonic() + seconds
+    data = b""
+    for number in range(count):
+        if number % 50 == 0:
+            faulthandler.dump_traceback_later(60, exit=True)  # a hang ends the run with its place
+            data = encode(random_segment(rng))
+            if time.monotonic() > stop:
+                break
+        tried = mutant(data, rng)
+        try:
+            found = decode(tried)
+            TOY.check(found.header.vocabularies)
+        except TraceFileError as error:
+            seen[error.fault] += 1
+            continue
+        seen["torn" if found.torn else "valid"] += 1
+        again = encode(found)
+        assert again == tried[: len(tried) - found.torn], (
+            f"mutant {number} of seed {seed} is written otherwise"
+        )
+        for traced in found.generations():
+            assert traced.tokens
+    faulthandler.cancel_dump_traceback_later()
+    return seen
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--count", type=int, default=20_000)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    started = time.monotonic()
+    seen = fuzz(options.count, options.seconds, options.seed)
+    print(
+        f"{sum(seen.values()):,} mutated traces in {time.monotonic() - started:.0f} s, no crash and no hang"
+    )
+    for outcome, times in seen.most_common():
+        print(f"  {outcome:20} {times:8,}")
+
+
+if __name__ == "__main__":
+    main()
