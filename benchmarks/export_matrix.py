@@ -2,9 +2,9 @@
 
     python -m benchmarks.export_matrix [--only "llama; qwen2"] [--forms fp32,int4] [--json] [--write FILE]
 
-Each row is a real export of a small random model, which serves as target in fp32 and as drafter in the row's
-form. So acceptance says how often the form agrees with fp32, and parity is the drafter's against torch. What
-cannot be exported or run here has a row that says why; an error makes the command fail.
+Each row is a real export of a small random model as target and as drafter, both in the row's form, so all that
+fits into a round is accepted if single tokens and blocks agree. Parity and greedy agreement are against torch
+in float32. What cannot be exported or run here has a row that says why; an error makes the command fail.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from omnidraft.export.npu import NpuOptions
 from omnidraft.export.options import Options, Report
 from omnidraft.export.parity import Parity, measure_acceptance
 from omnidraft.export.prompts import PROMPTS
-from omnidraft.export.quantization import FP32, named
+from omnidraft.export.quantization import named
 from omnidraft.runtime.bundle import Bundle, open_bundle
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.generate import Session, load_weights
@@ -96,7 +96,7 @@ def cpu_rows(model: str, checkpoint: Path, forms: tuple[str, ...], work: Path) -
 
 
 def _options(form: str, npu: NpuOptions | None = None) -> Options:
-    return Options(FP32, named(form), _LENGTH, npu=npu)
+    return Options(named(form), max_length=_LENGTH, npu=npu)
 
 
 def _measured(row: Row, bundle: Bundle, parity: Parity, folder: str) -> Row:
