@@ -2,9 +2,10 @@
 
     python -m benchmarks.export_matrix [--only "llama; qwen2"] [--forms fp32,int4] [--json] [--write FILE]
 
-Each row is a real export of a small random model as target and as drafter, both in the row's form, so all that
-fits into a round is accepted if single tokens and blocks agree. Parity and greedy agreement are against torch
-in float32. What cannot be exported or run here has a row that says why; an error makes the command fail.
+Each row is a real export of a small random model as target and as drafter, both in the form of the row, so
+all that fits into a round is accepted if single tokens and blocks agree. Parity and greedy agreement are
+against torch in float32. What cannot be exported or run here has a row that says why; an error makes the
+command fail.
 """
 
 import argparse

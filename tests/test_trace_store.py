@@ -72,7 +72,7 @@ def test_the_same_rounds_are_the_same_bytes(tmp_path: Path) -> None:
 def test_the_ring_keeps_its_bound_and_the_latest(tmp_path: Path) -> None:
     path = tmp_path / "t"
     store, at, last = open_store(path), None, 0
-    for _ in range(25):
+    for _ in range(60):
         at = record(store, last + 1, 200, at)
         last += 200
         sizes = [p.stat().st_size for p in segments_of(path)]
