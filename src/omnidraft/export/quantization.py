@@ -125,7 +125,8 @@ def choose(names: Sequence[str], choices: Choices) -> list[Quantization]:
         ("--lm-head", choices.head, "same"),
     ):
         if value != usual and not four:
-            raise SettingError(f"{option} {value} is about int4 weights, and {', '.join(names)} has none")
+            stored = " and ".join(dict.fromkeys(names))
+            raise SettingError(f"{option} {value} is about int4 weights, not {stored}; choose --quant int4")
     return [_with(each, choices) for each in found]
 
 
