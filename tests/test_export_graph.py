@@ -541,6 +541,10 @@ def test_a_fixed_rank_must_be_fed(exported: Export) -> None:
     model = copy_of(exported("llama").proto)
     add_lora_sites(model, ("qkv", "down"), rank=8)
     sites = lora_sites(model, 32)
+    widths = {
+        i.name: i.type.tensor_type.shape.dim[1].dim_value for i in model.graph.input if "lora_a" in i.name
+    }
+    assert widths["layers.0.qkv.lora_a"] == 24 and widths["layers.0.down.lora_a"] == 8  # three parts, and one
     assert sites.rank == 8 and {n.rpartition(".")[2] for n in sites.sites} == {"qkv", "down"}
     quantize(model, INT8)
     session, plain = Session(model), Session(exported("llama").quantized(INT8))
@@ -584,6 +588,7 @@ def random_lora(sites: LoraSites, rank: int, seed: int) -> dict[str, Rows]:
     rng = np.random.default_rng(seed)
     found = {}
     for name, site in sites.sites.items():
-        found[f"{name}.lora_a"] = rng.normal(size=(site.inputs, rank)).astype(np.float32) * 0.2
-        found[f"{name}.lora_b"] = rng.normal(size=(rank, site.outputs)).astype(np.float32) * 0.2
+        width = rank if sites.rank is None else sites.rank_of(name)
+        found[f"{name}.lora_a"] = rng.normal(size=(site.inputs, width)).astype(np.float32) * 0.2
+        found[f"{name}.lora_b"] = rng.normal(size=(width, site.outputs)).astype(np.float32) * 0.2
     return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnidraft.commands import options
+from omnidraft.errors import SettingError
 
 if TYPE_CHECKING:
     from omnidraft.export.npu import NpuOptions
@@ -70,6 +71,12 @@ def export(
     prefill_chunk: Annotated[
         int | None, typer.Option(help="With --npu: tokens of a prompt in one static pass (default: 64).")
     ] = None,
+    npu_lora_rank: Annotated[
+        int | None,
+        typer.Option(
+            help="With --npu: LoRA rank that static float graphs take (default: no adapters there)."
+        ),
+    ] = None,
     lora_target: Annotated[
         bool, typer.Option("--lora-target", help="Let LoRA adapters enter the target, too.")
     ] = False,
@@ -101,7 +108,7 @@ def export(
         overwrite,
         pairs=tuple(pair or ()),
         check_memory=None if check_memory is None else int(1e9 * check_memory),
-        npu=_npu(npu or [], kv_length, num_draft_tokens, prefill_chunk, texts),
+        npu=_npu(npu or [], (kv_length, prefill_chunk, num_draft_tokens), texts, npu_lora_rank),
         calibration=texts,
         lora_drafter=not no_lora,
         lora_target=lora_target,
@@ -137,10 +144,9 @@ def export(
 
 def _npu(
     names: list[str],
-    kv_length: int | None,
-    drafted: int,
-    chunk: int | None,
+    lengths: tuple[int | None, int | None, int],
     calibration: tuple[str, ...] | None,
+    lora_rank: int | None,
 ) -> "NpuOptions | None":
     """What is to be exported for accelerators."""
     from omnidraft.export.npu import NpuOptions
@@ -148,6 +154,8 @@ def _npu(
 
     wanted = accelerators(names)
     if not wanted:
+        if lora_rank is not None:
+            raise SettingError(f"--npu-lora-rank {lora_rank} is for --npu; add that, or leave the rank out")
         return None
-    found = NpuOptions(wanted, kv_length, chunk, drafted)
+    found = NpuOptions(wanted, *lengths, lora_rank=lora_rank)
     return found if calibration is None else replace(found, calibration=calibration)

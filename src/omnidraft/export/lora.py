@@ -29,7 +29,8 @@ def add_lora_sites(
     Args:
         model: with products named by `name_sites`; it is edited and returned.
         targets: some of `SITES`.
-        rank: None for any rank, zero unless an adapter is fed; else the rank of inputs that must be fed.
+        rank: None for any rank, zero unless an adapter is fed; else that of inputs that must be fed, for each
+            packed part: those of `qkv` have three times as much.
 
     Raises:
         ExportError: a rank below 1, or a target that no layer has.
@@ -44,7 +45,8 @@ def add_lora_sites(
         model.ir_version = max(model.ir_version, 4)  # from here on an initializer may be an input too
     for node in products:
         assert node.op_type == "MatMul", f"{node.name} is a {node.op_type}; LoRA enters plain products"
-        _add_inputs(graph, node.name, dims[node.input[1]], rank)
+        fixed = None if rank is None else rank * len(_parts(node.name))
+        _add_inputs(graph, node.name, dims[node.input[1]], fixed)
         _add_sum(graph, node)
     return model
 
@@ -85,9 +87,9 @@ def lora_sites(model: ModelProto, kv_columns: int) -> LoraSites:
     graph = model.graph
     dims = _dims(graph)
     ranks = {
-        value.name.removesuffix(".lora_a"): value.type.tensor_type.shape.dim[1].dim_value or None
+        site: value.type.tensor_type.shape.dim[1].dim_value // len(_parts(site)) or None
         for value in graph.input
-        if value.name.endswith(".lora_a")
+        if (site := value.name.removesuffix(".lora_a")) != value.name
     }
     sites = {
         node.name: _site(node.name, dims[node.input[1]], kv_columns)
@@ -99,13 +101,17 @@ def lora_sites(model: ModelProto, kv_columns: int) -> LoraSites:
 
 
 def _site(name: str, shape: tuple[int, ...], kv_columns: int) -> Site:
-    kind = name.rpartition(".")[2]
-    parts = _PARTS.get(kind, (kind,))
+    kind, parts = name.rpartition(".")[2], _parts(name)
     widths = [shape[1] // len(parts)] * len(parts)
     if kind == "qkv":
         widths = [shape[1] - 2 * kv_columns, kv_columns, kv_columns]
     assert sum(widths) == shape[1] and min(widths) > 0, (name, shape, kv_columns)
     return Site(shape[0], tuple(zip(parts, widths, strict=True)))
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    kind = name.rpartition(".")[2]
+    return _PARTS.get(kind, (kind,))
 
 
 def _dims(graph: GraphProto) -> dict[str, tuple[int, ...]]:

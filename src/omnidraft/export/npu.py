@@ -10,21 +10,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import onnx
 from safetensors.numpy import save_file
 
-from omnidraft.errors import ExportError
+from omnidraft.errors import ExportError, SettingError
 from omnidraft.export.checkpoint import Checkpoint, load_model
+from omnidraft.export.lora import add_lora_sites
 from omnidraft.export.npu_providers import ACCELERATORS
 from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.shared_weights import SharedWeights
 from omnidraft.export.static_graph import Decoder, static_graph
 from omnidraft.export.static_weights import embeddings, read_decoder, refuse_static, static_weights
 from omnidraft.export.write import write_graph
+from omnidraft.runtime.adapter import MAX_RANK
 from omnidraft.runtime.ort_model import KvShape
 from omnidraft.runtime.static_model import StaticForm
 
 MASK = -1e4  # e^-10000 is zero in float32 and float16, and float16 holds it
 WEIGHTS, HOST = "weights.bin", "host.safetensors"
+_MOST_LORA = MAX_RANK // 3  # three packed parts are one product
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,11 @@ class NpuOptions:
         chunk: tokens of a prompt in one pass; 64, or the past where that is less, when None.
         drafted: draft tokens in one verification.
         calibration: prompts that the ranges of quantised values are measured on.
+        lora_rank: of adapters, for each packed part, that the float graphs of models that take adapters are
+            made for; None for none.
+
+    Raises:
+        SettingError: a rank that no adapter has.
     """
 
     accelerators: tuple[str, ...]
@@ -44,6 +53,14 @@ class NpuOptions:
     chunk: int | None = None
     drafted: int = 4
     calibration: tuple[str, ...] = PROMPTS
+    lora_rank: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.lora_rank is not None and not 1 <= self.lora_rank <= _MOST_LORA:
+            raise SettingError(
+                f"--npu-lora-rank {self.lora_rank} is not within 1 to {_MOST_LORA}; give the rank of your "
+                "adapters, or leave it out for graphs without them"
+            )
 
     def shapes(self, max_length: int) -> StaticShapes:
         """Lengths for a bundle with a context of `max_length` positions."""
@@ -118,6 +135,15 @@ def write_static(checkpoint: Checkpoint, folder: Path, shapes: StaticShapes) -> 
     for block, name in shapes.blocks.items():
         write_graph(static_graph(decoder, weights.tensors, block, shapes.kv_length), folder / f"{name}.onnx")
     return form_in(folder, decoder, shapes)
+
+
+def let_adapters_in(form: StaticForm, rank: int) -> None:
+    """Give the float graphs of a form inputs for adapters of a fixed rank, for each packed part.
+
+    After quantisation, which would round A and B to the ranges of some adapter.
+    """
+    for path in form.graphs.values():
+        write_graph(add_lora_sites(onnx.load(path, load_external_data=False), rank=rank), path)
 
 
 def form_in(folder: Path, decoder: Decoder, shapes: StaticShapes) -> StaticForm:

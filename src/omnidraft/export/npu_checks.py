@@ -8,7 +8,7 @@ from typing import Any
 
 from omnidraft.errors import ExportError
 from omnidraft.export.checkpoint import Checkpoint
-from omnidraft.export.npu import WEIGHTS, NpuOptions
+from omnidraft.export.npu import WEIGHTS, NpuOptions, let_adapters_in
 from omnidraft.export.npu_providers import ACCELERATORS
 from omnidraft.export.npu_quantize import write_quantized
 from omnidraft.export.parity import Parity, compare_with_torch
@@ -35,12 +35,17 @@ def finish_static(
     if options.quantized:
         texts = [side.start + side.tokenizer.encode(prompt) for prompt in options.calibration]
         side.static["qdq"] = write_quantized(first, work / side.role / "npu/qdq", texts)
+    lora_rank = None if side.lora is None else options.lora_rank
+    if lora_rank is not None:
+        let_adapters_in(first, lora_rank)
     models = [StaticModel(StaticGraphs(form)) for form in side.static.values()]
     parities = compare_with_torch(side.checkpoint, models, [row[:limit] for row in rows])
     found = dict(zip(side.static, parities, strict=True))
     for name, parity in found.items():
         refuse_broken(side.role, name, parity)
     side.npu = describe(work, side.static, options.accelerators)
+    if lora_rank is not None:
+        side.npu["forms"]["float"]["lora_rank"] = lora_rank
     return {f"npu-{name}": parity for name, parity in found.items()}
 
 

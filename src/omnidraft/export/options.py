@@ -31,7 +31,7 @@ class Options:
             None.
 
     Raises:
-        SettingError: calibration texts for methods that read none.
+        SettingError: calibration texts for methods that read none, or a rank of adapters that enter no model.
     """
 
     quantization: Quantization = FP32
@@ -54,6 +54,12 @@ class Options:
             raise SettingError(
                 "calibration texts are for the method gptq and for accelerators that take quantised graphs "
                 f"(qnn), not for {', '.join(sorted(methods))}; leave them out, or choose one of those"
+            )
+
+        if self.npu is not None and self.npu.lora_rank and not (self.lora_drafter or self.lora_target):
+            raise SettingError(
+                f"--npu-lora-rank {self.npu.lora_rank} makes graphs for adapters, which --no-lora keeps out; "
+                "leave one of the two out"
             )
 
     def quantization_of(self, role: str) -> Quantization:

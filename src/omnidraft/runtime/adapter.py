@@ -48,12 +48,17 @@ class LoraSites:
     """Where adapters enter a graph.
 
     Attributes:
-        rank: of A and B, which must be fed; None where any rank fits and none need be fed.
+        rank: of A and B for each part of a site, which must be fed; None where any rank fits and none need be.
         sites: by name, `layers.{i}.{product}`.
     """
 
     rank: int | None
     sites: Mapping[str, Site]
+
+    def rank_of(self, name: str) -> int:
+        """The fixed rank of a site: parts that were trained apart lie side by side in it."""
+        assert self.rank is not None, "any rank fits"
+        return self.rank * len(self.sites[name].parts)
 
 
 @dataclass(frozen=True)
@@ -111,9 +116,10 @@ class Adapter:
                     f"{name} goes from {len(a)} to {b.shape[1]} values and the model's from {site.inputs} "
                     f"to {site.outputs}",
                 )
-            if lora.rank is not None and a.shape[1] > lora.rank:
+            if lora.rank is not None and a.shape[1] > lora.rank_of(name):
+                most = lora.rank_of(name)
                 raise AdapterError(
-                    "rank", f"{name} has rank {a.shape[1]} and the model's graph takes {lora.rank} at most"
+                    "rank", f"{name} has rank {a.shape[1]} and the model's graph takes {most} at most"
                 )
 
     def inputs(self, lora: LoraSites) -> dict[str, Floats]:
@@ -137,8 +143,8 @@ def no_adapter(lora: LoraSites) -> dict[str, Floats]:
     """What to feed a graph that is to run without an adapter: zeros where the rank is fixed, else nothing."""
     found: dict[str, Floats] = {}
     for name, site in lora.sites.items() if lora.rank is not None else ():
-        found[a_name(name)] = np.zeros((site.inputs, lora.rank or 0), np.float32)
-        found[b_name(name)] = np.zeros((lora.rank or 0, site.outputs), np.float32)
+        found[a_name(name)] = np.zeros((site.inputs, lora.rank_of(name)), np.float32)
+        found[b_name(name)] = np.zeros((lora.rank_of(name), site.outputs), np.float32)
     return found
 
 

@@ -54,21 +54,36 @@ def fit(
             f"the adapter was made on the weights {adapter.base[:12]} and {name} has {has}; "
             "use the bundle that it was made for, or convert or train it again",
         )
-    lora = models[found[0]].lora
+    entry = models[found[0]]
+    lora = entry.lora
     if lora is None:
-        raise AdapterError(
-            "no_sites",
-            f"the {found[0]} of {name} takes no adapters; export it again "
-            + ("without --no-lora" if found[0] == "drafter" else "with --lora-target"),
-        )
+        raise AdapterError("no_sites", _no_sites(bundle, found[0]))
     try:
         return found[0], Fitted(adapter, adapter.inputs(lora))
     except AdapterError as error:
         raise AdapterError(
             error.fault,
             f"the adapter does not fit the {found[0]} of {name}: {error}; "
-            "use the bundle that it was made for, or convert or train it again",
+            + (
+                "run that model on the cpu, or export with a higher --npu-lora-rank"
+                if error.fault == "rank" and entry.place is not None
+                else "use the bundle that it was made for, or convert or train it again"
+            ),
         ) from None
+
+
+def _no_sites(bundle: Bundle, role: Role) -> str:
+    """That a model takes no adapters, and what to do."""
+    name, entry = bundle.path.name, getattr(bundle, role)
+    if entry.place is None or bundle.manifest[role].get("lora") is None:
+        remedy = "without --no-lora" if role == "drafter" else "with --lora-target"
+        return f"the {role} of {name} takes no adapters; export it again {remedy}"
+    others = ["cpu", *(each for each, place in entry.places.items() if place.form.lora_rank is not None)]
+    return (
+        f"the {role} of {name} takes no adapters in the static graphs where it runs; run it on "
+        f"{' or '.join(others)}"
+        + ("" if others[1:] else ", or export it again with --npu-lora-rank, for float graphs")
+    )
 
 
 def unfitted(bundle: Bundle, role: Role) -> Fitted:

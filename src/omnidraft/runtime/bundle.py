@@ -249,6 +249,9 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
     kv = {
         name: _int(data["kv"][name], 1) for name in ("num_layers", "num_kv_heads", "head_dim", "max_length")
     }
+    places = read_places(data["npu"]) if "npu" in data else {}
+    if data.get("lora") is None and any(place.form.lora_rank is not None for place in places.values()):
+        raise ValueError("static graphs for adapters, and no lora that says where they enter")
     return ModelEntry(
         source=_str(data["source"]),
         architecture=_str(data["architecture"]),
@@ -260,7 +263,7 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
         bos_id=None if data["bos_id"] is None else _int(data["bos_id"], 0),
         eos_ids=tuple(_int(i, 0) for i in _list(data["eos_ids"])),
         parameters=_int(data["parameters"], 0, 1 << 53),
-        places=read_places(data["npu"]) if "npu" in data else {},
+        places=places,
         fingerprint=None if data.get("fingerprint") is None else _sha256(data["fingerprint"]),
         lora=None if data.get("lora") is None else _lora(data["lora"]),
         layout=_layout(data.get("layout", "shared")),

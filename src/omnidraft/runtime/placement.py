@@ -43,7 +43,10 @@ def _placed(bundle: Bundle, role: str, entry: ModelEntry, where: str) -> ModelEn
     if settings:
         place = replace(place, provider=_with(place, settings))
     kv = replace(entry.kv, max_length=place.kv_length)
-    return replace(entry, place=place, kv=kv, lora=None)  # static graphs have no place for adapters
+    rank, lora = place.form.lora_rank, None
+    if rank is not None and entry.lora is not None:  # else the static graphs have no place for adapters
+        lora = replace(entry.lora, rank=rank)
+    return replace(entry, place=place, kv=kv, lora=lora)
 
 
 def _with(place: Place, settings: str) -> Provider:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from omnidraft.runtime.adapter import MAX_RANK
 from omnidraft.runtime.field_types import dictionary, listed, number, text, whole
 from omnidraft.runtime.provider import CPU, Provider
 
@@ -17,11 +18,13 @@ class Form:
     Attributes:
         graphs: paths by the tokens of a block; there is one for single tokens.
         weights: the file that they share. mask: what hides a position.
+        lora_rank: of adapters, for each part of a site; None where none can enter.
     """
 
     graphs: Mapping[int, str]
     weights: str
     mask: float
+    lora_rank: int | None = None
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -71,4 +74,5 @@ def _form(value: object, kv_length: int) -> Form:
     mask = number(data["mask"])
     if not -1e9 <= mask < 0:
         raise ValueError(f"mask {mask} is not between -1e9 and 0")
-    return Form(graphs, text(data["weights"]), mask)
+    lora_rank = whole(data["lora_rank"], 1, MAX_RANK) if "lora_rank" in data else None
+    return Form(graphs, text(data["weights"]), mask, lora_rank)

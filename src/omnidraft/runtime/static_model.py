@@ -15,6 +15,7 @@ import onnxruntime as ort
 from safetensors import SafetensorError, safe_open
 
 from omnidraft.errors import BundleError
+from omnidraft.runtime.adapter import a_name, b_name
 from omnidraft.runtime.model import Cancelled, Logits
 from omnidraft.runtime.ort_model import KvShape, never
 from omnidraft.runtime.provider import Provider, open_graph
@@ -73,14 +74,14 @@ class StaticGraphs:
 class _Block:
     """A binding for passes over up to n tokens, and the arrays that it reads and writes."""
 
-    def __init__(self, session: ort.InferenceSession, n: int, past: Mapping[str, Floats]) -> None:
+    def __init__(self, session: ort.InferenceSession, n: int, kept: Mapping[str, Floats]) -> None:
         self._session, self._binding = session, session.io_binding()
-        shapes = {each.name: each.shape for each in session.get_inputs() if each.name not in past}
+        shapes = {each.name: each.shape for each in session.get_inputs() if each.name not in kept}
         self.inputs: dict[str, Floats] = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
         self.outputs: dict[str, Floats] = {
             each.name: np.zeros(each.shape, np.float32) for each in session.get_outputs()
         }
-        for name, array in (*self.inputs.items(), *past.items()):
+        for name, array in (*self.inputs.items(), *kept.items()):
             self._binding.bind_input(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
         for name, array in self.outputs.items():
             self._binding.bind_output(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
@@ -105,8 +106,14 @@ class StaticModel:
         shape = (1, kv.num_kv_heads, kv.max_length, kv.head_dim)
         names = [f"{layer}.{part}" for layer in range(kv.num_layers) for part in ("key", "value")]
         self._kv: dict[str, Floats] = {name: np.zeros(shape, np.float32) for name in names}
-        past = {f"past_key_values.{name}": array for name, array in self._kv.items()}
-        self._blocks = {n: _Block(session, n, past) for n, session in graphs.sessions.items()}
+        any_inputs = graphs.sessions[1].get_inputs()
+        self._lora: dict[str, Floats] = {  # zeros: no adapter
+            each.name: np.zeros(each.shape, np.float32)
+            for each in any_inputs
+            if each.name.endswith((a_name(""), b_name("")))
+        }
+        kept = {f"past_key_values.{name}": array for name, array in self._kv.items()} | self._lora
+        self._blocks = {n: _Block(session, n, kept) for n, session in graphs.sessions.items()}
         for n, block in self._blocks.items():  # a block's own tokens: each row sees those up to itself
             block.inputs["attention_mask"][..., kv.max_length :] = np.triu(
                 np.full((n, n), graphs.form.mask, np.float32), 1
@@ -136,8 +143,15 @@ class StaticModel:
         self.length = length
 
     def use_adapter(self, tensors: Mapping[str, Floats]) -> None:
-        """These graphs have no place for one: `placed` takes it out of the entry, and `fit` refuses."""
-        assert not tensors, sorted(tensors)
+        """Feed these LoRA tensors by name, filled up with zeros to the graphs' rank; none runs the base.
+
+        The context keeps what was computed before: whoever swaps must rewind and read it again.
+        """
+        assert tensors.keys() <= self._lora.keys(), sorted(tensors.keys() - self._lora.keys())
+        for name, array in self._lora.items():
+            array.fill(0.0)  # in place: the blocks are bound to it
+            if (tensor := tensors.get(name)) is not None:
+                array[: tensor.shape[0], : tensor.shape[1]] = tensor
 
     def _run(self, tokens: Sequence[int]) -> Logits:
         """One pass over a block: logits [len(tokens), vocab]."""
@@ -155,7 +169,7 @@ class StaticModel:
     def feed(self, tokens: Sequence[int]) -> dict[str, Floats]:
         """What the graph for a block of these tokens is given now, by its inputs' names: views."""
         past = {f"past_key_values.{name}": array for name, array in self._kv.items()}
-        return {**self._fill(tokens).inputs, **past}
+        return {**self._fill(tokens).inputs, **past, **self._lora}
 
     def _fill(self, tokens: Sequence[int]) -> _Block:
         """The block that takes these tokens, with its inputs filled."""
