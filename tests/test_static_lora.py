@@ -1,4 +1,4 @@
-"""Adapters in static graphs, whose rank is fixed: what they are in the dynamic graph, swapped while a text is said."""
+"""Adapters in static graphs, whose rank is fixed: what they are in the dynamic graph, also swapped midway."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PROMPT = "Mia has 4 boxes with 12 pencils each. She gives 9 to her brother. How 
 def test_an_adapter_is_what_it_is_in_the_dynamic_graph(
     case: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In every block, of a smaller rank than the graphs', of the full rank in packed sites, and without one."""
+    """In every block, of a smaller rank than the graphs', of the full rank in packed sites, and with none."""
     from onnxruntime.tools.mobile_helpers.usability_checker import analyze_model
 
     save(case, tmp_path)
@@ -113,7 +113,9 @@ def test_the_manifest_names_the_rank_of_the_float_graphs_alone(place: Path) -> N
     forms = bundle.manifest["drafter"]["npu"]["forms"]
     assert forms["float"]["lora_rank"] == RANK and "lora_rank" not in forms["qdq"]
     assert "lora_rank" not in bundle.manifest["target"]["npu"]["forms"]["float"]
-    assert placed(bundle, drafter_on="npu").drafter.lora == replace(bundle.drafter.lora, rank=RANK)
+    dynamic = bundle.drafter.lora
+    assert dynamic is not None
+    assert placed(bundle, drafter_on="npu").drafter.lora == replace(dynamic, rank=RANK)
     assert placed(bundle, drafter_on="qnn").drafter.lora is None
     quantized = onnx.load(place / forms["qdq"]["graphs"][0]["graph"], load_external_data=False)
     assert not [each.name for each in quantized.graph.input if "lora" in each.name]
@@ -170,7 +172,7 @@ def test_the_quantised_form_says_where_adapters_are_taken(place: Path) -> None:
     from omnidraft.runtime.vocab_map import load_vocab_map
 
     vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
-    with pytest.raises(AdapterError, match="static graphs where it runs; run it on cpu or npu or qnn-fp16$"):
+    with pytest.raises(AdapterError, match=r"static graphs where it runs; run it on cpu or npu or qnn-fp16$"):
         fit(adapter_of(bundle, "drafter"), placed(bundle, drafter_on="qnn"), vocab_map)
 
 

@@ -48,7 +48,7 @@ class LoraSites:
     """Where adapters enter a graph.
 
     Attributes:
-        rank: of A and B for each part of a site, which must be fed; None where any rank fits and none need be.
+        rank: of A and B for each part of a site, which must be fed; None where any rank fits, fed or not.
         sites: by name, `layers.{i}.{product}`.
     """
 
