@@ -1,0 +1,332 @@
+"""Train a drafter on aligned responses: AdamW, one step a batch, whole or LoRA, in one process or several.
+
+The rate is constant, as in the paper, whose numbers are the defaults. A step whose loss or gradient is not
+finite changes nothing and is counted. Parameters and moments are float32 whatever the forward pass computes
+in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from rich.progress import Progress, TimeElapsedColumn
+from torch import Tensor, nn
+
+from omnidraft.errors import SettingError
+from omnidraft.training.alignment import Aligned
+from omnidraft.training.batch import Batch, collate
+from omnidraft.training.lora import add_lora
+from omnidraft.training.objectives import Drafted, Objective, loss_of, objective
+from omnidraft.training.training_state import read_state, write_state
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+@dataclass(frozen=True)
+class TrainerOptions:
+    """How to train.
+
+    Attributes:
+        objective: its name, where none is given to the trainer.
+        learning_rate, weight_decay: of AdamW with betas (0.9, 0.999); the rate is constant.
+        batch_size: responses in a step, over all processes.
+        clip_norm: largest norm of the gradient.
+        lora_rank: None trains every weight. lora_alpha: the scale is alpha / rank.
+        precision: of the forward pass.
+        seed: of the order of responses and of LoRA's beginning.
+    """
+
+    objective: str = "trie-kl"
+    learning_rate: float = 1e-4
+    weight_decay: float = 0.01
+    batch_size: int = 8
+    clip_norm: float = 1.0
+    lora_rank: int | None = None
+    lora_alpha: float = 32.0
+    precision: Literal["fp32", "bf16"] = "fp32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, at_least in (
+            ("learning_rate", 0.0),
+            ("weight_decay", 0.0),
+            ("batch_size", 1),
+            ("clip_norm", 0.0),
+        ):
+            value = getattr(self, name)
+            if not at_least <= value < float("inf"):
+                raise SettingError(f"{name} {value} is not a number of at least {at_least}; leave it out")
+        if self.precision not in ("fp32", "bf16"):
+            raise SettingError(f'precision "{self.precision}" is unknown; use fp32 or bf16')
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """One step.
+
+    Attributes:
+        step: its number, from 1. loss: over the whole batch. terms: the mean of each term, without its
+            factor.
+        norm: of the gradient before clipping. skipped: whether it was not finite, and changed nothing.
+    """
+
+    step: int
+    loss: float
+    terms: dict[str, float]
+    norm: float
+    skipped: bool
+
+
+class Trainer:
+    """A drafter in training.
+
+    Attributes:
+        model: the drafter, with LoRA where the options say so. objective: with parameters of its own, if any.
+        steps, skipped: steps so far, and those of them that changed nothing.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        options: TrainerOptions | None = None,
+        *,
+        objective: Objective | None = None,
+        accelerator: Accelerator | None = None,
+    ) -> None:
+        """
+        Args:
+            model: a transformers decoder; its weights become float32 and are changed by training.
+            options: the paper's when None.
+            objective: made from its name in the options when None.
+            accelerator: where many processes train together; each is given every response.
+
+        Raises:
+            SettingError: an unknown objective, or a rank that does not serve.
+        """
+        self.options = options or TrainerOptions()
+        self._accelerator = accelerator
+        self._device = next(model.parameters()).device if accelerator is None else accelerator.device
+        self.objective = _objective(self.options.objective) if objective is None else objective
+        self.model = model.float().to(self._device).train()
+        if self.options.lora_rank is not None:
+            add_lora(self.model, self.options.lora_rank, self.options.lora_alpha, seed=self.options.seed)
+        self.objective.to(self._device)
+        self.parameters: dict[str, nn.Parameter] = {
+            f"{who}.{name}": parameter
+            for who, module in (("model", self.model), ("objective", self.objective))
+            for name, parameter in module.named_parameters()
+            if parameter.requires_grad
+        }
+        self.optimizer = torch.optim.AdamW(
+            self.parameters.values(),
+            lr=self.options.learning_rate,
+            betas=(0.9, 0.999),
+            weight_decay=self.options.weight_decay,
+        )
+        self.steps = self.skipped = 0
+
+    @property
+    def num_processes(self) -> int:
+        """How many train together."""
+        return 1 if self._accelerator is None else self._accelerator.num_processes
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes files and shows progress."""
+        return self._accelerator is None or self._accelerator.is_main_process
+
+    def step(self, responses: Sequence[Aligned]) -> StepReport:
+        """Learn from one batch; where several processes train, each calls this with the same responses."""
+        if not responses:
+            raise SettingError("a step was given no responses; give at least one")
+        self.optimizer.zero_grad(set_to_none=True)
+        mine = list(responses)[self._rank :: self.num_processes]
+        means, loss = self._backward(mine or list(responses)[:1], idle=not mine)
+        self._sum_gradients()
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.options.clip_norm))
+        finite = bool(np.isfinite(loss) and np.isfinite(norm))
+        if finite:
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.steps += 1
+        self.skipped += not finite
+        return StepReport(self.steps, loss, means, norm, not finite)
+
+    def train(
+        self,
+        responses: Sequence[Aligned],
+        *,
+        log: Path | None = None,
+        checkpoint: Path | None = None,
+        checkpoint_every: int = 50,
+        progress: bool = False,
+    ) -> list[StepReport]:
+        """One pass over the responses in an order of the seed's; goes on where a checkpoint there ended.
+
+        Args:
+            responses: at least one.
+            log: JSON lines, one a step, of which those after the checkpoint are written again.
+            checkpoint: read if it is there; written every so many steps and at the end.
+            checkpoint_every: steps.
+            progress: show a bar.
+
+        Returns:
+            the steps that were done now.
+
+        Raises:
+            SettingError: the checkpoint is of other options, responses or another model, or cannot be read.
+        """
+        if not len(responses):
+            raise SettingError("there are no responses to learn from; give at least one")
+        if checkpoint is not None and checkpoint.exists():
+            self.resume(checkpoint, len(responses))
+        order = np.random.default_rng(self.options.seed).permutation(len(responses))
+        size, found = self.options.batch_size, list[StepReport]()
+        total = -(-len(responses) // size)
+        with _log(log if self.is_main else None, self.steps) as lines, _bar(progress and self.is_main) as bar:
+            task = (
+                None
+                if bar is None
+                else bar.add_task(self.options.objective, total=total, completed=self.steps)
+            )
+            for at in range(self.steps, total):
+                report = self.step([responses[i] for i in order[at * size : (at + 1) * size]])
+                found.append(report)
+                if lines is not None:
+                    lines.write(json.dumps(_line(report)) + "\n")
+                    lines.flush()
+                if bar is not None and task is not None:
+                    told = f" ({self.skipped} skipped)" if self.skipped else ""
+                    bar.update(task, advance=1, description=f"loss {report.loss:.3f}{told}")
+                if checkpoint is not None and (self.steps % checkpoint_every == 0 or self.steps == total):
+                    self.save(checkpoint, len(responses))
+        return found
+
+    def save(self, path: Path, responses: int = 0) -> None:
+        """Write everything that going on needs; a reader finds the old file or the new one, whole."""
+        if self.is_main:
+            counts = {"steps": self.steps, "skipped": self.skipped, "responses": responses}
+            write_state(path, self.parameters, self.optimizer, asdict(self.options), counts)
+        if self._accelerator is not None:
+            self._accelerator.wait_for_everyone()
+
+    def resume(self, path: Path, responses: int = 0) -> None:
+        """Go on from a file that `save` wrote, as if there had been no break.
+
+        Raises:
+            SettingError: it is of other options, responses or another model, or cannot be read.
+        """
+        counts = read_state(path, self.parameters, self.optimizer, asdict(self.options), responses)
+        self.steps, self.skipped = counts["steps"], counts["skipped"]
+
+    @property
+    def _rank(self) -> int:
+        return 0 if self._accelerator is None else self._accelerator.process_index
+
+    def _backward(self, responses: Sequence[Aligned], *, idle: bool) -> tuple[dict[str, float], float]:
+        """Gradients of this process's part of the loss; the means and the loss are of all parts.
+
+        An idle process, of which there are some where a batch is small, counts nothing and adds no gradient.
+        """
+        batch = collate(responses).to(self._device)
+        terms = self.objective(self._drafted(batch), batch)
+        keep = 0.0 if idle else 1.0
+        local = torch.stack([torch.stack([t.sum.detach().float(), t.count.float()]) for t in terms.values()])
+        whole = self._summed(local * keep)  # [terms, 2]
+        counts = {name: whole[i, 1] for i, name in enumerate(terms)}
+        if not idle:
+            loss_of(terms, counts).backward()  # type: ignore[no-untyped-call]
+        means = {name: float(whole[i, 0] / whole[i, 1].clamp_min(1e-6)) for i, name in enumerate(terms)}
+        return means, sum(term.factor * means[name] for name, term in terms.items())
+
+    def _drafted(self, batch: Batch) -> Drafted:
+        """Logits, and hidden states where they are wanted, of every row; in float32."""
+        positions = torch.arange(batch.first, batch.input_ids.shape[1], device=self._device)
+        with self._computing():
+            out: Any = self.model(
+                input_ids=batch.input_ids,
+                use_cache=False,
+                logits_to_keep=positions,
+                output_hidden_states=self.objective.needs_hidden,
+            )
+        logits = out.logits[batch.sequences, batch.positions - batch.first].float()
+        if not self.objective.needs_hidden:
+            return Drafted(logits)
+        return Drafted(logits, out.hidden_states[-1][batch.sequences, batch.positions].float())
+
+    def _computing(self) -> AbstractContextManager[Any]:
+        if self.options.precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self._device.type, torch.bfloat16)
+
+    def _summed(self, values: Tensor) -> Tensor:
+        """Over all processes."""
+        if self._accelerator is None or self.num_processes == 1:
+            return values
+        found: Tensor = self._accelerator.reduce(values, "sum")
+        return found
+
+    def _sum_gradients(self) -> None:
+        """Over all processes, in one message; parts of the loss are already divided by the whole's counts."""
+        for parameter in self.parameters.values():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        if self.num_processes == 1:
+            return
+        grads = [p.grad for p in self.parameters.values() if p.grad is not None]
+        whole = self._summed(torch.cat([g.reshape(-1) for g in grads]))
+        for grad, part in zip(grads, torch.split(whole, [g.numel() for g in grads]), strict=True):
+            grad.copy_(part.view_as(grad))
+
+
+def train(
+    model: nn.Module,
+    responses: Sequence[Aligned],
+    options: TrainerOptions | None = None,
+    **settings: Any,
+) -> Trainer:
+    """Train a drafter in one pass over aligned responses; `settings` are those of `Trainer.train`.
+
+    Raises:
+        SettingError: see `Trainer`.
+    """
+    trainer = Trainer(model, options)
+    trainer.train(responses, **settings)
+    return trainer
+
+
+def _objective(name: str) -> Objective:
+    return objective(name)
+
+
+def _line(report: StepReport) -> dict[str, Any]:
+    """JSON has no NaN: what is not finite is null."""
+    line = {f.name: getattr(report, f.name) for f in fields(report)}
+    line["terms"] = {name: _finite(value) for name, value in report.terms.items()}
+    return line | {"loss": _finite(report.loss), "norm": _finite(report.norm)}
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
+
+
+def _log(path: Path | None, steps: int) -> AbstractContextManager[IO[str] | None]:
+    """The log to be written to, cut to the steps that a checkpoint holds."""
+    if path is None:
+        return nullcontext()
+    kept = path.read_text("utf-8").splitlines(keepends=True)[:steps] if steps and path.exists() else []
+    file = path.open("w", encoding="utf-8")
+    file.writelines(line for line in kept if line.endswith("\n"))
+    return file
+
+
+def _bar(wanted: bool) -> AbstractContextManager[Progress | None]:
+    return Progress(*Progress.get_default_columns(), TimeElapsedColumn()) if wanted else nullcontext()
