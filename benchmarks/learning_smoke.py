@@ -1,10 +1,13 @@
-"""Does a drafter learn? A starter pair on a few prompts: acceptance before and after training, objective by objective.
+"""Does a drafter learn? A starter pair on a few prompts: acceptance before and after training, objective by
+objective.
 
-    python -m benchmarks.learning_smoke [--target a] [--prompts 40] [--passes 4] [--objectives trie-kl omnidraft]
+    python -m benchmarks.learning_smoke [--target a] [--prompts 40] [--passes 4] [--objectives trie-kl
+    omnidraft]
 
-The target answers the first GSM8K training prompts greedily, the drafter learns from its answers and the rows behind
-them, and both are measured with k = 4, greedy, on GSM8K test prompts that neither has seen, by the runtime's own
-loop. `direct` is the intersection of the vocabularies, `cold` the trie with an n-gram cache that starts empty.
+The target answers the first GSM8K training prompts greedily, the drafter learns from its answers and the
+rows behind them, and both are measured with k = 4, greedy, on GSM8K test prompts that neither has seen, by
+the runtime's own loop. `direct` is the intersection of the vocabularies, `cold` the trie with an n-gram
+cache that starts empty.
 """
 
 import argparse
@@ -12,7 +15,6 @@ import copy
 import json
 import os
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,6 +29,14 @@ from omnidraft.training.draft_law import full_trie
 from omnidraft.training.objectives import OBJECTIVES, objective
 from omnidraft.training.responses import measure_drafter, respond
 from omnidraft.training.trainer import Trainer, TrainerOptions
+
+ARMS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in OBJECTIVES if name != "dskd"},
+    "trie-kl-reverse": ("trie-kl", {"direction": "reverse"}),
+    "omnidraft-dm": ("omnidraft", {"factor": 0.0}),
+    "omnidraft-p": ("omnidraft", {"factor": 1.0, "ngram": "probability"}),
+    "omnidraft-renormalised": ("omnidraft", {"intersection": "renormalise"}),
+}
 
 
 class Pair:
@@ -79,11 +89,11 @@ class Pair:
 def learn(pair: Pair, responses: list[Aligned], name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Train a copy of the drafter with one objective, and measure it."""
     drafter = copy.deepcopy(pair.drafter)
-    made = objective(name, **({"direction": "reverse"} if options.reverse and name == "trie-kl" else {}))
+    kind, settings = ARMS[name]
     trainer = Trainer(
         drafter,
-        TrainerOptions(objective=name, learning_rate=options.rate, lora_rank=options.rank, seed=options.seed),
-        objective=made,
+        TrainerOptions(objective=kind, learning_rate=options.rate, lora_rank=options.rank, seed=options.seed),
+        objective=objective(kind, **settings),
     )
     started, reports = time.monotonic(), []
     for _ in range(options.passes):
@@ -108,14 +118,15 @@ def _model(name: str) -> PreTrainedModel:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--target", choices=("a", "b"), default="a")
-    parser.add_argument("--objectives", nargs="+", choices=OBJECTIVES, default=["trie-kl", "omnidraft"])
+    parser.add_argument("--objectives", nargs="+", choices=ARMS, default=["trie-kl", "omnidraft"])
     parser.add_argument("--prompts", type=int, default=40, help="of the training rows")
     parser.add_argument("--unseen", type=int, default=16, help="of the test rows")
-    parser.add_argument("--passes", type=int, default=4, help="over the answers; the paper makes one over thousands")
+    parser.add_argument(
+        "--passes", type=int, default=4, help="over the answers; the paper makes one over thousands"
+    )
     parser.add_argument("--tokens", type=int, default=128, help="of an answer")
     parser.add_argument("--rate", type=float, default=5e-4, help="learning rate")
     parser.add_argument("--rank", type=int, help="LoRA of this rank in place of every weight")
-    parser.add_argument("--reverse", action="store_true", help="trie-kl in the reverse direction")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if not (DATA / "tasks").is_dir():

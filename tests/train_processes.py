@@ -1,0 +1,28 @@
+"""Train the toy drafter on nine responses, in as many processes as this was launched in: give a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+from accelerate import Accelerator
+
+from omnidraft.training import Trainer, TrainerOptions
+from toy_training import tiny_drafter, toy_responses
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    accelerator = Accelerator(cpu=True)
+    options = TrainerOptions(objective="omnidraft", learning_rate=3e-3, batch_size=4)
+    trainer = Trainer(tiny_drafter(), options, accelerator=accelerator)
+    state = Path(sys.argv[1])
+    trainer.train(toy_responses(9), log=state.with_suffix(".jsonl"), checkpoint=state)
+    if accelerator.is_main_process:
+        print(f"processes {accelerator.num_processes}")
+    accelerator.end_training()
+
+
+if __name__ == "__main__":
+    main()
