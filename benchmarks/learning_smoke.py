@@ -31,7 +31,7 @@ from omnidraft.training.responses import measure_drafter, respond
 from omnidraft.training.trainer import Trainer, TrainerOptions
 
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in OBJECTIVES if name != "dskd"},
+    **{name: (name, {}) for name in OBJECTIVES},
     "trie-kl-reverse": ("trie-kl", {"direction": "reverse"}),
     "omnidraft-dm": ("omnidraft", {"factor": 0.0}),
     "omnidraft-p": ("omnidraft", {"factor": 1.0, "ngram": "probability"}),
@@ -61,15 +61,19 @@ class Pair:
         texts = [f"Question: {row['question']}\nAnswer:" for row in rows(file)[:count]]
         return [(self._target_start + target.encode(t), drafter.encode(t)) for t in texts]
 
-    def aligned(self, count: int, max_new_tokens: int, top: int) -> list[Aligned]:
+    def aligned(self, count: int, max_new_tokens: int, hidden: bool) -> list[Aligned]:
         """The target's answers to so many training prompts, ready to learn from."""
         prompts = self.prompts("gsm8k/train.jsonl.gz", count)
         aligner = Aligner(full_trie(self.vocab_map), max_length=512)
         said = respond(
-            self.target, [p for p, _ in prompts], max_new_tokens=max_new_tokens, eos_ids=self.eos_ids, top=top
+            self.target,
+            [p for p, _ in prompts],
+            max_new_tokens=max_new_tokens,
+            eos_ids=self.eos_ids,
+            hidden=hidden,
         )
         return [
-            aligner.align(self.start + draft, r.tokens, r.rows, before=r.prompt[-1])
+            aligner.align(self.start + draft, r.tokens, r.rows, before=r.prompt[-1], target_hidden=r.hidden)
             for r, (_, draft) in zip(said, prompts, strict=True)
         ]
 
@@ -90,6 +94,15 @@ def learn(pair: Pair, responses: list[Aligned], name: str, options: argparse.Nam
     """Train a copy of the drafter with one objective, and measure it."""
     drafter = copy.deepcopy(pair.drafter)
     kind, settings = ARMS[name]
+    if kind == "dskd":
+        target: Any = pair.target  # untyped in transformers
+        untyped: Any = drafter
+        settings = {
+            "draft_embeddings": drafter.get_input_embeddings(),
+            "draft_head": untyped.get_output_embeddings(),
+            "target_embeddings": _weight(target.get_input_embeddings()),
+            "target_head": _weight(target.get_output_embeddings()),
+        }
     trainer = Trainer(
         drafter,
         TrainerOptions(objective=kind, learning_rate=options.rate, lora_rank=options.rank, seed=options.seed),
@@ -108,6 +121,11 @@ def learn(pair: Pair, responses: list[Aligned], name: str, options: argparse.Nam
         "loss": [round(reports[0].loss, 4), round(reports[-1].loss, 4)],
         **pair.tokens_per_pass(drafter, unseen),
     }
+
+
+def _weight(module: Any) -> torch.Tensor:
+    found: torch.Tensor = module.weight
+    return found
 
 
 def _model(name: str) -> PreTrainedModel:
@@ -134,7 +152,7 @@ def main() -> None:
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     pair = Pair(options.target)
     started = time.monotonic()
-    responses = pair.aligned(options.prompts, options.tokens, top=64)
+    responses = pair.aligned(options.prompts, options.tokens, "dskd" in options.objectives)
     told = {
         "target": f"starter-{options.target}",
         "answers": len(responses),

@@ -208,6 +208,14 @@ def test_what_cannot_be_aligned_is_refused(
         ALIGNER.align(prompt, tokens, dense_rows(laws_of(count)))
 
 
+@pytest.mark.parametrize("value", [float("nan"), -0.5, 1.0])
+def test_a_row_that_is_no_law_is_refused(value: float) -> None:
+    p = laws_of(2)
+    p[1, 3] = value
+    with pytest.raises(SettingError, match="is no law"):
+        ALIGNER.align(PROMPT, [0, 1], dense_rows(p))
+
+
 @pytest.mark.parametrize(
     "text", ["Tom has 12 pens, 100 in all.\n  Why?", "naïve Größe 東京です", "def f(x):\n    return x"]
 )

@@ -140,7 +140,8 @@ class Aligner:
             target_hidden: see `Aligned`.
 
         Raises:
-            SettingError: no prompt, rows that are not as many as tokens, or ids outside a vocabulary.
+            SettingError: no prompt, rows that are not as many as tokens or are no laws, or ids outside a
+                vocabulary.
         """
         self._check(draft_prompt, tokens, rows)
         vocab_map = self.trie.map
@@ -177,6 +178,10 @@ class Aligner:
         if len(tokens) != len(rows):
             raise SettingError(
                 f"a response of {len(tokens)} tokens has {len(rows)} target rows; give one each"
+            )
+        if not rows.finite:
+            raise SettingError(
+                "a target row is no law (finite, not negative, of sum 1); leave the response out"
             )
         for who, ids, size in (
             ("draft prompt", draft_prompt, vocab_map.draft_size),

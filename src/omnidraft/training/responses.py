@@ -25,11 +25,16 @@ from omnidraft.training.torch_model import TorchModel
 
 @dataclass(frozen=True)
 class Response:
-    """What a target said to a prompt of target ids, with its laws at temperature 1."""
+    """What a target said to a prompt of target ids, with its laws at temperature 1.
+
+    Attributes:
+        hidden: the last hidden states behind the rows, shape [n, target width], where they were asked for.
+    """
 
     prompt: tuple[int, ...]
     tokens: tuple[int, ...]
     rows: TargetRows
+    hidden: npt.NDArray[np.float32] | None = None
 
 
 def respond(
@@ -40,6 +45,7 @@ def respond(
     eos_ids: Sequence[int] = (),
     top: int = 64,
     batch_size: int = 16,
+    hidden: bool = False,
 ) -> Iterator[Response]:
     """Greedy responses, each with the rows that they were chosen by: no second pass over the target.
 
@@ -49,7 +55,8 @@ def respond(
         max_new_tokens: of a response.
         eos_ids: end a response, and are part of it.
         top: ids that are kept of a row.
-        batch_size: prompts at once.
+        batch_size: prompts at once; their whole rows are in memory together.
+        hidden: also keep hidden states.
     """
     pad = eos_ids[0] if eos_ids else 0
     for at in range(0, len(prompts), batch_size):
@@ -61,15 +68,17 @@ def respond(
         out = generate(
             ids, attention_mask=mask, do_sample=False, max_new_tokens=max_new_tokens, pad_token_id=pad,
             eos_token_id=list(eos_ids) or None, output_logits=True, return_dict_in_generate=True,
+            output_hidden_states=hidden,
         )  # fmt: skip
         rows = torch.stack(out.logits, dim=1).float().softmax(dim=-1).cpu().numpy()  # [B, n, vocab]
-        for prompt, said, law in zip(some, out.sequences[:, longest:].tolist(), rows, strict=True):
+        states = None
+        if hidden:  # of each step the last position, of that the last layer
+            states = torch.stack([step[-1][:, -1] for step in out.hidden_states], dim=1).float().cpu().numpy()
+        for b, said in enumerate(out.sequences[:, longest:].tolist()):
             count = next((i + 1 for i, t in enumerate(said) if t in eos_ids), len(said))
-            yield Response(tuple(prompt), tuple(said[:count]), _kept(law[:count], said[:count], top))
-
-
-def _kept(law: npt.NDArray[np.floating], tokens: Sequence[int], top: int) -> TargetRows:
-    return top_rows(law, tokens, top)
+            kept = top_rows(rows[b, :count], said[:count], top)
+            of_it = None if states is None else states[b, :count]
+            yield Response(tuple(some[b]), tuple(said[:count]), kept, of_it)
 
 
 def measure_drafter(

@@ -131,7 +131,7 @@ class Trainer:
             betas=(0.9, 0.999),
             weight_decay=self.options.weight_decay,
         )
-        self.steps = self.skipped = 0
+        self.steps = self.skipped = self._begun = 0
 
     @property
     def num_processes(self) -> int:
@@ -169,12 +169,12 @@ class Trainer:
         checkpoint_every: int = 50,
         progress: bool = False,
     ) -> list[StepReport]:
-        """One pass over the responses in an order of the seed's; goes on where a checkpoint there ended.
+        """One pass over the responses in an order of the seed's; goes on where its checkpoint ended.
 
         Args:
             responses: at least one.
             log: JSON lines, one a step, of which those after the checkpoint are written again.
-            checkpoint: read if it is there; written every so many steps and at the end.
+            checkpoint: of this pass; read if it is there, written every so many steps and at the end.
             checkpoint_every: steps.
             progress: show a bar.
 
@@ -186,18 +186,16 @@ class Trainer:
         """
         if not len(responses):
             raise SettingError("there are no responses to learn from; give at least one")
+        self._begun = self.steps
         if checkpoint is not None and checkpoint.exists():
             self.resume(checkpoint, len(responses))
+        done = self.steps - self._begun
         order = np.random.default_rng(self.options.seed).permutation(len(responses))
         size, found = self.options.batch_size, list[StepReport]()
         total = -(-len(responses) // size)
-        with _log(log if self.is_main else None, self.steps) as lines, _bar(progress and self.is_main) as bar:
-            task = (
-                None
-                if bar is None
-                else bar.add_task(self.options.objective, total=total, completed=self.steps)
-            )
-            for at in range(self.steps, total):
+        with _log(log if self.is_main else None, done) as lines, _bar(progress and self.is_main) as bar:
+            task = None if bar is None else bar.add_task(self.options.objective, total=total, completed=done)
+            for at in range(done, total):
                 report = self.step([responses[i] for i in order[at * size : (at + 1) * size]])
                 found.append(report)
                 if lines is not None:
@@ -206,14 +204,19 @@ class Trainer:
                 if bar is not None and task is not None:
                     told = f" ({self.skipped} skipped)" if self.skipped else ""
                     bar.update(task, advance=1, description=f"loss {report.loss:.3f}{told}")
-                if checkpoint is not None and (self.steps % checkpoint_every == 0 or self.steps == total):
+                if checkpoint is not None and ((at + 1) % checkpoint_every == 0 or at + 1 == total):
                     self.save(checkpoint, len(responses))
         return found
 
     def save(self, path: Path, responses: int = 0) -> None:
         """Write everything that going on needs; a reader finds the old file or the new one, whole."""
         if self.is_main:
-            counts = {"steps": self.steps, "skipped": self.skipped, "responses": responses}
+            counts = {
+                "steps": self.steps,
+                "skipped": self.skipped,
+                "begun": self._begun,
+                "responses": responses,
+            }
             write_state(path, self.parameters, self.optimizer, asdict(self.options), counts)
         if self._accelerator is not None:
             self._accelerator.wait_for_everyone()
@@ -225,7 +228,7 @@ class Trainer:
             SettingError: it is of other options, responses or another model, or cannot be read.
         """
         counts = read_state(path, self.parameters, self.optimizer, asdict(self.options), responses)
-        self.steps, self.skipped = counts["steps"], counts["skipped"]
+        self.steps, self.skipped, self._begun = (counts[key] for key in ("steps", "skipped", "begun"))
 
     @property
     def _rank(self) -> int:

@@ -64,7 +64,7 @@ def read_state(
     try:
         theirs, counts = json.loads(header["options"]), json.loads(header["counts"])
         differs = [k for k in options if theirs.get(k) != options[k]]
-        found = {key: int(counts[key]) for key in ("steps", "skipped", "responses")}
+        found = {key: int(counts[key]) for key in ("steps", "skipped", "begun", "responses")}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise _refused(path, f"has no readable header ({error})") from None
     if differs:
