@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,10 @@ import pytest
 from conftest import ROOT, STARTERS
 from omnidraft.errors import SettingError
 from omnidraft.export.vocab_map import build_vocab_map
+from omnidraft.runtime.decision_law import decision_law
+from omnidraft.runtime.sampler import DenseLaw
 from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.runtime.translator import translate
 from omnidraft.runtime.trie import ActiveTrie
 from omnidraft.training.alignment import Aligned, Aligner, SparseLaws
 from omnidraft.training.draft_law import full_trie
@@ -121,6 +125,29 @@ def test_the_laws_along_a_spelling_multiply_to_the_tokens_probability(name: str)
     assert product == pytest.approx(p_of(p, 0, name) / (1.0 - p_of(p, 0, "X")))
 
 
+@pytest.mark.parametrize("name", ["FLAKE", "FLAS", "FO", "LAKE"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_laws_are_those_that_the_verifier_tests_by(name: str, seed: int) -> None:
+    """The runtime's own P of each decision on the way into a spelling."""
+    trie, token = ALIGNER.trie, TARGET.index(name)
+    found, p = align([name], laws_of(1, seed))
+    spelling, law = toy_map().spell(token), DenseLaw(p[0])
+    uniform = DenseLaw(np.full(len(DRAFT), 1.0 / len(DRAFT)))
+    decisions = translate(spelling, trie, max_tokens=4).decisions
+    assert len(decisions) == len(spelling)
+    for depth, decision in enumerate(decisions):
+        wanted, _ = decision_law(decision, uniform, law, trie).options()
+        ((ours, other, weight),) = at(found.trie_laws, depth)
+        if depth == 0:  # all draft tokens, then what nothing spells
+            listed = [ours.get(d, 0.0) * weight for d in DRAFT] + [1.0 - weight]
+        else:
+            assert decision.parent is not None
+            children = [DRAFT[d] for d in trie.children(decision.parent)[0]]
+            listed = [ours.get(d, 0.0) for d in children]
+            listed += [other] if trie.terminal(decision.parent) is not None else []
+        assert listed == pytest.approx(wanted.tolist())
+
+
 def test_a_token_without_a_spelling_takes_no_draft_position() -> None:
     """The drafter reads on from the same place, so two rows of the target are of one row of the drafter."""
     found, p = align(["S", "X", "O"])
@@ -224,7 +251,7 @@ def test_both_models_have_read_the_same_text_at_every_place(text: str) -> None:
     drafter, target = (Tokenizer.from_file(STARTERS / name) for name in ("drafter", "a"))
     vocab_map = build_vocab_map(drafter, target)
     tokens = target.encode(text)
-    rows = top_rows(np.full((len(tokens), len(target)), 1.0 / len(target)), tokens, 8)
+    rows = top_rows(np.random.default_rng(0).dirichlet(np.full(len(target), 0.01), len(tokens)), tokens, 64)
     found = Aligner(full_trie(vocab_map), max_length=512).align([1], tokens, rows)
     pieces = [drafter.tokens[d] or b"" for d in found.draft_ids[1:]]
     for i in range(len(tokens)):
@@ -233,11 +260,21 @@ def test_both_models_have_read_the_same_text_at_every_place(text: str) -> None:
         assert len(before) == found.tokens.starts[i]
     assert found.tokens.ends[-1] == len(text.encode()) and b"".join(pieces) == text.encode()
     assert (found.tokens.lengths > 1).any()
+    laws = found.trie_laws
+    assert np.abs(laws.probabilities.sum(axis=1) + laws.other - 1.0).max() < 1e-9
+    assert (
+        (laws.probabilities >= 0).all()
+        and (laws.other >= 0).all()
+        and set(laws.rows) <= set(range(found.num_rows))
+    )
 
 
 def test_aligning_needs_no_torch() -> None:
     code = "import sys, omnidraft.training.alignment; print('torch' in sys.modules)"
     found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "src")}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
     )
     assert found.stdout.strip() == "False", found.stderr

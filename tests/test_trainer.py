@@ -15,6 +15,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from safetensors.torch import load_file  # noqa: E402
+
 from conftest import ROOT  # noqa: E402
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.training import Trainer, TrainerOptions, objective, train  # noqa: E402
@@ -22,6 +24,7 @@ from omnidraft.training.alignment import Aligned  # noqa: E402
 from omnidraft.training.lora import lora_modules  # noqa: E402
 from omnidraft.training.responses import respond  # noqa: E402
 from toy_training import accepted, tiny_drafter, toy_responses  # noqa: E402
+from train_processes import learn  # noqa: E402
 
 FAST = TrainerOptions(learning_rate=3e-3, batch_size=4)
 
@@ -276,22 +279,22 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     `--multi_gpu` starts the processes; the script keeps them on the CPU. (`--cpu` starts one, or needs MPI.)
     """
     pytest.importorskip("accelerate")
-    script = ROOT / "tests/train_processes.py"
-    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}", "OMP_NUM_THREADS": "1"}
-    several = [
-        "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
-        "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0",
-    ]  # fmt: skip
-    files = []
-    for name, launch in (("one", []), ("two", several)):
-        files.append(tmp_path / name)
-        done = subprocess.run(
-            [sys.executable, *launch, str(script), str(files[-1])],
-            env=environment, capture_output=True, text=True, timeout=200,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr[-3000:]
-        assert f"processes {len(files)}" in done.stdout
-    from safetensors.torch import load_file
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")]),
+        "OMP_NUM_THREADS": "1",
+    }
+    files = tmp_path / "one", tmp_path / "two"
+    learn(files[0])
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2",
+            "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no",
+            "--main_process_port", "0", str(ROOT / "tests/train_processes.py"), str(files[1]),
+        ],
+        env=environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "processes 2" in done.stdout
 
     one, two = (load_file(file) for file in files)
     assert one.keys() == two.keys()
