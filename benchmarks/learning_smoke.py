@@ -28,7 +28,8 @@ from omnidraft.training.alignment import Aligned, Aligner
 from omnidraft.training.draft_law import full_trie
 from omnidraft.training.objectives import OBJECTIVES, objective
 from omnidraft.training.responses import measure_drafter, respond
-from omnidraft.training.trainer import Trainer, TrainerOptions
+from omnidraft.training.trainer import Trainer
+from omnidraft.training.trainer_options import TrainerOptions
 
 ARMS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in OBJECTIVES},

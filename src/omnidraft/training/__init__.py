@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if _TYPE_CHECKING:
     from omnidraft.training.objectives import objective
-    from omnidraft.training.trainer import Trainer, TrainerOptions, train
+    from omnidraft.training.trainer import Trainer, train
+    from omnidraft.training.trainer_options import TrainerOptions
 
 __all__ = ["Trainer", "TrainerOptions", "objective", "train"]
 

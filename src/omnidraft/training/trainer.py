@@ -7,16 +7,14 @@ in.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from rich.progress import Progress, TimeElapsedColumn
 from torch import Tensor, nn
 
 from omnidraft.errors import SettingError
@@ -24,65 +22,12 @@ from omnidraft.training.alignment import Aligned
 from omnidraft.training.batch import Batch, collate
 from omnidraft.training.lora import add_lora
 from omnidraft.training.objectives import Drafted, Objective, loss_of, objective
+from omnidraft.training.trainer_options import TrainerOptions
+from omnidraft.training.training_log import StepReport, log_line, open_log, progress_bar
 from omnidraft.training.training_state import read_state, write_state
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
-
-
-@dataclass(frozen=True)
-class TrainerOptions:
-    """How to train.
-
-    Attributes:
-        objective: its name, where none is given to the trainer.
-        learning_rate, weight_decay: of AdamW with betas (0.9, 0.999); the rate is constant.
-        batch_size: responses in a step, over all processes.
-        clip_norm: largest norm of the gradient.
-        lora_rank: None trains every weight. lora_alpha: the scale is alpha / rank.
-        precision: of the forward pass.
-        seed: of the order of responses and of LoRA's beginning.
-    """
-
-    objective: str = "trie-kl"
-    learning_rate: float = 1e-4
-    weight_decay: float = 0.01
-    batch_size: int = 8
-    clip_norm: float = 1.0
-    lora_rank: int | None = None
-    lora_alpha: float = 32.0
-    precision: Literal["fp32", "bf16"] = "fp32"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, at_least in (
-            ("learning_rate", 0.0),
-            ("weight_decay", 0.0),
-            ("batch_size", 1),
-            ("clip_norm", 0.0),
-        ):
-            value = getattr(self, name)
-            if not at_least <= value < float("inf"):
-                raise SettingError(f"{name} {value} is not a number of at least {at_least}; leave it out")
-        if self.precision not in ("fp32", "bf16"):
-            raise SettingError(f'precision "{self.precision}" is unknown; use fp32 or bf16')
-
-
-@dataclass(frozen=True)
-class StepReport:
-    """One step.
-
-    Attributes:
-        step: its number, from 1. loss: over the whole batch. terms: the mean of each term, without its
-            factor.
-        norm: of the gradient before clipping. skipped: whether it was not finite, and changed nothing.
-    """
-
-    step: int
-    loss: float
-    terms: dict[str, float]
-    norm: float
-    skipped: bool
 
 
 class Trainer:
@@ -193,13 +138,16 @@ class Trainer:
         order = np.random.default_rng(self.options.seed).permutation(len(responses))
         size, found = self.options.batch_size, list[StepReport]()
         total = -(-len(responses) // size)
-        with _log(log if self.is_main else None, done) as lines, _bar(progress and self.is_main) as bar:
+        with (
+            open_log(log if self.is_main else None, done) as lines,
+            progress_bar(progress and self.is_main) as bar,
+        ):
             task = None if bar is None else bar.add_task(self.options.objective, total=total, completed=done)
             for at in range(done, total):
                 report = self.step([responses[i] for i in order[at * size : (at + 1) * size]])
                 found.append(report)
                 if lines is not None:
-                    lines.write(json.dumps(_line(report)) + "\n")
+                    lines.write(log_line(report))
                     lines.flush()
                 if bar is not None and task is not None:
                     told = f" ({self.skipped} skipped)" if self.skipped else ""
@@ -308,28 +256,3 @@ def train(
 
 def _objective(name: str) -> Objective:
     return objective(name)
-
-
-def _line(report: StepReport) -> dict[str, Any]:
-    """JSON has no NaN: what is not finite is null."""
-    line = {f.name: getattr(report, f.name) for f in fields(report)}
-    line["terms"] = {name: _finite(value) for name, value in report.terms.items()}
-    return line | {"loss": _finite(report.loss), "norm": _finite(report.norm)}
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
-def _log(path: Path | None, steps: int) -> AbstractContextManager[IO[str] | None]:
-    """The log to be written to, cut to the steps that a checkpoint holds."""
-    if path is None:
-        return nullcontext()
-    kept = path.read_text("utf-8").splitlines(keepends=True)[:steps] if steps and path.exists() else []
-    file = path.open("w", encoding="utf-8")
-    file.writelines(line for line in kept if line.endswith("\n"))
-    return file
-
-
-def _bar(wanted: bool) -> AbstractContextManager[Progress | None]:
-    return Progress(*Progress.get_default_columns(), TimeElapsedColumn()) if wanted else nullcontext()
