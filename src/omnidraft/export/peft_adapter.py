@@ -21,7 +21,7 @@ from omnidraft.errors import AdapterError
 from omnidraft.runtime.adapter import Adapter, Floats, LoraSites, Site
 
 # peft's module names: the product that they are in, and the part of it (None: the whole).
-_MODULES: dict[str, tuple[str, str | None]] = {
+MODULES: dict[str, tuple[str, str | None]] = {
     "self_attn.q_proj": ("qkv", "q"),
     "self_attn.k_proj": ("qkv", "k"),
     "self_attn.v_proj": ("qkv", "v"),
@@ -76,7 +76,7 @@ def read_peft(directory: Path) -> PeftAdapter:
     paths: dict[tuple[int, str], str] = {}
     for key, values in _tensors(directory).items():
         match = _KEY.fullmatch(key)
-        if match is None or match["module"] not in _MODULES:
+        if match is None or match["module"] not in MODULES:
             raise _unsupported(directory, _meaning(key), "train one on the layers' projections")
         place = int(match["layer"]), match["module"]
         halves.setdefault(place, {})[match["half"]], paths[place] = values, match["path"]
@@ -94,7 +94,7 @@ def pack(found: PeftAdapter, lora: LoraSites) -> dict[str, tuple[Floats, Floats]
     """
     products: dict[str, dict[str | None, tuple[Floats, Floats]]] = {}
     for (layer, module), pair in found.modules.items():
-        product, part = _MODULES[module]
+        product, part = MODULES[module]
         products.setdefault(f"layers.{layer}.{product}", {})[part] = pair
     packed = {}
     for name, parts in products.items():

@@ -1,0 +1,154 @@
+"""LoRA on a torch drafter: y = x W + (x A) B alpha / rank at the linears of its layers, never folded into W.
+
+The parameters lie as our adapters do, A [in, rank] and B [rank, out], and leave as one (spec/adapter.md),
+packed by the code that packs peft's, so that what was trained is what a session adds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from omnidraft.errors import AdapterError, SettingError
+from omnidraft.export.peft_adapter import MODULES, PeftAdapter, pack
+from omnidraft.runtime.adapter import MAX_RANK, Adapter, LoraSites
+
+_PLACE = re.compile(r"(?:.*\.)?layers\.(?P<layer>\d{1,6})\.(?P<module>[a-z_.]+)")
+Place = tuple[int, str]
+
+
+class LoraLinear(nn.Module):
+    """A frozen linear and the low-rank term beside it; at the beginning B is zero, so it adds nothing."""
+
+    def __init__(self, base: nn.Linear, rank: int, alpha: float, generator: torch.Generator) -> None:
+        super().__init__()
+        self.base, self.scale = base, alpha / rank
+        bound = base.in_features**-0.5
+        drawn = (torch.rand(base.in_features, rank, generator=generator) * 2.0 - 1.0) * bound
+        self.lora_a = nn.Parameter(drawn.to(base.weight.device))  # float32, whatever the base is in
+        self.lora_b = nn.Parameter(torch.zeros(rank, base.out_features, device=base.weight.device))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[.., in] to [.., out]; the term is computed in float32, as in the graphs."""
+        added = (x.to(self.lora_a.dtype) @ self.lora_a) @ self.lora_b * self.scale
+        found: Tensor = self.base(x)
+        return found + added.to(found.dtype)
+
+
+def add_lora(model: nn.Module, rank: int = 32, alpha: float = 32.0, *, seed: int = 0) -> list[nn.Parameter]:
+    """Put LoRA on all attention and MLP linears of every layer and freeze everything else.
+
+    Args:
+        model: a transformers decoder; it is changed.
+        rank, alpha: of each linear.
+        seed: of the values that A begins with.
+
+    Returns:
+        the trainable parameters.
+
+    Raises:
+        SettingError: a rank outside 1..1024, LoRA on it already, or no linear of a known name.
+    """
+    if not 1 <= rank <= MAX_RANK:
+        raise SettingError(f"LoRA rank {rank} is outside 1..{MAX_RANK}; 8 to 64 is usual")
+    if any(isinstance(module, LoraLinear) for module in model.modules()):
+        raise SettingError("the model has LoRA already; load the checkpoint again")
+    model.requires_grad_(False)
+    generator = torch.Generator().manual_seed(seed)
+    for name, linear in list(_linears(model)):
+        parent, _, leaf = name.rpartition(".")
+        setattr(model.get_submodule(parent), leaf, LoraLinear(linear, rank, alpha, generator))
+    found = [p for p in model.parameters() if p.requires_grad]
+    if not found:
+        raise SettingError(
+            f"{type(model).__name__} has no linear of a layer that LoRA knows by name; train it in full"
+        )
+    return found
+
+
+def lora_modules(model: nn.Module) -> dict[Place, LoraLinear]:
+    """The adapted linears by layer and name, in order."""
+    found = {}
+    for name, module in model.named_modules():
+        match = _PLACE.fullmatch(name) if isinstance(module, LoraLinear) else None
+        if match is not None and isinstance(module, LoraLinear):
+            found[int(match["layer"]), match["module"]] = module
+    return found
+
+
+def to_adapter(
+    model: nn.Module, lora: LoraSites, base: str, tokenizers: tuple[str, str], created: str
+) -> Adapter:
+    """What was learned, as an adapter of a bundle's model.
+
+    Args:
+        model: with LoRA.
+        lora, base: places and fingerprint of the bundle's model.
+        tokenizers: fingerprints of the drafter's and the target's.
+        created: the time, ISO 8601 in UTC.
+
+    Raises:
+        AdapterError: the bundle's model is another one.
+    """
+    modules = {
+        place: (_floats(each.lora_a.T), _floats((each.lora_b * each.scale).T))
+        for place, each in lora_modules(model).items()
+    }
+    found = Adapter(base, *tokenizers, tensors=pack(PeftAdapter("", modules), lora), created=created)
+    found.check_fits(lora)
+    return found
+
+
+def load_adapter(model: nn.Module, adapter: Adapter, lora: LoraSites) -> None:
+    """Go on from an adapter that `to_adapter` made of a model with the same LoRA.
+
+    Raises:
+        AdapterError: it has other places or another rank; the model is unchanged.
+    """
+    modules = lora_modules(model)
+    adapter.check_fits(lora)
+    halves = {}
+    for name, parts in _by_site(modules).items():
+        if name not in adapter.tensors:
+            raise AdapterError("missing_tensor", f"it has no tensors of {name}, which the model adapts")
+        a, b = adapter.tensors[name]
+        ranks = [modules[place].lora_a.shape[1] for place, _ in parts]
+        if a.shape[1] != sum(ranks):
+            raise AdapterError(
+                "rank",
+                f"{name} has rank {a.shape[1]} and the model's LoRA {sum(ranks)}; give it the same rank",
+            )
+        widths = dict(lora.sites[name].parts)
+        starts = dict(zip(widths, np.cumsum([0, *widths.values()]), strict=False))
+        for (place, part), end, rank in zip(parts, np.cumsum(ranks), ranks, strict=True):
+            low, wide = (starts[part], widths[part]) if part else (0, b.shape[1])
+            halves[place] = a[:, end - rank : end], b[end - rank : end, low : low + wide]
+    with torch.no_grad():
+        for place, (a, b) in halves.items():
+            modules[place].lora_a.copy_(torch.from_numpy(np.ascontiguousarray(a)))
+            modules[place].lora_b.copy_(torch.from_numpy(np.ascontiguousarray(b)) / modules[place].scale)
+
+
+def _linears(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
+    for name, module in model.named_modules():
+        match = _PLACE.fullmatch(name)
+        if match and match["module"] in MODULES and isinstance(module, nn.Linear):
+            yield name, module
+
+
+def _by_site(modules: dict[Place, LoraLinear]) -> dict[str, list[tuple[Place, str | None]]]:
+    """The linears of each place, in the order in which they are packed."""
+    found: dict[str, list[tuple[Place, str | None]]] = {}
+    names = list(MODULES)
+    for place in sorted(modules, key=lambda p: (p[0], names.index(p[1]))):
+        product, part = MODULES[place[1]]
+        found.setdefault(f"layers.{place[0]}.{product}", []).append((place, part))
+    return found
+
+
+def _floats(values: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    return np.ascontiguousarray(values.detach().cpu().float().numpy())

@@ -1,0 +1,87 @@
+"""The target's laws along a response, whole or cut to their likeliest tokens; numpy only.
+
+A row that was cut says how much it lost, so that no objective takes a missing token for an impossible one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.errors import SettingError
+
+Ids = npt.NDArray[np.int32]
+Probabilities = npt.NDArray[np.float64]
+_ROUNDING = 1e-3  # a row of float16 or float32 probabilities sums to 1 within this
+
+
+@dataclass(frozen=True)
+class TargetRows:
+    """Row i is the target's law before its token i, at temperature 1.
+
+    Attributes:
+        ids: distinct target ids of each row, shape [n, m].
+        probabilities: theirs, shape [n, m].
+        rest: probability of all ids that a row does not list, shape [n]; 0 where it lists every one.
+    """
+
+    ids: Ids
+    probabilities: Probabilities
+    rest: Probabilities
+
+    def __post_init__(self) -> None:
+        if (
+            self.ids.shape != self.probabilities.shape
+            or self.ids.ndim != 2
+            or self.rest.shape != (len(self),)
+        ):
+            raise SettingError(
+                f"target rows have ids {self.ids.shape}, probabilities {self.probabilities.shape} and rest "
+                f"{self.rest.shape}; give [n, m], [n, m] and [n]"
+            )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def finite(self) -> bool:
+        """Whether every row is a law: finite, not negative, of sum 1."""
+        if not (np.isfinite(self.probabilities).all() and np.isfinite(self.rest).all()):
+            return False
+        sums = self.probabilities.sum(axis=1) + self.rest
+        return bool((self.probabilities >= 0).all() and (np.abs(sums - 1.0) < _ROUNDING).all())
+
+    def of(self, row: int, token: int) -> float | None:
+        """Probability of a token in a row; None where the row does not list it and has a rest."""
+        found = np.flatnonzero(self.ids[row] == token)
+        if len(found):
+            return float(self.probabilities[row, found[0]])
+        return None if self.rest[row] > 0.0 else 0.0
+
+
+def dense_rows(probabilities: npt.NDArray[np.floating]) -> TargetRows:
+    """Whole laws, shape [n, target vocab]."""
+    values = np.asarray(probabilities, dtype=np.float64)
+    ids = np.broadcast_to(np.arange(values.shape[1], dtype=np.int32), values.shape)
+    return TargetRows(ids, values, np.zeros(len(values)))
+
+
+def top_rows(probabilities: npt.NDArray[np.floating], tokens: npt.ArrayLike, count: int) -> TargetRows:
+    """The `count` likeliest ids of each row, the emitted token always among them.
+
+    Args:
+        probabilities: whole laws, shape [n, target vocab].
+        tokens: what was emitted at each row, shape [n].
+        count: ids to keep, >= 1.
+    """
+    values = np.asarray(probabilities, dtype=np.float64)
+    count = min(count, values.shape[1])
+    emitted = np.asarray(tokens, dtype=np.int64)
+    ranks = values.copy()
+    ranks[np.arange(len(values)), emitted] = np.inf  # what was sampled may be unlikely and is still needed
+    ids = np.argpartition(-ranks, count - 1, axis=1)[:, :count].astype(np.int32)
+    kept = np.take_along_axis(values, ids, axis=1)
+    rest = np.maximum(values.sum(axis=1) - kept.sum(axis=1), 0.0)
+    return TargetRows(ids, kept, np.zeros(len(values)) if count == values.shape[1] else rest)

@@ -1,0 +1,258 @@
+"""Train a drafter on aligned responses: AdamW, one step a batch, whole or LoRA, in one process or several.
+
+The rate is constant, as in the paper, whose numbers are the defaults. A step whose loss or gradient is not
+finite changes nothing and is counted. Parameters and moments are float32 whatever the forward pass computes
+in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from omnidraft.errors import SettingError
+from omnidraft.training.alignment import Aligned
+from omnidraft.training.batch import Batch, collate
+from omnidraft.training.lora import add_lora
+from omnidraft.training.objectives import Drafted, Objective, loss_of, objective
+from omnidraft.training.trainer_options import TrainerOptions
+from omnidraft.training.training_log import StepReport, log_line, open_log, progress_bar
+from omnidraft.training.training_state import read_state, write_state
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+class Trainer:
+    """A drafter in training.
+
+    Attributes:
+        model: the drafter, with LoRA where the options say so. objective: with parameters of its own, if any.
+        steps, skipped: steps so far, and those of them that changed nothing.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        options: TrainerOptions | None = None,
+        *,
+        objective: Objective | None = None,
+        accelerator: Accelerator | None = None,
+    ) -> None:
+        """
+        Args:
+            model: a transformers decoder; its weights become float32 and are changed by training.
+            options: the paper's when None.
+            objective: made from its name in the options when None.
+            accelerator: where many processes train together; each is given every response.
+
+        Raises:
+            SettingError: an unknown objective, or a rank that does not serve.
+        """
+        self.options = options or TrainerOptions()
+        self._accelerator = accelerator
+        self._device = next(model.parameters()).device if accelerator is None else accelerator.device
+        self.objective = _objective(self.options.objective) if objective is None else objective
+        self.model = model.float().to(self._device).train()
+        if self.options.lora_rank is not None:
+            add_lora(self.model, self.options.lora_rank, self.options.lora_alpha, seed=self.options.seed)
+        self.objective.to(self._device)
+        self.parameters: dict[str, nn.Parameter] = {
+            f"{who}.{name}": parameter
+            for who, module in (("model", self.model), ("objective", self.objective))
+            for name, parameter in module.named_parameters()
+            if parameter.requires_grad
+        }
+        self.optimizer = torch.optim.AdamW(
+            self.parameters.values(),
+            lr=self.options.learning_rate,
+            betas=(0.9, 0.999),
+            weight_decay=self.options.weight_decay,
+        )
+        self.steps = self.skipped = self._begun = 0
+
+    @property
+    def num_processes(self) -> int:
+        """How many train together."""
+        return 1 if self._accelerator is None else self._accelerator.num_processes
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes files and shows progress."""
+        return self._accelerator is None or self._accelerator.is_main_process
+
+    def step(self, responses: Sequence[Aligned]) -> StepReport:
+        """Learn from one batch; where several processes train, each calls this with the same responses."""
+        if not responses:
+            raise SettingError("a step was given no responses; give at least one")
+        self.optimizer.zero_grad(set_to_none=True)
+        mine = list(responses)[self._rank :: self.num_processes]
+        means, loss = self._backward(mine or list(responses)[:1], idle=not mine)
+        self._sum_gradients()
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.options.clip_norm))
+        finite = bool(np.isfinite(loss) and np.isfinite(norm))
+        if finite:
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.steps += 1
+        self.skipped += not finite
+        return StepReport(self.steps, loss, means, norm, not finite)
+
+    def train(
+        self,
+        responses: Sequence[Aligned],
+        *,
+        log: Path | None = None,
+        checkpoint: Path | None = None,
+        checkpoint_every: int = 50,
+        progress: bool = False,
+    ) -> list[StepReport]:
+        """One pass over the responses in an order of the seed's; goes on where its checkpoint ended.
+
+        Args:
+            responses: at least one.
+            log: JSON lines, one a step, of which those after the checkpoint are written again.
+            checkpoint: of this pass; read if it is there, written every so many steps and at the end.
+            checkpoint_every: steps.
+            progress: show a bar.
+
+        Returns:
+            the steps that were done now.
+
+        Raises:
+            SettingError: the checkpoint is of other options, responses or another model, or cannot be read.
+        """
+        if not len(responses):
+            raise SettingError("there are no responses to learn from; give at least one")
+        self._begun = self.steps
+        if checkpoint is not None and checkpoint.exists():
+            self.resume(checkpoint, len(responses))
+        done = self.steps - self._begun
+        order = np.random.default_rng(self.options.seed).permutation(len(responses))
+        size, found = self.options.batch_size, list[StepReport]()
+        total = -(-len(responses) // size)
+        with (
+            open_log(log if self.is_main else None, done) as lines,
+            progress_bar(progress and self.is_main) as bar,
+        ):
+            task = None if bar is None else bar.add_task(self.options.objective, total=total, completed=done)
+            for at in range(done, total):
+                report = self.step([responses[i] for i in order[at * size : (at + 1) * size]])
+                found.append(report)
+                if lines is not None:
+                    lines.write(log_line(report))
+                    lines.flush()
+                if bar is not None and task is not None:
+                    told = f" ({self.skipped} skipped)" if self.skipped else ""
+                    bar.update(task, advance=1, description=f"loss {report.loss:.3f}{told}")
+                if checkpoint is not None and ((at + 1) % checkpoint_every == 0 or at + 1 == total):
+                    self.save(checkpoint, len(responses))
+        return found
+
+    def save(self, path: Path, responses: int = 0) -> None:
+        """Write everything that going on needs; a reader finds the old file or the new one, whole."""
+        if self.is_main:
+            counts = {
+                "steps": self.steps,
+                "skipped": self.skipped,
+                "begun": self._begun,
+                "responses": responses,
+            }
+            write_state(path, self.parameters, self.optimizer, asdict(self.options), counts)
+        if self._accelerator is not None:
+            self._accelerator.wait_for_everyone()
+
+    def resume(self, path: Path, responses: int = 0) -> None:
+        """Go on from a file that `save` wrote, as if there had been no break.
+
+        Raises:
+            SettingError: it is of other options, responses or another model, or cannot be read.
+        """
+        counts = read_state(path, self.parameters, self.optimizer, asdict(self.options), responses)
+        self.steps, self.skipped, self._begun = (counts[key] for key in ("steps", "skipped", "begun"))
+
+    @property
+    def _rank(self) -> int:
+        return 0 if self._accelerator is None else self._accelerator.process_index
+
+    def _backward(self, responses: Sequence[Aligned], *, idle: bool) -> tuple[dict[str, float], float]:
+        """Gradients of this process's part of the loss; the means and the loss are of all parts.
+
+        An idle process, of which there are some where a batch is small, counts nothing and adds no gradient.
+        """
+        batch = collate(responses).to(self._device)
+        terms = self.objective(self._drafted(batch), batch)
+        keep = 0.0 if idle else 1.0
+        local = torch.stack([torch.stack([t.sum.detach().float(), t.count.float()]) for t in terms.values()])
+        whole = self._summed(local * keep)  # [terms, 2]
+        counts = {name: whole[i, 1] for i, name in enumerate(terms)}
+        if not idle:
+            loss_of(terms, counts).backward()  # type: ignore[no-untyped-call]
+        means = {name: float(whole[i, 0] / whole[i, 1].clamp_min(1e-6)) for i, name in enumerate(terms)}
+        return means, sum(term.factor * means[name] for name, term in terms.items())
+
+    def _drafted(self, batch: Batch) -> Drafted:
+        """Logits, and hidden states where they are wanted, of every row; in float32."""
+        positions = torch.arange(batch.first, batch.input_ids.shape[1], device=self._device)
+        with self._computing():
+            out: Any = self.model(
+                input_ids=batch.input_ids,
+                use_cache=False,
+                logits_to_keep=positions,
+                output_hidden_states=self.objective.needs_hidden,
+            )
+        logits = out.logits[batch.sequences, batch.positions - batch.first].float()
+        if not self.objective.needs_hidden:
+            return Drafted(logits)
+        return Drafted(logits, out.hidden_states[-1][batch.sequences, batch.positions].float())
+
+    def _computing(self) -> AbstractContextManager[Any]:
+        if self.options.precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self._device.type, torch.bfloat16)
+
+    def _summed(self, values: Tensor) -> Tensor:
+        """Over all processes."""
+        if self._accelerator is None or self.num_processes == 1:
+            return values
+        found: Tensor = self._accelerator.reduce(values, "sum")
+        return found
+
+    def _sum_gradients(self) -> None:
+        """Over all processes, in one message; parts of the loss are already divided by the whole's counts."""
+        for parameter in self.parameters.values():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        if self.num_processes == 1:
+            return
+        grads = [p.grad for p in self.parameters.values() if p.grad is not None]
+        whole = self._summed(torch.cat([g.reshape(-1) for g in grads]))
+        for grad, part in zip(grads, torch.split(whole, [g.numel() for g in grads]), strict=True):
+            grad.copy_(part.view_as(grad))
+
+
+def train(
+    model: nn.Module,
+    responses: Sequence[Aligned],
+    options: TrainerOptions | None = None,
+    **settings: Any,
+) -> Trainer:
+    """Train a drafter in one pass over aligned responses; `settings` are those of `Trainer.train`.
+
+    Raises:
+        SettingError: see `Trainer`.
+    """
+    trainer = Trainer(model, options)
+    trainer.train(responses, **settings)
+    return trainer
+
+
+def _objective(name: str) -> Objective:
+    return objective(name)

@@ -1,0 +1,46 @@
+"""How to train, as one value: it travels in checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from omnidraft.errors import SettingError
+
+
+@dataclass(frozen=True)
+class TrainerOptions:
+    """How to train.
+
+    Attributes:
+        objective: its name, where none is given to the trainer.
+        learning_rate, weight_decay: of AdamW with betas (0.9, 0.999); the rate is constant.
+        batch_size: responses in a step, over all processes.
+        clip_norm: largest norm of the gradient.
+        lora_rank: None trains every weight. lora_alpha: the scale is alpha / rank.
+        precision: of the forward pass.
+        seed: of the order of responses and of LoRA's beginning.
+    """
+
+    objective: str = "trie-kl"
+    learning_rate: float = 1e-4
+    weight_decay: float = 0.01
+    batch_size: int = 8
+    clip_norm: float = 1.0
+    lora_rank: int | None = None
+    lora_alpha: float = 32.0
+    precision: Literal["fp32", "bf16"] = "fp32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, at_least in (
+            ("learning_rate", 0.0),
+            ("weight_decay", 0.0),
+            ("batch_size", 1),
+            ("clip_norm", 0.0),
+        ):
+            value = getattr(self, name)
+            if not at_least <= value < float("inf"):
+                raise SettingError(f"{name} {value} is not a number of at least {at_least}; leave it out")
+        if self.precision not in ("fp32", "bf16"):
+            raise SettingError(f'precision "{self.precision}" is unknown; use fp32 or bf16')
