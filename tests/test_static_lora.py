@@ -86,7 +86,7 @@ def test_an_adapter_is_what_it_is_in_the_dynamic_graph(
         found, expected = rows(static), rows(dynamic)
         assert np.abs(found - expected).max() < 1e-4
         assert np.abs(found - base).max() > 1e-2
-    for learned in (adapter(3 * RANK, sites=sites), adapter(2, sites=sites, size=0.2)):
+    for learned in (adapter(3 * RANK, sites=sites, size=0.2), adapter(2, sites=sites, size=0.2)):
         packed = {n: pair for n, pair in learned.tensors.items() if n.endswith("qkv")}
         learned = replace(learned, tensors=packed)
         static.use_adapter(learned.inputs(sites))  # the model itself fills up
@@ -103,7 +103,7 @@ def place(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Pa
     from omnidraft.export.options import Options
 
     made = tmp_path_factory.mktemp("static-lora") / "a"
-    npu = NpuOptions(("qnn",), 96, 16, DRAFTED, calibration=(PROMPT,), lora_rank=RANK)
+    npu = NpuOptions(("qnn", "qnn-fp16"), 96, 16, DRAFTED, calibration=(PROMPT,), lora_rank=RANK)
     export_bundle(str(STARTERS / "a"), str(STARTERS / "drafter"), made, Options(FP32, max_length=96, npu=npu))
     return made
 
