@@ -1,8 +1,9 @@
 """A model whose rows are the same to the last bit, however its passes are cut: plain text = speculative text.
 
-The kernels of a pass go by its length. Measured for eight kinds of weights, on x86-64 with AVX-512: passes of 2, 4, ... 64 tokens leave the same bits for the same tokens. A pass of one token does
-not, and with blocks of 128 neither does the last row of an odd pass. So each pass is made even here: by a
-token more, which is forgotten, or at the end of the context by one that was read before.
+The kernels of a pass go by its length. Measured for eight kinds of weights, on x86-64 with AVX-512: passes of
+2, 4, ... 64 tokens leave the same bits for the same tokens. A pass of one token does not, and with blocks of
+128 neither does the last row of an odd pass. So each pass is made even here: by a token more, which is
+forgotten, or at the end of the context by one that was read before.
 """
 
 from collections.abc import Sequence
