@@ -308,6 +308,10 @@ def test_refusals_of_export(run: Run, tmp_path: Path) -> None:
     refused(run("export", other, "-d", drafter, "-o", out), "BertModel", "LlamaForCausalLM")
     refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, "--quant", "int3"), "int3", "int4")
     refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, "--max-length", 5000), "5000", "1024")
+    for option in ("--kv-length", "--prefill-chunk", "--npu-lora-rank"):
+        refused(
+            run("export", STARTERS / "a", "-d", drafter, "-o", out, option, 64), f"{option} 64 is for --npu"
+        )
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.txt").write_text("years of work")

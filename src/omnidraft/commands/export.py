@@ -154,8 +154,10 @@ def _npu(
 
     wanted = accelerators(names)
     if not wanted:
-        if lora_rank is not None:
-            raise SettingError(f"--npu-lora-rank {lora_rank} is for --npu; add that, or leave the rank out")
+        given = {"--kv-length": lengths[0], "--prefill-chunk": lengths[1], "--npu-lora-rank": lora_rank}
+        for option, value in given.items():
+            if value is not None:
+                raise SettingError(f"{option} {value} is for --npu; add that, or leave {option} out")
         return None
     found = NpuOptions(wanted, *lengths, lora_rank=lora_rank)
     return found if calibration is None else replace(found, calibration=calibration)
