@@ -158,12 +158,13 @@ def _qnn_rows(model: str, bundle: Path) -> Iterator[Row]:
         for place in ("qnn", "qnn-fp16"):
             yield Row(model, "-", f"{place} emulator", note=f"not run: {QNN_PYTHON} is not set (`make qnn`)")
         return
-    command = [python, "-m", "omnidraft.export.qnn_check", str(bundle), "--json"]
+    found_file = bundle.with_name("qnn.json")
+    command = [python, "-m", "omnidraft.export.qnn_check", str(bundle), "--json", str(found_file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         yield Row(model, "-", "qnn emulator", note=done.stderr.strip().splitlines()[-1], failed=True)
         return
-    for found in json.loads(done.stdout[done.stdout.index("[\n") :]):  # the emulator prints before it
+    for found in json.loads(found_file.read_text(encoding="utf-8")):
         if found["role"] == "drafter":
             place = found["place"].partition(":")[0]
             yield Row(

@@ -60,11 +60,9 @@ def test_weights_have_a_scale_a_column_and_are_shared(quantized: Path) -> None:
     assert len(graphs) == 3
     for graph in graphs:
         tensors = {tensor.name: tensor for tensor in graph.initializer}
-        codes = [
-            tensor
-            for tensor in tensors.values()
-            if tensor.data_type == onnx.TensorProto.INT8 and tensor.name.endswith("_quantized")
-        ]
+        codes = [tensor for name, tensor in tensors.items() if name.endswith(".weight_quantized")]
+        codes = [tensor for tensor in codes if len(tensor.dims) == 2]
+        assert {tensor.data_type for tensor in codes} == {onnx.TensorProto.INT8}
         assert len(codes) == 9  # four products in each of two layers, and the head
         for tensor in codes:
             assert list(tensors[tensor.name.replace("_quantized", "_scale")].dims) == [tensor.dims[1]]
@@ -107,13 +105,14 @@ def test_the_emulator_takes_every_graph_whole(quantized: Path, tmp_path: Path) -
     python = os.environ.get("OMNIDRAFT_QNN_PYTHON")
     if not python:
         pytest.skip("OMNIDRAFT_QNN_PYTHON names no Python with onnxruntime-qnn; `make qnn` makes one")
-    arguments = ["-m", "omnidraft.export.qnn_check", str(quantized), "--json"]
+    out = tmp_path / "rows.json"
+    arguments = ["-m", "omnidraft.export.qnn_check", str(quantized), "--json", str(out)]
     child = subprocess.run(
         [python, *arguments, "--contexts", str(tmp_path / "contexts")],
         capture_output=True, text=True, timeout=500, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
     assert child.returncode == 0, child.stderr
-    rows = json.loads(child.stdout)
+    rows = json.loads(out.read_text())
     assert [(row["role"], row["place"].partition(":")[0]) for row in rows] == [
         (role, place) for place in ("qnn", "qnn-fp16") for role in ("target", "drafter")
     ]

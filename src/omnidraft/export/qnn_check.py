@@ -116,7 +116,7 @@ def _pieces(model: StaticModel, text: Sequence[int]) -> Iterator[Logits]:
 
 
 def main() -> None:
-    """Print a table, or JSON."""
+    """Print a table, and write JSON if asked."""
     parser = argparse.ArgumentParser(
         prog="python -m omnidraft.export.qnn_check", description=(__doc__ or "").split("\n")[0]
     )
@@ -125,7 +125,8 @@ def main() -> None:
         "--place", action="append", help="qnn or qnn-fp16, maybe with options (default: both)"
     )
     parser.add_argument("--contexts", type=Path, help="write context binaries into this new directory")
-    parser.add_argument("--json", action="store_true")
+    # A file: QNN's library writes on standard output, too.
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows into a file")
     options = parser.parse_args()
     places = options.place or ["qnn", "qnn-fp16:soc_model=57"]
     try:
@@ -135,9 +136,8 @@ def main() -> None:
         rows = [row for place in places for row in check(bundle, place, options.contexts)]
     except OmnidraftError as error:
         sys.exit(f"qnn_check: {error}")
-    if options.json:
-        print(json.dumps([asdict(row) for row in rows], indent=2))
-        return
+    if options.json is not None:
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
     print(f"{'model':8} {'place':24} {'positions':>9} {'cosine':>9} {'least':>9} {'argmax':>7} {'load s':>7}")
     for row in rows:
         print(

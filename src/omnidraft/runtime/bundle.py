@@ -191,7 +191,11 @@ def unlisted_files(bundle: Bundle) -> list[str]:
 def _used(bundle: Bundle) -> list[str]:
     """Every file that a runtime may read by itself, so each needs a hash."""
     template = bundle.manifest["prompt"]["template"]
-    names = [bundle.vocab_map, *(bundle.ort.paths if bundle.ort else ()), *([template] if template else [])]
+    names = [
+        bundle.vocab_map,
+        *(bundle.ort.paths if bundle.ort else ()),
+        *([] if template is None else [template]),
+    ]
     for entry in (bundle.target, bundle.drafter):
         names += [entry.graph, entry.tokenizer]
         names += [name for place in entry.places.values() for name in place.files]
