@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,26 @@ ROOT = Path(__file__).resolve().parent.parent
 STARTERS = ROOT / "src/omnidraft/starters"
 
 TokenizerOf = Callable[[str], Tokenizer]
+Run = Callable[..., tuple[int, str, str]]  # arguments -> exit status, standard output, standard error
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command line in this process."""
+    from omnidraft import cli
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["omnidraft", *map(str, arguments)])
+        capfd.readouterr()
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return call
 
 
 @pytest.fixture(scope="session")

@@ -5,37 +5,18 @@ from __future__ import annotations
 import errno
 import json
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cache_files import INVALID, build
-from omnidraft import cli
+from conftest import Run
 from omnidraft.runtime.cache_store import open_cache, read_table, write_table
 from omnidraft.runtime.generate import load
 from tables import GRAM_IDS, table
 from toy import TARGET
 
-Run = Callable[..., tuple[int, str, str]]
 FO, LAKE = TARGET.index("FO"), TARGET.index("LAKE")
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["omnidraft", *map(str, arguments)])
-        capfd.readouterr()
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return call
 
 
 def refused(result: tuple[int, str, str], *words: str) -> None:

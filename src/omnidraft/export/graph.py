@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import onnx_ir
@@ -30,6 +29,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from omnidraft.export.markers import DOMAIN
+from omnidraft.export.swapped import swapped
 
 Table = NDArray[np.float32]
 
@@ -144,7 +144,7 @@ def _marking(model: PreTrainedModel) -> Iterator[None]:
     ]
     with ExitStack() as stack:
         for owner, name, function in patched:
-            stack.enter_context(patch.object(owner, name, function))
+            stack.enter_context(swapped(owner, name, function))
         try:
             yield
         finally:
@@ -160,7 +160,7 @@ def quiet() -> Iterator[None]:
     try:
         for logger in loggers:
             logger.setLevel(logging.ERROR)
-        with warnings.catch_warnings(), patch.object(torch.onnx, "export", silent):
+        with warnings.catch_warnings(), swapped(torch.onnx, "export", silent):
             warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\).*", FutureWarning)
             yield
     finally:

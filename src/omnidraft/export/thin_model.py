@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from omnidraft.export.checkpoint import Checkpoint, load_stored
+from omnidraft.export.swapped import swapped
 
 Floats = NDArray[np.float32]
 
@@ -120,7 +120,7 @@ def _reading(thin: ThinModel) -> Iterator[None]:
     def embedding(module: Any, ids: Tensor) -> Tensor:
         return thin.stored[module.site].weight[ids].float()
 
-    with patch.object(nn.Linear, "forward", linear), patch.object(nn.Embedding, "forward", embedding):
+    with swapped(nn.Linear, "forward", linear), swapped(nn.Embedding, "forward", embedding):
         yield
 
 
@@ -134,5 +134,5 @@ def _weights_nowhere() -> Iterator[None]:
             parameter = nn.Parameter(parameter.to("meta"), requires_grad=False)
         register(module, name, parameter)
 
-    with patch.object(nn.Module, "register_parameter", nowhere):
+    with swapped(nn.Module, "register_parameter", nowhere):
         yield

@@ -7,6 +7,7 @@ part.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,7 @@ class Term:
 Terms = dict[str, Term]
 
 
-class Objective(nn.Module):
+class Objective(nn.Module, ABC):
     """A loss with its own parameters, if it has any.
 
     Attributes:
@@ -52,9 +53,9 @@ class Objective(nn.Module):
 
     needs_hidden = False
 
+    @abstractmethod
     def forward(self, drafted: Drafted, batch: Batch) -> Terms:
         """The terms of the loss, always the same names; a term without places has count 0."""
-        raise NotImplementedError
 
 
 def loss_of(terms: Terms, counts: dict[str, Tensor] | None = None) -> Tensor:

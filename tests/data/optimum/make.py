@@ -2,10 +2,10 @@
 
 In an environment of its own, since Optimum's exporter does not go with the transformers of omnidraft:
 
-    python -m venv /tmp/optimum
-    /tmp/optimum/bin/pip install optimum==2.1.0 optimum-onnx==0.1.0 transformers==4.57.6 torch==2.13.0 \
+    python -m venv .venv-optimum
+    .venv-optimum/bin/pip install optimum==2.1.0 optimum-onnx==0.1.0 transformers==4.57.6 torch==2.13.0 \
         onnx==1.23.2 onnxruntime==1.31.1
-    /tmp/optimum/bin/python tests/data/optimum/make.py [WHERE]
+    .venv-optimum/bin/python tests/data/optimum/make.py [WHERE]
 """
 
 import shutil
