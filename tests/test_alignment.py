@@ -19,9 +19,9 @@ from omnidraft.runtime.sampler import DenseLaw
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.translator import translate
 from omnidraft.runtime.trie import ActiveTrie
-from omnidraft.training.alignment import Aligned, Aligner, SparseLaws
-from omnidraft.training.draft_law import full_trie
-from omnidraft.training.target_rows import TargetRows, dense_rows, top_rows
+from omnidraft.runtime.learner.alignment import Aligned, Aligner, SparseLaws
+from omnidraft.runtime.learner.draft_law import full_trie
+from omnidraft.runtime.learner.target_rows import TargetRows, dense_rows, top_rows
 from toy import DRAFT, TARGET, toy_map
 
 PROMPT = [DRAFT.index("s"), DRAFT.index("o")]
@@ -270,7 +270,7 @@ def test_both_models_have_read_the_same_text_at_every_place(text: str) -> None:
 
 
 def test_aligning_needs_no_torch() -> None:
-    code = "import sys, omnidraft.training.alignment; print('torch' in sys.modules)"
+    code = "import sys, omnidraft.runtime.learner.alignment; print('torch' in sys.modules)"
     found = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

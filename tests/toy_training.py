@@ -16,9 +16,9 @@ from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import Pair, Settings, rule_for, speculate
 from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.statistics import Statistics
-from omnidraft.training.alignment import Aligned, Aligner
-from omnidraft.training.draft_law import full_trie
-from omnidraft.training.target_rows import dense_rows
+from omnidraft.runtime.learner.alignment import Aligned, Aligner
+from omnidraft.runtime.learner.draft_law import full_trie
+from omnidraft.runtime.learner.target_rows import dense_rows
 from omnidraft.training.torch_model import TorchModel
 from toy import DRAFT, TARGET, softmax, toy_cache, toy_map
 

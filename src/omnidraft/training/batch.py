@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from omnidraft.training.alignment import Aligned, SparseLaws
+from omnidraft.runtime.learner.alignment import Aligned, SparseLaws
 
 Value = TypeVar("Value")
 

@@ -19,7 +19,7 @@ from omnidraft.runtime.round import Mode, Pair, Settings, rule_for, speculate
 from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.statistics import Statistics
 from omnidraft.runtime.vocab_map import VocabMap
-from omnidraft.training.target_rows import TargetRows, top_rows
+from omnidraft.runtime.learner.target_rows import TargetRows, top_rows
 from omnidraft.training.torch_model import TorchModel
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from omnidraft.errors import SettingError
-from omnidraft.training.alignment import Aligned
+from omnidraft.runtime.learner.alignment import Aligned
 from omnidraft.training.batch import Batch, collate
 from omnidraft.training.lora import add_lora
 from omnidraft.training.objectives import Drafted, Objective, loss_of, objective

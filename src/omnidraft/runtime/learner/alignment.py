@@ -18,7 +18,7 @@ import numpy.typing as npt
 from omnidraft.errors import SettingError
 from omnidraft.runtime.trie import ActiveTrie
 from omnidraft.runtime.vocab_map import VocabMap
-from omnidraft.training.draft_law import (
+from omnidraft.runtime.learner.draft_law import (
     DraftLaw,
     after_law,
     direct_law,
@@ -27,7 +27,7 @@ from omnidraft.training.draft_law import (
     node_of,
     root_law,
 )  # fmt: skip
-from omnidraft.training.target_rows import Ids, Probabilities, TargetRows
+from omnidraft.runtime.learner.target_rows import Ids, Probabilities, TargetRows
 
 Offsets = npt.NDArray[np.int64]
 
