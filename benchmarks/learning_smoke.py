@@ -23,9 +23,9 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from benchmarks.starters import DATA, rows
 from omnidraft.commands.demo import starter
 from omnidraft.export.vocab_map import build_vocab_map
-from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.learner.alignment import Aligned, Aligner
 from omnidraft.runtime.learner.draft_law import full_trie
+from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.training.objectives import OBJECTIVES, objective
 from omnidraft.training.responses import measure_drafter, respond
 from omnidraft.training.trainer import Trainer

@@ -15,13 +15,13 @@ from conftest import ROOT, STARTERS
 from omnidraft.errors import SettingError
 from omnidraft.export.vocab_map import build_vocab_map
 from omnidraft.runtime.decision_law import decision_law
+from omnidraft.runtime.learner.alignment import Aligned, Aligner, SparseLaws
+from omnidraft.runtime.learner.draft_law import full_trie
+from omnidraft.runtime.learner.target_rows import TargetRows, dense_rows, top_rows
 from omnidraft.runtime.sampler import DenseLaw
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.translator import translate
 from omnidraft.runtime.trie import ActiveTrie
-from omnidraft.runtime.learner.alignment import Aligned, Aligner, SparseLaws
-from omnidraft.runtime.learner.draft_law import full_trie
-from omnidraft.runtime.learner.target_rows import TargetRows, dense_rows, top_rows
 from toy import DRAFT, TARGET, toy_map
 
 PROMPT = [DRAFT.index("s"), DRAFT.index("o")]

@@ -14,6 +14,7 @@ from torch import Tensor, nn  # noqa: E402
 
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.runtime.learner.alignment import Aligned  # noqa: E402
+from omnidraft.runtime.learner.target_rows import dense_rows, top_rows  # noqa: E402
 from omnidraft.training.batch import Batch, Laws, collate  # noqa: E402
 from omnidraft.training.divergence import divergence  # noqa: E402
 from omnidraft.training.objective_kl import log1m_exp  # noqa: E402
@@ -25,7 +26,6 @@ from omnidraft.training.objectives import (  # noqa: E402
     loss_of,
     objective,
 )
-from omnidraft.runtime.learner.target_rows import dense_rows, top_rows  # noqa: E402
 from test_alignment import ALIGNER, PROMPT, laws_of  # noqa: E402
 from toy import DRAFT, TARGET  # noqa: E402
 

@@ -19,8 +19,8 @@ from safetensors.torch import load_file  # noqa: E402
 
 from conftest import ROOT  # noqa: E402
 from omnidraft.errors import SettingError  # noqa: E402
-from omnidraft.training import Trainer, TrainerOptions, objective, train  # noqa: E402
 from omnidraft.runtime.learner.alignment import Aligned  # noqa: E402
+from omnidraft.training import Trainer, TrainerOptions, objective, train  # noqa: E402
 from omnidraft.training.lora import lora_modules  # noqa: E402
 from omnidraft.training.responses import respond  # noqa: E402
 from toy_training import accepted, tiny_drafter, toy_responses  # noqa: E402

@@ -12,13 +12,13 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from omnidraft.runtime.draft_length import FixedLength
 from omnidraft.runtime.drafter import Drafter
+from omnidraft.runtime.learner.alignment import Aligned, Aligner
+from omnidraft.runtime.learner.draft_law import full_trie
+from omnidraft.runtime.learner.target_rows import dense_rows
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import Pair, Settings, rule_for, speculate
 from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.statistics import Statistics
-from omnidraft.runtime.learner.alignment import Aligned, Aligner
-from omnidraft.runtime.learner.draft_law import full_trie
-from omnidraft.runtime.learner.target_rows import dense_rows
 from omnidraft.training.torch_model import TorchModel
 from toy import DRAFT, TARGET, softmax, toy_cache, toy_map
 

@@ -1,7 +1,7 @@
 """The adaptive head: how likely a draft token is to be accepted, from the drafter's own state.
 
-One number for each position, sigmoid(f(h)), with h the drafter's last hidden state (after the final norm, what
-the LM head reads) at the position whose *input* is the draft token. method section 5.3.
+One number for each position, sigmoid(f(h)), with h the drafter's last hidden state (after the final norm,
+what the LM head reads) at the position whose *input* is the draft token. method section 5.3.
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ from transformers import PreTrainedModel
 
 from omnidraft.runtime.draft_length import FixedLength
 from omnidraft.runtime.drafter import Drafter
+from omnidraft.runtime.learner.target_rows import TargetRows, top_rows
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import Mode, Pair, Settings, rule_for, speculate
 from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.statistics import Statistics
 from omnidraft.runtime.vocab_map import VocabMap
-from omnidraft.runtime.learner.target_rows import TargetRows, top_rows
 from omnidraft.training.torch_model import TorchModel
 
 

@@ -1,1 +1,1 @@
-"""Learning on the device: traces become aligned responses, and those a better drafter; numpy and onnxruntime only."""
+"""Learning on the device: traces become responses, and those a better drafter; numpy and onnxruntime only."""

@@ -16,8 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.trie import ActiveTrie
-from omnidraft.runtime.vocab_map import VocabMap
 from omnidraft.runtime.learner.draft_law import (
     DraftLaw,
     after_law,
@@ -28,6 +26,8 @@ from omnidraft.runtime.learner.draft_law import (
     root_law,
 )  # fmt: skip
 from omnidraft.runtime.learner.target_rows import Ids, Probabilities, TargetRows
+from omnidraft.runtime.trie import ActiveTrie
+from omnidraft.runtime.vocab_map import VocabMap
 
 Offsets = npt.NDArray[np.int64]
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft.runtime.learner.target_rows import Ids, Probabilities, TargetRows
 from omnidraft.runtime.trie import ActiveTrie, Node
 from omnidraft.runtime.vocab_map import VocabMap
-from omnidraft.runtime.learner.target_rows import Ids, Probabilities, TargetRows
 
 _NOTHING = 1e-12  # mass below which a conditional law is rounding
 
