@@ -25,6 +25,7 @@ from omnidraft.runtime.learner.draft_law import (
     node_of,
     root_law,
 )  # fmt: skip
+from omnidraft.runtime.learner.judged_draft import JudgedDraft
 from omnidraft.runtime.learner.target_rows import Ids, Probabilities, TargetRows
 from omnidraft.runtime.trie import ActiveTrie
 from omnidraft.runtime.vocab_map import VocabMap
@@ -89,6 +90,7 @@ class Aligned:
         target_rows: the target's rows, for the objectives that need its own vocabulary.
         vocab_map: of the pair.
         target_hidden: the target's last hidden states, shape [n, target width], for dskd alone.
+        drafts: what was drafted along it and how it was judged, where that was recorded.
     """
 
     draft_ids: Ids
@@ -100,6 +102,7 @@ class Aligned:
     target_rows: TargetRows
     vocab_map: VocabMap
     target_hidden: npt.NDArray[np.float32] | None = None
+    drafts: tuple[JudgedDraft, ...] = ()
 
     @property
     def num_rows(self) -> int:
@@ -128,6 +131,7 @@ class Aligner:
         rows: TargetRows,
         *,
         before: int = -1,
+        roots: Sequence[DraftLaw | None] | None = None,
         target_hidden: npt.NDArray[np.float32] | None = None,
     ) -> Aligned:
         """The training positions of one response.
@@ -137,6 +141,7 @@ class Aligner:
             tokens: the n target ids that were emitted.
             rows: the target's laws before each of them.
             before: the last target id of the prompt.
+            roots: the rows' laws at the root of this trie, where they are known better than cut rows tell.
             target_hidden: see `Aligned`.
 
         Raises:
@@ -145,6 +150,7 @@ class Aligner:
         """
         self._check(draft_prompt, tokens, rows)
         vocab_map = self.trie.map
+        known = [root_law(self.trie, rows, i) for i in range(len(rows))] if roots is None else roots
         lengths = vocab_map.spellings.lengths[np.asarray(tokens, dtype=np.int64)].astype(np.int64)
         count = int(np.searchsorted(np.cumsum(lengths), self.max_length - len(draft_prompt), side="right"))
         ids, lengths = np.asarray(tokens[:count], dtype=np.int32), lengths[:count]
@@ -164,7 +170,7 @@ class Aligner:
             prompt_length=len(draft_prompt),
             owners=np.repeat(np.arange(count), lengths),
             tokens=found,
-            trie_laws=self._trie_laws(found, rows),
+            trie_laws=self._trie_laws(found, rows, known),
             direct_laws=self._direct_laws(found, rows),
             target_rows=TargetRows(rows.ids[:count], rows.probabilities[:count], rows.rest[:count]),
             vocab_map=vocab_map,
@@ -186,7 +192,7 @@ class Aligner:
         for who, ids, size in (
             ("draft prompt", draft_prompt, vocab_map.draft_size),
             ("response", tokens, vocab_map.target_size),
-            ("target rows", rows.ids.reshape(-1), vocab_map.target_size),
+            ("target rows", rows.ids[rows.ids != -1], vocab_map.target_size),
         ):
             values = np.asarray(ids)
             if len(values) and not (int(values.min()) >= 0 and int(values.max()) < size):
@@ -198,16 +204,18 @@ class Aligner:
         spelling = self.trie.map.spellings.row(token)
         return len(spelling) == 1 and int(self.trie.map.direct[int(spelling[0])]) == token
 
-    def _trie_laws(self, tokens: TargetTokens, rows: TargetRows) -> SparseLaws:
+    def _trie_laws(
+        self, tokens: TargetTokens, rows: TargetRows, roots: Sequence[DraftLaw | None]
+    ) -> SparseLaws:
         """Before each token, or after the one before it; and inside each spelling."""
         trie, found = self.trie, list[tuple[int, DraftLaw | None]]()
         for i, token in enumerate(tokens.ids):
             row, spelling = int(tokens.rows[i]), trie.map.spellings.row(int(token))
             node = node_of(trie, self._spelling_in_trie(tokens, i - 1))
             if node is not None and has_children(trie, node):
-                found.append((row, after_law(trie, rows, i - 1, node)))
+                found.append((row, after_law(trie, rows, i - 1, node, roots[i])))
             else:
-                found.append((row, root_law(trie, rows, i)))
+                found.append((row, roots[i]))
             if len(self._spelling_in_trie(tokens, i)) < 2:
                 continue
             for depth in range(1, len(spelling)):

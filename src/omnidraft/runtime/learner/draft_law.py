@@ -88,15 +88,15 @@ def inside_law(trie: ActiveTrie, rows: TargetRows, row: int, node: Node) -> Draf
     return None if below is None else DraftLaw(*below)
 
 
-def after_law(trie: ActiveTrie, rows: TargetRows, row: int, node: Node) -> DraftLaw | None:
+def after_law(
+    trie: ActiveTrie, rows: TargetRows, row: int, node: Node, following: DraftLaw | None
+) -> DraftLaw | None:
     """Right after the token that a node spells, said at `row`: it might have gone on to a child.
 
-    P(child | node) for children; P(END | node) times the next row's root law outside the children,
-    renormalised,
-    for all others: a draft token that is a child is never read as a new beginning (`E` of method section
-        4.2).
+    P(child | node) for children; P(END | node) times the next row's root law (`following`) outside the
+    children, renormalised, for all others: a draft token that is a child is never read as a new beginning
+    (`E` of method section 4.2).
     """
-    following = root_law(trie, rows, row + 1)
     below = _below(trie, rows, row, node)
     if below is None:
         return following
@@ -124,20 +124,21 @@ def direct_law(vocab_map: VocabMap, rows: TargetRows, row: int) -> tuple[Ids, Pr
     """A row on the intersection of the vocabularies: draft ids, p of their partners, and listed p outside
     it.
     """
-    leaves = vocab_map.leaf_of[rows.ids[row]]
+    listed, p = rows.listed(row)
+    leaves = vocab_map.leaf_of[listed]
     lengths = np.where(leaves >= 0, vocab_map.leaf_lengths[leaves], 0)
     firsts = vocab_map.leaf_firsts[leaves]
-    inside = (lengths == 1) & (vocab_map.direct[firsts] == rows.ids[row])
-    p = rows.probabilities[row]
+    inside = (lengths == 1) & (vocab_map.direct[firsts] == listed)
     return firsts[inside], p[inside], float(p[~inside].sum())
 
 
 def _leaves(trie: ActiveTrie, rows: TargetRows, row: int) -> tuple[npt.NDArray[np.integer], Probabilities]:
     """Places in the trie of a row's tokens, and their probabilities; without those that are not active."""
-    leaves = trie.map.leaf_of[rows.ids[row]]
+    listed, p = rows.listed(row)
+    leaves = trie.map.leaf_of[listed]
     known = leaves >= 0
     known[known] = trie.active[leaves[known]]
-    return leaves[known], rows.probabilities[row][known]
+    return leaves[known], p[known]
 
 
 def _below(

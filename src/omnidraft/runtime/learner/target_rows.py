@@ -22,8 +22,8 @@ class TargetRows:
     """Row i is the target's law before its token i, at temperature 1.
 
     Attributes:
-        ids: distinct target ids of each row, shape [n, m].
-        probabilities: theirs, shape [n, m].
+        ids: distinct target ids of each row, shape [n, m]; -1 fills up.
+        probabilities: theirs, shape [n, m]; 0 where the id is -1.
         rest: probability of all ids that a row does not list, shape [n]; 0 where it lists every one.
     """
 
@@ -52,6 +52,11 @@ class TargetRows:
             return False
         sums = self.probabilities.sum(axis=1) + self.rest
         return bool((self.probabilities >= 0).all() and (np.abs(sums - 1.0) < _ROUNDING).all())
+
+    def listed(self, row: int) -> tuple[npt.NDArray[np.integer], Probabilities]:
+        """The ids of a row and their probabilities, without what fills it up."""
+        known = self.ids[row] >= 0
+        return self.ids[row][known], self.probabilities[row][known]
 
     def of(self, row: int, token: int) -> float | None:
         """Probability of a token in a row; None where the row does not list it and has a rest."""
