@@ -68,13 +68,15 @@ def test_lora_learns_and_leaves_the_base_alone(responses: list[Aligned]) -> None
     assert all(float(m.lora_b.detach().abs().max()) > 0 for m in lora_modules(drafter).values())
 
 
+@pytest.mark.parametrize("schedule", ["constant", "decay"])
 def test_a_resumed_run_equals_one_without_a_break(
-    responses: list[Aligned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    responses: list[Aligned], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schedule: Any
 ) -> None:
-    whole = Trainer(tiny_drafter(), FAST)
+    options = replace(FAST, schedule=schedule)
+    whole = Trainer(tiny_drafter(), options)
     whole_log = whole.train(responses, log=tmp_path / "whole.jsonl")
     file, log = tmp_path / "state.safetensors", tmp_path / "log.jsonl"
-    broken = Trainer(tiny_drafter(), FAST)
+    broken = Trainer(tiny_drafter(), options)
 
     class KilledError(Exception):
         pass
@@ -92,13 +94,13 @@ def test_a_resumed_run_equals_one_without_a_break(
     with pytest.raises(KilledError):
         broken.train(responses, log=log, checkpoint=file, checkpoint_every=2)
     assert len(log.read_text().splitlines()) == 5
-    fresh = Trainer(tiny_drafter(seed=7), FAST)  # everything comes from the file
+    fresh = Trainer(tiny_drafter(seed=7), options)  # everything comes from the file
     rest = fresh.train(responses, log=log, checkpoint=file, checkpoint_every=2)
     assert [r.step for r in rest] == [5, 6] and fresh.steps == whole.steps == 6
     assert rest == whole_log[4:]
     assert same(state(fresh), state(whole))
     assert log.read_text() == (tmp_path / "whole.jsonl").read_text()
-    again = Trainer(tiny_drafter(), FAST).train(responses, checkpoint=file)
+    again = Trainer(tiny_drafter(), options).train(responses, checkpoint=file)
     assert again == []  # nothing is left to do
 
 
@@ -183,6 +185,28 @@ def test_the_gradient_is_clipped_and_the_rate_constant(responses: list[Aligned])
     assert group["betas"] == (0.9, 0.999) and group["lr"] == 3e-3
 
 
+def test_the_rate_rises_and_falls_over_a_pass() -> None:
+    options = replace(FAST, schedule="decay")
+    rates = [options.rate_at(step, 100) for step in range(100)]
+    assert rates[0] == pytest.approx(3e-3 / 5) and rates[4:70] == [3e-3] * 66
+    assert rates[70:] == sorted(rates[70:], reverse=True) and 0.0 < rates[-1] < rates[70]
+    assert replace(options, schedule="constant").rate_at(99, 100) == 3e-3
+
+
+def test_the_rate_that_is_used_is_that_of_the_schedule(responses: list[Aligned]) -> None:
+    trainer = Trainer(tiny_drafter(), replace(FAST, schedule="decay"))
+    used = []
+    step = trainer.step
+
+    def watched(batch: Any) -> Any:
+        used.append(trainer.optimizer.param_groups[0]["lr"])
+        return step(batch)
+
+    trainer.step = watched  # type: ignore[method-assign,assignment]
+    trainer.train(responses)
+    assert used == [trainer.options.rate_at(at, 6) for at in range(6)]
+
+
 def test_master_weights_are_float32(responses: list[Aligned]) -> None:
     """A bfloat16 checkpoint learns in float32, and bf16 is for the forward pass alone."""
     drafter = tiny_drafter().bfloat16()
@@ -209,6 +233,7 @@ def test_settings_are_refused_by_name(responses: list[Aligned]) -> None:
         ({"weight_decay": -1.0}, "weight_decay -1.0"),
         ({"batch_size": 0}, "batch_size 0"),
         ({"precision": "fp8"}, "use fp32 or bf16"),
+        ({"schedule": "cosine"}, "use constant or decay"),
     ):
         with pytest.raises(SettingError, match=told):
             TrainerOptions(**settings)

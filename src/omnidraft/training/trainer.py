@@ -1,8 +1,7 @@
 """Train a drafter on aligned responses: AdamW, one step a batch, whole or LoRA, in one process or several.
 
-The rate is constant, as in the paper, whose numbers are the defaults. A step whose loss or gradient is not
-finite changes nothing and is counted. Parameters and moments are float32 whatever the forward pass computes
-in.
+The paper's numbers are the defaults. A step whose loss or gradient is not finite changes nothing and is
+counted. Parameters and moments are float32 whatever the forward pass computes in.
 """
 
 from __future__ import annotations
@@ -144,6 +143,7 @@ class Trainer:
         ):
             task = None if bar is None else bar.add_task(self.options.objective, total=total, completed=done)
             for at in range(done, total):
+                self.set_rate(self.options.rate_at(at, total))
                 report = self.step([responses[i] for i in order[at * size : (at + 1) * size]])
                 found.append(report)
                 if lines is not None:
@@ -155,6 +155,11 @@ class Trainer:
                 if checkpoint is not None and ((at + 1) % checkpoint_every == 0 or at + 1 == total):
                     self.save(checkpoint, len(responses))
         return found
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate from the next step on; `train` sets that of its schedule."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
 
     def save(self, path: Path, responses: int = 0) -> None:
         """Write everything that going on needs; a reader finds the old file or the new one, whole."""
