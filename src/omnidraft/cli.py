@@ -17,6 +17,7 @@ from omnidraft.commands import cache as cache_commands
 from omnidraft.commands import doctor as doctor_command
 from omnidraft.commands import export as export_command
 from omnidraft.commands import options, signing
+from omnidraft.commands import sync as sync_commands
 from omnidraft.commands import trace as trace_commands
 from omnidraft.commands.generate import Opening, open_session
 from omnidraft.commands.options import print_json
@@ -37,6 +38,7 @@ for command in (doctor_command.doctor, signing.keygen, signing.sign, signing.ver
     app.command()(command)
 app.add_typer(adapter_commands.app, name="adapter")
 app.add_typer(cache_commands.app, name="cache")
+app.add_typer(sync_commands.app, name="sync")
 app.add_typer(trace_commands.app, name="trace")
 
 

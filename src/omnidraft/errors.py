@@ -77,6 +77,18 @@ class AdapterError(OmnidraftError):
         self.fault = fault
 
 
+class SyncError(OmnidraftError):
+    """A store that is not what it must be or cannot be reached, or a release that is refused.
+
+    Attributes:
+        fault: the name of what is wrong, the same in every language; spec/sync.md lists them.
+    """
+
+    def __init__(self, fault: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.fault = fault
+
+
 class TokenizerError(OmnidraftError):
     """A tokenizer that is absent or of a kind whose bytes cannot be read."""
 

@@ -66,7 +66,7 @@ def make_keys(name: Path, passphrase: bytes | None = None) -> tuple[Path, Path, 
     except SettingError:
         private.unlink()  # half a pair is of no use
         raise
-    return private, public, key_id(_raw_public(key))
+    return private, public, key_id(raw_public(key))
 
 
 def sign_bundle(path: Path, key: Path, passphrase: Passphrase) -> str:
@@ -83,13 +83,12 @@ def sign_bundle(path: Path, key: Path, passphrase: Passphrase) -> str:
         BundleError: the bundle is not whole. SettingError: the key is none, or the file cannot be written.
     """
     need_cryptography()
-    private = _read_private_key(key, passphrase)
+    private = read_private_key(key, passphrase)
     found = open_bundle(path)  # nobody should vouch for a broken one
     manifest = (path / MANIFEST).read_bytes()
     if json.loads(manifest) != found.manifest:
         raise BundleError(f"{path / MANIFEST} was changed while it was verified; sign it again when it rests")
-    public = _raw_public(private)
-    signature = Signature(key_id(public), private.sign(manifest))
+    signature = sign(manifest, private)
     try:
         write_atomically(path / SIGNATURE, encode(signature))
     except OSError as error:
@@ -99,7 +98,17 @@ def sign_bundle(path: Path, key: Path, passphrase: Passphrase) -> str:
     return signature.key_id
 
 
-def _read_private_key(path: Path, passphrase: Passphrase) -> "Ed25519PrivateKey":
+def sign(data: bytes, key: "Ed25519PrivateKey") -> Signature:
+    """A key's signature of some bytes."""
+    return Signature(key_id(raw_public(key)), key.sign(data))
+
+
+def read_private_key(path: Path, passphrase: Passphrase) -> "Ed25519PrivateKey":
+    """An Ed25519 private key in PEM form.
+
+    Raises:
+        SettingError: there is none, or it does not open.
+    """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -126,7 +135,8 @@ def _read_private_key(path: Path, passphrase: Passphrase) -> "Ed25519PrivateKey"
     return key
 
 
-def _raw_public(key: "Ed25519PrivateKey") -> bytes:
+def raw_public(key: "Ed25519PrivateKey") -> bytes:
+    """The 32 bytes of a key's public half."""
     from cryptography.hazmat.primitives import serialization
 
     return key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)

@@ -8,6 +8,7 @@ from omnidraft.chat_template import template_of
 from omnidraft.runtime.bundle import open_bundle
 from omnidraft.runtime.cache_store import check_place
 from omnidraft.runtime.generate import Generation, Session, load_weights
+from omnidraft.runtime.installed import adapter_in_use
 from omnidraft.runtime.memory import available_bytes, memory_need, why_plain
 from omnidraft.runtime.placement import CPU_GRAPH, placed
 
@@ -48,8 +49,11 @@ def open_session(wanted: Opening) -> tuple[Session, list[str]]:
         target_on=wanted.target_on,
         drafter_on=wanted.drafter_on,
     )
+    adapter = wanted.adapter
+    if adapter is not None and adapter.is_dir():  # what `omnidraft sync pull` keeps there
+        adapter = adapter_in_use(adapter)
     session = Session(
-        weights, cache=wanted.cache, adapter=wanted.adapter, bitwise=wanted.bitwise, trace=wanted.trace
+        weights, cache=wanted.cache, adapter=adapter, bitwise=wanted.bitwise, trace=wanted.trace
     )
     session.template = template_of(bundle)
     return session, [notice for notice in (reason, session.cache_notice) if notice]

@@ -123,7 +123,12 @@ def _option(name: str) -> str:
 
 
 AdapterPath = Annotated[
-    Path | None, typer.Option("--adapter", help="A LoRA adapter of the drafter, or of the target.")
+    Path | None,
+    typer.Option(
+        "--adapter",
+        help="A LoRA adapter of the drafter, or of the target; or a directory of `sync pull`.",
+        readable=False,
+    ),
 ]
 
 TracePath = Annotated[

@@ -27,7 +27,7 @@ def keygen(
     from omnidraft.signing import make_keys, need_cryptography
 
     need_cryptography()
-    private, public, name = make_keys(out, _passphrase(out, repeat=True) if encrypt else None)
+    private, public, name = make_keys(out, passphrase_of(out, repeat=True) if encrypt else None)
     if as_json:
         return options.print_json({"private": str(private), "public": str(public), "key": name})
     sys.stdout.write(
@@ -43,7 +43,7 @@ def sign(
     """Verify every hash of a bundle and sign its manifest; writes manifest.sig beside it."""
     from omnidraft.signing import sign_bundle
 
-    name = sign_bundle(bundle, key, lambda: _passphrase(key))
+    name = sign_bundle(bundle, key, lambda: passphrase_of(key))
     if os.name == "posix" and key.stat().st_mode & 0o077:
         sys.stderr.write(f"omnidraft: others can read {key}; run `chmod 600 {key}`\n")
     if as_json:
@@ -69,7 +69,7 @@ def verify(
         sys.stdout.write(f"not covered, and read by nothing: {name}\n")
 
 
-def _passphrase(key: Path, repeat: bool = False) -> bytes:
+def passphrase_of(key: Path, repeat: bool = False) -> bytes:
     """The passphrase of a key, from the environment or typed without being shown."""
     given = os.environ.get(PASSPHRASE)
     if not given and not sys.stdin.isatty():

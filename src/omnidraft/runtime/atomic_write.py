@@ -40,7 +40,7 @@ def place_of(path: str | Path) -> Path:
     return place
 
 
-def write_atomically(path: Path, data: bytes, *, keep: bool = False) -> Path | None:
+def write_atomically(path: Path, data: bytes, *, keep: bool = False, shared: bool = False) -> Path | None:
     """Replace a file: write a temporary one beside it, flush it to the disk, rename it, flush the directory.
 
     A link is written through. A new file is for its owner alone, one that is replaced keeps its permissions.
@@ -49,6 +49,7 @@ def write_atomically(path: Path, data: bytes, *, keep: bool = False) -> Path | N
     Args:
         path: the file.
         data: all that it is to hold.
+        shared: a new file is as readable to others as the user's files are.
         keep: give the old file a free name, `NAME.refused`, `NAME.refused-2` and so on, instead of losing it.
 
     Returns:
@@ -61,8 +62,11 @@ def write_atomically(path: Path, data: bytes, *, keep: bool = False) -> Path | N
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         # "x": never write through a link that someone else put there.
-        with open(temporary, "xb", opener=_private) as file:
-            os.chmod(temporary, stat.S_IMODE(path.stat().st_mode) & 0o777 if path.exists() else PRIVATE)
+        with open(temporary, "xb", opener=None if shared else _private) as file:
+            if path.exists():
+                os.chmod(temporary, stat.S_IMODE(path.stat().st_mode) & 0o777)
+            elif not shared:
+                os.chmod(temporary, PRIVATE)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

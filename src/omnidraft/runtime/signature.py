@@ -13,7 +13,7 @@ from omnidraft.errors import SettingError, SignatureError
 SIGNATURE = "manifest.sig"
 PublicKey = str | Path | bytes  # a PEM file, or the key's own 32 bytes
 _FIRST_LINES = b"omnidraft.signature 1\nalgorithm ed25519\nkey "
-_SIZE = len(_FIRST_LINES) + 16 + len(b"\nsignature ") + 128 + 1
+FILE_BYTES = len(_FIRST_LINES) + 16 + len(b"\nsignature ") + 128 + 1
 _INSTALL = "run `pip install 'omnidraft[sign]'`"
 
 
@@ -43,7 +43,7 @@ def decode(data: bytes) -> Signature:
         SignatureError: `malformed`.
     """
     text = data[len(_FIRST_LINES) :]
-    if len(data) == _SIZE and set(text[:16] + text[27:-1]) <= set(b"0123456789abcdef"):
+    if len(data) == FILE_BYTES and set(text[:16] + text[27:-1]) <= set(b"0123456789abcdef"):
         found = Signature(text[:16].decode(), bytes.fromhex(text[27:-1].decode()))
         if encode(found) == data:
             return found
@@ -60,7 +60,7 @@ def read_signature(bundle: Path) -> Signature | None:
     """
     try:
         with (bundle / SIGNATURE).open("rb") as file:
-            return decode(file.read(_SIZE + 1))
+            return decode(file.read(FILE_BYTES + 1))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -85,18 +85,30 @@ def verify(manifest: bytes, signature: Signature | None, public_key: bytes) -> N
             f"this bundle is unsigned (no {SIGNATURE}) and a public key was given; take a signed bundle, or "
             "give no key if you trust where it came from",
         )
-    if signature.key_id != key_id(public_key):
+    fault = fault_of(manifest, signature, public_key)
+    if fault == "other_key":
         raise SignatureError(
             "other_key",
             f"this bundle was signed with key {signature.key_id} and the public key given is "
             f"{key_id(public_key)}; give its signer's key, or do not use this bundle",
         )
-    if not _is_valid(manifest, signature.value, public_key):
+    if fault is not None:
         raise SignatureError(
             "wrong_signature",
             "the signature does not fit manifest.json: one of them was changed after signing; copy the "
             "bundle again, and do not use this one",
         )
+
+
+def fault_of(data: bytes, signature: Signature, public_key: bytes) -> str | None:
+    """`other_key` or `wrong_signature` where a signature does not hold over some bytes; None where it does.
+
+    Raises:
+        SettingError: `cryptography` is not installed.
+    """
+    if signature.key_id != key_id(public_key):
+        return "other_key"
+    return None if _is_valid(data, signature.value, public_key) else "wrong_signature"
 
 
 def read_public_key(key: PublicKey) -> bytes:
@@ -134,14 +146,14 @@ def read_public_key(key: PublicKey) -> bytes:
     return found.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
 
 
-def _is_valid(manifest: bytes, signature: bytes, public_key: bytes) -> bool:
+def _is_valid(data: bytes, signature: bytes, public_key: bytes) -> bool:
     try:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError:
         raise SettingError(f"checking a signature needs the package cryptography; {_INSTALL}") from None
     try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, manifest)
+        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, data)
     except (InvalidSignature, ValueError):
         return False
     return True

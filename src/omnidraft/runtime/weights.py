@@ -92,6 +92,15 @@ def load_weights(
     return weights
 
 
+def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
+    """The drafter's graph alone, where no target is needed.
+
+    Raises:
+        BundleError: it cannot be loaded.
+    """
+    return _graph(bundle, bundle.drafter, 1)
+
+
 def _with_ort_files(bundle: Bundle) -> Bundle:
     if bundle.ort is None:
         raise BundleError(f"{bundle.path} holds no .ort files; export it again with --ort")

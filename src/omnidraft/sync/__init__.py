@@ -1,0 +1,1 @@
+"""Devices and their training side share adapters, n-gram caches and traces through a store; spec/sync.md."""

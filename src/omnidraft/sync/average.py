@@ -1,0 +1,105 @@
+"""The average of adapters: of what they add to the products, not of their factors.
+
+What an adapter adds is A B, and the mean of A times the mean of B is something else than the mean of A B.
+Factors that lie side by side, [A1 A2] [w1 B1; w2 B2], are the weighted mean exactly, at the sum of the ranks;
+a singular value decomposition gives the nearest product of any smaller rank (Eckart and Young, 1936).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.errors import SettingError
+from omnidraft.runtime.adapter import MAX_RANK, Adapter, Floats
+
+Matrix = npt.NDArray[np.float64]
+_ROUNDING = 1e-7  # of the largest singular value: what is below it is float32's rounding
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """A mean of adapters.
+
+    Attributes:
+        lost: what the smaller rank left out, as a share of the mean (Frobenius norms), 0 to 1.
+    """
+
+    adapter: Adapter
+    lost: float
+
+
+def average(
+    adapters: Sequence[Adapter], weights: Sequence[float], created: str, rank: int | None = None
+) -> Averaged:
+    """The weighted mean of what adapters of one base add.
+
+    Args:
+        adapters: at least one. weights: one each, not negative; they need not add up to 1.
+        created: the mean's time, ISO 8601 in UTC.
+        rank: at each place at most; the largest that one of them has there when None.
+
+    Raises:
+        SettingError: no adapters, of different bases, or weights that are no weights.
+        AdapterError: the mean is no adapter (a value overflows).
+    """
+    shares = _shares(adapters, weights)
+    first, places = adapters[0], sorted({site for each in adapters for site in each.tensors})
+    if rank is not None and not 1 <= rank <= MAX_RANK:
+        raise SettingError(f"rank {rank} is outside 1..{MAX_RANK}; 8 to 32 are usual")
+    tensors, whole, left = {}, 0.0, 0.0
+    for place in places:
+        parts = [(s, *each.tensors[place]) for s, each in zip(shares, adapters, strict=True)
+                 if place in each.tensors]  # fmt: skip
+        most = max(len(b) for _, _, b in parts) if rank is None else rank
+        tensors[place], values = _mean(parts, min(most, MAX_RANK))
+        whole += float((values**2).sum())
+        left += float((values[min(most, MAX_RANK) :] ** 2).sum())
+    mean = Adapter(first.base, first.draft_tokenizer, first.target_tokenizer, tensors, created)
+    return Averaged(mean, float(np.sqrt(left / whole)) if whole > 0.0 else 0.0)
+
+
+def size(adapter: Adapter) -> float:
+    """How much an adapter adds: the Frobenius norm over all its products."""
+    return float(np.sqrt(sum((_factored([(1.0, a, b)])[1] ** 2).sum() for a, b in adapter.tensors.values())))
+
+
+def _shares(adapters: Sequence[Adapter], weights: Sequence[float]) -> Matrix:
+    found = np.asarray(weights, dtype=np.float64)
+    if (
+        not adapters
+        or found.shape != (len(adapters),)
+        or not (found >= 0).all()
+        or not 0 < found.sum() < np.inf
+    ):
+        raise SettingError(
+            f"{len(adapters)} adapters cannot be averaged by the weights {list(weights)!s:.80}; give one or "
+            "more, each with its accepted tokens, and not all of them 0"
+        )
+    kinds = {(each.base, each.draft_tokenizer, each.target_tokenizer) for each in adapters}
+    if len(kinds) > 1:
+        raise SettingError(
+            f"the adapters are of {len(kinds)} different bases or pairs of tokenizers; average those of one"
+        )
+    shares: Matrix = found / found.sum()
+    return shares
+
+
+def _mean(parts: Sequence[tuple[float, Floats, Floats]], rank: int) -> tuple[tuple[Floats, Floats], Matrix]:
+    """Factors of the mean, and all its singular values."""
+    (left, right), values = _factored(parts)
+    kept = max(1, min(rank, int((values > _ROUNDING * values[0]).sum())))
+    scale = np.sqrt(values[:kept])
+    a, b = left[:, :kept] * scale, scale[:, None] * right[:kept]
+    return (np.ascontiguousarray(a, np.float32), np.ascontiguousarray(b, np.float32)), values
+
+
+def _factored(parts: Sequence[tuple[float, Floats, Floats]]) -> tuple[tuple[Matrix, Matrix], Matrix]:
+    """The singular value decomposition of sum_i w_i A_i B_i, without ever making that product."""
+    a = np.concatenate([each for _, each, _ in parts], axis=1, dtype=np.float64)  # [in, sum of ranks]
+    b = np.concatenate([w * each.astype(np.float64) for w, _, each in parts])  # [sum of ranks, out]
+    qa, ra = np.linalg.qr(a)
+    qb, rb = np.linalg.qr(b.T)
+    u, values, v = np.linalg.svd(ra @ rb.T, full_matrices=False)
+    return (qa @ u, v @ qb.T), values

@@ -1,0 +1,55 @@
+"""Copy the traces that devices sent to the training side, verified, into a directory that training reads."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from omnidraft.runtime.atomic_write import write_atomically
+from omnidraft.runtime.installed import unwritable
+from omnidraft.runtime.release import StoredFile
+from omnidraft.runtime.trace import Vocabularies
+from omnidraft.runtime.trace_file import decode
+from omnidraft.sync.layout import device_folder
+from omnidraft.sync.publish import Pair, sent_by_devices
+from omnidraft.sync.push import TRACE
+from omnidraft.sync.store import Progress, Store
+
+
+def fetch(
+    store: Store, pair: Pair, into: Path, chosen: Sequence[str] = (), progress: Progress | None = None
+) -> dict[str, int]:
+    """Have all traces of some devices below a directory, `into/DEVICE/trace-NNNNNNNNNN.odt`.
+
+    Returns:
+        how many segments each device has; devices without any are left out.
+
+    Raises:
+        SettingError: a chosen device sent nothing.
+        SyncError: the store cannot be reached, a file of it is damaged, or `into` cannot be written.
+        TraceFileError: a segment is refused, or of another pair.
+    """
+    found = {}
+    for sent in sent_by_devices(store, pair, chosen):
+        if sent.push is None or not sent.push.traces:
+            continue
+        folder = device_folder(pair.channel, sent.device)
+        for name, file in sent.push.traces:
+            try:
+                _fetch(
+                    store, pair, f"{folder}/{file.sha256}{TRACE}", file, into / sent.device / name, progress
+                )
+            except OSError as error:
+                raise unwritable(into, error) from None
+        found[sent.device] = len(sent.push.traces)
+    return found
+
+
+def _fetch(
+    store: Store, pair: Pair, name: str, file: StoredFile, place: Path, progress: Progress | None
+) -> None:
+    if place.is_file() and StoredFile.of(place.read_bytes()) == file:
+        return
+    data = store.read(name, file.size, progress, file.size)
+    file.check(data, f"{name} in {store.shown}")
+    Vocabularies.of(pair.vocab_map).check(decode(data).header.vocabularies)
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomically(place, data)

@@ -1,0 +1,184 @@
+"""A store: a folder, a bucket or a web server, by fsspec, with the few operations that syncing needs.
+
+Every write is whole or absent. In a folder that is a file and a rename; object stores put whole objects; of
+others a temporary name is moved to its place.
+"""
+
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from omnidraft.errors import OmnidraftError, SettingError, SyncError
+from omnidraft.runtime.atomic_write import write_atomically
+
+Progress = Callable[[str, int, int], None]  # what is moved, bytes done, bytes in all
+_OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oci", "oss", "tos", "hf", "memory"}
+_READ_ONLY = {"http", "https"}
+_CHUNK = 1 << 18
+
+
+class Store:
+    """A place in a file system of fsspec.
+
+    Attributes:
+        shown: its address for people, without a password.
+    """
+
+    def __init__(self, fs: Any, root: str, shown: str) -> None:
+        self._fs, self._root, self.shown = fs, root.rstrip("/"), shown
+        protocol = fs.protocol
+        self._protocols = {protocol} if isinstance(protocol, str) else set(protocol)
+
+    def read(self, name: str, most: int, progress: Progress | None = None, of: int = 0) -> bytes:
+        """A file's bytes.
+
+        Args:
+            most: bytes that it may have. of: how many it is known to have, for the progress.
+
+        Raises:
+            SyncError: `missing`, `too_large` or `unreachable`.
+        """
+        chunks, done = [], 0
+        with self._telling(name), self._fs.open(self._path(name), "rb") as file:
+            while chunk := file.read(min(_CHUNK, most + 1 - done)):
+                chunks.append(chunk)
+                done += len(chunk)
+                if done > most:
+                    raise SyncError(
+                        "too_large", f"{name} in {self.shown} has more than {most} bytes; publish it again"
+                    )
+                if progress:
+                    progress(name.rpartition("/")[2], done, max(of, done))
+        return b"".join(chunks)
+
+    def write(self, name: str, data: bytes, *, new: bool = False) -> None:
+        """Put a file, whole or not at all.
+
+        Args:
+            new: refuse where there is one.
+
+        Raises:
+            SyncError: `taken`, `read_only` or `unreachable`.
+        """
+        if self._protocols & _READ_ONLY:
+            raise SyncError(
+                "read_only",
+                f"{self.shown} can only be read from; push and publish to the folder or bucket behind it",
+            )
+        if new and self.size(name) is not None:
+            raise self._taken(name)
+        path = self._path(name)
+        with self._telling(name):
+            if self._protocols & {"file", "local"}:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(Path(path), data, shared=True)
+            elif self._protocols & _OBJECTS:
+                try:
+                    self._fs.pipe_file(path, data, mode="create" if new else "overwrite")
+                except FileExistsError:
+                    raise self._taken(name) from None
+            else:
+                parent, _, last = path.rpartition("/")
+                self._fs.makedirs(parent, exist_ok=True)
+                temporary = f"{parent}/.{last}.{secrets.token_hex(8)}.tmp"
+                self._fs.pipe_file(temporary, data)
+                self._fs.mv(temporary, path)
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, sorted; none where it is absent.
+
+        Raises:
+            SyncError: `unreachable`.
+        """
+        self._fs.invalidate_cache()
+        try:
+            with self._telling(folder):
+                found = self._fs.ls(self._path(folder), detail=False)
+        except SyncError as error:
+            if error.fault == "missing":
+                return []
+            raise
+        return sorted({str(each).rstrip("/").rpartition("/")[2] for each in found} - {""})
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None where it is absent.
+
+        Raises:
+            SyncError: `unreachable`.
+        """
+        self._fs.invalidate_cache()
+        try:
+            with self._telling(name):
+                size = self._fs.info(self._path(name))["size"]
+        except SyncError as error:
+            if error.fault == "missing":
+                return None
+            raise
+        return -1 if size is None else int(size)
+
+    def delete(self, name: str) -> None:
+        """Remove a file, if it is there.
+
+        Raises:
+            SyncError: `unreachable`.
+        """
+        try:
+            with self._telling(name):
+                self._fs.rm_file(self._path(name))
+        except SyncError as error:
+            if error.fault != "missing":
+                raise
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _taken(self, name: str) -> SyncError:
+        return SyncError(
+            "taken", f"{name} is in {self.shown} already; somebody published meanwhile, try again"
+        )
+
+    @contextmanager
+    def _telling(self, name: str) -> Iterator[None]:
+        """Turn what a file system raises into a sentence."""
+        try:
+            yield
+        except OmnidraftError:
+            raise
+        except FileNotFoundError:
+            raise SyncError(
+                "missing", f"{self.shown} has no {name}; check its address, or let its owner publish first"
+            ) from None
+        except Exception as error:  # the file systems behind fsspec share no narrower base
+            raise SyncError(
+                "unreachable", f"{name} in {self.shown} cannot be reached ({_reason(error)}); try again"
+            ) from None
+
+
+def open_store(address: str) -> Store:
+    """A store by its address, a path or a URL that fsspec knows.
+
+    Raises:
+        SettingError: fsspec or what it needs for this address is not installed, or it knows no such address.
+    """
+    if find_spec("fsspec") is None:
+        raise SettingError("syncing needs the package fsspec; run `pip install 'omnidraft[sync]'`")
+    from fsspec.core import url_to_fs
+
+    shown = re.sub(r"//[^/@]*@", "//", address)
+    try:
+        fs, root = url_to_fs(address)
+    except ImportError as error:
+        raise SettingError(f"{shown} needs a package that is not installed ({_reason(error)})") from None
+    except Exception as error:  # likewise
+        raise SettingError(
+            f"{shown} is no store ({_reason(error)}); give a folder, or a URL such as s3://bucket/place"
+        ) from None
+    return Store(fs, str(root), shown)
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__} {error}".split())[:200]

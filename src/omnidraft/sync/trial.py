@@ -1,0 +1,47 @@
+"""Try an offered adapter in shadow: the drafter on the device's recent traces, by onnxruntime alone."""
+
+from collections import deque
+from pathlib import Path
+
+from omnidraft.runtime.adapter import Adapter
+from omnidraft.runtime.adapter_fit import fit, unfitted
+from omnidraft.runtime.bundle import Bundle
+from omnidraft.runtime.learner.alignment import Aligner
+from omnidraft.runtime.learner.draft_law import full_trie
+from omnidraft.runtime.learner.from_traces import TraceAligner, from_traces
+from omnidraft.runtime.learner.shadow import Shadow, Tensors, shadow
+from omnidraft.runtime.trace import Vocabularies
+from omnidraft.runtime.trace_files import read_traces
+from omnidraft.runtime.vocab_map import VocabMap
+from omnidraft.runtime.weights import load_drafter
+from omnidraft.sync.pull import Trial
+
+RECENT = 256  # recorded generations that are read at most, the latest
+
+
+def trial_on(traces: Path, bundle: Bundle, vocab_map: VocabMap) -> Trial:
+    """A trial on what was recorded in a directory.
+
+    Records of the target with an adapter are left out: another target's laws would judge.
+
+    Raises:
+        TraceFileError: it is no trace of this pair.
+    """
+    recorded = read_traces(traces, Vocabularies.of(vocab_map))
+    recent = deque((each for each in recorded if each.start.target_adapter is None), maxlen=RECENT)
+
+    def compare(current: Adapter | None, offered: Adapter) -> Shadow:
+        entry = bundle.drafter
+        aligner = Aligner(full_trie(vocab_map), max_length=entry.kv.max_length)
+        start = () if entry.bos_id is None else (entry.bos_id,)
+        responses = list(from_traces(recent, TraceAligner(aligner, start)))
+
+        def tensors(adapter: Adapter | None) -> Tensors:
+            fitted = unfitted(bundle, "drafter")
+            if adapter is not None:
+                _, fitted = fit(adapter, bundle, vocab_map, "drafter")
+            return fitted.tensors or {}
+
+        return shadow(load_drafter(bundle).new_model(), responses, tensors(current), tensors(offered))
+
+    return compare
