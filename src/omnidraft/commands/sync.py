@@ -236,8 +236,8 @@ def _sentence(found: Any, into: Path) -> str:
     s = found.shadow
     if not s.is_enough:
         return (
-            f"release {number} was not taken: {s.generations} recorded generations are too few to compare it; "
-            "record more, or pull without --traces"
+            f"release {number} was not taken: {s.generations} recorded generations are too few to "
+            "compare it; record more, or pull without --traces"
         )
     compared = (
         f"{s.offered:.4f} of its draft tokens would have been accepted and {s.current:.4f} of those before, "

@@ -157,11 +157,11 @@ def decode_release(data: bytes, public_key: bytes | None) -> tuple[Release, str 
         public_key: 32 bytes; None leaves the signature unchecked.
 
     Raises:
-        SyncError: `malformed`, `other_key`, `wrong_signature`, `not_a_release`, `version`.
+        SyncError: `too_large`, `malformed`, `other_key`, `wrong_signature`, `not_a_release`, `version`.
         SettingError: checking needs a package that is not installed.
     """
     if len(data) > MOST_BYTES:
-        raise SyncError("malformed", f"the release has more than {MOST_BYTES} bytes; publish it again")
+        raise SyncError("too_large", f"the release has more than {MOST_BYTES} bytes; publish it again")
     try:
         signature = decode(data[:FILE_BYTES])
     except SignatureError:
@@ -257,12 +257,12 @@ def check_release(release: Release, channel: Channel, seen: Seen | None, now: st
     ):
         raise SyncError(
             "conflict",
-            f"the store's release {release.number} is not the one that this device has seen under that number; "
-            "its owner must publish under the next",
+            f"the store's release {release.number} is not the one that this device has seen under that "
+            "number; its owner must publish under the next",
         )
     if release.expires < now:
         raise SyncError(
             "expired",
-            f"release {release.number} was good until {release.expires} and it is {now}; check this machine's "
-            "clock, or let the store's owner publish again",
+            f"release {release.number} was good until {release.expires} and it is {now}; check this "
+            "machine's clock, or let the store's owner publish again",
         )

@@ -92,7 +92,8 @@ def _mean(parts: Sequence[tuple[float, Floats, Floats]], rank: int) -> tuple[tup
     kept = max(1, min(rank, int((values > _ROUNDING * values[0]).sum())))
     scale = np.sqrt(values[:kept])
     a, b = left[:, :kept] * scale, scale[:, None] * right[:kept]
-    return (np.ascontiguousarray(a, np.float32), np.ascontiguousarray(b, np.float32)), values
+    with np.errstate(over="ignore"):  # an adapter refuses what is infinite
+        return (np.ascontiguousarray(a, np.float32), np.ascontiguousarray(b, np.float32)), values
 
 
 def _factored(parts: Sequence[tuple[float, Floats, Floats]]) -> tuple[tuple[Matrix, Matrix], Matrix]:

@@ -132,7 +132,7 @@ def averaged(sent: Sequence[Sent], rank: int | None) -> tuple[Averaged, int] | N
 
 
 def merged(caches: Sequence[CacheTable]) -> CacheTable | None:
-    """What several caches know, as large as a session holds, for devices that each count on for themselves."""
+    """What several caches know, as large as a session holds, and of no writer: each device counts on."""
     if not caches:
         return None
     found = caches[0]
@@ -150,7 +150,7 @@ def latest_release(store: Store, channel: Channel, public_key: bytes | None) -> 
     name = latest_name(channel)
     if store.size(name) is None:
         return None
-    found, _ = decode_release(store.read(name, MOST_BYTES + 1), public_key)
+    found, _ = decode_release(store.read(name, MOST_BYTES), public_key)
     channel.check(found.channel, f"{name} in {store.shown}")
     return found
 
@@ -168,7 +168,8 @@ def newest_of(store: Store, channel: Channel, public_key: bytes) -> Release | No
             raise
         raise SyncError(
             error.fault,
-            f"the newest release is not ours: {error}; to publish all the same, remove {latest_name(channel)}",
+            f"the newest release is not ours: {error}; to publish all the same, remove "
+            f"{latest_name(channel)}",
         ) from None
 
 
@@ -248,7 +249,7 @@ def _prune(store: Store, channel: Channel) -> None:
     named = set()
     for number in numbers[-KEPT:]:
         try:
-            release, _ = decode_release(store.read(release_name(channel, number), MOST_BYTES + 1), None)
+            release, _ = decode_release(store.read(release_name(channel, number), MOST_BYTES), None)
         except OmnidraftError:
             return  # whose files these are is not known
         named |= {f"{file.sha256}{suffix}" for file, suffix in

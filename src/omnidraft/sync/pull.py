@@ -108,7 +108,7 @@ def pull(store: Store, device: Device, progress: Progress | None = None, now: st
     key = None if device.public_key is None else read_public_key(device.public_key)
     with claimed_directory(device.into):
         state = _state(device, key)
-        data = store.read(latest_name(device.channel), MOST_BYTES + 1)
+        data = store.read(latest_name(device.channel), MOST_BYTES)
         release, signer = decode_release(data, key)
         check_release(release, device.channel, state.seen, now or utc())
         offered = _files(store, release, device, progress)

@@ -148,14 +148,20 @@ class Store:
             yield
         except OmnidraftError:
             raise
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            hidden = error.__cause__  # over HTTP every failure is told as an absent file
+            if hidden is not None and getattr(hidden, "status", None) != 404:
+                raise self._unreachable(name, hidden) from None
             raise SyncError(
                 "missing", f"{self.shown} has no {name}; check its address, or let its owner publish first"
             ) from None
         except Exception as error:  # the file systems behind fsspec share no narrower base
-            raise SyncError(
-                "unreachable", f"{name} in {self.shown} cannot be reached ({_reason(error)}); try again"
-            ) from None
+            raise self._unreachable(name, error) from None
+
+    def _unreachable(self, name: str, error: BaseException) -> SyncError:
+        return SyncError(
+            "unreachable", f"{name} in {self.shown} cannot be reached ({_reason(error)}); try again"
+        )
 
 
 def open_store(address: str) -> Store:
@@ -180,5 +186,5 @@ def open_store(address: str) -> Store:
     return Store(fs, str(root), shown)
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__} {error}".split())[:200]

@@ -1,0 +1,142 @@
+"""A tiny pair of models without graphs, a store, and what devices and a training side do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from fsspec.implementations.dirfs import DirFileSystem
+
+from adapters import BASE, OPEN, adapter
+from omnidraft.runtime.adapter_file import write_adapter
+from omnidraft.runtime.bundle import Bundle, ModelEntry, PromptTemplate
+from omnidraft.runtime.cache_store import write_table
+from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.ort_model import KvShape
+from omnidraft.runtime.release import Release
+from omnidraft.signing import raw_public
+from omnidraft.sync.layout import utc
+from omnidraft.sync.publish import Contents, Pair, averaged, merged, publish, sent_by_devices
+from omnidraft.sync.pull import Device, Pulled, pull
+from omnidraft.sync.push import Item, Pushed, adapter_item, cache_item, push, push_of, trace_items
+from omnidraft.sync.store import Store, open_store
+from tables import GRAM_IDS, TOY, table
+
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
+PUBLIC = raw_public(KEY)
+
+
+def entry(role: str, fingerprint: str | None) -> ModelEntry:
+    lora = OPEN if role == "drafter" else None
+    return ModelEntry(
+        role, "None", f"{role}.onnx", role, KvShape(1, 1, 16, 32), 10, "fp32", None, (1,), 1,
+        fingerprint=fingerprint, lora=lora,
+    )  # fmt: skip
+
+
+def pair_of(base: str | None = BASE, target: str | None = "b" * 64) -> Pair:
+    """The toy languages' vocabularies, with a drafter that takes adapters at two places."""
+    models = entry("target", target), entry("drafter", base)
+    return Pair(
+        Bundle(Path("tiny"), *models, PromptTemplate("", ""), Costs((1.0,), 0.1, 0.0), "map", {}), TOY
+    )
+
+
+PAIR = pair_of()
+
+
+def items_of(place: Path, number: int, grams: Sequence[int] = GRAM_IDS) -> list[Item]:
+    """What a device has to send, different for each number."""
+    place.mkdir(exist_ok=True)
+    file, cache = place / f"{number}.safetensors", place / f"{number}.odc"
+    if not file.exists():
+        write_adapter(file, adapter(2, number))
+        write_table(
+            cache, table(grams, {number + 1: [(number + 2, number + 1)] * len(grams)}, writer=number + 1)
+        )
+    return [adapter_item(file, PAIR.bundle, TOY), cache_item(cache, TOY)]
+
+
+def push_number(
+    store: Store, place: Path, number: int, device: str = "phone", traces: Path | None = None
+) -> Pushed:
+    """Push what a device has under a number, which also is how many tokens it counted."""
+    items = items_of(place, number) + ([] if traces is None else trace_items(traces, TOY))
+    return push(store, push_of(items, device, PAIR.channel, number, utc()), items)
+
+
+def publish_number(store: Store, number: int, **others: Any) -> Release:
+    """Publish an adapter and a cache of that number, under whichever number is due."""
+    settings: dict[str, Any] = {"key": KEY, "days": 1.0, "now": None, "channel": PAIR.channel} | others
+    grams = GRAM_IDS[: 1 + number % 4]
+    cache = table(grams, {7: [(number + 1, 0)] * len(grams)}, writer=0)
+    contents = Contents(adapter(2, number), cache, number, 1, settings["days"])
+    return publish(store, settings["channel"], contents, settings["key"], settings["now"])
+
+
+def publish_sent(store: Store, rank: int | None = None) -> Release:
+    """Publish the mean of what devices sent."""
+    sent = sent_by_devices(store, PAIR)
+    mean = averaged(sent, rank)
+    assert mean is not None
+    cache = merged([each.cache for each in sent if each.cache is not None])
+    return publish(store, PAIR.channel, Contents(mean[0].adapter, cache, mean[1], len(sent), 1.0), KEY)
+
+
+def pull_into(store: Store, into: Path, now: str | None = None, **others: Any) -> Pulled:
+    """Pull as a device with the publisher's key does."""
+    return pull(store, Device(PAIR.bundle, TOY, into, **({"public_key": PUBLIC} | others)), None, now)
+
+
+def folder_store(place: Path) -> Store:
+    return open_store(str(place))
+
+
+class BreakingFileSystem(DirFileSystem):  # type: ignore[misc] # fsspec has no types
+    """A folder whose connection breaks at its n-th operation, in the middle of it where that writes."""
+
+    def __init__(self, path: Path, breaks_at: int) -> None:
+        super().__init__(path=str(path), skip_instance_cache=True)
+        self.left = breaks_at
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise ConnectionError("the connection is gone")
+
+    def pipe_file(self, path: str, value: bytes, **options: Any) -> None:
+        try:
+            self._count()
+        except ConnectionError:
+            super().pipe_file(path, value[: len(value) // 2], **options)
+            raise
+        super().pipe_file(path, value, **options)
+
+    def open(self, path: str, *arguments: Any, **options: Any) -> Any:
+        self._count()
+        return super().open(path, *arguments, **options)
+
+    def mv(self, path1: str, path2: str, **options: Any) -> None:
+        self._count()
+        super().mv(path1, path2, **options)
+
+    def ls(self, path: str, **options: Any) -> Any:
+        self._count()
+        return super().ls(path, **options)
+
+    def info(self, path: str, **options: Any) -> Any:
+        self._count()
+        return super().info(path, **options)
+
+    def rm_file(self, path: str) -> None:
+        self._count()
+        super().rm_file(path)
+
+
+def breaking_store(place: Path, breaks_at: int) -> Store:
+    """A store that is neither a folder nor a bucket, so it writes under a temporary name and moves."""
+    place.mkdir(parents=True, exist_ok=True)
+    return Store(BreakingFileSystem(place, breaks_at), "", "breaking")

@@ -1,0 +1,135 @@
+"""`omnidraft sync` on a real bundle: from two devices to a release that is tried in shadow."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fsspec", reason="syncing needs fsspec")
+pytest.importorskip("cryptography", reason="signatures need the package cryptography")
+
+from adapters import adapter_of
+from conftest import Run
+from omnidraft import load
+from omnidraft.runtime.adapter_file import read_adapter, write_adapter
+from omnidraft.runtime.bundle import open_bundle
+from omnidraft.runtime.cache_store import read_table
+from omnidraft.signing import make_keys
+from test_trace_cli import refused
+
+PROMPTS = [
+    "Once upon a time", "How many legs do 3 cats have?", "def add(a, b):", "The weather today is",
+    "List three colours.", "Why is the sky blue?", "Tom has 4 apples and buys 5.", "Write a poem about rain.",
+    "What is 3 and 4?", "Dear Sir or Madam,",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def traces(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a device recorded: ten short answers."""
+    place = tmp_path_factory.mktemp("recorded") / "t"
+    session = load(bundle, trace=place)
+    for prompt in PROMPTS:
+        session.generate(prompt, max_new_tokens=24, num_draft_tokens=3).finish()
+    assert session.trace is not None
+    session.trace.close()
+    return place
+
+
+@pytest.fixture
+def files(bundle: Path, tmp_path: Path) -> dict[str, Path]:
+    """Adapters that change nearly nothing, and one that makes drafts bad; keys; a cache."""
+    opened, found = open_bundle(bundle), {}
+    for name, seed, size in (("good", 1, 1e-4), ("fair", 2, 1e-4), ("poison", 3, 0.3)):
+        found[name] = tmp_path / f"{name}.safetensors"
+        write_adapter(found[name], adapter_of(opened, "drafter", seed, size=size))
+    found["private"], found["public"], _ = make_keys(tmp_path / "key")
+    session = load(bundle)
+    session.generate("Once upon a time", max_new_tokens=16).finish()
+    session.save_cache(tmp_path / "mine.odc")
+    return found | {"cache": tmp_path / "mine.odc"}
+
+
+def test_the_whole_story(
+    run: Run, bundle: Path, traces: Path, files: dict[str, Path], tmp_path: Path
+) -> None:
+    store, into = tmp_path / "store", tmp_path / "dir"
+    push = ("sync", "push", bundle, store)
+    # Nothing goes without a yes, and what would go is said.
+    code, out, err = run(*push, "--adapter", files["good"], "--accepted-tokens", 300, "--device", "phone")
+    assert (code, out) == (1, "") and "nothing was sent; add --yes" in err and not store.exists()
+    options = ("--adapter", files["good"], "--cache", files["cache"], "--accepted-tokens", 300)
+    code, out, err = run(*push, *options, "--device", "phone", "--yes")
+    assert code == 0 and "2 files sent" in out and "n-grams" not in out
+    assert "what it tells of you" in err and "trace" not in err
+    found = json.loads(run(*push, *options, "--device", "phone", "--yes", "--json")[1])
+    assert (found["new_files"], found["accepted_tokens"]) == (0, 300)
+    code, out, err = run(*push, "--adapter", files["fair"], "--traces", traces, "--yes")
+    assert code == 0 and "give --device" in out and "EVERY" in err
+    name = out.split("--device ")[1].split()[0].rstrip(",")
+
+    listed = json.loads(run("sync", "list", bundle, store, "--json")[1])
+    assert {d["device"] for d in listed["devices"]} == {"phone", name} and listed["latest"] is None
+    assert "release none" in run("sync", "list", bundle, store)[1]
+    fetched = json.loads(run("sync", "fetch", bundle, store, "--into", tmp_path / "got", "--json")[1])
+    assert fetched["devices"] == {name: 1}
+    assert run("trace", "inspect", tmp_path / "got" / name, "--bundle", bundle)[0] == 0
+
+    publish = ("sync", "publish", bundle, store, "--key", files["private"])
+    release = json.loads(run(*publish, "--rank", 8, "--json")[1])
+    assert (release["number"], release["devices"]) == (1, 2) and release["lost"] < 1e-5
+
+    pull = ("sync", "pull", bundle, store, "--into", into, "--public-key", files["public"])
+    code, out, err = run(*pull, "--cache", tmp_path / "new.odc")
+    assert code == 0 and "release 1 is in use, untried" in out
+    assert len(read_table(tmp_path / "new.odc")) == len(read_table(files["cache"]))
+    assert "in use already" in run(*pull)[1]
+    # A poisoned one is published by mistake: each device finds out by itself, on text that stays there.
+    assert json.loads(run(*publish, "--adapter", files["poison"], "--json")[1])["number"] == 2
+    found = json.loads(run(*pull, "--traces", traces, "--json")[1])
+    assert found["outcome"] == "kept" and found["shadow"]["high"] < 0.0
+    assert found["shadow"]["generations"] == len(PROMPTS) and found["signed_by"]
+    assert read_adapter(found["adapter"]).rank == 8
+    assert "was not kept before" in run(*pull, "--traces", traces)[1]
+    # A device that was on the poisoned one takes up what is better.
+    run(*publish, "--adapter", files["good"])
+    other = (*pull[:4], "--into", tmp_path / "other", *pull[6:], "--traces", traces)
+    code, out, err = run(*other, "--adapter", files["poison"])
+    assert code == 0 and "release 3 is in use, better" in out
+    text = ("generate", bundle, PROMPTS[0], "-n", 12, "--json", "--adapter")
+    answers = [json.loads(run(*text, a)[1])["token_ids"] for a in (tmp_path / "other", files["good"])]
+    assert answers[0] == answers[1]
+    status = json.loads(run("sync", "status", tmp_path / "other", "--json")[1])
+    assert (status["current"]["release"], status["previous"]["release"], status["seen"]) == (3, None, 3)
+    assert "this device's own adapter" in run("sync", "rollback", tmp_path / "other")[1]
+    assert "release 3" in run("sync", "status", tmp_path / "other")[1]
+    assert "3 files of phone deleted" in run("sync", "withdraw", bundle, store, "--device", "phone")[1]
+
+
+def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    store, into = tmp_path / "store", tmp_path / "dir"
+    push, pull = ("sync", "push", bundle, store, "--yes"), ("sync", "pull", bundle, store, "--into", into)
+    publish = ("sync", "publish", bundle, store, "--key", files["private"])
+    refused(run(*push), "nothing is to be sent")
+    refused(run(*push, "--adapter", files["good"]), "--accepted-tokens")
+    refused(run(*push, "--cache", files["cache"], "--device", "../x"), "device name", "../x")
+    refused(run(*push, "--cache", files["good"]), "no n-gram cache")
+    refused(run(*push, "--adapter", files["cache"], "--accepted-tokens", 1), "no safetensors file")
+    refused(run(*push, "--traces", tmp_path), "holds no trace")
+    refused(run(*pull), "has no channels/", "let its owner publish first")
+    refused(run(*publish), "neither adapters nor caches")
+    refused(run(*publish, "--days", 0), "--days")
+    refused(run(*publish, "--device", "nobody"), "nobody sent nothing")
+    refused(run(*publish[:-1], files["public"], "--adapter", files["good"]), "no private key")
+    refused(run("sync", "status", into), "holds nothing that was pulled")
+    refused(run("sync", "rollback", into), "nothing before it")
+    refused(run("generate", bundle, "x", "--adapter", tmp_path), "holds nothing that was pulled")
+    refused(run("sync", "push", bundle, "nosuch://x", "--yes", "--cache", files["cache"]), "is no store")
+    (tmp_path / "file").write_bytes(b"mine")
+    assert run(*publish, "--adapter", files["good"])[0] == 0
+    refused(run(*pull[:-1], tmp_path / "file"), "cannot be written")
+    other = make_keys(tmp_path / "other")[1]
+    refused(run(*pull, "--public-key", other), "was signed with key")
+    assert "not checked" in run(*pull)[1]
