@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 _VOCAB = 320
-_SIZES: dict[str, Any] = {
+SIZES: dict[str, Any] = {
     "hidden_size": 64,
     "num_hidden_layers": 2,
     "num_attention_heads": 4,
@@ -63,7 +63,7 @@ def save_small_model(name: str, directory: Path) -> Path:
 
     model_type, extra = MODELS[name]
     torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(model_type, **{**_SIZES, **extra})
+    config = transformers.AutoConfig.for_model(model_type, **{**SIZES, **extra})
     model = transformers.AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         for parameter in model.parameters():  # fresh norms are all ones and would hide a mistake

@@ -25,6 +25,7 @@ from omnidraft.runtime.adapter_file import (
     read_adapter,
     write_adapter,
 )
+from omnidraft.runtime.head import Head, HeadShape
 
 Header = dict[str, Any]
 
@@ -249,3 +250,38 @@ def test_the_example_of_the_specification() -> None:
     assert (len(data), data[:8].hex(" ")) == (548, "10 02 00 00 00 00 00 00")
     assert data[-12:].hex(" ") == "00 00 80 3f 00 00 00 40 00 00 00 3f"
     assert decode_adapter(data).digest == "3e10e936cdbfe853ab85dad072e680b1a0df6863f4bf449d29bdddb1987b758a"
+
+
+def headed(blocks: int = 2, hidden: int = 3, **changes: Any) -> Adapter:
+    rng = np.random.default_rng(blocks)
+    sizes = HeadShape(hidden, blocks).sizes()
+    tensors = {name: rng.normal(size=size).astype(np.float32) for name, size in sizes.items()}
+    return replace(adapter(), head=Head(tensors), **changes)
+
+
+def test_a_head_travels_in_the_same_file(tmp_path: Path) -> None:
+    """Beside the places and alone; its tensors are in the digest, and in onnxruntime's file too."""
+    for found in (headed(), headed(tensors={}), headed(3)):
+        path, beside = write_adapter(tmp_path / "a.safetensors", found)
+        again = read_adapter(path)
+        assert found.head is not None and again.head is not None
+        assert again.head.shape == found.head.shape and again.digest == found.digest
+        assert metadata_of(again)["head"] == str(found.head.shape.blocks)
+        assert again.rank == (2 if found.tensors else 0)
+        assert again.named.keys() == load(path.read_bytes()).keys()
+        assert all(np.array_equal(again.named[n], t) for n, t in load(path.read_bytes()).items())
+        assert ort.AdapterFormat.read_adapter(str(beside)).get_parameters().keys() == again.named.keys()
+    assert len({a.digest for a in (adapter(), headed(), headed(3), headed(tensors={}))}) == 4
+    assert "head" not in metadata_of(adapter())
+    with pytest.raises(AdapterError, match="it has no tensors"):
+        replace(adapter(), tensors={})
+
+
+def test_a_graph_that_takes_another_head() -> None:
+    head = headed().head
+    assert head is not None
+    head.check_fits(HeadShape(3, 2))
+    with pytest.raises(
+        AdapterError, match="has 2 blocks of width 3 and the model's graph takes 1 of width 3"
+    ):
+        head.check_fits(HeadShape(3, 1))

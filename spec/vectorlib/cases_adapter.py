@@ -9,7 +9,7 @@ from typing import Any
 from vectorlib.shelf import Shelf, vector
 
 BASE, DRAFT, TARGET = "a" * 64, "d" * 64, "e" * 64
-Matrix = list[list[float]]
+Matrix = list[list[float]]  # a vector has one row, and one size in its file
 Header = dict[str, Any]
 
 ONE: dict[str, Matrix] = {"layers.0.o.lora_a": [[1.0], [2.0]], "layers.0.o.lora_b": [[0.5]]}
@@ -17,12 +17,19 @@ QKV: dict[str, Matrix] = {  # q and v of rank 1 in a site of widths 2, 1 and 1
     "layers.0.qkv.lora_a": [[1.0, -1.0], [0.25, 0.0], [0.0, 3.0]],
     "layers.0.qkv.lora_b": [[0.5, 0.75, 0.0, 0.0], [0.0, 0.0, 0.0, -2.0]],
 }
+HEAD: dict[str, Matrix] = {
+    "head.blocks.0": [[0.5, -0.25], [1.0, 2.0]],
+    "head.weight": [[1.5], [-1.0]],
+    "head.bias": [[0.75]],
+}
+SECOND: dict[str, Matrix] = {"head.blocks.1": [[0.0, 1.0], [-1.0, 0.0]]}
 TEN: dict[str, Matrix] = {n.replace(".0.", f".{i}."): m for i in (2, 10) for n, m in ONE.items()}
 
 
 def metadata(tensors: dict[str, Matrix]) -> dict[str, str]:
     """What the specification wants to be said of these tensors."""
     kinds = {name.split(".")[2] for name in tensors if name.count(".") == 3}
+    blocks = sum(name.startswith("head.blocks.") for name in tensors)
     ranks = [len(m) for name, m in tensors.items() if name.endswith(".lora_b")]
     return {
         "format": "omnidraft.adapter",
@@ -34,7 +41,14 @@ def metadata(tensors: dict[str, Matrix]) -> dict[str, str]:
         "alpha": "folded",
         "targets": ",".join(sorted(kinds)),
         "created": "2026-01-02T03:04:05Z",
+        **({"head": str(blocks)} if "head.weight" in tensors else {}),
     }
+
+
+def sizes(name: str, rows: Matrix) -> list[int]:
+    """The shape of a tensor."""
+    whole = [len(rows), len(rows[0]) if rows else 0]
+    return whole[1:] if name == "head.bias" else whole
 
 
 def parts(tensors: dict[str, Matrix], order: list[str] | None = None) -> tuple[Header, bytes]:
@@ -44,7 +58,7 @@ def parts(tensors: dict[str, Matrix], order: list[str] | None = None) -> tuple[H
     for name in order or sorted(tensors):
         flat = [value for row in tensors[name] for value in row]
         start, data = len(data), data + struct.pack(f"<{len(flat)}f", *flat)
-        shape = [len(tensors[name]), len(tensors[name][0]) if tensors[name] else 0]
+        shape = sizes(name, tensors[name])
         header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [start, len(data)]}
     return header, data
 
@@ -59,9 +73,11 @@ def file_of(header: Header, data: bytes) -> bytes:
 def digest(tensors: dict[str, Matrix]) -> str:
     """What session files call an adapter."""
     found = hashlib.sha256(BASE.encode())
-    for name in sorted(tensors, key=lambda n: (n.rpartition(".")[0], n)):
+    heads = sorted(name for name in tensors if name.startswith("head."))
+    sites = sorted(tensors.keys() - set(heads), key=lambda n: (n.rpartition(".")[0], n))
+    for name in (*sites, *heads):
         rows = tensors[name]
-        found.update(f"\0{name}\0{len(rows)}\0{len(rows[0])}\0".encode())
+        found.update("\0".join(["", name, *map(str, sizes(name, rows)), ""]).encode())
         found.update(b"".join(struct.pack(f"<{len(row)}f", *row) for row in rows))
     return found.hexdigest()
 
@@ -84,14 +100,19 @@ def _write_valid(shelf: Shelf) -> None:
         ("two_sites", "sites of other ranks; the metadata has the larger", ONE | QKV,
          file_of(*parts(ONE | QKV)), True),
         ("layers", "layers.10 sorts before layers.2", TEN, file_of(*parts(TEN)), True),
+        ("head", "a head of one block of width 2 beside a site", ONE | HEAD,
+         file_of(*parts(ONE | HEAD)), True),
+        ("head_alone", "a head of two blocks and no site", HEAD | SECOND,
+         file_of(*parts(HEAD | SECOND)), True),
         ("other_writer", "tensors in another order, spaces in the header, no filling: safetensors still", ONE,
          struct.pack("<Q", len(loose)) + loose + turned[1], False),
     ]  # fmt: skip
     found = []
     for name, why, tensors, data, canonical in cases:
         shelf.file(f"adapter/valid/{name}.safetensors", data)
-        shapes = {n: [len(m), len(m[0])] for n, m in sorted(tensors.items())}
-        expect = {"metadata": metadata(tensors), "shapes": shapes, "tensors": dict(sorted(tensors.items())),
+        shapes = {n: sizes(n, m) for n, m in sorted(tensors.items())}
+        values = {n: m[0] if n == "head.bias" else m for n, m in sorted(tensors.items())}
+        expect = {"metadata": metadata(tensors), "shapes": shapes, "tensors": values,
                   "digest": digest(tensors), "canonical": canonical}  # fmt: skip
         found.append(vector(name, why, {"file": f"{name}.safetensors"}, expect))
     shelf.vectors("adapter/valid", "files", found)
@@ -169,7 +190,48 @@ def _tensors() -> Iterator[Case]:
         ("rank_0", "a site of rank 0", "shape", {a: [[], []], b: ONE[b]}),
         ("nan", "a value that is no number", "non_finite", {a: [[float("nan")], [1.0]], b: ONE[b]}),
         ("infinite", "a value that is infinite", "non_finite", {a: ONE[a], b: [[float("-inf")]]}),
+        ("head_no_bias", "a head without its bias", "missing_tensor", without(HEAD, "head.bias")),
+        ("head_no_blocks", "a head without a block", "missing_tensor", without(HEAD, "head.blocks.0")),
+        (
+            "head_block_gap",
+            "blocks 0 and 2 of a head",
+            "missing_tensor",
+            HEAD | {"head.blocks.2": SECOND["head.blocks.1"]},
+        ),
+        ("head_block_3", "a fourth block", "extra_tensor", HEAD | {"head.blocks.3": [[0.0]]}),
+        (
+            "head_other",
+            "a tensor of a head that has another name",
+            "extra_tensor",
+            HEAD | {"head.scale": [[1.0]]},
+        ),
+        (
+            "head_block_narrow",
+            "a block that is not as wide as the head",
+            "shape",
+            HEAD | {"head.blocks.0": [[1.0, 0.0]]},
+        ),
+        ("head_weight_wide", "two columns", "shape", HEAD | {"head.weight": [[1.0, 2.0], [3.0, 4.0]]}),
+        ("head_bias_long", "two biases", "shape", HEAD | {"head.bias": [[1.0, 2.0]]}),
+        ("head_nan", "a bias that is no number", "non_finite", HEAD | {"head.bias": [[float("nan")]]}),
         ("rank_1025", "a site of rank 1025", "rank", {a: [[1.0] * 1025], b: [[1.0]] * 1025}),
     ]
     for name, why, fault, tensors in cases:
         yield name, why, fault, file_of(*parts(tensors))
+    header, data = parts(ONE | HEAD)
+    for name, why, said in (("head_blocks_other", "a number of blocks that it has not", "2"),
+                            ("head_unsaid", "a head that the metadata does not tell", None)):  # fmt: skip
+        fields = {k: v for k, v in {**metadata(ONE | HEAD), "head": said}.items() if v is not None}
+        yield name, why, "metadata", file_of({**header, "__metadata__": fields}, data)
+    header, data = parts(ONE)
+    said_only = {**metadata(ONE), "head": "1"}
+    yield (
+        "head_absent",
+        "a head that only the metadata has",
+        "metadata",
+        file_of({**header, "__metadata__": said_only}, data),
+    )
+
+
+def without(tensors: dict[str, Matrix], name: str) -> dict[str, Matrix]:
+    return {each: rows for each, rows in tensors.items() if each != name}

@@ -85,6 +85,8 @@ def _valid() -> Iterator[Case]:
         return name, why, None, _bytes(sealed(_changed(change))), {}
 
     yield good("whole", "all is there; beyond ASCII the seal is over escapes", lambda m: None)
+    head = {"hidden": 8, "blocks": 3}
+    yield good("head", "a drafter with an adaptive head", lambda m: m["drafter"].update(head=head))
     yield good("field_of_later", "a field that is not known is left alone", lambda m: m.update(later=[1]))
     bare: Manifest = {"between": None, "after": None, "template": None, "names": {}}
     yield good("single_turn", "no template, two strings", lambda m: m["prompt"].update(bare))
@@ -151,6 +153,17 @@ def _fields() -> Iterator[Case]:
         ("template_number", "a path is text", lambda m: m["prompt"].update(template=1)),
         ("costs_empty", "no pass was timed", lambda m: m["costs"].update(target=[])),
         ("acceptance_above_one", "more accepted than judged", lambda m: m["costs"].update(acceptance=1.5)),
+        (
+            "head_hidden_zero",
+            "a head of no width",
+            lambda m: m["drafter"].update(head={"hidden": 0, "blocks": 1}),
+        ),
+        (
+            "head_blocks_four",
+            "more blocks than a head has",
+            lambda m: m["drafter"].update(head={"hidden": 8, "blocks": 4}),
+        ),
+        ("head_list", "sizes have names", lambda m: m["drafter"].update(head=[8, 1])),
         ("costs_zero", "a draft token that takes no time", lambda m: m["costs"].update(draft=0)),
     ]
     for name, why, change in changes:

@@ -13,8 +13,7 @@ def run_valid(vector: Vector) -> None:
     path, expect = ROOT / "adapter/valid" / vector["input"]["file"], vector["expect"]
     adapter = read_adapter(path)
     assert metadata_of(adapter) == expect["metadata"]
-    pairs = adapter.tensors.items()
-    tensors = {f"{site}.lora_{half}": t for site, ab in pairs for half, t in zip("ab", ab, strict=True)}
+    tensors = adapter.named
     assert {name: list(t.shape) for name, t in tensors.items()} == expect["shapes"]
     assert {name: t.tolist() for name, t in tensors.items()} == expect["tensors"]
     assert adapter.digest == expect["digest"]

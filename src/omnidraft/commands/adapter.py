@@ -93,7 +93,7 @@ def summary(adapter: Adapter) -> dict[str, Any]:
     return {
         **metadata_of(adapter),
         "rank": adapter.rank,
-        "targets": metadata_of(adapter)["targets"].split(","),
+        "targets": [each for each in metadata_of(adapter)["targets"].split(",") if each],
         "digest": adapter.digest,
         "sites": len(adapter.tensors),
         "parameters": parameters(adapter),
@@ -102,11 +102,14 @@ def summary(adapter: Adapter) -> dict[str, Any]:
 
 def parameters(adapter: Adapter) -> int:
     """Values in all tensors."""
-    return sum(int(a.size + b.size) for a, b in adapter.tensors.values())
+    return sum(int(tensor.size) for tensor in adapter.named.values())
 
 
 def _line(adapter: Adapter) -> str:
-    targets = metadata_of(adapter)["targets"].replace(",", ", ")
-    return (
-        f"rank {adapter.rank} at {len(adapter.tensors)} products ({targets}), {parameters(adapter):,} values"
-    )
+    found = []
+    if adapter.tensors:
+        targets = metadata_of(adapter)["targets"].replace(",", ", ")
+        found.append(f"rank {adapter.rank} at {len(adapter.tensors)} products ({targets})")
+    if adapter.head is not None:
+        found.append(f"a head of {adapter.head.shape.blocks} blocks")
+    return f"{', '.join(found)}, {parameters(adapter):,} values"

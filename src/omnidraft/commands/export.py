@@ -81,6 +81,13 @@ def export(
         bool, typer.Option("--lora-target", help="Let LoRA adapters enter the target, too.")
     ] = False,
     no_lora: Annotated[bool, typer.Option("--no-lora", help="Let none enter the drafter.")] = False,
+    head: Annotated[
+        bool,
+        typer.Option("--head/--no-head", help="Give the drafter an adaptive head, which can be trained."),
+    ] = True,
+    head_blocks: Annotated[
+        int | None, typer.Option(help="Of the head: residual blocks, 1 to 3 (default: 1).")
+    ] = None,
     ort: Annotated[
         bool, typer.Option("--ort", help="Also write .ort files and the operators that they need.")
     ] = False,
@@ -112,6 +119,7 @@ def export(
         calibration=texts,
         lora_drafter=not no_lora,
         lora_target=lora_target,
+        head_blocks=_head_blocks(head, head_blocks),
         ort=ort,
     )
     with view.progress_bar("export") as bar:
@@ -140,6 +148,12 @@ def export(
         view.out.print(f"  not checked wholly: {sentence}")
     peak = "" if report.peak_bytes is None else f", {view.size(report.peak_bytes)} of memory at the peak"
     view.out.print(f"  {report.seconds:.0f} s{peak}")
+
+
+def _head_blocks(head: bool, blocks: int | None) -> int | None:
+    if not head and blocks is not None:
+        raise SettingError(f"--head-blocks {blocks} and --no-head contradict each other; give one of them")
+    return 1 if head and blocks is None else blocks
 
 
 def _npu(

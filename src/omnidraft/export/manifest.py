@@ -93,4 +93,5 @@ def _describe(side: Side) -> dict[str, Any]:
         **({"npu": side.npu} if side.npu else {}),
         "fingerprint": side.fingerprint,
         **({} if side.lora is None else {"lora": asdict(side.lora)}),
+        **({} if side.head is None else {"head": asdict(side.head)}),
     }

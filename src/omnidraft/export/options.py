@@ -10,6 +10,7 @@ from omnidraft.export.parity import Acceptance, Parity
 from omnidraft.export.quantize import FP32, Quantization
 from omnidraft.export.write import EXTERNAL_ABOVE
 from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.head import MAX_BLOCKS
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Options:
         overwrite: replace a bundle that is there.
         external_above: bytes of weights above which a graph gets a file of its own for them.
         lora_drafter, lora_target: whether adapters can enter the drafter's, the target's graph.
+        head_blocks: of the drafter's adaptive head, 1 to 3; None for a graph without one.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
         check_memory: bytes of float32 weights that the checks may hold; what is free here when None.
         ort: write .ort files too.
@@ -31,7 +33,8 @@ class Options:
             None.
 
     Raises:
-        SettingError: calibration texts for methods that read none, or a rank of adapters that enter no model.
+        SettingError: calibration texts for methods that read none, a rank of adapters that enter no model, or
+            a head of no such number of blocks.
     """
 
     quantization: Quantization = FP32
@@ -44,6 +47,7 @@ class Options:
     ort: bool = False
     lora_drafter: bool = True
     lora_target: bool = False
+    head_blocks: int | None = 1
     npu: NpuOptions | None = None
     calibration: tuple[str, ...] | None = None
 
@@ -56,6 +60,11 @@ class Options:
                 f"(qnn), not for {', '.join(sorted(methods))}; leave them out, or choose one of those"
             )
 
+        if self.head_blocks is not None and not 1 <= self.head_blocks <= MAX_BLOCKS:
+            raise SettingError(
+                f"a head of {self.head_blocks} blocks is outside 1..{MAX_BLOCKS}; give 1, or leave it out "
+                "with --no-head"
+            )
         if self.npu is not None and self.npu.lora_rank and not (self.lora_drafter or self.lora_target):
             raise SettingError(
                 f"--npu-lora-rank {self.npu.lora_rank} makes graphs for adapters, which --no-lora keeps out; "

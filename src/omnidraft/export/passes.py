@@ -12,6 +12,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 SITES = ("qkv", "o", "gate_up", "down")  # the MatMuls of a layer, in the order data moves
+LAST_ROWS = "last_rows"  # hidden states that reach the LM head, [1, num_logits, hidden]
 
 
 def keep_last_rows(model: ModelProto) -> ModelProto:
@@ -24,8 +25,8 @@ def keep_last_rows(model: ModelProto) -> ModelProto:
     inputs = [hidden, "last_rows.start", "last_rows.end", "last_rows.axis"]
     place = list(model.graph.node).index(head)
     model.graph.node.insert(place, start)
-    model.graph.node.insert(place + 1, helper.make_node("Slice", inputs, ["last_rows"], "last_rows"))
-    replace(head.input, hidden, "last_rows")
+    model.graph.node.insert(place + 1, helper.make_node("Slice", inputs, [LAST_ROWS], LAST_ROWS))
+    replace(head.input, hidden, LAST_ROWS)
     return model
 
 

@@ -17,6 +17,7 @@ from omnidraft.export.checkpoint import Checkpoint, read_checkpoint
 from omnidraft.export.contract import GraphContract
 from omnidraft.export.find_graph import find_graph
 from omnidraft.export.fingerprint import fingerprint
+from omnidraft.export.head import add_head
 from omnidraft.export.lora import add_lora_sites, lora_sites
 from omnidraft.export.memory import layers_within
 from omnidraft.export.optimum_directory import OptimumDirectory, read_optimum
@@ -29,6 +30,7 @@ from omnidraft.export.write import write_graph
 from omnidraft.runtime.adapter import LoraSites
 from omnidraft.runtime.bundle import Layout
 from omnidraft.runtime.concat_model import ConcatGraph
+from omnidraft.runtime.head import HeadShape
 from omnidraft.runtime.model import SessionModel
 from omnidraft.runtime.ort_model import KvShape, OrtModel
 from omnidraft.runtime.static_model import StaticForm
@@ -59,6 +61,7 @@ class Side:
     npu: dict[str, Any] = field(default_factory=dict)
     fingerprint: str | None = None
     lora: LoraSites | None = None
+    head: HeadShape | None = None
     reference: str = ""
     reference_layers: int = 0
 
@@ -148,6 +151,8 @@ def _export(
     if options.takes_adapters(side.role) and not without:
         add_lora_sites(found.proto)
         side.lora = lora_sites(found.proto, found.contract.num_kv_heads * found.contract.head_dim)
+    if options.head_blocks is not None and side.role == "drafter":
+        side.head = add_head(found.proto, checkpoint.shape.hidden_size, options.head_blocks)
     if quantization.method == "gptq":  # it goes by the whole graph
         calibration = Calibration(work / side.reference, _rows(side, max_length, options))
         proto = quantize(fill(found.proto, found.weights), quantization, calibration)

@@ -1,4 +1,4 @@
-"""A low-rank adapter as a value, the places of a graph that it enters, and whether the two fit.
+"""An adapter as a value, the places of a graph that it enters, and whether the two fit.
 
 y = x W + (x A) B, with A [in, rank] and B [rank, out]; the scale is folded into B. spec/adapter.md.
 """
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import AdapterError
+from omnidraft.runtime.head import Head
 
 Floats = npt.NDArray[np.float32]
 
@@ -63,13 +64,14 @@ class LoraSites:
 
 @dataclass(frozen=True)
 class Adapter:
-    """What was learned of a model, as low-rank additions to its products.
+    """What was learned of a model: low-rank additions to its products, a head, or both.
 
     Attributes:
         base: fingerprint of the checkpoint that it was learned on.
         draft_tokenizer, target_tokenizer: fingerprints of the pair's tokenizers.
         tensors: (A [in, rank], B [rank, out]) of each place, float32; places may differ in rank.
         created: when, ISO 8601 in UTC.
+        head: of a drafter.
     """
 
     base: str
@@ -77,9 +79,10 @@ class Adapter:
     target_tokenizer: str
     tensors: Mapping[str, tuple[Floats, Floats]]
     created: str
+    head: Head | None = None
 
     def __post_init__(self) -> None:
-        if not self.tensors:
+        if not self.tensors and self.head is None:
             raise AdapterError("missing_tensor", "it has no tensors")
         for site, (a, b) in self.tensors.items():
             if not _SITE.fullmatch(site):
@@ -88,17 +91,26 @@ class Adapter:
 
     @property
     def rank(self) -> int:
-        """The largest rank of a place."""
-        return max(len(b) for _, b in self.tensors.values())
+        """The largest rank of a place; 0 where it is a head alone."""
+        return max((len(b) for _, b in self.tensors.values()), default=0)
+
+    @property
+    def named(self) -> dict[str, Floats]:
+        """All tensors by the names of the graph's inputs: those of the places by name, A first, then the
+        head's.
+        """
+        pairs = sorted(self.tensors.items())
+        found = {n: t for site, (a, b) in pairs for n, t in ((a_name(site), a), (b_name(site), b))}
+        return found | (dict(sorted(self.head.tensors.items())) if self.head else {})
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the base and every tensor: equal where two adapters do the same."""
         found = hashlib.sha256(self.base.encode())
-        for site, pair in sorted(self.tensors.items()):
-            for name, tensor in zip((a_name(site), b_name(site)), pair, strict=True):
-                found.update(f"\0{name}\0{tensor.shape[0]}\0{tensor.shape[1]}\0".encode())
-                found.update(tensor.astype("<f4").tobytes())
+        for name, tensor in self.named.items():
+            sizes = "\0".join(str(size) for size in tensor.shape)
+            found.update(f"\0{name}\0{sizes}\0".encode())
+            found.update(tensor.astype("<f4").tobytes())
         return found.hexdigest()
 
     def check_fits(self, lora: LoraSites) -> None:
@@ -123,7 +135,7 @@ class Adapter:
                 )
 
     def inputs(self, lora: LoraSites) -> dict[str, Floats]:
-        """What to feed a graph, by name; where its rank is fixed, zeros fill up what is not there.
+        """What to feed a graph at its places, by name; a fixed rank is filled up with zeros.
 
         Raises:
             AdapterError: see `check_fits`.

@@ -19,6 +19,7 @@ from safetensors import SafetensorError, deserialize
 from omnidraft.errors import AdapterError
 from omnidraft.runtime.adapter import Adapter, Floats, a_name, b_name
 from omnidraft.runtime.atomic_write import write_atomically
+from omnidraft.runtime.head import PREFIX, Head, check_names
 
 FORMAT = "omnidraft.adapter"
 VERSION = 1
@@ -38,7 +39,7 @@ def encode_adapter(adapter: Adapter) -> bytes:
     """The bytes of an adapter's file."""
     header: dict[str, Any] = {"__metadata__": metadata_of(adapter)}
     data, end = [], 0
-    for name, tensor in sorted(_named(adapter).items()):
+    for name, tensor in sorted(adapter.named.items()):
         data.append(tensor.astype("<f4").tobytes())
         start, end = end, end + len(data[-1])
         header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [start, end]}
@@ -59,6 +60,7 @@ def metadata_of(adapter: Adapter) -> dict[str, str]:
         "alpha": "folded",
         "targets": ",".join(sorted({site.rpartition(".")[2] for site in adapter.tensors})),
         "created": adapter.created,
+        **({} if adapter.head is None else {"head": str(adapter.head.shape.blocks)}),
     }
 
 
@@ -85,7 +87,11 @@ def decode_adapter(data: bytes) -> Adapter:
         if entry["dtype"] != "F32":
             raise AdapterError("dtype", f"{name!r:.80} is {entry['dtype']}, not F32")
         arrays[name] = np.frombuffer(entry["data"], "<f4").astype(np.float32).reshape(entry["shape"])
-    return _adapter(metadata, _pairs(arrays))
+    head = {name: arrays.pop(name) for name in sorted(arrays) if name.startswith(PREFIX)}
+    sites = _pairs(arrays)
+    if head:
+        check_names(head)
+    return _adapter(metadata, sites, head)
 
 
 def _header(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -135,14 +141,17 @@ def _pairs(arrays: dict[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
     return found
 
 
-def _adapter(metadata: dict[str, Any], tensors: dict[str, tuple[Floats, Floats]]) -> Adapter:
+def _adapter(
+    metadata: dict[str, Any], tensors: dict[str, tuple[Floats, Floats]], head: dict[str, Floats]
+) -> Adapter:
     fields = {name: metadata.get(name) for name in ("base", "draft_tokenizer", "target_tokenizer", "created")}
     for name, value in fields.items():
         kind = _CREATED if name == "created" else _FINGERPRINT
         if not isinstance(value, str) or not kind.fullmatch(value):
             raise AdapterError("metadata", f"its {name} is {value!r:.80}")
-    adapter = Adapter(**{name: str(value) for name, value in fields.items()}, tensors=tensors)
-    for name, wanted in metadata_of(adapter).items():
+    texts = {name: str(value) for name, value in fields.items()}
+    adapter = Adapter(**texts, tensors=tensors, head=Head(head) if head else None)
+    for name, wanted in {"head": None, **metadata_of(adapter)}.items():
         if metadata.get(name) != wanted:
             raise AdapterError(
                 "metadata", f"its {name} is {metadata.get(name)!r:.80} and its tensors say {wanted!r}"
@@ -208,13 +217,8 @@ def encode_for_onnxruntime(adapter: Adapter) -> bytes:
     found = ort.AdapterFormat()
     found.set_adapter_version(VERSION)
     found.set_model_version(1)
-    found.set_parameters({n: ort.OrtValue.ortvalue_from_numpy(t) for n, t in _named(adapter).items()})
+    found.set_parameters({n: ort.OrtValue.ortvalue_from_numpy(t) for n, t in adapter.named.items()})
     with tempfile.TemporaryDirectory() as place:  # it can only write to a path, and not atomically
         file = os.path.join(place, "adapter")
         found.export_adapter(file)
         return Path(file).read_bytes()
-
-
-def _named(adapter: Adapter) -> dict[str, Floats]:
-    pairs = adapter.tensors.items()
-    return {name: t for site, (a, b) in pairs for name, t in ((a_name(site), a), (b_name(site), b))}

@@ -6,7 +6,7 @@ from typing import Literal
 
 from omnidraft.errors import AdapterError
 from omnidraft.runtime.adapter import Adapter, Floats, no_adapter
-from omnidraft.runtime.bundle import Bundle
+from omnidraft.runtime.bundle import Bundle, ModelEntry
 from omnidraft.runtime.vocab_map import VocabMap
 
 Role = Literal["drafter", "target"]
@@ -55,11 +55,12 @@ def fit(
             "use the bundle that it was made for, or convert or train it again",
         )
     entry = models[found[0]]
-    lora = entry.lora
-    if lora is None:
+    if adapter.tensors and entry.lora is None:
         raise AdapterError("no_sites", _no_sites(bundle, found[0]))
+    if not adapter.tensors and entry.head is None:
+        raise AdapterError("no_sites", _no_head(bundle, found[0]))
     try:
-        return found[0], Fitted(adapter, adapter.inputs(lora))
+        return found[0], Fitted(adapter, _inputs(adapter, entry))
     except AdapterError as error:
         raise AdapterError(
             error.fault,
@@ -70,6 +71,15 @@ def fit(
                 else "use the bundle that it was made for, or convert or train it again"
             ),
         ) from None
+
+
+def _inputs(adapter: Adapter, entry: ModelEntry) -> dict[str, Floats]:
+    """What to feed a model's graph; one without a head leaves the adapter's out, which only costs speed."""
+    found = {} if entry.lora is None else adapter.inputs(entry.lora)
+    if adapter.head is None or entry.head is None:
+        return found
+    adapter.head.check_fits(entry.head)
+    return {**found, **adapter.head.tensors}
 
 
 def _no_sites(bundle: Bundle, role: Role) -> str:
@@ -84,6 +94,15 @@ def _no_sites(bundle: Bundle, role: Role) -> str:
         f"{' or '.join(others)}"
         + ("" if others[1:] else ", or export it again with --npu-lora-rank, for float graphs")
     )
+
+
+def _no_head(bundle: Bundle, role: Role) -> str:
+    """That a model takes no head, and what to do."""
+    name, entry = bundle.path.name, getattr(bundle, role)
+    if entry.place is not None and bundle.manifest[role].get("head") is not None:
+        return f"the {role} of {name} takes no head in the static graphs where it runs; run it on the cpu"
+    remedy = "export it again without --no-head" if role == "drafter" else "use the head of a drafter"
+    return f"the {role} of {name} takes no head, and the adapter is nothing else; {remedy}"
 
 
 def unfitted(bundle: Bundle, role: Role) -> Fitted:

@@ -20,6 +20,7 @@ from omnidraft.runtime.draft_length import Costs
 from omnidraft.runtime.field_types import listed as _list
 from omnidraft.runtime.field_types import text as _str
 from omnidraft.runtime.field_types import whole as _int
+from omnidraft.runtime.head import MAX_BLOCKS, HeadShape
 from omnidraft.runtime.ort_files import OrtFiles, read_ort_files
 from omnidraft.runtime.ort_model import KvShape
 from omnidraft.runtime.signature import SIGNATURE, PublicKey, key_id, read_public_key, read_signature, verify
@@ -41,6 +42,7 @@ class ModelEntry:
         place: the one that was chosen (see `placement`); None is the dynamic graph.
         fingerprint: of the checkpoint's weights; None in a bundle that does not say.
         lora: where adapters enter the graph; None where they cannot.
+        head: the adaptive head that the graph takes; None where it takes none.
         layout: whether keys and values stay in shared buffers, or a pass returns them with the past before.
     """
 
@@ -58,6 +60,7 @@ class ModelEntry:
     place: Place | None = None
     fingerprint: str | None = None
     lora: LoraSites | None = None
+    head: HeadShape | None = None
     layout: Layout = "shared"
 
     def reads(self, name: str) -> bool:
@@ -270,6 +273,7 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
         places=places,
         fingerprint=None if data.get("fingerprint") is None else _sha256(data["fingerprint"]),
         lora=None if data.get("lora") is None else _lora(data["lora"]),
+        head=None if data.get("head") is None else _head(data["head"]),
         layout=_layout(data.get("layout", "shared")),
     )
 
@@ -279,6 +283,10 @@ def _lora(data: dict[str, Any]) -> LoraSites:
     if not sites:
         raise ValueError("LoRA without a site")
     return LoraSites(None if data["rank"] is None else _int(data["rank"], 1), sites)
+
+
+def _head(data: dict[str, Any]) -> HeadShape:
+    return HeadShape(_int(data["hidden"], 1), _int(data["blocks"], 1, MAX_BLOCKS))
 
 
 def _site(data: dict[str, Any]) -> Site:

@@ -1,7 +1,7 @@
 """What the round needs of a language model, and nothing else."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,18 @@ class Model(Protocol):
 
     def rewind(self, length: int) -> None:
         """Forget every position from `length` on."""
+
+
+@runtime_checkable
+class HasHead(Protocol):
+    """What a model with an adaptive head adds.
+
+    Attributes:
+        acceptance: how likely the last token that was read is to be accepted, given that those before it
+            were, 0 to 1.
+    """
+
+    acceptance: float
 
 
 class SessionModel(Model, Protocol):

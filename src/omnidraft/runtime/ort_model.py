@@ -14,6 +14,7 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from omnidraft.errors import BundleError
+from omnidraft.runtime.head import OUTPUT
 from omnidraft.runtime.model import Cancelled, Logits, SessionModel
 
 _PREFILL_CHUNK = 128  # positions of a long prompt that go through the graph at once
@@ -42,6 +43,7 @@ class _Block:
     binding: ort.IOBinding
     input_ids: npt.NDArray[np.int64]  # [1, n]
     logits: Logits  # float32 [1, num_logits, vocab]
+    acceptance: npt.NDArray[np.float32]  # [1, num_logits]; ones without a head
 
 
 class Graph:
@@ -71,6 +73,7 @@ class Graph:
             ) from None
         self.kv, self.vocab_size = kv, vocab_size
         self.ranks = {i.name: len(i.shape) for i in self.session.get_inputs()}
+        self.has_head = OUTPUT in (output.name for output in self.session.get_outputs())
 
     def new_model(self) -> SessionModel:
         """A model on these weights, with a context of its own."""
@@ -81,6 +84,7 @@ class OrtModel:
     """A decoder graph with shared-buffer KV of its own on the CPU provider.
 
     Attributes:
+        acceptance: what the head said of the last token that was read; 1 without a head.
         cancelled: asked before each run of the graph; where it says so, `Cancelled` is raised instead.
     """
 
@@ -102,6 +106,7 @@ class OrtModel:
         self.max_length = kv.max_length
         self.length = 0
         self.cancelled: Callable[[], bool] = never
+        self.acceptance = 1.0
         shape = (1, kv.num_kv_heads, kv.max_length, kv.head_dim)
         self._kv = {
             f"{layer}.{part}": ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, dtype=np.float32))
@@ -113,6 +118,7 @@ class OrtModel:
         self._num_logits = np.zeros((1,) * graph.ranks["num_logits"], dtype=np.int64)
         # Only the rows that are written become memory.
         self._logits = np.zeros((1, _MOST_ROWS, self.vocab_size), dtype=np.float32)
+        self._has_head = graph.has_head
         self._blocks: dict[tuple[int, int], _Block] = {}
         self._adapter: dict[str, npt.NDArray[np.float32]] = {}
 
@@ -151,6 +157,7 @@ class OrtModel:
         self._num_logits.fill(num_logits)
         self._session.run_with_iobinding(block.binding)
         self.length = total
+        self.acceptance = float(block.acceptance[0, -1])
         logits: Logits = block.logits[0]
         return logits
 
@@ -172,10 +179,13 @@ class OrtModel:
         for name, array in inputs.items():
             binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
         binding.bind_output("logits", "cpu", 0, np.float32, logits.shape, logits.ctypes.data)
+        acceptance = np.ones((1, num_logits), dtype=np.float32)
+        if self._has_head:
+            binding.bind_output(OUTPUT, "cpu", 0, np.float32, acceptance.shape, acceptance.ctypes.data)
         for name, value in self._kv.items():
             binding.bind_ortvalue_input(f"past_key_values.{name}", value)
             binding.bind_ortvalue_output(f"present.{name}", value)
-        block = _Block(binding, input_ids, logits)
+        block = _Block(binding, input_ids, logits, acceptance)
         if n <= _MOST_ROWS:  # odd prompt lengths are not worth keeping
             self._blocks[key] = block
         return block

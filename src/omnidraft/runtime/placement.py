@@ -46,7 +46,7 @@ def _placed(bundle: Bundle, role: str, entry: ModelEntry, where: str) -> ModelEn
     rank, lora = place.form.lora_rank, None
     if rank is not None and entry.lora is not None:  # else the static graphs have no place for adapters
         lora = replace(entry.lora, rank=rank)
-    return replace(entry, place=place, kv=kv, lora=lora)
+    return replace(entry, place=place, kv=kv, lora=lora, head=None)
 
 
 def _with(place: Place, settings: str) -> Provider:

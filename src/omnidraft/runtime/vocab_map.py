@@ -107,6 +107,17 @@ class VocabMap:
         drafts = np.flatnonzero(self.direct >= 0)
         return drafts, self.direct[drafts].astype(np.intp)
 
+    @cached_property
+    def longer_from(self) -> dict[int, list[int]]:
+        """Draft tokens longer than a target token that begin no spelling, by the first target token that
+        writes them.
+        """
+        found: dict[int, list[int]] = {}
+        begins = np.diff(self.first_offsets) > 0
+        for draft in np.flatnonzero((self.expansions.lengths > 0) & ~begins):
+            found.setdefault(int(self.expansions.row(int(draft))[0]), []).append(int(draft))
+        return found
+
     def spell(self, target_id: int) -> list[int]:
         """Draft tokens that write a target token; empty where nothing can."""
         return [int(d) for d in self.spellings.row(target_id)]

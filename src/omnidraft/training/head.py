@@ -6,13 +6,13 @@ what the LM head reads) at the position whose *input* is the draft token. method
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
 from omnidraft.errors import SettingError
-
-NEVER_STOP = 20.0  # the bias of an untrained head: sigmoid(20) is 1 to nine digits, so it stops nothing
-MAX_BLOCKS = 3
+from omnidraft.runtime.head import BIAS, MAX_BLOCKS, NEVER_STOP, WEIGHT, Head, HeadShape, block_name
 
 
 class AcceptanceHead(nn.Module):
@@ -43,3 +43,45 @@ class AcceptanceHead(nn.Module):
             x = x + nn.functional.silu(x @ block)
         found: Tensor = (x @ self.weight)[..., 0] + self.bias
         return found
+
+
+def head_loss(logits: Tensor, labels: Tensor, reject_weight: float = 6.0) -> tuple[Tensor, Tensor]:
+    """Binary cross-entropy in which what is refused weighs more, and what it is divided by.
+
+    Weighing moves the best answer for a label y to odds y / (reject_weight (1 - y)). That shift is known,
+    so it is taken off inside the loss: the logits themselves are those of the probability.
+
+    Args:
+        logits, labels: of N draft tokens, [N].
+        reject_weight: of the part that is refused.
+    """
+    refused = reject_weight * (1.0 - labels)
+    shifted = logits - math.log(reject_weight)
+    losses = labels * nn.functional.softplus(-shifted) + refused * nn.functional.softplus(shifted)
+    return losses.sum(), (labels + refused).sum().detach()
+
+
+def head_of(head: AcceptanceHead) -> Head:
+    """What was trained, as adapters carry it."""
+    found = {name: tensor.detach().cpu().float().numpy().copy() for name, tensor in _named(head).items()}
+    return Head(found)
+
+
+def load_head(head: AcceptanceHead, trained: Head) -> None:
+    """Go on from a head of an adapter.
+
+    Raises:
+        AdapterError: `shape`, where it has other sizes; nothing is changed.
+    """
+    trained.check_fits(HeadShape(len(head.weight), len(head.blocks)))
+    with torch.no_grad():
+        for name, tensor in _named(head).items():
+            tensor.copy_(torch.from_numpy(trained.tensors[name]))
+
+
+def _named(head: AcceptanceHead) -> dict[str, Tensor]:
+    """Its parameters by the names of the graph's inputs."""
+    return {block_name(i): block for i, block in enumerate(head.blocks)} | {
+        WEIGHT: head.weight,
+        BIAS: head.bias,
+    }

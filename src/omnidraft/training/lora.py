@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from omnidraft.errors import AdapterError, SettingError
 from omnidraft.export.peft_adapter import MODULES, PeftAdapter, pack
 from omnidraft.runtime.adapter import MAX_RANK, Adapter, LoraSites
+from omnidraft.training.head import AcceptanceHead, head_of
 
 _PLACE = re.compile(r"(?:.*\.)?layers\.(?P<layer>\d{1,6})\.(?P<module>[a-z_.]+)")
 Place = tuple[int, str]
@@ -81,15 +82,21 @@ def lora_modules(model: nn.Module) -> dict[Place, LoraLinear]:
 
 
 def to_adapter(
-    model: nn.Module, lora: LoraSites, base: str, tokenizers: tuple[str, str], created: str
+    model: nn.Module,
+    lora: LoraSites,
+    base: str,
+    tokenizers: tuple[str, str],
+    created: str,
+    head: AcceptanceHead | None = None,
 ) -> Adapter:
     """What was learned, as an adapter of a bundle's model.
 
     Args:
-        model: with LoRA.
+        model: with LoRA; without, where the head is all.
         lora, base: places and fingerprint of the bundle's model.
         tokenizers: fingerprints of the drafter's and the target's.
         created: the time, ISO 8601 in UTC.
+        head: trained beside it.
 
     Raises:
         AdapterError: the bundle's model is another one.
@@ -98,13 +105,14 @@ def to_adapter(
         place: (_floats(each.lora_a.T), _floats((each.lora_b * each.scale).T))
         for place, each in lora_modules(model).items()
     }
-    found = Adapter(base, *tokenizers, tensors=pack(PeftAdapter("", modules), lora), created=created)
+    tensors = pack(PeftAdapter("", modules), lora) if modules else {}
+    found = Adapter(base, *tokenizers, tensors, created, None if head is None else head_of(head))
     found.check_fits(lora)
     return found
 
 
 def load_adapter(model: nn.Module, adapter: Adapter, lora: LoraSites) -> None:
-    """Go on from an adapter that `to_adapter` made of a model with the same LoRA.
+    """Go on from an adapter that `to_adapter` made of a model with the same LoRA; its head is `load_head`'s.
 
     Raises:
         AdapterError: it has other places or another rank; the model is unchanged.

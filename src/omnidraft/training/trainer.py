@@ -6,7 +6,7 @@ counted. Parameters and moments are float32 whatever the forward pass computes i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from omnidraft.errors import SettingError
 from omnidraft.runtime.learner.alignment import Aligned
 from omnidraft.training.batch import Batch, collate
+from omnidraft.training.head_trainer import HeadTrainer
 from omnidraft.training.lora import add_lora
 from omnidraft.training.objectives import Drafted, Objective, loss_of, objective
 from omnidraft.training.trainer_options import TrainerOptions
@@ -34,6 +35,7 @@ class Trainer:
 
     Attributes:
         model: the drafter, with LoRA where the options say so. objective: with parameters of its own, if any.
+        head: the adaptive head's trainer, where the options say so.
         steps, skipped: steps so far, and those of them that changed nothing.
     """
 
@@ -69,8 +71,14 @@ class Trainer:
             for name, parameter in module.named_parameters()
             if parameter.requires_grad
         }
+        groups: list[dict[str, Any]] = [{"params": list(self.parameters.values())}]
+        self.head: HeadTrainer | None = None
+        if self.options.head is not None:
+            self.head = HeadTrainer(self.model, self.options, self._device)
+            of_head = {"lr": self.options.head_learning_rate, "weight_decay": 0.0}
+            groups.append({"params": list(self.head.parameters.values()), **of_head})
         self.optimizer = torch.optim.AdamW(
-            self.parameters.values(),
+            groups,
             lr=self.options.learning_rate,
             betas=(0.9, 0.999),
             weight_decay=self.options.weight_decay,
@@ -94,15 +102,30 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         mine = list(responses)[self._rank :: self.num_processes]
         means, loss = self._backward(mine or list(responses)[:1], idle=not mine)
-        self._sum_gradients()
-        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters.values(), self.options.clip_norm))
+        norm, finite = self._apply(self.parameters, loss)
+        self.steps += 1
+        self.skipped += not finite
+        if self.head is not None:
+            means["head"] = self._head_step(self.head, responses)
+        return StepReport(self.steps, loss, means, norm, not finite)
+
+    def _head_step(self, head: HeadTrainer, responses: Sequence[Aligned]) -> float:
+        """After a step of the drafter: the optimiser finds no gradient of the drafter, and leaves it."""
+        examples = head.examples(responses, self.steps)
+        share = slice(self._rank, None, self.num_processes)
+        loss = head.backward(examples, self.steps, share, self._summed)
+        self._apply(head.parameters, loss)
+        return loss
+
+    def _apply(self, parameters: Mapping[str, nn.Parameter], loss: float) -> tuple[float, bool]:
+        """One step of the optimiser on these parameters alone; the norm, and whether all was finite."""
+        self._sum_gradients(parameters)
+        norm = float(torch.nn.utils.clip_grad_norm_(parameters.values(), self.options.clip_norm))
         finite = bool(np.isfinite(loss) and np.isfinite(norm))
         if finite:
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.steps += 1
-        self.skipped += not finite
-        return StepReport(self.steps, loss, means, norm, not finite)
+        return norm, finite
 
     def train(
         self,
@@ -157,9 +180,8 @@ class Trainer:
         return found
 
     def set_rate(self, rate: float) -> None:
-        """The learning rate from the next step on; `train` sets that of its schedule."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        """The drafter's rate from the next step on; `train` sets that of its schedule. A head keeps its own."""
+        self.optimizer.param_groups[0]["lr"] = rate
 
     def save(self, path: Path, responses: int = 0) -> None:
         """Write everything that going on needs; a reader finds the old file or the new one, whole."""
@@ -170,7 +192,8 @@ class Trainer:
                 "begun": self._begun,
                 "responses": responses,
             }
-            write_state(path, self.parameters, self.optimizer, asdict(self.options), counts)
+            kept = {} if self.head is None else self.head.arrays()
+            write_state(path, self._all_parameters, self.optimizer, asdict(self.options), counts, kept)
         if self._accelerator is not None:
             self._accelerator.wait_for_everyone()
 
@@ -180,8 +203,14 @@ class Trainer:
         Raises:
             SettingError: it is of other options, responses or another model, or cannot be read.
         """
-        counts = read_state(path, self.parameters, self.optimizer, asdict(self.options), responses)
+        counts, kept = read_state(path, self._all_parameters, self.optimizer, asdict(self.options), responses)
+        if self.head is not None:
+            self.head.restore(kept)
         self.steps, self.skipped, self._begun = (counts[key] for key in ("steps", "skipped", "begun"))
+
+    @property
+    def _all_parameters(self) -> dict[str, nn.Parameter]:
+        return self.parameters | ({} if self.head is None else self.head.parameters)
 
     @property
     def _rank(self) -> int:
@@ -230,14 +259,14 @@ class Trainer:
         found: Tensor = self._accelerator.reduce(values, "sum")
         return found
 
-    def _sum_gradients(self) -> None:
+    def _sum_gradients(self, parameters: Mapping[str, nn.Parameter]) -> None:
         """Over all processes, in one message; parts of the loss are already divided by the whole's counts."""
-        for parameter in self.parameters.values():
+        for parameter in parameters.values():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         if self.num_processes == 1:
             return
-        grads = [p.grad for p in self.parameters.values() if p.grad is not None]
+        grads = [p.grad for p in parameters.values() if p.grad is not None]
         whole = self._summed(torch.cat([g.reshape(-1) for g in grads]))
         for grad, part in zip(grads, torch.split(whole, [g.numel() for g in grads]), strict=True):
             grad.copy_(part.view_as(grad))

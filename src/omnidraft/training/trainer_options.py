@@ -23,6 +23,11 @@ class TrainerOptions:
         batch_size: responses in a step, over all processes.
         clip_norm: largest norm of the gradient.
         lora_rank: None trains every weight. lora_alpha: the scale is alpha / rank.
+        head: also train an adaptive head, after each step: "joint" on the step's responses, "interleaved" on
+            as many of the latest `head_buffer`.
+        head_blocks: of the head, 1 to 3. head_learning_rate: of AdamW without weight decay.
+        head_temperature: of the sessions that it is for: drafts are drawn at it.
+        reject_weight: what a refused draft token weighs in the head's loss; an accepted one weighs 1.
         precision: of the forward pass.
         seed: of the order of responses and of LoRA's beginning.
     """
@@ -35,6 +40,12 @@ class TrainerOptions:
     clip_norm: float = 1.0
     lora_rank: int | None = None
     lora_alpha: float = 32.0
+    head: Literal["joint", "interleaved"] | None = None
+    head_blocks: int = 1
+    head_learning_rate: float = 1e-3
+    head_temperature: float = 0.0
+    head_buffer: int = 256
+    reject_weight: float = 6.0
     precision: Literal["fp32", "bf16"] = "fp32"
     seed: int = 0
 
@@ -44,12 +55,19 @@ class TrainerOptions:
             ("weight_decay", 0.0),
             ("batch_size", 1),
             ("clip_norm", 0.0),
+            ("head_blocks", 1),
+            ("head_learning_rate", 0.0),
+            ("head_temperature", 0.0),
+            ("head_buffer", 1),
+            ("reject_weight", 1.0),
         ):
             value = getattr(self, name)
             if not at_least <= value < float("inf"):
                 raise SettingError(f"{name} {value} is not a number of at least {at_least}; leave it out")
         if self.schedule not in get_args(Schedule):
             raise SettingError(f'schedule "{self.schedule}" is unknown; use constant or decay')
+        if self.head not in (None, "joint", "interleaved"):
+            raise SettingError(f'head "{self.head}" is unknown; use joint or interleaved, or leave it out')
         if self.precision not in ("fp32", "bf16"):
             raise SettingError(f'precision "{self.precision}" is unknown; use fp32 or bf16')
 

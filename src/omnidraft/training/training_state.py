@@ -25,8 +25,9 @@ def write_state(
     optimizer: torch.optim.Optimizer,
     options: Mapping[str, Any],
     counts: Mapping[str, int],
+    more: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write parameters, AdamW's moments, the options that they were made with, and counts.
+    """Write parameters, AdamW's moments, the options that they were made with, counts, and tensors besides.
 
     Raises:
         SettingError: the file cannot be written; an old one is whole.
@@ -36,6 +37,7 @@ def write_state(
         tensors[f"parameter.{name}"] = parameter.detach().cpu().contiguous()
         for key, value in optimizer.state.get(parameter, {}).items():
             tensors[f"{key}.{name}"] = value.detach().cpu().contiguous()
+    tensors |= {f"more.{name}": tensor for name, tensor in (more or {}).items()}
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -54,8 +56,11 @@ def read_state(
     optimizer: torch.optim.Optimizer,
     options: Mapping[str, Any],
     responses: int,
-) -> dict[str, int]:
-    """Put the state of a file in place and return its counts; nothing is changed where it is refused.
+) -> tuple[dict[str, int], dict[str, Tensor]]:
+    """Put the state of a file in place; nothing is changed where it is refused.
+
+    Returns:
+        its counts, and the tensors besides.
 
     Raises:
         SettingError: it cannot be read, or is of other options, responses or another model.
@@ -81,7 +86,8 @@ def read_state(
             optimizer.state[parameter] = {
                 key: value if key == "step" else value.to(parameter.device) for key, value in state.items()
             }
-    return found
+    besides = {name.removeprefix("more."): t for name, t in tensors.items() if name.startswith("more.")}
+    return found, besides
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:

@@ -1,0 +1,111 @@
+"""The adaptive head's tensors as a value, and the shape that a graph takes; spec/adapter.md.
+
+acceptance = sigmoid(x w + b), x the drafter's last hidden state after blocks x + SiLU(x W): how likely the
+token that a position read is to be accepted, given that those before it were (method section 5.3).
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.errors import AdapterError
+
+Floats = npt.NDArray[np.float32]
+
+PREFIX, WEIGHT, BIAS = "head.", "head.weight", "head.bias"
+OUTPUT = "acceptance"  # of the graph
+MAX_BLOCKS = 3
+NEVER_STOP = 20.0  # the bias of an untrained head: its sigmoid is 1 in float32, so it stops nothing
+_BLOCK = re.compile(rf"head\.blocks\.[0-{MAX_BLOCKS - 1}]")
+
+
+def block_name(i: int) -> str:
+    """The graph's input for W of block i."""
+    return f"head.blocks.{i}"
+
+
+@dataclass(frozen=True)
+class HeadShape:
+    """The head that a graph takes: width of the hidden state, and how many blocks."""
+
+    hidden: int
+    blocks: int
+
+    def sizes(self) -> dict[str, tuple[int, ...]]:
+        """Of each tensor, by the names of the graph's inputs."""
+        square = {block_name(i): (self.hidden, self.hidden) for i in range(self.blocks)}
+        return {**square, WEIGHT: (self.hidden, 1), BIAS: (1,)}
+
+    def untrained(self) -> dict[str, Floats]:
+        """The values of a head that stops nothing."""
+        found = {name: np.zeros(size, np.float32) for name, size in self.sizes().items()}
+        found[BIAS][:] = NEVER_STOP
+        return found
+
+
+def check_names(names: Collection[str]) -> int:
+    """How many blocks the head of these tensors has.
+
+    Raises:
+        AdapterError: `extra_tensor` or `missing_tensor`.
+    """
+    for name in sorted(names):
+        if name not in (WEIGHT, BIAS) and not _BLOCK.fullmatch(name):
+            raise AdapterError("extra_tensor", f"it has a tensor {name!r:.80}, which is of no head")
+    blocks = sum(_BLOCK.fullmatch(name) is not None for name in names)
+    for name in (*map(block_name, range(max(1, blocks))), WEIGHT, BIAS):
+        if name not in names:
+            raise AdapterError("missing_tensor", f"its head has no {name!r}")
+    return blocks
+
+
+@dataclass(frozen=True)
+class Head:
+    """A trained head.
+
+    Attributes:
+        tensors: float32 by the names of the graph's inputs: W of each block [hidden, hidden], w [hidden, 1]
+            and b [1].
+
+    Raises:
+        AdapterError: `missing_tensor`, `extra_tensor`, `dtype`, `shape` or `non_finite`.
+    """
+
+    tensors: Mapping[str, Floats]
+
+    def __post_init__(self) -> None:
+        blocks = check_names(self.tensors)
+        for name, tensor in sorted(self.tensors.items()):
+            if tensor.dtype != np.float32:
+                raise AdapterError("dtype", f"{name} is {tensor.dtype}, not float32")
+        weight = self.tensors[WEIGHT]
+        hidden = len(weight) if weight.ndim else 0
+        for name, size in sorted(HeadShape(hidden, blocks).sizes().items()):
+            tensor = self.tensors[name]
+            if tensor.shape != size or not hidden:
+                raise AdapterError(
+                    "shape", f"{name} has shape {list(tensor.shape)} in a head of width {hidden}"
+                )
+            if not np.isfinite(tensor).all():
+                raise AdapterError("non_finite", f"{name} holds a value that is not finite")
+
+    @property
+    def shape(self) -> HeadShape:
+        """Its width and blocks."""
+        return HeadShape(len(self.tensors[WEIGHT]), len(self.tensors) - 2)
+
+    def check_fits(self, shape: HeadShape) -> None:
+        """
+        Raises:
+            AdapterError: `shape`, where a graph takes another head.
+        """
+        if self.shape != shape:
+            own = self.shape
+            raise AdapterError(
+                "shape",
+                f"its head has {own.blocks} blocks of width {own.hidden} and the model's graph takes "
+                f"{shape.blocks} of width {shape.hidden}",
+            )
