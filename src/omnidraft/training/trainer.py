@@ -180,7 +180,7 @@ class Trainer:
         return found
 
     def set_rate(self, rate: float) -> None:
-        """The drafter's rate from the next step on; `train` sets that of its schedule. A head keeps its own."""
+        """The drafter's rate from the next step on; `train` sets that of its schedule. The head's stays."""
         self.optimizer.param_groups[0]["lr"] = rate
 
     def save(self, path: Path, responses: int = 0) -> None:
