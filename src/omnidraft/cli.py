@@ -19,6 +19,7 @@ from omnidraft.commands import export as export_command
 from omnidraft.commands import options, signing
 from omnidraft.commands import sync as sync_commands
 from omnidraft.commands import trace as trace_commands
+from omnidraft.commands import train as train_command
 from omnidraft.commands.generate import Opening, open_session
 from omnidraft.commands.options import print_json
 from omnidraft.errors import OmnidraftError, SettingError
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 
 app.command(name="export")(export_command.export)
+app.command(name="train")(train_command.train)
 for command in (doctor_command.doctor, signing.keygen, signing.sign, signing.verify):
     app.command()(command)
 app.add_typer(adapter_commands.app, name="adapter")

@@ -112,7 +112,7 @@ def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
     config = copy.deepcopy(checkpoint.config)
     config.use_cache = True
     try:
-        with _quiet():
+        with quiet():
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 directory,
                 config=config,
@@ -156,7 +156,7 @@ def _download(name: str, patterns: list[str]) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        with _quiet():
+        with quiet():
             return Path(snapshot_download(name, allow_patterns=patterns))
     except (OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(
@@ -211,7 +211,7 @@ def _shape(config: PreTrainedConfig, generation: Mapping[str, Any]) -> Shape:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keeps the bars and reports of transformers and of the hub away from the command line's own."""
     from huggingface_hub.utils.tqdm import (
         are_progress_bars_disabled,

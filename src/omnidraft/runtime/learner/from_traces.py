@@ -37,6 +37,24 @@ class TraceAligner:
     start: tuple[int, ...] = ()
     target_adapter: str | None = None
 
+    def check(self, traced: Traced) -> None:
+        """Refuse what another target said.
+
+        Raises:
+            SettingError: it is of the target with another adapter.
+        """
+        if traced.start.target_adapter != self.target_adapter:
+            raise SettingError(
+                f"a record is of the target with {_named(traced.start.target_adapter)} and not with "
+                f"{_named(self.target_adapter)}; learn from each target alone"
+            )
+
+    def takes(self, traced: Traced) -> bool:
+        """Whether `align` has something to align: a text before the first token, which fits `max_length`."""
+        prompt = self._prompt(traced)
+        first = self.aligner.trie.map.spell(traced.rounds[0].tokens[0].token_id)
+        return bool(prompt) and len(prompt) + len(first) <= self.aligner.max_length
+
     def align(self, traced: Traced) -> Aligned | None:
         """One generation; None where nothing of it fits `aligner.max_length` or nothing stands before it.
 
@@ -47,23 +65,22 @@ class TraceAligner:
         Raises:
             SettingError: it is of the target with another adapter, or of another pair.
         """
-        if traced.start.target_adapter != self.target_adapter:
-            raise SettingError(
-                f"a record is of the target with {_named(traced.start.target_adapter)} and not with "
-                f"{_named(self.target_adapter)}; learn from each target alone"
-            )
+        self.check(traced)
+        if not self.takes(traced):
+            return None
         tokens = traced.tokens
+        roots = [_root(token) for token in tokens] if self.aligner.trie.active.all() else None
         ids = [token.token_id for token in tokens]
-        spell = self.aligner.trie.map.spell
-        room = self.aligner.max_length - len(self.start) - sum(len(spell(t)) for t in ids)
+        found = self.aligner.align(self._prompt(traced), ids, rows_of(tokens), roots=roots)
+        return self._with_drafts(found, traced)
+
+    def _prompt(self, traced: Traced) -> list[int]:
+        """The start, and as much of the text before the first token as there is room for."""
+        spell, most = self.aligner.trie.map.spell, self.aligner.max_length - len(self.start)
+        room = most - sum(len(spell(token.token_id)) for token in traced.tokens)
         room = max(room, self.aligner.max_length // 2 - len(self.start), 0)
         context = traced.start.context
-        prompt = [*self.start, *context[len(context) - min(room, len(context)) :]]
-        if not prompt:
-            return None  # the drafter could not have drafted here
-        roots = [_root(token) for token in tokens] if self.aligner.trie.active.all() else None
-        found = self.aligner.align(prompt, ids, rows_of(tokens), roots=roots)
-        return self._with_drafts(found, traced) if len(found.tokens.ids) else None
+        return [*self.start, *context[len(context) - min(room, len(context)) :]]
 
     def _with_drafts(self, found: Aligned, traced: Traced) -> Aligned:
         drafts, at = [], 0

@@ -1,0 +1,167 @@
+"""`omnidraft train`: a drafter learns from recorded generations, in one process or in many."""
+
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from omnidraft.commands import options
+from omnidraft.errors import SettingError
+
+if TYPE_CHECKING:
+    from omnidraft.training.train_drafter import Trained
+
+SHOWN = 5  # reasons why something was left out
+
+
+def train(
+    bundle: options.BundlePath,
+    drafter: Annotated[
+        str,
+        typer.Option("--drafter", "-d", help="The checkpoint that the bundle's drafter was exported from."),
+    ],
+    traces: Annotated[
+        list[str],
+        typer.Option(
+            "--traces",
+            metavar="LOCATION",
+            help="A folder, archive or segment, by its path or URL (s3://..., zip::https://...), "
+            "searched whole; may be repeated.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="The adapter to write, FILE.safetensors; with --full a directory."),
+    ],
+    objective: Annotated[
+        str, typer.Option(help="What is learned; docs/training.md has the names.")
+    ] = "trie-kl",
+    full: Annotated[
+        bool, typer.Option("--full", help="Train every weight and write a checkpoint to export.")
+    ] = False,
+    lora_rank: Annotated[int, typer.Option(help="Rank of the adapter: 8 to 64 is usual.")] = 32,
+    rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-4,
+    schedule: Annotated[
+        str, typer.Option(help="decay: the rate rises at first and falls to 0 at the end; or constant.")
+    ] = "decay",
+    batch_size: Annotated[int, typer.Option(help="Responses in a step, over all processes.")] = 8,
+    epochs: Annotated[int, typer.Option(help="Passes over all traces.")] = 1,
+    precision: Annotated[str, typer.Option(help="Of the forward pass: fp32 or bf16.")] = "fp32",
+    seed: Annotated[int, typer.Option(help="Of the order, and of the adapter's beginning.")] = 0,
+    max_length: Annotated[
+        int | None, typer.Option(help="Draft tokens of a response with its prompt (default: the context).")
+    ] = None,
+    target_adapter: Annotated[
+        Path | None,
+        typer.Option(help="Learn from the target with this adapter (default: without any).", readable=False),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse traces that are broken or of another pair or target.")
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Go on from this file if it is there, and keep it up to date.", readable=False),
+    ] = None,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps.")] = 50,
+    log: Annotated[Path | None, typer.Option(help="JSON lines, one for each step.", readable=False)] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Train a drafter on traces: LoRA as an adapter of the bundle, or every weight as a checkpoint.
+
+    Traces that are broken, or of another pair or target, are left out and counted. Started by
+    `accelerate launch -m omnidraft train ...`, many processes learn what one would.
+    """
+    _need_packages()
+    from accelerate import Accelerator
+    from torch.cuda import is_available
+
+    from omnidraft.commands import view
+    from omnidraft.runtime.adapter_file import read_adapter
+    from omnidraft.training.objectives import OBJECTIVES
+    from omnidraft.training.processes import Processes
+    from omnidraft.training.train_drafter import Job, train_drafter
+    from omnidraft.training.train_traces import Files, TraceOptions
+    from omnidraft.training.training_log import StepReport
+
+    known = [name for name in OBJECTIVES if name != "dskd"]  # it needs hidden states, which no trace has
+    if objective not in known:
+        raise SettingError(f'--objective "{objective}" is unknown here; use one of {", ".join(known)}')
+    if max_length is not None and max_length < 2:
+        raise SettingError(f"--max-length {max_length} leaves no room; leave it out")
+    chosen = TraceOptions(
+        objective=objective,
+        learning_rate=rate,
+        schedule=schedule,  # type: ignore[arg-type] # any text; a wrong one is refused there
+        batch_size=batch_size,
+        lora_rank=None if full else lora_rank,
+        precision=precision,  # type: ignore[arg-type] # likewise
+        seed=seed,
+        max_length=max_length or 0,
+        epochs=epochs,
+    )
+    digest = None if target_adapter is None else read_adapter(target_adapter).digest
+    files = Files(log, checkpoint, checkpoint_every)
+    job = Job(bundle, drafter, traces, out, chosen, files, digest, strict)
+    accelerator = Accelerator(cpu=not is_available())
+    processes = Processes(accelerator)
+    try:
+        with view.progress_bar("train") as bar:
+
+            def show(report: StepReport, total: int) -> None:
+                bar.stage(f"loss {report.loss:.3f}", report.step, total)
+
+            quiet = not processes.is_main
+            found = train_drafter(
+                job,
+                processes,
+                None if quiet else show,
+                (lambda _: None) if quiet else (lambda what: bar.stage(what, 0, 0)),
+            )
+    finally:
+        accelerator.end_training()
+    if not processes.is_main:
+        return None
+    if as_json:
+        return options.print_json(_as_json(found))
+    for line in _told(found):
+        view.say(line)
+
+
+def _as_json(found: "Trained") -> dict[str, Any]:
+    return {**asdict(found), "files": [str(file) for file in found.files]}
+
+
+def _told(found: "Trained") -> list[str]:
+    lines = [
+        f"{found.files[0]}: {_count(found.steps, 'step')} on {_count(found.responses, 'response')} of "
+        f"{_count(found.segments, 'segment')}, {found.seconds:.0f} s"
+        + (f", {found.processes} processes" if found.processes > 1 else "")
+    ]
+    if found.done < found.steps:
+        lines.append(f"  {found.steps - found.done} of the steps were done before")
+    if found.first_loss is not None and found.last_loss is not None:
+        lines.append(f"  loss {found.first_loss:.3f} at first, {found.last_loss:.3f} at last")
+    if found.skipped:
+        lines.append(f"  {found.skipped} steps were not finite and changed nothing; a lower --rate may help")
+    if found.left_out:
+        lines.append(f"  {sum(found.left_out.values())} segments or records were left out:")
+        lines += [
+            f"    {_count(count, 'time')}: {why}" for why, count in list(found.left_out.items())[:SHOWN]
+        ]
+        lines += ["    and others; --json lists all"] if len(found.left_out) > SHOWN else []
+    return lines
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _need_packages() -> None:
+    missing = [name for name in ("torch", "transformers", "accelerate", "fsspec") if not find_spec(name)]
+    if missing:
+        raise SettingError(
+            f"training needs {', '.join(missing)}, which this Python does not have; "
+            "run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13"
+        )
