@@ -49,8 +49,8 @@ def names(responses: Iterator[Aligned]) -> list[bytes]:
     return [r.draft_ids.tobytes() + r.tokens.ids.tobytes() for r in responses]
 
 
-def whole(*locations: str | Path, **settings: int) -> list[bytes]:
-    stream = TraceStream(find_sources([str(x) for x in locations]), TOYS, **settings)
+def whole(*locations: str | Path) -> list[bytes]:
+    stream = TraceStream(find_sources([str(x) for x in locations]), TOYS)
     found = names(stream.epoch(0))
     assert len(found) == stream.count() and not stream.left_out
     return found
@@ -95,7 +95,7 @@ def test_every_place_gives_the_same(tmp_path: Path, served: str) -> None:
         (tmp_path / "served" / "folder" / device.name).mkdir(parents=True)
         for file in device.iterdir():
             (tmp_path / "served" / "folder" / device.name / file.name).write_bytes(file.read_bytes())
-    places = [
+    places: list[str | Path] = [
         zipped, f"zip::{zipped}", "memory://traces", f"file://{folder}",
         f"{served}/folder/", f"zip::simplecache::{served}/both.zip",  # this server gives whole files only
     ]  # fmt: skip

@@ -42,6 +42,15 @@ def train(
         bool, typer.Option("--full", help="Train every weight and write a checkpoint to export.")
     ] = False,
     lora_rank: Annotated[int, typer.Option(help="Rank of the adapter: 8 to 64 is usual.")] = 32,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            help="Train the adaptive head too: joint (on each step's batch) or interleaved (on a replay)."
+        ),
+    ] = None,
+    head_temperature: Annotated[
+        float, typer.Option(help="With --head: of the sessions that it is for.")
+    ] = 0.0,
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-4,
     schedule: Annotated[
         str, typer.Option(help="decay: the rate rises at first and falls to 0 at the end; or constant.")
@@ -96,11 +105,15 @@ def train(
         schedule=schedule,  # type: ignore[arg-type] # any text; a wrong one is refused there
         batch_size=batch_size,
         lora_rank=None if full else lora_rank,
+        head=head,  # type: ignore[arg-type] # likewise
+        head_temperature=head_temperature,
         precision=precision,  # type: ignore[arg-type] # likewise
         seed=seed,
         max_length=max_length or 0,
         epochs=epochs,
     )
+    if full and head is not None:
+        raise SettingError("--head goes into an adapter, which --full does not make; leave one of them out")
     digest = None if target_adapter is None else read_adapter(target_adapter).digest
     files = Files(log, checkpoint, checkpoint_every)
     job = Job(bundle, drafter, traces, out, chosen, files, digest, strict)

@@ -117,7 +117,8 @@ def train_drafter(
     wanted = job.options.max_length
     if not 0 <= wanted <= longest:
         raise SettingError(f"max_length {wanted} is outside 1 to {longest}, what the drafter's context holds")
-    options = replace(job.options, traces=digest(sources), max_length=wanted or longest)
+    blocks = 1 if bundle.drafter.head is None else bundle.drafter.head.blocks
+    options = replace(job.options, traces=digest(sources), max_length=wanted or longest, head_blocks=blocks)
     bos = bundle.drafter.bos_id
     aligner = TraceAligner(
         Aligner(full_trie(vocab_map), options.max_length), () if bos is None else (bos,), job.target_adapter
@@ -177,6 +178,11 @@ def _check_drafter(job: Job, bundle: Bundle, vocab_map: VocabMap, checkpoint: Ch
         raise SettingError(
             f"the drafter of {job.bundle} takes no adapters; export it again without --no-lora, or add --full"
         )
+    if job.options.head is not None and bundle.drafter.head is None:
+        raise SettingError(
+            f"the drafter of {job.bundle} takes no head; export it again without --no-head, "
+            "or leave out --head"
+        )
     if (found := fingerprint(checkpoint)) != bundle.drafter.fingerprint:
         raise SettingError(
             f"{job.drafter} has the weights {found[:12]} and the drafter of {job.bundle} was exported from "
@@ -194,7 +200,8 @@ def _written(
     assert entry.lora is not None and entry.fingerprint is not None
     tokenizers = vocab_map.draft_fingerprint, vocab_map.target_fingerprint
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    adapter = to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, now)
+    head = None if trainer.head is None else trainer.head.head
+    adapter = to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, now, head)
     return tuple(write_adapter(job.out, adapter))
 
 
