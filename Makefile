@@ -48,9 +48,10 @@ fuzz: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_manifest --count 10000 --seconds 120
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_trace --count 20000 --seconds 120
 
-# 200 kills while caches are written, 200 while sessions are, and 200 while traces are.
+# 200 kills while caches are written, as many while sessions and traces are, and amid pushes and pulls.
 crash: $(READY)
-	OMNIDRAFT_KILLS=200 $(BIN)/python -m pytest tests/test_crash_safety.py tests/test_trace_store.py
+	OMNIDRAFT_KILLS=200 $(BIN)/python -m pytest tests/test_crash_safety.py tests/test_trace_store.py \
+		tests/test_sync_crash.py
 
 # Qualcomm's HTP emulator (x86-64 Linux) in an environment of its own; it takes a bundle made with --npu qnn.
 QNN := .venv-qnn

@@ -52,7 +52,7 @@ def items_of(place: Path, number: int, grams: Sequence[int] = GRAM_IDS) -> list[
     """What a device has to send, different for each number."""
     place.mkdir(exist_ok=True)
     file, cache = place / f"{number}.safetensors", place / f"{number}.odc"
-    if not file.exists():
+    if not cache.exists():
         write_adapter(file, adapter(2, number))
         write_table(
             cache, table(grams, {number + 1: [(number + 2, number + 1)] * len(grams)}, writer=number + 1)

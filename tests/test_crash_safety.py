@@ -25,11 +25,11 @@ KILLS = int(os.environ.get("OMNIDRAFT_KILLS", "20"))
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by POSIX signals")
 
 
-def start_writer(kind: str, path: Path) -> subprocess.Popen[str]:
+def start_writer(kind: str, path: Path, script: str = "crash_writer.py") -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
     # One thread, so that forking it is safe.
     environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), "1")
-    command = [sys.executable, str(ROOT / "tests/crash_writer.py"), kind, str(path)]
+    command = [sys.executable, str(ROOT / "tests" / script), kind, str(path)]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )

@@ -28,6 +28,8 @@ from omnidraft.runtime.trace_store import claimed
 POINTER = "current"
 ADAPTER, CACHE = ".safetensors", ".odc"  # what stands behind the SHA-256 in a file's name
 _MOST_BYTES = 2048
+_KEPT = re.compile(f"{HASH}({re.escape(ADAPTER)}|{re.escape(CACHE)})")
+_LEFT = re.compile(f"\\.({_KEPT.pattern}|{POINTER})\\.[0-9a-f]{{16}}\\.tmp")
 _USED = f"(?:{COUNT} {HASH} {NUMBER}|none)"
 _FORM = re.compile(
     f"omnidraft\\.installed 1\n{CHANNEL_LINES}seen (?P<seen>{NUMBER} {HASH}|none)\n"
@@ -133,7 +135,7 @@ def _used(text: str) -> Used | None:
 
 
 def install(place: Path, state: Installed) -> None:
-    """Replace the pointer, then remove what nothing points to any more; by who has claimed the directory.
+    """Replace the pointer, by who has claimed the directory.
 
     Killed at any point, the old or the new state is there, whole.
 
@@ -144,9 +146,12 @@ def install(place: Path, state: Installed) -> None:
         write_atomically(place / POINTER, state.text)
     except OSError as error:
         raise unwritable(place, error) from None
+
+
+def tidy(place: Path, state: Installed) -> None:
+    """Remove what nothing points to, and what killed processes left; by who has claimed the directory."""
     for file in place.iterdir():
-        known = file.suffix in (ADAPTER, CACHE) and re.fullmatch(HASH, file.stem)
-        if known and file.name not in state.files:
+        if (_KEPT.fullmatch(file.name) and file.name not in state.files) or _LEFT.fullmatch(file.name):
             with contextlib.suppress(OSError):  # it is only room
                 file.unlink()
 
@@ -205,6 +210,7 @@ def roll_back(place: Path) -> Installed:
             refused=max(state.refused, state.current.number),
         )
         install(place, rolled)
+        tidy(place, rolled)
     return rolled
 
 

@@ -30,6 +30,7 @@ from omnidraft.runtime.installed import (
     keep,
     kept,
     read_installed,
+    tidy,
 )
 from omnidraft.runtime.learner.shadow import Shadow
 from omnidraft.runtime.ngram_cache import CAPACITY
@@ -117,6 +118,7 @@ def pull(store: Store, device: Device, progress: Progress | None = None, now: st
         state = replace(state, key=signer or state.key, cache=release.cache or state.cache)
         if state != read_installed(device.into):
             install(device.into, state)
+        tidy(device.into, state)
         learned = None if device.cache is None else _merge(device, state)
         used = state.current
     adapter = None if used is None else device.into / f"{used.file.sha256}{ADAPTER}"

@@ -1,0 +1,57 @@
+"""Processes that push to a store, or publish and pull, over and over; `test_sync_crash.py` kills them.
+
+    python sync_crasher.py push|pull DIRECTORY
+
+For each line of standard input it forks a worker and prints the worker's process id; a worker prints
+`done NUMBER` after every push or pull.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from omnidraft.runtime.installed import read_installed
+from omnidraft.sync.push import read_push
+from sync_world import PAIR, folder_store, publish_number, pull_into, push_number
+
+
+def push_for_ever(place: Path) -> None:
+    """Go on from the number that the store has."""
+    store = folder_store(place / "store")
+    found = read_push(store, PAIR.channel, "phone")
+    number = found.accepted if found else 0
+    while True:
+        number += 1
+        push_number(store, place / "own", number)
+        os.write(1, f"done {number}\n".encode())
+
+
+def pull_for_ever(place: Path) -> None:
+    """Go on from the release that the device has seen."""
+    store = folder_store(place / "store")
+    while True:
+        publish_number(store, _seen(place) + 1)
+        pull_into(store, place / "dir", cache=place / "mine.odc")
+        os.write(1, f"done {_seen(place)}\n".encode())
+
+
+def _seen(place: Path) -> int:
+    state = read_installed(place / "dir")
+    return state.seen.number if state and state.seen else 0
+
+
+def main() -> None:
+    work = {"push": push_for_ever, "pull": pull_for_ever}[sys.argv[1]]
+    for _ in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            work(Path(sys.argv[2]))
+        os.write(1, f"{child}\n".encode())
+        os.waitpid(child, 0)
+        os.write(1, b"gone\n")
+
+
+if __name__ == "__main__":
+    main()
