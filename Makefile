@@ -47,6 +47,7 @@ fuzz: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_cache --count 100000 --seconds 240
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_manifest --count 10000 --seconds 120
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_trace --count 20000 --seconds 120
+	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_sync --count 100000 --seconds 120
 
 # 200 kills while caches are written, as many while sessions and traces are, and amid pushes and pulls.
 crash: $(READY)

@@ -19,6 +19,7 @@ from vectorlib import (
     cases_sampling,
     cases_session,
     cases_signing,
+    cases_sync,
     cases_template,
     cases_text,
     cases_tokenize,
@@ -40,7 +41,7 @@ def write_vectors(root: Path) -> dict[str, int]:
     for module in (
         cases_random, cases_sampling, cases_translate, cases_verify, cases_text, cases_tokenize, cases_length,
         cases_lookup, cases_cache, cases_invalid, cases_generate, cases_session, cases_template, cases_bundle,
-        cases_signing, cases_adapter, cases_trace,
+        cases_signing, cases_adapter, cases_trace, cases_sync,
     ):  # fmt: skip
         module.write(shelf)
     return shelf.finish()

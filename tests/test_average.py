@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from omnidraft.runtime.head import Head, HeadShape
 
 from adapters import CREATED, OPEN, SITES, adapter
 from omnidraft.errors import AdapterError, SettingError
@@ -70,6 +71,29 @@ def test_a_place_that_only_some_have_counts_as_nothing_added_by_the_others() -> 
     np.testing.assert_allclose(added(found, "layers.0.qkv"), 0.25 * added(one, "layers.0.qkv"), atol=1e-6)
     wanted = 0.25 * added(one, "layers.0.o") + 0.75 * added(two, "layers.0.o")
     np.testing.assert_allclose(added(found, "layers.0.o"), wanted, atol=1e-6)
+
+
+def test_heads_are_averaged_by_those_that_have_one() -> None:
+    def with_head(seed: int) -> Adapter:
+        rng = np.random.default_rng(seed)
+        sizes = HeadShape(3, 1).sizes().items()
+        return replace(
+            adapter(2, seed), head=Head({n: rng.normal(size=s).astype(np.float32) for n, s in sizes})
+        )
+
+    one, two, none = with_head(1), with_head(2), adapter(2, 3)
+    found = average([one, two, none], [1, 3, 12], CREATED).adapter.head
+    assert found is not None and one.head is not None and two.head is not None
+    for name, tensor in found.tensors.items():
+        wanted = 0.25 * one.head.tensors[name] + 0.75 * two.head.tensors[name]
+        np.testing.assert_allclose(tensor, wanted, atol=1e-6)
+    assert average([none], [1], CREATED).adapter.head is None
+    assert average([none, one], [1, 0], CREATED).adapter.head is None
+    alone = replace(one, tensors={})
+    assert average([alone], [2], CREATED).adapter.digest == replace(alone, created=CREATED).digest
+    wide = replace(one, head=Head(HeadShape(4, 1).untrained()))
+    with pytest.raises(SettingError, match="heads differ"):
+        average([one, wide], [1, 1], CREATED)
 
 
 def test_a_weight_of_0_and_an_adapter_of_zeros() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz import fuzz_cache, fuzz_manifest, fuzz_trace
+from fuzz import fuzz_cache, fuzz_manifest, fuzz_sync, fuzz_trace
 
 
 def test_mutated_caches_are_refused_by_name_or_valid() -> None:
@@ -29,4 +29,13 @@ def test_mutated_traces_are_refused_by_name_or_valid() -> None:
     assert set(seen) >= {
         "valid", "torn", "not_a_trace", "truncated", "version", "checksum", "reserved", "limits", "kind",
         "length", "number", "id_range", "counts", "mass", "order", "position", "foreign_vocabulary",
+    }  # fmt: skip
+
+
+def test_mutated_records_of_a_store_are_refused_by_name_or_valid() -> None:
+    seen = fuzz_sync.fuzz(3_000, 120.0, seed=1)
+    assert sum(seen.values()) == 3_000
+    assert set(seen) >= {
+        "valid", "malformed", "not_a_release", "not_a_push", "version", "too_large", "foreign", "older",
+        "conflict", "expired",
     }  # fmt: skip

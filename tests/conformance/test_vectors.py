@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance import run_adapter, run_trace
+from conformance import run_adapter, run_sync, run_trace
 from conformance.conftest import RAN
 from conformance.run_bundle import run_bundle
 from conformance.run_cache import run_invalid, run_learn, run_load, run_merge, run_valid
@@ -41,6 +41,9 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "session/valid": run_valid_session,
     "signing": run_signing,
     "stop": run_stop,
+    "sync/push": run_sync.run_push,
+    "sync/release": run_sync.run_release,
+    "sync/shadow": run_sync.run_shadow,
     "template": run_template,
     "tokenize": run_tokenize,
     "trace/invalid": run_trace.run_invalid,

@@ -3,6 +3,9 @@
 What an adapter adds is A B, and the mean of A times the mean of B is something else than the mean of A B.
 Factors that lie side by side, [A1 A2] [w1 B1; w2 B2], are the weighted mean exactly, at the sum of the ranks;
 a singular value decomposition gives the nearest product of any smaller rank (Eckart and Young, 1936).
+
+Heads are small networks on the same hidden state, and their values are averaged (McMahan et al., 2017): that
+is no mean of what they say, and a wrong head only costs speed.
 """
 
 from collections.abc import Sequence
@@ -13,6 +16,7 @@ import numpy.typing as npt
 
 from omnidraft.errors import SettingError
 from omnidraft.runtime.adapter import MAX_RANK, Adapter, Floats
+from omnidraft.runtime.head import Head
 
 Matrix = npt.NDArray[np.float64]
 _ROUNDING = 1e-7  # of the largest singular value: what is below it is float32's rounding
@@ -56,7 +60,8 @@ def average(
         tensors[place], values = _mean(parts, min(most, MAX_RANK))
         whole += float((values**2).sum())
         left += float((values[min(most, MAX_RANK) :] ** 2).sum())
-    mean = Adapter(first.base, first.draft_tokenizer, first.target_tokenizer, tensors, created)
+    head = _mean_head([(s, each.head) for s, each in zip(shares, adapters, strict=True) if each.head])
+    mean = Adapter(first.base, first.draft_tokenizer, first.target_tokenizer, tensors, created, head)
     return Averaged(mean, float(np.sqrt(left / whole)) if whole > 0.0 else 0.0)
 
 
@@ -84,6 +89,23 @@ def _shares(adapters: Sequence[Adapter], weights: Sequence[float]) -> Matrix:
         )
     shares: Matrix = found / found.sum()
     return shares
+
+
+def _mean_head(parts: Sequence[tuple[float, Head]]) -> Head | None:
+    """The mean of the heads that there are."""
+    whole = sum(share for share, _ in parts)
+    if whole <= 0.0:
+        return None
+    if len({each.shape for _, each in parts}) > 1:
+        raise SettingError("the adapters' heads differ in width or blocks; average those of one bundle")
+    return Head(
+        {
+            name: np.sum(
+                [s / whole * each.tensors[name].astype(np.float64) for s, each in parts], axis=0
+            ).astype(np.float32)
+            for name in parts[0][1].tensors
+        }
+    )
 
 
 def _mean(parts: Sequence[tuple[float, Floats, Floats]], rank: int) -> tuple[tuple[Floats, Floats], Matrix]:

@@ -1,0 +1,98 @@
+"""Runner of `sync`: releases and pushes byte for byte, their faults, and the figures of the shadow test."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conformance.vectors import Vector, close
+from omnidraft.errors import SyncError
+from omnidraft.runtime.learner.alignment import SparseLaws
+from omnidraft.runtime.learner.shadow import interval, overlaps, probabilities
+from omnidraft.runtime.push_record import decode_push, encode_push
+from omnidraft.runtime.release import (
+    Channel,
+    Release,
+    Seen,
+    StoredFile,
+    check_release,
+    decode_release,
+    encode_release,
+)
+from omnidraft.runtime.signature import Signature, decode, key_id
+
+
+def run_release(vector: Vector) -> None:
+    pytest.importorskip("cryptography", reason="signatures need the package cryptography")
+    given, expect = vector["input"], vector["expect"]
+    channel = Channel(**given["channel"])
+    if "seed" in given:
+        _check_written(given, channel, expect)
+        return
+    data = bytes.fromhex(given["file"])
+    seen = None if given["seen"] is None else Seen(**given["seen"])
+    public = None if given["public_key"] is None else bytes.fromhex(given["public_key"])
+
+    def read() -> tuple[Release, str | None]:
+        release, signer = decode_release(data, public)
+        check_release(release, channel, seen, given["now"])
+        return release, signer
+
+    if expect["fault"] is not None:
+        _refused(read, expect["fault"], vector)
+        return
+    release, signer = read()
+    assert encode_release(release, decode(data[:200])) == data
+    assert signer == (None if public is None else key_id(public))
+
+
+def _check_written(given: dict[str, Any], channel: Channel, expect: dict[str, Any]) -> None:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(given["seed"]))
+    adapter, cache = (
+        None if given[name] is None else StoredFile(given[name]["sha256"], given[name]["bytes"])
+        for name in ("adapter", "cache")
+    )
+    release = Release(
+        given["number"], channel, given["created"], given["expires"], adapter, cache,
+        given["accepted"], given["devices"],
+    )  # fmt: skip
+    signature = Signature(key_id(key.public_key().public_bytes_raw()), key.sign(release.text))
+    assert channel.id == expect["channel_id"]
+    assert encode_release(release, signature) == bytes.fromhex(expect["file"])
+
+
+def run_push(vector: Vector) -> None:
+    data, fault = bytes.fromhex(vector["input"]["file"]), vector["expect"]["fault"]
+    if fault is None:
+        assert encode_push(decode_push(data)) == data
+    else:
+        _refused(lambda: decode_push(data), fault, vector)
+
+
+def _refused(read: Any, fault: str, vector: Vector) -> None:
+    with pytest.raises(SyncError) as refused:
+        read()
+    assert refused.value.fault == fault, json.dumps(vector)
+    assert str(refused.value)
+
+
+def run_shadow(vector: Vector) -> None:
+    given, expect = vector["input"], vector["expect"]
+    if "counts" in given:
+        low, high = interval(np.array(given["differences"]), np.array(given["counts"], dtype=np.float64))
+        if expect["low"] is None:
+            assert (low, high) == (-np.inf, np.inf)
+        else:
+            assert close([low, high], [expect["low"], expect["high"]])
+        return
+    q = probabilities(np.array([given["logits"]]), np.array(given["allowed"], dtype=np.bool_))
+    laws = SparseLaws(
+        np.zeros(1, np.int64), np.array([given["ids"]], np.int32), np.array([given["probabilities"]]),
+        np.array([given["other"]]), np.array([given["weight"]]),
+    )  # fmt: skip
+    assert close(overlaps(q, laws, np.array([0])), [expect["acceptance"]])

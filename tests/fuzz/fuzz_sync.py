@@ -1,0 +1,127 @@
+"""Mutated releases, pushes and pointers: each is refused by name, or is written again as the same bytes.
+
+PYTHONPATH=tests python -m fuzz.fuzz_sync [--count 100000] [--seconds 120] [--seed 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import random
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from omnidraft.errors import SyncError
+from omnidraft.runtime.installed import POINTER, Installed, Used, read_installed
+from omnidraft.runtime.push_record import Push, decode_push, encode_push
+from omnidraft.runtime.release import (
+    Channel,
+    Release,
+    Seen,
+    StoredFile,
+    check_release,
+    decode_release,
+    encode_release,
+)
+from omnidraft.runtime.signature import FILE_BYTES, Signature, decode
+
+CHANNEL = Channel("a" * 64, "b" * 64, "d" * 64, "e" * 64)
+FILE, OTHER = StoredFile("1" * 64, 4096), StoredFile("2" * 64, 1 << 28)
+NOW = "2026-03-01T12:00:00Z"
+SEEN = Seen(7, "3" * 64)
+TIMES = "2026-02-01T08:30:00Z", "2026-08-01T00:00:00Z"
+SIGNATURE = Signature("5" * 16, bytes(64))
+RELEASES = [
+    encode_release(Release(number, CHANNEL, TIMES[0], expires, FILE, OTHER, 300, 2), SIGNATURE)
+    for number, expires in ((9, TIMES[1]), (9, TIMES[0]), (7, TIMES[1]), (2, TIMES[1]))
+]
+TRACES = tuple((f"trace-{n:010d}.odt", StoredFile(f"{n:064x}", n)) for n in (1, 2, 3))
+PUSH = encode_push(Push("phone", CHANNEL, TIMES[0], 300, FILE, OTHER, TRACES))
+POINTED = Installed(CHANNEL, SEEN, 3, "7" * 16, Used(7, FILE), Used(0, OTHER), OTHER).text
+_PARTS = (
+    b"", b"\n", b" ", b"none", b"0", b"9" * 16, b"8", b"-1", b"\r", b"\0", b"\xff", b"A" * 64, b"f" * 64,
+    b"trace ", b"..", b"/", b"x" * 3000, b"1.5", b"omnidraft.push 2\n",
+)  # fmt: skip
+
+
+def mutant(data: bytes, rng: random.Random) -> bytes:
+    """A record with one to three changes: bytes, words or lines replaced, added, removed or turned."""
+    for _ in range(rng.randint(1, 3)):
+        how = rng.random()
+        if how < 0.3:
+            at = rng.randrange(len(data) + 1)
+            data = data[:at] + rng.choice(_PARTS) + data[at + rng.randrange(3) :]
+        elif how < 0.5:
+            lines = data.split(b"\n")
+            i, j = rng.randrange(len(lines)), rng.randrange(len(lines))
+            lines[i] = rng.choice([b"", lines[j], lines[i] + b" 1", lines[i][:-1]])
+            data = b"\n".join(lines)
+        elif how < 0.8:
+            words = data.split(b" ")
+            words[rng.randrange(len(words))] = rng.choice([*_PARTS, rng.choice(words)])
+            data = b" ".join(words)
+        elif how < 0.9:
+            data = data[: rng.randrange(len(data) + 1)]
+        else:  # a digit, which often leaves a valid record
+            at = rng.randrange(len(data) + 1)
+            data = data[:at] + b"%d" % rng.randrange(10) + data[at + 1 :]
+    return data
+
+
+def read(kind: str, data: bytes, place: Path) -> None:
+    """Read a record; what is taken has to be written as it came."""
+    if kind == "release":
+        release, _ = decode_release(data, None)
+        assert encode_release(release, decode(data[:FILE_BYTES])) == data
+        check_release(release, CHANNEL, SEEN, NOW)
+        assert release.number > SEEN.number and release.expires >= NOW
+    elif kind == "push":
+        assert encode_push(decode_push(data)) == data
+    else:
+        (place / POINTER).write_bytes(data)
+        found = read_installed(place)
+        assert found is not None and found.text == data
+        assert all("/" not in name for name in found.files)
+
+
+def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
+    """Try that many mutants, or as many as the time allows, and count how each ended."""
+    rng, seen = random.Random(seed), Counter[str]()
+    kinds = {"release": RELEASES, "push": [PUSH], "pointer": [POINTED]}
+    stop = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as name:
+        for kind, data in kinds.items():
+            read(kind, data[0], Path(name))  # unchanged they are right
+        for number in range(count):
+            if number % 500 == 0:
+                faulthandler.dump_traceback_later(60, exit=True)  # a hang ends the run with its place
+                if time.monotonic() > stop:
+                    break
+            kind = rng.choice(list(kinds))
+            try:
+                read(kind, mutant(rng.choice(kinds[kind]), rng), Path(name))
+                seen["valid"] += 1
+            except SyncError as error:
+                seen[error.fault if str(error) else "no sentence"] += 1
+    faulthandler.cancel_dump_traceback_later()
+    return seen
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    started = time.monotonic()
+    seen = fuzz(options.count, options.seconds, options.seed)
+    took = time.monotonic() - started
+    print(f"{sum(seen.values()):,} mutated records in {took:.0f} s, no crash and no hang")
+    for outcome, times in seen.most_common():
+        print(f"  {outcome:20} {times:8,}")
+
+
+if __name__ == "__main__":
+    main()
