@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from omnidraft.runtime.head import Head, HeadShape
 
 from adapters import CREATED, OPEN, SITES, adapter
 from omnidraft.errors import AdapterError, SettingError
 from omnidraft.runtime.adapter import Adapter, LoraSites, Site
+from omnidraft.runtime.head import Head, HeadShape
 from omnidraft.sync.average import average, size
 
 WIDE = LoraSites(None, {"layers.0.o": Site(24, (("o", 30),)), "layers.0.down": Site(20, (("down", 24),))})

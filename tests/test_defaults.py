@@ -13,6 +13,8 @@ from omnidraft.runtime import (
     cache_table,
     draft_length,
     prompt_lookup,
+    push_record,
+    release,
     round,
     trace,
     trace_store,
@@ -20,6 +22,7 @@ from omnidraft.runtime import (
 )
 from omnidraft.runtime.cache_store import open_cache
 from omnidraft.runtime.generate import Session
+from omnidraft.runtime.learner import shadow
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.sampler import Sampling
 
@@ -90,4 +93,18 @@ def test_trace_defaults_agree_with_the_spec() -> None:
         "top": trace.TOP,
         "floor": trace.FLOOR,
         "window": trace.WINDOW,
+    }
+
+
+def test_sync_limits_agree_with_the_spec() -> None:
+    pytest.importorskip("cryptography", reason="publishing needs cryptography")
+    from omnidraft.sync import publish, trial
+
+    assert DEFAULTS["sync"] == {
+        "max_release_bytes": release.MOST_BYTES,
+        "max_push_bytes": push_record.MOST_BYTES,
+        "max_file_bytes": release.MAX_FILE,
+        "kept_releases": publish.KEPT,
+        "least_generations": shadow.LEAST_GENERATIONS,
+        "recent_records": trial.RECENT,
     }
