@@ -12,7 +12,7 @@ from omnidraft.errors import SignatureError, SyncError
 from omnidraft.runtime.signature import FILE_BYTES, Signature, decode, encode, fault_of, key_id
 
 VERSION = 1
-MOST_BYTES = 2048  # of a release's file; the longest there can be has 831
+MOST_BYTES = 2048  # of a release's file; the longest there can be has 819
 MAX_FILE = 1 << 28  # bytes of an adapter, a cache or a segment
 NUMBER = "[1-9][0-9]{0,14}"
 COUNT = f"(?:0|{NUMBER})"
