@@ -88,6 +88,15 @@ def export(
     head_blocks: Annotated[
         int | None, typer.Option(help="Of the head: residual blocks, 1 to 3 (default: 1).")
     ] = None,
+    train_step: Annotated[
+        bool,
+        typer.Option(
+            "--train-step", help="Also write what the drafter learns by on the device, without torch."
+        ),
+    ] = False,
+    train_rank: Annotated[
+        int | None, typer.Option(help="With --train-step: LoRA rank of what is learned (default: 16).")
+    ] = None,
     ort: Annotated[
         bool, typer.Option("--ort", help="Also write .ort files and the operators that they need.")
     ] = False,
@@ -120,6 +129,7 @@ def export(
         lora_drafter=not no_lora,
         lora_target=lora_target,
         head_blocks=_head_blocks(head, head_blocks),
+        train_rank=_train_rank(train_step, train_rank),
         ort=ort,
     )
     with view.progress_bar("export") as bar:
@@ -154,6 +164,14 @@ def _head_blocks(head: bool, blocks: int | None) -> int | None:
     if not head and blocks is not None:
         raise SettingError(f"--head-blocks {blocks} and --no-head contradict each other; give one of them")
     return 1 if head and blocks is None else blocks
+
+
+def _train_rank(wanted: bool, rank: int | None) -> int | None:
+    from omnidraft.export.options import USUAL_RANK
+
+    if not wanted and rank is not None:
+        raise SettingError(f"--train-rank {rank} is for --train-step; add that, or leave --train-rank out")
+    return USUAL_RANK if wanted and rank is None else rank
 
 
 def _npu(

@@ -12,6 +12,7 @@ from omnidraft.export.options import Options, Report
 from omnidraft.export.parity import DRAFTED
 from omnidraft.export.side import Side
 from omnidraft.runtime.bundle import FORMAT, MANIFEST, VERSION, file_sha256, seal
+from omnidraft.runtime.learner.step_entry import step_object
 from omnidraft.runtime.ort_files import OrtFiles
 
 VOCAB_MAP = "vocab_map.safetensors"
@@ -94,4 +95,5 @@ def _describe(side: Side) -> dict[str, Any]:
         "fingerprint": side.fingerprint,
         **({} if side.lora is None else {"lora": asdict(side.lora)}),
         **({} if side.head is None else {"head": asdict(side.head)}),
+        **({} if side.train is None else {"train": step_object(side.train)}),
     }

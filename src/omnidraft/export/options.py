@@ -9,8 +9,12 @@ from omnidraft.export.npu import NpuOptions
 from omnidraft.export.parity import Acceptance, Parity
 from omnidraft.export.quantize import FP32, Quantization
 from omnidraft.export.write import EXTERNAL_ABOVE
+from omnidraft.runtime.adapter import MAX_RANK
 from omnidraft.runtime.draft_length import Costs
 from omnidraft.runtime.head import MAX_BLOCKS
+
+USUAL_RANK = 16  # of what a device learns: more makes decoding slower (design: at most 16 on phones)
+MOST_RANK = MAX_RANK // 3  # three packed parts are one product
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Options:
         external_above: bytes of weights above which a graph gets a file of its own for them.
         lora_drafter, lora_target: whether adapters can enter the drafter's, the target's graph.
         head_blocks: of the drafter's adaptive head, 1 to 3; None for a graph without one.
+        train_rank: LoRA rank of the drafter's training step; None for no such step.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
         check_memory: bytes of float32 weights that the checks may hold; what is free here when None.
         ort: write .ort files too.
@@ -48,6 +53,7 @@ class Options:
     lora_drafter: bool = True
     lora_target: bool = False
     head_blocks: int | None = 1
+    train_rank: int | None = None
     npu: NpuOptions | None = None
     calibration: tuple[str, ...] | None = None
 
@@ -64,6 +70,15 @@ class Options:
             raise SettingError(
                 f"a head of {self.head_blocks} blocks is outside 1..{MAX_BLOCKS}; give 1, or leave it out "
                 "with --no-head"
+            )
+        if self.train_rank is not None and not self.lora_drafter:
+            raise SettingError(
+                "--train-step learns an adapter of the drafter, which --no-lora keeps out; "
+                "leave one of the two out"
+            )
+        if self.train_rank is not None and not 1 <= self.train_rank <= MOST_RANK:
+            raise SettingError(
+                f"--train-rank {self.train_rank} is outside 1..{MOST_RANK}; {USUAL_RANK} is usual"
             )
         if self.npu is not None and self.npu.lora_rank and not (self.lora_drafter or self.lora_target):
             raise SettingError(

@@ -31,6 +31,7 @@ from omnidraft.runtime.adapter import LoraSites
 from omnidraft.runtime.bundle import Layout
 from omnidraft.runtime.concat_model import ConcatGraph
 from omnidraft.runtime.head import HeadShape
+from omnidraft.runtime.learner.step_entry import StepEntry, layout_of
 from omnidraft.runtime.model import SessionModel
 from omnidraft.runtime.ort_model import KvShape, OrtModel
 from omnidraft.runtime.static_model import StaticForm
@@ -40,6 +41,7 @@ NO_ADAPTERS = ("GPTNeoXForCausalLM",)  # its packed projection has q, k and v of
 
 if TYPE_CHECKING:
     from omnidraft.export.cpu import Skeleton
+    from omnidraft.export.thin_model import ThinModel
 
 
 @dataclass
@@ -62,6 +64,7 @@ class Side:
     fingerprint: str | None = None
     lora: LoraSites | None = None
     head: HeadShape | None = None
+    train: StepEntry | None = None
     reference: str = ""
     reference_layers: int = 0
 
@@ -136,7 +139,8 @@ def _export(
     from omnidraft.export.thin_model import thin_model
 
     check_length(checkpoint, max_length)
-    found = skeleton(checkpoint, thin_model(checkpoint), max_length)
+    thin = thin_model(checkpoint)
+    found = skeleton(checkpoint, thin, max_length)
     side.parameters = _count_parameters(found.proto, checkpoint)
     quantization = options.quantization_of(side.role)
     side.contract = replace(found.contract, quantization=quantization.name)
@@ -153,13 +157,31 @@ def _export(
         side.lora = lora_sites(found.proto, found.contract.num_kv_heads * found.contract.head_dim)
     if options.head_blocks is not None and side.role == "drafter":
         side.head = add_head(found.proto, checkpoint.shape.hidden_size, options.head_blocks)
+    learns = side.role == "drafter" and options.train_rank is not None
+    above = 0 if learns else options.external_above  # the step shares what lies in a file of its own
     if quantization.method == "gptq":  # it goes by the whole graph
         calibration = Calibration(work / side.reference, _rows(side, max_length, options))
         proto = quantize(fill(found.proto, found.weights), quantization, calibration)
-        write_graph(proto, work / side.graph, external_above=options.external_above)
+        write_graph(proto, work / side.graph, external_above=above)
     else:
-        write_skeleton(found, quantization, work / side.graph, external_above=options.external_above)
+        write_skeleton(found, quantization, work / side.graph, external_above=above)
+    if learns:
+        side.train = _write_step(work, side, thin, found, options)
     return taken
+
+
+def _write_step(work: Path, side: Side, thin: ThinModel, found: Skeleton, options: Options) -> StepEntry:
+    from omnidraft.export.train_step import train_step, write_train_step
+
+    assert options.train_rank is not None
+    if side.lora is None:
+        raise ExportError(
+            f"{side.checkpoint.name} is {side.checkpoint.architecture}, whose graphs take no adapters yet; "
+            "leave --train-step out"
+        )
+    layout = layout_of(side.lora, options.train_rank)
+    step = train_step(work / side.graph, thin, found, layout)
+    return write_train_step(work / side.graph, step, layout, options.train_rank)
 
 
 def _rows(side: Side, max_length: int, options: Options) -> list[list[int]]:

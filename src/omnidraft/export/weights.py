@@ -21,7 +21,11 @@ Floats = NDArray[np.float32]
 
 
 class Weights:
-    """The values of a graph's large initializers by name."""
+    """The values of a graph's large initializers by name.
+
+    Attributes:
+        places: the initializers, and what each is packed of.
+    """
 
     def __init__(self, stored: Mapping[str, Stored], places: Sequence[Place]) -> None:
         """
@@ -29,6 +33,7 @@ class Weights:
             stored: what each module of the checkpoint holds.
             places: the initializers, and the modules that each is packed of.
         """
+        self.places = tuple(places)
         self._held = {place.name: [stored[part.name] for part in place.parts] for place in places}
 
     def __contains__(self, name: str) -> bool:

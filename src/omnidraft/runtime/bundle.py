@@ -21,6 +21,7 @@ from omnidraft.runtime.field_types import listed as _list
 from omnidraft.runtime.field_types import text as _str
 from omnidraft.runtime.field_types import whole as _int
 from omnidraft.runtime.head import MAX_BLOCKS, HeadShape
+from omnidraft.runtime.learner.step_entry import StepEntry, check_layout, read_step
 from omnidraft.runtime.ort_files import OrtFiles, read_ort_files
 from omnidraft.runtime.ort_model import KvShape
 from omnidraft.runtime.signature import SIGNATURE, PublicKey, key_id, read_public_key, read_signature, verify
@@ -43,6 +44,7 @@ class ModelEntry:
         fingerprint: of the checkpoint's weights; None in a bundle that does not say.
         lora: where adapters enter the graph; None where they cannot.
         head: the adaptive head that the graph takes; None where it takes none.
+        train: its training step; None where it has none.
         layout: whether keys and values stay in shared buffers, or a pass returns them with the past before.
     """
 
@@ -62,6 +64,7 @@ class ModelEntry:
     lora: LoraSites | None = None
     head: HeadShape | None = None
     layout: Layout = "shared"
+    train: StepEntry | None = None
 
     def reads(self, name: str) -> bool:
         """Whether a file of the bundle holds a graph or weights that this model runs on."""
@@ -202,6 +205,7 @@ def _used(bundle: Bundle) -> list[str]:
     for entry in (bundle.target, bundle.drafter):
         names += [entry.graph, entry.tokenizer]
         names += [name for place in entry.places.values() for name in place.files]
+        names += [] if entry.train is None else [entry.train.graph]
         # onnxruntime reads it without being told; a graph that is not listed is refused itself.
         if entry.graph in bundle.manifest["files"] and bundle.file(f"{entry.graph}.data").exists():
             names.append(f"{entry.graph}.data")
@@ -275,7 +279,18 @@ def _model_entry(data: dict[str, Any]) -> ModelEntry:
         lora=None if data.get("lora") is None else _lora(data["lora"]),
         head=None if data.get("head") is None else _head(data["head"]),
         layout=_layout(data.get("layout", "shared")),
+        train=_train(data),
     )
+
+
+def _train(data: dict[str, Any]) -> StepEntry | None:
+    if data.get("train") is None:
+        return None
+    found = read_step(_dict(data["train"]))
+    if data.get("lora") is None or data.get("fingerprint") is None:
+        raise ValueError("a training step, and no places or fingerprint for what it learns")
+    check_layout(found, _lora(data["lora"]))
+    return found
 
 
 def _lora(data: dict[str, Any]) -> LoraSites:

@@ -27,7 +27,7 @@ def log_laws(rows: Tensor, laws: Laws, allowed: Tensor | None = None) -> tuple[T
         laws: whose ids and rows are asked for.
         allowed: draft tokens over which q is renormalised, [draft vocab]; all when None.
     """
-    wanted = rows[laws.rows]  # [N, V]
+    wanted = rows.index_select(0, laws.rows)  # [N, V]
     bar = wanted.detach().amax(dim=1, keepdim=True) + _BARRED
     if allowed is not None:
         wanted = torch.where(allowed, wanted, bar)
