@@ -3,7 +3,7 @@
     python sync_crasher.py push|pull DIRECTORY
 
 For each line of standard input it forks a worker and prints the worker's process id; a worker prints
-`done NUMBER` after every push or pull.
+`done NUMBER` after every push, or before every pull the release that was seen last.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 
 from omnidraft.runtime.installed import read_installed
-from omnidraft.sync.push import read_push
-from sync_world import PAIR, folder_store, publish_number, pull_into, push_number
+from omnidraft.sync.layout import utc
+from omnidraft.sync.push import push, push_of, read_push
+from sync_world import PAIR, folder_store, made_items, publish_number, pull_into
 
 
 def push_for_ever(place: Path) -> None:
@@ -24,7 +25,8 @@ def push_for_ever(place: Path) -> None:
     number = found.accepted if found else 0
     while True:
         number += 1
-        push_number(store, place / "own", number)
+        items = made_items(number)
+        push(store, push_of(items, "phone", PAIR.channel, number, utc()), items)
         os.write(1, f"done {number}\n".encode())
 
 
@@ -33,8 +35,8 @@ def pull_for_ever(place: Path) -> None:
     store = folder_store(place / "store")
     while True:
         publish_number(store, _seen(place) + 1)
-        pull_into(store, place / "dir", cache=place / "mine.odc")
         os.write(1, f"done {_seen(place)}\n".encode())
+        pull_into(store, place / "dir", cache=place / "mine.odc")
 
 
 def _seen(place: Path) -> int:

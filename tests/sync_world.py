@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fsspec.implementations.dirfs import DirFileSystem
 
 from adapters import BASE, OPEN, adapter
-from omnidraft.runtime.adapter_file import write_adapter
+from omnidraft.runtime.adapter_file import encode_adapter, write_adapter
 from omnidraft.runtime.bundle import Bundle, ModelEntry, PromptTemplate
+from omnidraft.runtime.cache_file import encode
 from omnidraft.runtime.cache_store import write_table
+from omnidraft.runtime.cache_table import CacheTable
 from omnidraft.runtime.draft_length import Costs
 from omnidraft.runtime.ort_model import KvShape
-from omnidraft.runtime.release import Release
+from omnidraft.runtime.release import LARGEST, Release
 from omnidraft.signing import raw_public
 from omnidraft.sync.layout import utc
-from omnidraft.sync.publish import Contents, Pair, averaged, merged, publish, sent_by_devices
+from omnidraft.sync.publish import Contents, Pair, mean_of, merged, publish, sent_by_devices
 from omnidraft.sync.pull import Device, Pulled, pull
 from omnidraft.sync.push import Item, Pushed, adapter_item, cache_item, push, push_of, trace_items
 from omnidraft.sync.store import Store, open_store
@@ -48,16 +49,25 @@ def pair_of(base: str | None = BASE, target: str | None = "b" * 64) -> Pair:
 PAIR = pair_of()
 
 
-def items_of(place: Path, number: int, grams: Sequence[int] = GRAM_IDS) -> list[Item]:
-    """What a device has to send, different for each number."""
+def cache_of(number: int) -> CacheTable:
+    """The n-grams of a device, different for each number."""
+    return table(counted={number + 1: [(number + 2, number + 1)] * len(GRAM_IDS)}, writer=number + 1)
+
+
+def items_of(place: Path, number: int) -> list[Item]:
+    """What a device has to send, from files, different for each number."""
     place.mkdir(exist_ok=True)
     file, cache = place / f"{number}.safetensors", place / f"{number}.odc"
     if not cache.exists():
         write_adapter(file, adapter(2, number))
-        write_table(
-            cache, table(grams, {number + 1: [(number + 2, number + 1)] * len(grams)}, writer=number + 1)
-        )
+        write_table(cache, cache_of(number))
     return [adapter_item(file, PAIR.bundle, TOY), cache_item(cache, TOY)]
+
+
+def made_items(number: int) -> list[Item]:
+    """The same without any files, so that pushing is all that takes time."""
+    data = {"adapter": encode_adapter(adapter(2, number)), "cache": encode(cache_of(number))}
+    return [Item(kind, Path(kind), content, "") for kind, content in data.items()]
 
 
 def push_number(
@@ -77,13 +87,15 @@ def publish_number(store: Store, number: int, **others: Any) -> Release:
     return publish(store, settings["channel"], contents, settings["key"], settings["now"])
 
 
-def publish_sent(store: Store, rank: int | None = None) -> Release:
+def publish_sent(store: Store, rank: int | None = None, cap: int = LARGEST) -> Release:
     """Publish the mean of what devices sent."""
     sent = sent_by_devices(store, PAIR)
-    mean = averaged(sent, rank)
+    mean = mean_of(sent, rank, cap)
     assert mean is not None
     cache = merged([each.cache for each in sent if each.cache is not None])
-    return publish(store, PAIR.channel, Contents(mean[0].adapter, cache, mean[1], len(sent), 1.0), KEY)
+    return publish(
+        store, PAIR.channel, Contents(mean.averaged.adapter, cache, mean.accepted, len(sent), 1.0), KEY
+    )
 
 
 def pull_into(store: Store, into: Path, now: str | None = None, **others: Any) -> Pulled:

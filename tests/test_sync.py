@@ -23,12 +23,12 @@ from omnidraft.runtime.adapter_file import decode_adapter, read_adapter, write_a
 from omnidraft.runtime.cache_store import read_table, write_table
 from omnidraft.runtime.installed import POINTER, adapter_in_use, install, read_installed, roll_back
 from omnidraft.runtime.learner.shadow import Shadow
-from omnidraft.runtime.release import Release, StoredFile, decode_release, encode_release
+from omnidraft.runtime.release import LARGEST, Release, StoredFile, decode_release, encode_release
 from omnidraft.signing import raw_public, sign
 from omnidraft.sync.fetch import fetch
-from omnidraft.sync.layout import device_folder, files_folder, latest_name, release_name, releases_folder
+from omnidraft.sync.layout import device_folder, files_folder, latest_name, release_name, releases_folder, utc
 from omnidraft.sync.publish import KEPT, latest_release, sent_by_devices
-from omnidraft.sync.push import missing, push_of, read_push, withdraw
+from omnidraft.sync.push import missing, push, push_of, read_push, withdraw
 from omnidraft.sync.store import Store, open_store
 from sync_world import (
     KEY,
@@ -268,6 +268,21 @@ def test_only_one_of_two_publishers_gets_a_number(store: Store) -> None:
     store.write(name, b"somebody else's", new=True)
     assert fault(lambda: store.write(name, b"ours", new=True), "somebody published meanwhile") == "taken"
     assert publish_number(store, 2).number == 3
+
+
+def test_a_device_that_overstates_its_tokens_can_be_capped(folder: Store, tmp_path: Path) -> None:
+    push_number(folder, tmp_path / "a", 1, "a")
+    items = items_of(tmp_path / "b", 3)
+    for name in ("b", "c"):
+        push(folder, push_of(items, name, CHANNEL, LARGEST, utc()), items)
+    # Their sum is no number of a record, and is published all the same.
+    assert publish_sent(folder, rank=4).accepted == LARGEST
+    assert pull_into(folder, tmp_path / "dir").outcome == "switched"
+    assert publish_sent(folder, rank=4, cap=2).accepted == 5
+    pull_into(folder, tmp_path / "dir")
+    for site, (x, y) in decode_adapter(in_use(tmp_path / "dir")).tensors.items():
+        (x1, y1), (x2, y2) = adapter(2, 1).tensors[site], adapter(2, 3).tensors[site]
+        assert x @ y == pytest.approx(0.2 * x1 @ y1 + 0.8 * x2 @ y2, abs=1e-5)
 
 
 def test_another_keys_release_is_not_followed(folder: Store) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import random
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from adapters import adapter
 from omnidraft.runtime.adapter_file import decode_adapter
 from omnidraft.runtime.cache_store import read_table
 from omnidraft.runtime.installed import POINTER, adapter_in_use, read_installed
+from omnidraft.runtime.release import StoredFile
 from omnidraft.sync.layout import device_folder
 from omnidraft.sync.publish import latest_release, sent_by_devices
 from sync_world import PAIR, PUBLIC, folder_store, publish_number, pull_into, push_number
@@ -27,13 +30,21 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by POSIX 
 CHANNEL = PAIR.channel
 
 
+def seconds(work: Callable[..., object], *arguments: object, **options: object) -> float:
+    """What something takes on this machine now, so that kills strike amid it."""
+    started = time.perf_counter()
+    work(*arguments, **options)
+    return time.perf_counter() - started
+
+
 def test_killed_amid_a_push_the_store_has_the_old_or_the_new(tmp_path: Path) -> None:
     store = folder_store(tmp_path / "store")
-    push_number(store, tmp_path / "own", 1)
+    push_number(store, tmp_path / "own", 0)
+    usual = seconds(push_number, store, tmp_path / "own", 1)
     worker, rng, amid = start_writer("push", tmp_path, "sync_crasher.py"), random.Random(0), 0
     try:
         for _ in range(KILLS):
-            done = kill_once(worker, rng.uniform(0.0, 0.06))
+            done = kill_once(worker, rng.uniform(0.0, 2 * usual))
             (sent,) = sent_by_devices(store, PAIR)  # each file of it is read and hashed
             assert sent.refusal is None and sent.push is not None and sent.adapter is not None
             number = sent.push.accepted
@@ -52,25 +63,19 @@ def test_killed_amid_a_push_the_store_has_the_old_or_the_new(tmp_path: Path) -> 
 def test_killed_amid_a_pull_the_device_has_the_old_or_the_new(tmp_path: Path) -> None:
     store, into, cache = folder_store(tmp_path / "store"), tmp_path / "dir", tmp_path / "mine.odc"
     publish_number(store, 1)
-    pull_into(store, into, cache=cache)
+    usual = seconds(pull_into, store, into, cache=cache)
     worker, rng, amid = start_writer("pull", tmp_path, "sync_crasher.py"), random.Random(0), 0
     try:
         for _ in range(KILLS):
-            done = kill_once(worker, rng.uniform(0.0, 0.1))
+            done = kill_once(worker, rng.uniform(0.0, 1.5 * usual))
             newest, state = latest_release(store, CHANNEL, PUBLIC), read_installed(into)
-            assert (
-                newest is not None
-                and state is not None
-                and state.seen is not None
-                and state.current is not None
-            )
-            # A publication that was killed behind its number leaves that number out.
-            assert done <= state.seen.number <= newest.number <= done + 2
-            assert state.seen.number == state.current.number
+            assert newest is not None and state is not None and state.seen is not None
+            assert done <= state.seen.number <= newest.number
+            assert state.current is not None and state.seen.number == state.current.number
             path = adapter_in_use(into)
             assert path is not None
-            in_use = decode_adapter(path.read_bytes())
-            assert path.stem == state.current.file.sha256 and len(in_use.tensors) == 2
+            data = path.read_bytes()
+            assert StoredFile.of(data) == state.current.file and len(decode_adapter(data).tensors) == 2
             read_table(cache)  # whole
             amid += newest.number != state.seen.number or len(list(into.iterdir())) != 4
             found = pull_into(store, into, cache=cache)  # goes on where it was

@@ -11,6 +11,7 @@ from omnidraft.commands import options
 from omnidraft.commands.signing import passphrase_of
 from omnidraft.commands.sync_options import BundlePath, Json, StoreAddress, open_pair, release_json, transfer
 from omnidraft.errors import SettingError
+from omnidraft.runtime.release import LARGEST
 
 Devices = Annotated[
     list[str] | None,
@@ -103,6 +104,9 @@ def publish_command(
     rank: Annotated[
         int | None, typer.Option(help="Rank of the mean (default: the devices' own largest).")
     ] = None,
+    cap: Annotated[
+        int, typer.Option(min=1, help="Accepted tokens that a device counts with in the mean at most.")
+    ] = LARGEST,
     days: Annotated[float, typer.Option(help="Devices refuse it after so many days.")] = 180.0,
     as_json: Json = False,
 ) -> None:
@@ -132,27 +136,27 @@ def publish_command(
     caches = [each.cache for each in sent if each.cache is not None]
     before = publish.cache_of(place, newest, pair.vocab_map)
     cache = publish.merged(caches + ([] if before is None else [before]))
-    lost, accepted, devices = 0.0, 0, sum(each.refusal is None for each in sent)
+    mean = None if adapter is not None else publish.mean_of(sent, rank, cap)
+    chosen = None if mean is None else mean.averaged.adapter
     if adapter is not None:
         chosen = read_adapter(adapter)
         fit(chosen, pair.bundle, pair.vocab_map, "drafter")
-    elif mean := publish.averaged(sent, rank):
-        chosen, lost, accepted = mean[0].adapter, mean[0].lost, mean[1]
-    else:
-        chosen = None
-    contents = publish.Contents(chosen, cache, accepted, devices, days)
+    devices = sum(each.refusal is None for each in sent)
+    contents = publish.Contents(chosen, cache, mean.accepted if mean else 0, devices, days)
     release = publish.publish(place, pair.channel, contents, private)
     if os.name == "posix" and key.stat().st_mode & 0o077:
         sys.stderr.write(f"omnidraft: others can read {key}; run `chmod 600 {key}`\n")
     if as_json:
-        return options.print_json({**release_json(release), "channel": pair.channel.id, "lost": lost})
+        weights, lost = ({}, 0.0) if mean is None else (mean.weights, mean.averaged.lost)
+        return options.print_json(
+            {**release_json(release), "channel": pair.channel.id, "lost": lost, "weights": weights}
+        )
     print(f"{place.shown}: release {release.number}, good until {release.expires}, of {devices} devices")
     if chosen is not None:
-        how = (
-            f"mean by {accepted:,} accepted tokens, {lost:.2%} of it lost to the rank"
-            if accepted
-            else "as given"
-        )
-        print(f"  adapter of rank {chosen.rank}, {how}")
+        print(f"  adapter of rank {chosen.rank}" + ("" if mean else ", as given"))
+    if mean is not None:
+        print(f"  the mean by {mean.accepted:,} tokens, {mean.averaged.lost:.2%} of it lost to the rank")
+        for name, weight in mean.weights.items():
+            print(f"    {name}: {weight:,} tokens, {weight / mean.accepted:.1%}")
     if cache is not None:
         print(f"  {len(cache):,} n-grams")

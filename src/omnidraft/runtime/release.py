@@ -15,6 +15,7 @@ VERSION = 1
 MOST_BYTES = 2048  # of a release's file; the longest there can be has 819
 MAX_FILE = 1 << 28  # bytes of an adapter, a cache or a segment
 NUMBER = "[1-9][0-9]{0,14}"
+LARGEST = 10**15 - 1
 COUNT = f"(?:0|{NUMBER})"
 HASH = "[0-9a-f]{64}"
 TIME = "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"

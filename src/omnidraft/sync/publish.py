@@ -18,7 +18,15 @@ from omnidraft.runtime.cache_table import CacheTable, check_against, merge
 from omnidraft.runtime.installed import ADAPTER, CACHE
 from omnidraft.runtime.push_record import MOST_BYTES as MOST_PUSH_BYTES
 from omnidraft.runtime.push_record import Push, decode_push
-from omnidraft.runtime.release import MOST_BYTES, Channel, Release, StoredFile, decode_release, encode_release
+from omnidraft.runtime.release import (
+    LARGEST,
+    MOST_BYTES,
+    Channel,
+    Release,
+    StoredFile,
+    decode_release,
+    encode_release,
+)
 from omnidraft.runtime.vocab_map import VocabMap
 from omnidraft.signing import raw_public, sign
 from omnidraft.sync.average import Averaged, average
@@ -118,17 +126,37 @@ def _file(store: Store, folder: str, file: StoredFile, suffix: str, progress: Pr
     return data
 
 
-def averaged(sent: Sequence[Sent], rank: int | None) -> tuple[Averaged, int] | None:
-    """The mean of the devices' adapters by their accepted tokens, and how many those are; None without any.
+@dataclass(frozen=True)
+class Mean:
+    """The mean of devices' adapters.
+
+    Attributes:
+        weights: accepted tokens that each device counted with, by name.
+    """
+
+    averaged: Averaged
+    weights: dict[str, int]
+
+    @property
+    def accepted(self) -> int:
+        """Of all devices."""
+        return sum(self.weights.values())
+
+
+def mean_of(sent: Sequence[Sent], rank: int | None, cap: int = LARGEST) -> Mean | None:
+    """The mean of the devices' adapters by their accepted tokens; None without any.
+
+    Args:
+        rank: see `average`. cap: tokens that a device counts with at most; what it says cannot be checked.
 
     Raises:
         SettingError, AdapterError: see `average`.
     """
-    found = [(each.adapter, each.push.accepted) for each in sent if each.adapter and each.push]
+    found = [(each.adapter, each.push) for each in sent if each.adapter and each.push]
     if not found:
         return None
-    adapters, accepted = zip(*found, strict=True)
-    return average(adapters, accepted, utc(), rank), sum(accepted)
+    weights = {push.device: min(push.accepted, cap) for _, push in found}
+    return Mean(average([adapter for adapter, _ in found], list(weights.values()), utc(), rank), weights)
 
 
 def merged(caches: Sequence[CacheTable]) -> CacheTable | None:
@@ -224,17 +252,18 @@ def publish(
     if contents.cache is not None:
         files[CACHE] = encode_cache(contents.cache)
     named = {suffix: StoredFile.of(data) for suffix, data in files.items()}
+    release = Release(
+        number, channel, now or utc(), utc(contents.days), named.get(ADAPTER), named.get(CACHE),
+        min(contents.accepted, LARGEST), contents.devices,
+    )  # fmt: skip
+    record = encode_release(release, sign(release.text, key))
+    decode_release(record, raw_public(key))  # what a device would refuse is not published
     for suffix, data in files.items():
         name = f"{files_folder(channel)}/{named[suffix].sha256}{suffix}"
         if store.size(name) != len(data):
             store.write(name, data)
-    release = Release(
-        number, channel, now or utc(), utc(contents.days), named.get(ADAPTER), named.get(CACHE),
-        contents.accepted, contents.devices,
-    )  # fmt: skip
-    data = encode_release(release, sign(release.text, key))
-    store.write(release_name(channel, number), data, new=True)
-    store.write(latest_name(channel), data)
+    store.write(release_name(channel, number), record, new=True)
+    store.write(latest_name(channel), record)
     _prune(store, channel)
     return release
 

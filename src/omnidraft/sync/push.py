@@ -17,7 +17,7 @@ from omnidraft.runtime.cache_store import read_table
 from omnidraft.runtime.installed import ADAPTER, CACHE
 from omnidraft.runtime.push_record import MOST_BYTES, Push, decode_push, encode_push
 from omnidraft.runtime.push_record import check_device as check_device
-from omnidraft.runtime.release import MAX_FILE, Channel, StoredFile
+from omnidraft.runtime.release import LARGEST, MAX_FILE, Channel, StoredFile
 from omnidraft.runtime.trace import Vocabularies
 from omnidraft.runtime.trace_file import decode as decode_trace
 from omnidraft.runtime.trace_files import SUFFIX, segments_of
@@ -33,8 +33,9 @@ class Item:
     """A file to be sent, as it was read and checked.
 
     Attributes:
-        kind: adapter, cache or trace. source: where it was. name: of a segment.
+        kind: adapter, cache or trace. source: where it was.
         tells: what whoever reads it learns of the user, in a few words.
+        accepted: of a segment, target tokens that were proposed and accepted in it.
     """
 
     kind: str
@@ -138,8 +139,8 @@ def push_of(items: Sequence[Item], device: str, channel: Channel, accepted: int 
                 "give --accepted-tokens, which `omnidraft adapt` and `trace inspect` count"
             )
         accepted = sum(item.accepted for item in items)
-    if not 0 <= accepted < 10**15:
-        raise SettingError(f"--accepted-tokens {accepted} is outside 0..10^15; give what was counted")
+    if not 0 <= accepted <= LARGEST:
+        raise SettingError(f"--accepted-tokens {accepted} is outside 0..{LARGEST}; give what was counted")
     traces = tuple((item.source.name, item.file) for item in items if item.kind == "trace")
     return Push(device, channel, now, accepted, by_kind.get("adapter"), by_kind.get("cache"), traces)
 

@@ -78,7 +78,7 @@ class Store:
                 write_atomically(Path(path), data, shared=True)
             elif self._protocols & _OBJECTS:
                 try:
-                    self._fs.pipe_file(path, data, mode="create" if new else "overwrite")
+                    self._fs.pipe_file(path, data, **({"mode": "create"} if new else {}))
                 except FileExistsError:
                     raise self._taken(name) from None
             else:
