@@ -26,7 +26,7 @@ from omnidraft.runtime.learner.target_rows import TargetRows, dense_rows
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import MODES, Mode, Pair, Round, Settings, rule_for, speculate
 from omnidraft.runtime.sampler import Sampling
-from omnidraft.runtime.trace import FLOOR, TOP, Kind, Start, Traced, TracedRound
+from omnidraft.runtime.trace import FLOOR, TOP, Start, Traced, TracedRound
 from omnidraft.runtime.tracer import Tracer
 from omnidraft.runtime.trie import ActiveTrie
 from tiny_worlds import random_weights
@@ -210,7 +210,6 @@ def test_what_does_not_fit_is_cut() -> None:
     prompt = [*START, *(PROMPT * 30)[-(room // 2 - 1) :]]
     same(aligned, Aligner(full_trie(TOY), room).align(prompt, ids, dense_rows(laws)))
     assert len(aligned.draft_ids) <= room and 0 < len(aligned.tokens.ids) < len(ids)
-    assert all(d.start + len(d.draft_ids) <= room for d in aligned.drafts)
     assert replace(TOYS, aligner=Aligner(full_trie(TOY), 1)).align(traced) is None
 
 
@@ -220,40 +219,6 @@ def test_nothing_before_the_first_token_is_nothing_to_draft_from() -> None:
     assert replace(TOYS, start=()).align(bare) is None
     aligned = TOYS.align(bare)
     assert aligned is not None and aligned.prompt_length == 1
-
-
-# Drafts
-
-
-def test_drafts_stand_where_they_were_drafted() -> None:
-    """What was accepted of a draft goes on in the aligned text, and each tested token has a label."""
-    drafted = refused = 0
-    for seed in range(8):
-        traced, _, _ = recorded("trie", seed)
-        aligned = TOYS.align(traced)
-        assert aligned is not None
-        assert [d.draft_ids for d in aligned.drafts] == [r.draft for r in traced.rounds if r.draft]
-        for each, draft in zip([r for r in traced.rounds if r.draft], aligned.drafts, strict=True):
-            assert len(draft.labels) == each.tested and all(0.0 <= x <= 1.0 for x in draft.labels)
-            passed = list(each.draft[: each.passed])
-            if any(t.inside for t in each.tokens):
-                continue  # spelled out in the aligned text
-            assert aligned.draft_ids[draft.start : draft.start + len(passed)].tolist() == passed
-            assert all(x > 0.0 for x in draft.labels[: each.passed])
-            drafted += len(each.draft)
-            refused += each.passed < each.tested
-    assert drafted > 50 and refused > 5
-
-
-def test_labels_multiply_where_a_draft_token_was_tested_twice() -> None:
-    from omnidraft.runtime.learner.judged_draft import judged_draft
-    from omnidraft.runtime.trace import Judged
-
-    judged = (Judged(Kind.BEGIN, 0, 0.5), Judged(Kind.END, 1, 0.8), Judged(Kind.BEGIN, 1, 0.5))
-    found = judged_draft(TracedRound(3, (1, 2, 3), 2, 1, judged, ()), 7)
-    assert found.labels == (0.5, 0.4) and found.draft_ids == (1, 2, 3) and found.start == 7
-    whole = judged_draft(TracedRound(3, (1, 2, 3), 3, 0, (Judged(Kind.WHOLE, 2, 0.25),), ()), 7)
-    assert whole.labels == (1.0, 1.0, 0.25)
 
 
 # Sessions
@@ -342,7 +307,6 @@ def test_a_session_of_the_starters_aligns_as_torch_does(bundle: Path, tmp_path: 
         same(
             aligned, aligner.align(draft_prompt, answer.token_ids, cut_rows(p, answer.token_ids), roots=roots)
         )
-        assert any(d.draft_ids for d in aligned.drafts)
 
 
 def test_another_drafter_adapter_changes_nothing_of_what_is_learned(bundle: Path, tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from omnidraft.runtime.learner.draft_law import (
     node_of,
     root_law,
 )  # fmt: skip
-from omnidraft.runtime.learner.judged_draft import JudgedDraft
 from omnidraft.runtime.learner.target_rows import Ids, Probabilities, TargetRows
 from omnidraft.runtime.trie import ActiveTrie
 from omnidraft.runtime.vocab_map import VocabMap
@@ -90,7 +89,6 @@ class Aligned:
         target_rows: the target's rows, for the objectives that need its own vocabulary.
         vocab_map: of the pair.
         target_hidden: the target's last hidden states, shape [n, target width], for dskd alone.
-        drafts: what was drafted along it and how it was judged, where that was recorded.
     """
 
     draft_ids: Ids
@@ -102,7 +100,6 @@ class Aligned:
     target_rows: TargetRows
     vocab_map: VocabMap
     target_hidden: npt.NDArray[np.float32] | None = None
-    drafts: tuple[JudgedDraft, ...] = ()
 
     @property
     def num_rows(self) -> int:

@@ -2,7 +2,8 @@
 
 A trace has the target's law at temperature 1 before each emitted token, cut to its likeliest ids, and beside
 it the masses below each first draft token, which are of the whole law. Which adapter the *drafter* had does
-not matter to either; with another adapter the *target* is another target, so its records are refused.
+not matter to either; with another adapter the *target* is another target, so its records are refused. What
+was drafted then matters to nobody: the adaptive head learns from drafts of the drafter as it is now.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import numpy as np
 from omnidraft.errors import SettingError
 from omnidraft.runtime.learner.alignment import Aligned, Aligner
 from omnidraft.runtime.learner.draft_law import DraftLaw
-from omnidraft.runtime.learner.judged_draft import judged_draft
 from omnidraft.runtime.learner.target_rows import TargetRows
 from omnidraft.runtime.trace import Traced, TracedToken
 
@@ -71,8 +71,7 @@ class TraceAligner:
         tokens = traced.tokens
         roots = [_root(token) for token in tokens] if self.aligner.trie.active.all() else None
         ids = [token.token_id for token in tokens]
-        found = self.aligner.align(self._prompt(traced), ids, rows_of(tokens), roots=roots)
-        return self._with_drafts(found, traced)
+        return self.aligner.align(self._prompt(traced), ids, rows_of(tokens), roots=roots)
 
     def _prompt(self, traced: Traced) -> list[int]:
         """The start, and as much of the text before the first token as there is room for."""
@@ -81,15 +80,6 @@ class TraceAligner:
         room = max(room, self.aligner.max_length // 2 - len(self.start), 0)
         context = traced.start.context
         return [*self.start, *context[len(context) - min(room, len(context)) :]]
-
-    def _with_drafts(self, found: Aligned, traced: Traced) -> Aligned:
-        drafts, at = [], 0
-        for each in traced.rounds:
-            if each.draft and at < len(found.tokens.ids):
-                start = found.prompt_length + int(found.tokens.rows[at])
-                drafts.append(judged_draft(each, start).cut(self.aligner.max_length - start))
-            at += len(each.tokens)
-        return replace(found, drafts=tuple(drafts))
 
 
 def from_traces(traces: Iterable[Traced], aligner: TraceAligner) -> Iterator[Aligned]:
