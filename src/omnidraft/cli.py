@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from omnidraft import __version__
+from omnidraft.commands import adapt as adapt_command
 from omnidraft.commands import adapter as adapter_commands
 from omnidraft.commands import cache as cache_commands
 from omnidraft.commands import doctor as doctor_command
@@ -36,6 +37,7 @@ app = typer.Typer(
 
 app.command(name="export")(export_command.export)
 app.command(name="train")(train_command.train)
+app.command(name="adapt")(adapt_command.adapt)
 for command in (doctor_command.doctor, signing.keygen, signing.sign, signing.verify):
     app.command()(command)
 app.add_typer(adapter_commands.app, name="adapter")
@@ -70,6 +72,7 @@ def generate(
     cache: options.CachePath = None,
     public_key: options.PublicKey = None,
     adapter: options.AdapterPath = None,
+    profile: options.ProfilePath = None,
     bitwise: options.Bitwise = False,
     trace: options.TracePath = None,
     as_json: options.Json = False,
@@ -81,7 +84,17 @@ def generate(
     idle = options.notices(context)
     session = _open(
         Opening(
-            bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter, bitwise, trace
+            bundle,
+            threads,
+            not no_drafter,
+            cache,
+            target_on,
+            drafter_on,
+            public_key,
+            adapter,
+            bitwise,
+            trace,
+            profile,
         )
     )
     found = session.generate(
@@ -137,6 +150,7 @@ def chat(
     cache: options.CachePath = None,
     public_key: options.PublicKey = None,
     adapter: options.AdapterPath = None,
+    profile: options.ProfilePath = None,
     trace: options.TracePath = None,
 ) -> None:
     """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
@@ -159,7 +173,16 @@ def chat(
     _tell(options.notices(context))
     session = _open(
         Opening(
-            bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter, trace=trace
+            bundle,
+            threads,
+            not no_drafter,
+            cache,
+            target_on,
+            drafter_on,
+            public_key,
+            adapter,
+            trace=trace,
+            profile=profile,
         )
     )
     try:

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft.chat_template import template_of
-from omnidraft.runtime.bundle import open_bundle
+from omnidraft.errors import SettingError
+from omnidraft.runtime.bundle import Bundle, open_bundle
 from omnidraft.runtime.cache_store import check_place
 from omnidraft.runtime.generate import Generation, Session, load_weights
 from omnidraft.runtime.installed import adapter_in_use
+from omnidraft.runtime.learner.profiles import Profile, profile_of
 from omnidraft.runtime.memory import available_bytes, memory_need, why_plain
 from omnidraft.runtime.placement import CPU_GRAPH, placed
 
@@ -27,6 +29,7 @@ class Opening:
     adapter: Path | None = None
     bitwise: bool = False
     trace: Path | None = None
+    profile: Path | None = None
 
 
 def open_session(wanted: Opening) -> tuple[Session, list[str]]:
@@ -49,14 +52,35 @@ def open_session(wanted: Opening) -> tuple[Session, list[str]]:
         target_on=wanted.target_on,
         drafter_on=wanted.drafter_on,
     )
-    adapter = wanted.adapter
+    adapter, cache = wanted.adapter, wanted.cache
     if adapter is not None and adapter.is_dir():  # what `omnidraft sync pull` keeps there
         adapter = adapter_in_use(adapter)
-    session = Session(
-        weights, cache=wanted.cache, adapter=adapter, bitwise=wanted.bitwise, trace=wanted.trace
-    )
+    if wanted.profile is not None:
+        learned = learned_of(wanted.profile, bundle)
+        adapter, cache = adapter or existing(learned.adapter), cache or existing(learned.cache)
+    session = Session(weights, cache=cache, adapter=adapter, bitwise=wanted.bitwise, trace=wanted.trace)
     session.template = template_of(bundle)
     return session, [notice for notice in (reason, session.cache_notice) if notice]
+
+
+def learned_of(place: Path, bundle: Bundle) -> Profile:
+    """What `omnidraft adapt` left of a bundle's target.
+
+    Raises:
+        SettingError: nothing.
+    """
+    found = profile_of(place, bundle)
+    if not found.cache.is_file():
+        raise SettingError(
+            f"{place} has nothing that was learned of the target of {bundle.path.name}; "
+            "run `omnidraft adapt` with it first"
+        )
+    return found
+
+
+def existing(path: Path) -> Path | None:
+    """A file that is there."""
+    return path if path.is_file() else None
 
 
 def summary(found: Generation, cache_size: int) -> str:

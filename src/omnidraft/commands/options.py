@@ -131,6 +131,15 @@ AdapterPath = Annotated[
     ),
 ]
 
+ProfilePath = Annotated[
+    Path | None,
+    typer.Option(
+        "--profile",
+        help="What `omnidraft adapt` left: its adapter and n-grams of this target are used.",
+        readable=False,
+    ),
+]
+
 TracePath = Annotated[
     Path | None,
     typer.Option(

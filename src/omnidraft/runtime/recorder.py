@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from omnidraft.runtime.round import Round
 from omnidraft.runtime.trace import Start, window
+from omnidraft.runtime.trace_memory import TraceMemory
 from omnidraft.runtime.trace_store import Place, TraceStore
 from omnidraft.runtime.vocab_map import VocabMap
 
@@ -28,7 +29,7 @@ class Source:
     continues: bool
 
 
-def recorded(rounds: Iterator[Round], store: TraceStore, source: Source) -> Iterator[Round]:
+def recorded(rounds: Iterator[Round], store: TraceStore | TraceMemory, source: Source) -> Iterator[Round]:
     """Yield a generation's rounds unchanged, each after it is recorded."""
     text, at = list(source.context()), None
     adapters, continues = source.adapters(), source.continues
@@ -47,7 +48,12 @@ def recorded(rounds: Iterator[Round], store: TraceStore, source: Source) -> Iter
 
 
 def _take(
-    found: Round, store: TraceStore, source: Source, text: list[int], at: Place | None, continues: bool
+    found: Round,
+    store: TraceStore | TraceMemory,
+    source: Source,
+    text: list[int],
+    at: Place | None,
+    continues: bool,
 ) -> Place | None:
     if found.traced is None:
         return None

@@ -37,6 +37,7 @@ from omnidraft.runtime.session_store import capture, install, read_session, writ
 from omnidraft.runtime.stop import StopReason, StopText, cut_at_stop
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.trace import Vocabularies
+from omnidraft.runtime.trace_memory import TraceMemory
 from omnidraft.runtime.trace_store import TraceStore
 from omnidraft.runtime.tracer import Tracer
 from omnidraft.runtime.vocab_map import VocabMap
@@ -65,7 +66,7 @@ class Session:
         cache: str | Path | None = None,
         adapter: Adapter | str | Path | None = None,
         bitwise: bool = False,
-        trace: TraceStore | str | Path | None = None,
+        trace: TraceStore | TraceMemory | str | Path | None = None,
     ) -> None:
         """
         Args:
@@ -75,6 +76,7 @@ class Session:
             bitwise: compute the target's rows alike in passes of all lengths (see `EvenModel`), so that
                 greedy text equals plain text in int8 and int4 too; single tokens take 1.3 times as long.
             trace: a directory to record generations in, text and all, or a store that sessions share.
+                In a `TraceMemory` nothing reaches a disk.
 
         Raises:
             AdapterError: the adapter is refused.
@@ -106,14 +108,14 @@ class Session:
         self._in_use: dict[Role, str | None] = dict.fromkeys(ROLES)  # digests
         if adapter is not None:
             self.use_adapter(adapter)
-        self.trace: TraceStore | None = None
+        self.trace: TraceStore | TraceMemory | None = None
         self._tracer: Tracer | None = None
         if trace is not None:
             self._record_in(trace)
 
-    def _record_in(self, trace: TraceStore | str | Path) -> None:
+    def _record_in(self, trace: TraceStore | TraceMemory | str | Path) -> None:
         wanted = Vocabularies.of(self.vocab_map)
-        store = trace if isinstance(trace, TraceStore) else TraceStore(trace, wanted)
+        store = trace if isinstance(trace, TraceStore | TraceMemory) else TraceStore(trace, wanted)
         try:
             wanted.check(store.vocabularies)
         except TraceFileError as error:

@@ -32,7 +32,13 @@ class Learned:
 
 
 class Learner(Protocol):
-    """A drafter's LoRA tensors and head in training."""
+    """A drafter's LoRA tensors and head in training.
+
+    Attributes:
+        rate: the learning rate of the coming steps, which may be set; no part of `state()`.
+    """
+
+    rate: float
 
     def learn(self, responses: Sequence[Aligned]) -> Learned:
         """One step on one batch of at least one response."""

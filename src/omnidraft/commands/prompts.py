@@ -1,0 +1,118 @@
+"""Prompts from a text file, JSON lines, a dataset of the hub, or our own word problems."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import string
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from omnidraft.errors import SettingError
+
+FIELDS = ("question", "prompt", "instruction", "text", "input")  # in this order, where none is named
+_LINES = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
+
+
+def read_prompts(
+    source: str, *, field: str | None = None, template: str | None = None, count: int | None = None
+) -> list[str]:
+    """Prompts in their order, blank ones left out.
+
+    Args:
+        source: a text file with a prompt on each line, a file of JSON lines (also .gz), or a dataset of
+            the hub as `NAME`, `NAME:CONFIG` or `NAME:CONFIG:SPLIT`, which needs the package `datasets`.
+        field: of a row; the first of `FIELDS` that it has when None.
+        template: in place of a field: text with the names of fields in braces.
+        count: at most so many.
+
+    Raises:
+        SettingError: it cannot be read, or has no prompts.
+    """
+    path = Path(source).expanduser()
+    if path.is_file():
+        if not path.name.endswith(_LINES):
+            if field or template:
+                raise SettingError(f"{source} has lines and no fields; leave out --field and --template")
+            found: Iterator[str] = iter(_text(path).split("\n"))
+        else:
+            found = (_prompt(row, field, template, source) for row in _rows(path))
+    elif path.exists() or path.suffix or source.startswith((".", "/", "~")):
+        raise SettingError(f"there is no file {source}; give a .txt or .jsonl file, or a dataset of the hub")
+    else:
+        found = (_prompt(row, field, template, source) for row in _dataset(source))
+    prompts: list[str] = []
+    for prompt in found:
+        if count is not None and len(prompts) >= count:
+            break
+        if prompt.strip():
+            prompts.append(prompt.strip())
+    if not prompts:
+        raise SettingError(f"{source} holds no prompts; give one on each line, or name their field")
+    return prompts
+
+
+def digest(prompts: list[str]) -> str:
+    """What tells one list of prompts from another."""
+    return hashlib.sha256("\0".join(prompts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise SettingError(f"{path} cannot be read as UTF-8 text ({error}); give another file") from None
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    for number, line in enumerate(_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            raise SettingError(f"line {number} of {path} is no JSON object; give a file of JSON lines")
+        yield row
+
+
+def _prompt(row: Mapping[str, Any], field: str | None, template: str | None, source: str) -> str:
+    """The prompt in a row."""
+    has = ", ".join(row)
+    if template is not None:
+        try:
+            return string.Formatter().vformat(template, (), row)
+        except (KeyError, IndexError, ValueError, AttributeError, TypeError) as error:
+            raise SettingError(
+                f"the template {template!r:.60} does not fit a row of {source} ({error!r:.60}), "
+                f"which has {has}; name its fields in braces"
+            ) from None
+    names = [field] if field else [name for name in FIELDS if isinstance(row.get(name), str)]
+    if not names or not isinstance(row.get(names[0]), str):
+        what = f"no text {field}" if field else "none of " + ", ".join(FIELDS)
+        raise SettingError(f"a row of {source} has {what}, but {has}; name the prompt's with --field")
+    return str(row[names[0]])
+
+
+def _dataset(source: str) -> Iterator[Mapping[str, Any]]:
+    """The rows of a dataset of the hub; only what is asked for is fetched."""
+    if not find_spec("datasets"):
+        raise SettingError(
+            f"there is no file {source}, and a dataset of the hub needs the package datasets; give a file, "
+            "or run `pip install datasets`"
+        )
+    from datasets import load_dataset
+
+    name, _, rest = source.partition(":")
+    config, _, split = rest.partition(":")
+    try:
+        yield from load_dataset(name, config or None, split=split or "train", streaming=True)
+    except Exception as error:  # of many kinds, all of them about what was asked for
+        raise SettingError(
+            f"the dataset {source} cannot be read ({error!s:.160}); check its name, config and split"
+        ) from None
