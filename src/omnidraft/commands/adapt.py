@@ -61,7 +61,7 @@ def adapt(
     memory: Annotated[int, typer.Option(help="Earlier answers that are kept for that.")] = 64,
     objective: Annotated[str, typer.Option(help="What is learned: see docs/training.md.")] = "trie-kl",
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 2e-3,
-    lora_rank: Annotated[int, typer.Option("--lora-rank", help="Of the adapter.")] = 32,
+    lora_rank: Annotated[int, typer.Option("--lora-rank", help="Of the adapter, with torch.")] = 32,
     head: Annotated[
         bool, typer.Option("--head", help="Also learn when to stop a draft (the adaptive head).")
     ] = False,
