@@ -17,7 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("what", nargs="+", choices=("prepare", *EXPERIMENTS), help="in this order")
     parser.add_argument("--list", action="store_true", help="show the arms and which are done, run none")
-    parser.add_argument("--only", nargs="+", default=[""], help="arms whose key has one of these in it")
+    parser.add_argument("--only", nargs="+", default=[""], help="arms whose key begins with one of these")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no arm after so many")
     parser.add_argument(
         "--work",
@@ -34,7 +34,7 @@ def main() -> None:
                 continue
             arms: list[Arm] = list(import_module(f"benchmarks.experiments.{name}").arms())
             _run(
-                [a for a in arms if any(o in a.key for o in options.only)], options.work, ending, options.list
+                [a for a in arms if a.key.startswith(tuple(options.only))], options.work, ending, options.list
             )
     except OmnidraftError as error:
         sys.exit(str(error))

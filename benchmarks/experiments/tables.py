@@ -122,8 +122,6 @@ def eviction_table(results: Sequence[Found]) -> str:
     order = [
         "none",
         "cold",
-        "lfu 0.0625",
-        "lru 0.0625",
         "lfu 0.25",
         "lru 0.25",
         "lfu 0.5",
@@ -134,8 +132,6 @@ def eviction_table(results: Sequence[Found]) -> str:
     names = [
         "none (direct map)",
         "empty at first",
-        "LFU 1/16",
-        "LRU 1/16",
         "LFU 1/4",
         "LRU 1/4",
         "LFU 1/2",
