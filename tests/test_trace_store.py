@@ -16,9 +16,10 @@ from crash_writer import numbered_round
 from omnidraft import TraceStore, read_traces
 from omnidraft.errors import SettingError, TraceFileError
 from omnidraft.runtime.trace import Start, Vocabularies, window
+from omnidraft.runtime.trace_directory import wipe
 from omnidraft.runtime.trace_file import decode
 from omnidraft.runtime.trace_files import read_segments, segments_of
-from omnidraft.runtime.trace_store import LEAST_BYTES, SEGMENTS, Place, wipe
+from omnidraft.runtime.trace_store import LEAST_BYTES, SEGMENTS, Place
 from test_crash_safety import KILLS, kill_once, start_writer
 from trace_files import build
 

@@ -13,9 +13,9 @@ from omnidraft.commands.options import Json, print_json
 from omnidraft.errors import SettingError
 from omnidraft.runtime.atomic_write import place_of, write_atomically
 from omnidraft.runtime.trace import Masses, Start, Traced, TracedRound, TracedToken, Vocabularies
+from omnidraft.runtime.trace_directory import wipe
 from omnidraft.runtime.trace_file import VERSION
 from omnidraft.runtime.trace_files import read_segments
-from omnidraft.runtime.trace_store import wipe
 
 app = typer.Typer(
     help="Recorded generations: look into them, export and delete them.\n\n"

@@ -23,7 +23,7 @@ from omnidraft.runtime.release import (
     StoredFile,
     channel_of,
 )
-from omnidraft.runtime.trace_store import claimed
+from omnidraft.runtime.trace_directory import claimed
 
 POINTER = "current"
 ADAPTER, CACHE = ".safetensors", ".odc"  # what stands behind the SHA-256 in a file's name

@@ -6,7 +6,6 @@ and a machine that loses its power the rounds since the last flush.
 
 import contextlib
 import os
-import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -15,11 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from omnidraft.errors import SettingError, TraceFileError
-from omnidraft.runtime.atomic_write import remove_leftovers, write_atomically
+from omnidraft.runtime.atomic_write import write_atomically
 from omnidraft.runtime.trace import Start, TracedRound, Vocabularies
+from omnidraft.runtime.trace_directory import check_segment, claimed, evict, remove_segments
 from omnidraft.runtime.trace_file import (
     HEADER_BYTES,
-    MAGIC,
     START,
     Frame,
     Header,
@@ -29,9 +28,6 @@ from omnidraft.runtime.trace_file import (
     scan,
 )
 from omnidraft.runtime.trace_files import name_of, number_of, segments_of
-
-if sys.platform != "win32":  # where nothing keeps two processes out of one place
-    import fcntl
 
 MAX_BYTES = 16 << 20
 LEAST_BYTES = 1 << 20
@@ -190,7 +186,7 @@ class TraceStore:
         self._sync()
         last = max([self._segment, *(number_of(p) for p in segments_of(self.path))])
         self._leave_segment()
-        _evict(self.path, self.max_bytes - self._segment_bytes)
+        evict(self.path, self.max_bytes - self._segment_bytes)
         data = encode_header(Header(self.vocabularies, last + 1))
         write_atomically(self.path / name_of(last + 1), data)
         self._enter(last + 1, len(data), 0)
@@ -199,7 +195,7 @@ class TraceStore:
         """Enter the last segment where it is whole and small enough, after looking at all of them."""
         found = segments_of(self.path)
         for segment in found:
-            _check_segment(segment, self.vocabularies)
+            check_segment(segment, self.vocabularies)
         if not found:
             return
         data = found[-1].read_bytes()
@@ -222,99 +218,6 @@ class TraceStore:
             os.close(handle)
         del self._handles[1:]
         self._segment, self._size, self._records, self._unsynced = 0, 0, 0, 0
-
-
-def wipe(path: str | Path) -> int:
-    """Delete a trace, a directory's segments or a single one, and nothing else; return how many files went.
-
-    Raises:
-        TraceFileError: no trace is there, a session is recording in it, or it cannot be deleted.
-    """
-    path = Path(path)
-    try:
-        if not path.is_dir():
-            if not path.is_file() or not _is_trace(path):
-                raise TraceFileError("not_a_trace", f"{path} is no trace, so it stays; check the path")
-            path.unlink()
-            return 1
-        if not any(_is_trace(segment) for segment in segments_of(path)):
-            raise TraceFileError("not_a_trace", f"{path} holds no trace, so it stays; check the path")
-        handle = claimed(path)
-        try:
-            count = remove_segments(path)
-        finally:
-            os.close(handle)
-        with contextlib.suppress(OSError):  # others' files are in it
-            path.rmdir()
-        return count
-    except OSError as error:
-        raise TraceFileError(
-            "unwritable", f"{path} cannot be wiped ({error.strerror}); check the path"
-        ) from None
-
-
-def remove_segments(path: Path) -> int:
-    """Delete the segments in a directory, and what their writers left behind; return how many files went."""
-    count = 0
-    for segment in segments_of(path):
-        if _is_trace(segment):
-            segment.unlink()
-            count += 1 + remove_leftovers(segment)
-    return count
-
-
-def claimed(path: Path) -> int:
-    """An open handle of a directory that nobody else claims until it is closed; made where it is absent.
-
-    Raises:
-        TraceFileError: `in_use`.
-        OSError: it cannot be made or written.
-    """
-    if path.exists() and not path.is_dir():
-        raise OSError(20, "it is no directory")
-    path.mkdir(mode=0o700, exist_ok=True)
-    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise OSError(13, "the directory may not be read and written")
-    if sys.platform == "win32":
-        return os.open(os.devnull, os.O_RDONLY)
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise TraceFileError(
-            "in_use", f"a session is recording in {path}; end it, share its store, or choose another place"
-        ) from None
-    return handle
-
-
-def _check_segment(path: Path, vocabularies: Vocabularies) -> None:
-    """Refuse a place with a segment of other vocabularies or versions; damaged ones are passed by."""
-    with path.open("rb") as file:
-        head = file.read(HEADER_BYTES)
-    try:
-        vocabularies.check(decode_header(head).vocabularies)
-    except TraceFileError as error:
-        if error.fault in ("foreign_vocabulary", "version"):
-            raise TraceFileError(
-                error.fault, f"no trace can be recorded in {path.parent}: of {path.name}, {error}; "
-                "choose another place for this pair of models",
-            ) from None  # fmt: skip
-
-
-def _evict(path: Path, room: int) -> None:
-    sizes = [(segment, segment.stat().st_size) for segment in segments_of(path)]
-    total = sum(size for _, size in sizes)
-    for segment, size in sizes:
-        if total <= room:
-            return
-        segment.unlink()
-        total -= size
-
-
-def _is_trace(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
 
 
 def _close_all(handles: list[int]) -> None:
