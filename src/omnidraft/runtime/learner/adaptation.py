@@ -42,9 +42,9 @@ from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.session import Session
 from omnidraft.runtime.trace import Vocabularies
+from omnidraft.runtime.trace_directory import claimed
 from omnidraft.runtime.trace_file import decode as decode_trace
 from omnidraft.runtime.trace_memory import TraceMemory, segment_of
-from omnidraft.runtime.trace_store import claimed
 from omnidraft.runtime.weights import Weights
 
 CURVE = "curve.jsonl"
