@@ -22,6 +22,7 @@ from omnidraft.runtime.learner.draft_law import full_trie  # noqa: E402
 from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions  # noqa: E402
 from omnidraft.runtime.learner.target_rows import dense_rows  # noqa: E402
 from omnidraft.training import Trainer, TrainerOptions  # noqa: E402
+from omnidraft.training.head import head_of  # noqa: E402
 from omnidraft.training.lora import to_adapter  # noqa: E402
 from toy_step import RANK, toy_bundle, toy_checkpoint  # noqa: E402
 from toy_training import MAP, toy_responses  # noqa: E402
@@ -90,6 +91,30 @@ def test_50_steps_are_those_of_the_torch_trainer(
         assert (found.step, found.skipped) == (wanted.step, wanted.skipped)
     assert largest_difference(ours.adapter(), adapter_of(theirs, bundle)) < 1e-4
     assert largest_difference(ours.adapter(), first) > 0.01
+
+
+def test_the_head_learns_what_the_torch_trainers_learns(
+    bundle: Bundle, checkpoint: Path, responses: list[Aligned]
+) -> None:
+    """Joint with the drafter, 50 steps, each on what the drafter draws by then."""
+    options = TrainerOptions(learning_rate=1e-3, lora_rank=RANK, head="joint", head_learning_rate=1e-2)
+    theirs = trainer(checkpoint, options)
+    chosen = StepOptions(learning_rate=1e-3, at_once=3, head=True, head_rate=1e-2)
+    ours = learner(bundle, chosen, adapter_of(theirs, bundle))
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        batch = [responses[i] for i in rng.integers(0, len(responses), 8)]
+        wanted, found = theirs.step(batch), ours.learn(batch)
+        assert found.terms == pytest.approx(wanted.terms, abs=1e-4)
+    assert theirs.head is not None
+    trained, made = head_of(theirs.head.head), ours.adapter().head
+    assert made is not None and np.abs(trained.tensors["head.weight"]).max() > 0.01
+    for name, tensor in trained.tensors.items():
+        assert np.abs(tensor - made.tensors[name]).max() < 1e-4, name
+    again = learner(bundle, chosen)
+    again.restore(ours.state())
+    assert again.learn(responses[:8]) == ours.learn(responses[:8])
+    assert again.adapter().digest == ours.adapter().digest
 
 
 @pytest.mark.parametrize("quantization", [INT8, replace(INT4, method="rtn"), replace(INT4, embedding_bits=8)])
@@ -186,9 +211,11 @@ def long_response() -> Aligned:
 def test_states_adapters_and_settings_of_something_else_are_refused(bundle: Bundle, checkpoint: Path) -> None:
     found = learner(bundle)
     state = found.state()
-    for name, value in (("parameters", state["parameters"][:-1]), ("counts", np.zeros(2, np.int64))):
-        with pytest.raises(SettingError, match=f"has {name} as .* go on with the bundle"):
+    for name, value in (("parameters", state["parameters"][:-1]), ("updates", np.zeros(2, np.int64))):
+        with pytest.raises(SettingError, match=f"as {name} and this one needs .* go on with the bundle"):
             found.restore({**state, name: value})
+    with pytest.raises(SettingError, match="has nothing as head"):
+        learner(bundle, replace(FAST, head=True)).restore(state)
     with pytest.raises(AdapterError, match="rank 6 and the training step takes 12"):
         learner(bundle, adapter=adapter_of(trainer(checkpoint, TrainerOptions(lora_rank=2)), bundle))
     with pytest.raises(SettingError, match="holds no training step; export it again with --train-step"):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from onnx import ModelProto
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from omnidraft.export.checkpoint import read_checkpoint
 from omnidraft.export.cpu import skeleton
 from omnidraft.export.fingerprint import fingerprint
+from omnidraft.export.head import add_head
 from omnidraft.export.lora import add_lora_sites, lora_sites
 from omnidraft.export.quantize import FP32, Quantization
 from omnidraft.export.stream import write_skeleton
 from omnidraft.export.thin_model import thin_model
-from omnidraft.export.train_step import train_step, write_train_step
+from omnidraft.export.train_step import TrainSteps, train_steps, write_train_steps
 from omnidraft.runtime.bundle import Bundle, ModelEntry, PromptTemplate
 from omnidraft.runtime.draft_length import Costs
 from omnidraft.runtime.learner.step_entry import layout_of
@@ -23,7 +24,7 @@ from omnidraft.runtime.ort_model import KvShape
 from toy import DRAFT
 
 RANK = 4
-_STEPS: dict[Path, ModelProto] = {}
+_STEPS: dict[Path, TrainSteps] = {}
 
 
 def toy_checkpoint(path: Path, **changes: Any) -> Path:
@@ -49,20 +50,20 @@ def toy_bundle(path: Path, checkpoint: Path, quantization: Quantization = FP32) 
     graph = skeleton(found, thin, 256)
     add_lora_sites(graph.proto)
     lora = lora_sites(graph.proto, graph.contract.num_kv_heads * graph.contract.head_dim)
+    head = add_head(graph.proto, found.shape.hidden_size, 1)
     file = path / "drafter/cpu/model.onnx"
     file.parent.mkdir(parents=True)
     write_skeleton(graph, quantization, file, external_above=0)
     layout = layout_of(lora, RANK)
     if checkpoint not in _STEPS:  # tracing takes longest, and is the same for every quantisation
-        _STEPS[checkpoint] = train_step(file, thin, graph, layout)
-    step = ModelProto()
-    step.CopyFrom(_STEPS[checkpoint])
+        _STEPS[checkpoint] = train_steps(file, thin, graph, layout, head)
+    steps = deepcopy(_STEPS[checkpoint])
     c = graph.contract
     entry = ModelEntry(
         source="toy", architecture="LlamaForCausalLM", graph="drafter/cpu/model.onnx", tokenizer="",
         kv=KvShape(c.num_layers, c.num_kv_heads, c.head_dim, c.max_length), vocab_size=c.vocab_size,
         quantization=quantization.name, bos_id=None, eos_ids=(), parameters=0, lora=lora,
-        fingerprint=fingerprint(found), train=write_train_step(file, step, layout, RANK),
+        fingerprint=fingerprint(found), train=write_train_steps(file, steps, RANK), head=head,
     )  # fmt: skip
     costs = Costs((1.0,), 1.0, 0.0, 0.0, 0.5)
     return Bundle(path, entry, entry, PromptTemplate("", ""), costs, "vocab_map", {})

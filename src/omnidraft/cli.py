@@ -17,6 +17,7 @@ from omnidraft.commands import adapter as adapter_commands
 from omnidraft.commands import cache as cache_commands
 from omnidraft.commands import doctor as doctor_command
 from omnidraft.commands import export as export_command
+from omnidraft.commands import learn as learn_command
 from omnidraft.commands import options, signing
 from omnidraft.commands import sync as sync_commands
 from omnidraft.commands import trace as trace_commands
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 
 app.command(name="export")(export_command.export)
+app.command(name="learn")(learn_command.learn)
 app.command(name="train")(train_command.train)
 app.command(name="adapt")(adapt_command.adapt)
 for command in (doctor_command.doctor, signing.keygen, signing.sign, signing.verify):

@@ -171,7 +171,7 @@ def _export(
 
 
 def _write_step(work: Path, side: Side, thin: ThinModel, found: Skeleton, options: Options) -> StepEntry:
-    from omnidraft.export.train_step import train_step, write_train_step
+    from omnidraft.export.train_step import train_steps, write_train_steps
 
     assert options.train_rank is not None
     if side.lora is None:
@@ -179,9 +179,9 @@ def _write_step(work: Path, side: Side, thin: ThinModel, found: Skeleton, option
             f"{side.checkpoint.name} is {side.checkpoint.architecture}, whose graphs take no adapters yet; "
             "leave --train-step out"
         )
-    layout = layout_of(side.lora, options.train_rank)
-    step = train_step(work / side.graph, thin, found, layout)
-    return write_train_step(work / side.graph, step, layout, options.train_rank)
+    graph = work / side.graph
+    steps = train_steps(graph, thin, found, layout_of(side.lora, options.train_rank), side.head)
+    return write_train_steps(graph, steps, options.train_rank)
 
 
 def _rows(side: Side, max_length: int, options: Options) -> list[list[int]]:

@@ -1,45 +1,70 @@
-"""The training step of a bundle's drafter, for learning on the device: its graph and what is said of it."""
+"""The training steps of a bundle's drafter, for learning on the device: graphs and what is said of them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from onnx import ModelProto
 
 from omnidraft.export.cpu import Skeleton
+from omnidraft.export.head_step_graph import trace_head_step
 from omnidraft.export.markers import HEAD
-from omnidraft.export.step_graph import Frozen, trace_step
+from omnidraft.export.step_forward import Frozen
+from omnidraft.export.step_graph import trace_step
 from omnidraft.export.step_weights import Shipped, bind_weights
 from omnidraft.export.thin_model import ThinModel
 from omnidraft.export.write import write_graph
-from omnidraft.runtime.learner.step_entry import Layout, StepEntry
+from omnidraft.runtime.head import HeadShape
+from omnidraft.runtime.learner.step_entry import HeadStep, Layout, StepEntry, head_layout
 
 
-def train_step(graph: Path, thin: ThinModel, found: Skeleton, layout: Layout) -> ModelProto:
-    """The step of a drafter as float32, its frozen weights still inputs.
+@dataclass(frozen=True)
+class TrainSteps:
+    """What learns and its graphs, the drafter's weights still inputs; of the head, if there is one."""
+
+    layout: Layout
+    graph: ModelProto
+    head_layout: Layout | None = None
+    head_graph: ModelProto | None = None
+
+
+def train_steps(
+    graph: Path, thin: ThinModel, found: Skeleton, layout: Layout, head: HeadShape | None
+) -> TrainSteps:
+    """The steps of a drafter.
 
     Args:
         graph: the drafter's, as it is in the bundle: whether its LM head is the embedding is up to it.
         thin, found: the drafter, and its graph without weights.
-        layout: of what learns.
+        layout: of what learns. head: of its adaptive head.
     """
     tied = thin.tied and not Shipped.read(graph).is_quantised(HEAD)
-    return trace_step(Frozen(thin, found.weights.places, tied), layout)
+    frozen = Frozen(thin, found.weights.places, tied)
+    step = trace_step(frozen, layout)
+    if head is None:
+        return TrainSteps(layout, step)
+    of_head = head_layout(head)
+    return TrainSteps(layout, step, of_head, trace_head_step(frozen, layout, of_head, head))
 
 
-def write_train_step(graph: Path, step: ModelProto, layout: Layout, rank: int) -> StepEntry:
-    """Write the step of a drafter's graph: of `drafter/cpu/model.onnx` to `drafter/train/step.onnx`.
+def write_train_steps(graph: Path, steps: TrainSteps, rank: int) -> StepEntry:
+    """Write the steps of `drafter/cpu/model.onnx` to `drafter/train/step.onnx` and `head.onnx`.
 
     Args:
         graph: written already, its weights in a file beside it.
-        step: from `train_step`; it is edited.
-        layout, rank: of what learns.
+        steps: their graphs are edited.
+        rank: of what learns.
 
     Raises:
         ExportError: the disk is full.
     """
-    role = graph.parent.parent
-    file = role / "train" / "step.onnx"
-    file.parent.mkdir()
-    write_graph(bind_weights(step, Shipped.read(graph)), file)
-    return StepEntry(f"{role.name}/train/step.onnx", role.name, rank, layout)
+    role, shipped = graph.parent.parent, Shipped.read(graph)
+    folder = role / "train"
+    folder.mkdir()
+    write_graph(bind_weights(steps.graph, shipped), folder / "step.onnx")
+    head = None
+    if steps.head_layout is not None and steps.head_graph is not None:
+        write_graph(bind_weights(steps.head_graph, shipped), folder / "head.onnx")
+        head = HeadStep(f"{role.name}/train/head.onnx", steps.head_layout)
+    return StepEntry(f"{role.name}/train/step.onnx", role.name, rank, steps.layout, head)

@@ -205,7 +205,7 @@ def _used(bundle: Bundle) -> list[str]:
     for entry in (bundle.target, bundle.drafter):
         names += [entry.graph, entry.tokenizer]
         names += [name for place in entry.places.values() for name in place.files]
-        names += [] if entry.train is None else [entry.train.graph]
+        names += [] if entry.train is None else entry.train.files
         # onnxruntime reads it without being told; a graph that is not listed is refused itself.
         if entry.graph in bundle.manifest["files"] and bundle.file(f"{entry.graph}.data").exists():
             names.append(f"{entry.graph}.data")
@@ -289,7 +289,7 @@ def _train(data: dict[str, Any]) -> StepEntry | None:
     found = read_step(_dict(data["train"]))
     if data.get("lora") is None or data.get("fingerprint") is None:
         raise ValueError("a training step, and no places or fingerprint for what it learns")
-    check_layout(found, _lora(data["lora"]))
+    check_layout(found, _lora(data["lora"]), None if data.get("head") is None else _head(data["head"]))
     return found
 
 

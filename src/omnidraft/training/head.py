@@ -45,7 +45,9 @@ class AcceptanceHead(nn.Module):
         return found
 
 
-def head_loss(logits: Tensor, labels: Tensor, reject_weight: float = 6.0) -> tuple[Tensor, Tensor]:
+def head_loss(
+    logits: Tensor, labels: Tensor, reject_weight: float = 6.0, known: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Binary cross-entropy in which what is refused weighs more, and what it is divided by.
 
     Weighing moves the best answer for a label y to odds y / (reject_weight (1 - y)). That shift is known,
@@ -54,8 +56,11 @@ def head_loss(logits: Tensor, labels: Tensor, reject_weight: float = 6.0) -> tup
     Args:
         logits, labels: of N draft tokens, [N].
         reject_weight: of the part that is refused.
+        known: which of them count, [N]; all when None.
     """
     refused = reject_weight * (1.0 - labels)
+    if known is not None:
+        labels, refused = labels * known, refused * known
     shifted = logits - math.log(reject_weight)
     losses = labels * nn.functional.softplus(-shifted) + refused * nn.functional.softplus(shifted)
     return losses.sum(), (labels + refused).sum().detach()

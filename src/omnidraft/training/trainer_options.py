@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from omnidraft.errors import SettingError
-
-Schedule = Literal["constant", "decay"]
-_WARM_UP, _DECAY = 0.05, 0.3  # shares of a pass
+from omnidraft.runtime.learner.rate import Schedule, check_schedule, rate_at
 
 
 @dataclass(frozen=True)
@@ -64,8 +62,7 @@ class TrainerOptions:
             value = getattr(self, name)
             if not at_least <= value < float("inf"):
                 raise SettingError(f"{name} {value} is not a number of at least {at_least}; leave it out")
-        if self.schedule not in get_args(Schedule):
-            raise SettingError(f'schedule "{self.schedule}" is unknown; use constant or decay')
+        check_schedule(self.schedule)
         if self.head not in (None, "joint", "interleaved"):
             raise SettingError(f'head "{self.head}" is unknown; use joint or interleaved, or leave it out')
         if self.precision not in ("fp32", "bf16"):
@@ -73,8 +70,4 @@ class TrainerOptions:
 
     def rate_at(self, step: int, total: int) -> float:
         """The learning rate of step 0, 1, ... of a pass of so many."""
-        if self.schedule == "constant":
-            return self.learning_rate
-        rising = (step + 1) / max(1.0, _WARM_UP * total)
-        falling = (total - step) / max(1.0, _DECAY * total)
-        return self.learning_rate * min(1.0, rising, falling)
+        return rate_at(self.schedule, self.learning_rate, step, total)

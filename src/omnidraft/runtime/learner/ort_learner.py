@@ -1,7 +1,7 @@
 """A learner without torch: the training step of a bundle, run by the onnxruntime that decodes.
 
-It holds three vectors (what learns, and AdamW's two moments) and a count; the graph takes them and gives the
-next ones. Responses go through it a few at a time, so memory is that of the longest and not of the batch.
+A graph takes the vector of what learns, with AdamW's moments, and gives the next one; the adaptive head has a
+graph of its own. Responses go through them a few at a time, so memory is that of one and not of a batch.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime as ort
 
-from omnidraft.errors import BundleError, SettingError
-from omnidraft.runtime.adapter import Adapter, Floats, LoraSites
+from omnidraft.errors import SettingError
+from omnidraft.runtime.adapter import Adapter, LoraSites
+from omnidraft.runtime.adapter_fit import fit
 from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.learner.alignment import Aligned
+from omnidraft.runtime.learner.head_step import head_batch, head_of, head_vector
 from omnidraft.runtime.learner.learner import Learned
-from omnidraft.runtime.learner.step_batch import StepBatch, factors_of, step_batch
+from omnidraft.runtime.learner.step_batch import factors_of, step_batch
 from omnidraft.runtime.learner.step_entry import StepEntry
+from omnidraft.runtime.learner.step_run import StepRun
 from omnidraft.runtime.learner.step_tensors import initial, sites_of, vector_of
 from omnidraft.runtime.vocab_map import VocabMap
 
 Arrays = dict[str, npt.NDArray[np.generic]]
-_VECTORS = ("parameters", "exp_avg", "exp_avg_sq")
-_COUNTS = ("updates", "steps", "skipped")
+_COUNTS = ("steps", "skipped")
+_OF_HEAD = "head."  # in front of the head's in a state
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class StepOptions:
         lora_alpha: the scale of the adapter is alpha / rank.
         seed: of what LoRA begins with.
         at_once: responses in one call of the graph; more take more memory and little less time.
-        threads: of the graph.
+        head: train the adaptive head too, after each step and on its responses, at head_rate.
+        threads: of the graphs.
     """
 
     objective: str = "trie-kl"
@@ -51,10 +54,13 @@ class StepOptions:
     lora_alpha: float = 32.0
     seed: int = 0
     at_once: int = 1
+    head: bool = False
+    head_rate: float = 1e-3
     threads: int = 1
 
     def __post_init__(self) -> None:
-        least = {"learning_rate": 0.0, "weight_decay": 0.0, "clip_norm": 0.0, "at_once": 1, "threads": 1}
+        rates = dict.fromkeys(("learning_rate", "weight_decay", "clip_norm", "head_rate"), 0.0)
+        least = {**rates, "at_once": 1, "threads": 1}
         for name, at_least in least.items():
             value = getattr(self, name)
             if not at_least <= value < float("inf"):
@@ -70,11 +76,11 @@ def utc_now() -> str:
 
 
 class OrtLearner:
-    """A drafter's LoRA tensors in training; see `learner.Learner`.
+    """A drafter's LoRA tensors and head in training; see `learner.Learner`.
 
     Attributes:
-        rate: of the coming steps; no part of `state()`.
-        steps, skipped: so far, and those of them that changed nothing.
+        rate: of the drafter's coming steps; no part of `state()`.
+        steps, skipped: so far, and those of them that changed nothing of the drafter.
     """
 
     def __init__(
@@ -94,26 +100,25 @@ class OrtLearner:
             now: the time that adapters get.
 
         Raises:
-            SettingError: the bundle has no training step.
+            SettingError: the bundle has no training step, or none of a head that is to be trained.
             AdapterError: the adapter is of other weights, or has another form.
-            BundleError: onnxruntime cannot load the graph.
+            BundleError: onnxruntime cannot load a graph.
         """
         self.options = options or StepOptions()
         self._bundle, self._map, self._now = bundle, vocab_map, now
         self._entry, self._lora, self._base = _parts(bundle)
         self._factors = factors_of(self.options.objective)
         self._scale = self.options.lora_alpha / self._entry.rank
-        layout = self._entry.layout
-        if adapter is None:
-            parameters = initial(layout, self.options.seed)
-        else:
-            self._check_base(adapter)
-            parameters = vector_of(adapter, layout, self._lora, self._scale)
-        self._vectors: dict[str, Floats] = {"parameters": parameters}
-        self._vectors |= {name: np.zeros_like(parameters) for name in _VECTORS[1:]}
+        self._drafter = self._run_of(self._entry.graph, self._beginning(adapter))
+        self._begun_head = None if adapter is None else adapter.head
+        self._head = self._head_run() if self.options.head else None
         self.rate = self.options.learning_rate
-        self.updates = self.steps = self.skipped = 0
-        self._session = _session(bundle, self._entry, self.options.threads)
+        self.steps = self.skipped = 0
+
+    @property
+    def updates(self) -> int:
+        """How often the drafter was changed."""
+        return self._drafter.updates
 
     def learn(self, responses: Sequence[Aligned]) -> Learned:
         """One step on one batch of at least one response.
@@ -125,29 +130,28 @@ class OrtLearner:
         self._check(responses)
         size = self.options.at_once
         groups = [responses[at : at + size] for at in range(0, len(responses), size)]
-        parts = [step_batch(group, self._factors) for group in groups]
-        counts = {name: sum(part.counts[name] for part in parts) for name in self._factors}
-        found, sums = self._run(parts, counts)
-        applied = bool(found["applied"])
-        if applied:
-            self._vectors = {name: found[f"next_{name}"] for name in _VECTORS}
-            self.updates = int(found["next_updates"])
+        terms, found = self._learn_drafter(groups)
         self.steps += 1
-        self.skipped += not applied
-        means = {name: sums[name] / max(counts[name], 1e-6) for name in self._factors}
+        self.skipped += not found["applied"]
+        if self._head is not None:
+            terms["head"] = self._learn_head(self._head, groups)
         loss, norm = float(found["next_loss"]), float(found["norm"])
-        return Learned(self.steps, loss, means, norm, not applied)
+        return Learned(self.steps, loss, terms, norm, not found["applied"])
 
     def adapter(self) -> Adapter:
         """What was learned so far, as a session takes it."""
-        tensors = sites_of(self._vectors["parameters"], self._entry.layout, self._lora, self._scale)
+        tensors = sites_of(self._drafter.parameters, self._entry.layout, self._lora, self._scale)
         tokenizers = self._map.draft_fingerprint, self._map.target_fingerprint
-        return Adapter(self._base, *tokenizers, tensors=tensors, created=self._now())
+        head, shape = self._begun_head, self._bundle.drafter.head
+        if self._head is not None and self._entry.head is not None and shape is not None:
+            head = head_of(self._head.parameters, self._entry.head.layout, shape)
+        return Adapter(self._base, *tokenizers, tensors=tensors, created=self._now(), head=head)
 
     def state(self) -> Arrays:
         """All that going on needs, by name; copies."""
         counts = np.array([getattr(self, name) for name in _COUNTS], np.int64)
-        return {**{name: vector.copy() for name, vector in self._vectors.items()}, "counts": counts}
+        of_head = {} if self._head is None else self._head.state(_OF_HEAD)
+        return {**self._drafter.state(""), **of_head, "counts": counts}
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go on from a `state()` as if there had been no break.
@@ -155,41 +159,61 @@ class OrtLearner:
         Raises:
             SettingError: it is of another learner; nothing was taken over.
         """
-        size = self._entry.layout.size
-        wanted = {**dict.fromkeys(_VECTORS, ("float32", (size,))), "counts": ("int64", (len(_COUNTS),))}
-        found = {name: (str(array.dtype), array.shape) for name, array in state.items()}
-        for name, form in wanted.items():
-            if found.get(name) != form:
-                raise SettingError(
-                    f"the state of a learner has {name} as {found.get(name)} and this one needs {form}; "
-                    "go on with the bundle that it was begun with"
-                )
-        self._vectors = {name: np.array(state[name]) for name in _VECTORS}
-        self.updates, self.steps, self.skipped = (int(count) for count in state["counts"])
+        runs = [(self._drafter, ""), *([] if self._head is None else [(self._head, _OF_HEAD)])]
+        for run, prefix in runs:
+            run.check(state, prefix)
+        if "counts" not in state or state["counts"].shape != (len(_COUNTS),):
+            raise SettingError(
+                "the state of a learner has no counts; go on with the file that it was kept in"
+            )
+        for run, prefix in runs:
+            run.restore(state, prefix)
+        self.steps, self.skipped = (int(count) for count in state["counts"])
 
-    def _run(
-        self, parts: Sequence[StepBatch], counts: Mapping[str, float]
-    ) -> tuple[dict[str, Any], dict[str, float]]:
-        """The outputs of the last call, and each term's sum over all of them."""
+    def _beginning(self, adapter: Adapter | None) -> Any:
+        layout = self._entry.layout
+        if adapter is None:
+            return initial(layout, self.options.seed)
+        fit(adapter, self._bundle, self._map, "drafter")
+        return vector_of(adapter, layout, self._lora, self._scale)
+
+    def _run_of(self, graph: str, begin: Any) -> StepRun:
+        file, folder = self._bundle.file(graph), self._bundle.file(self._entry.folder)
+        return StepRun(file, folder, begin, self.options.threads)
+
+    def _head_run(self) -> StepRun:
+        if self._entry.head is None:
+            raise SettingError(
+                f"the drafter of {self._bundle.path.name} has no adaptive head to train; export it again "
+                "without --no-head, or leave the head out"
+            )
+        return self._run_of(self._entry.head.graph, head_vector(self._begun_head, self._entry.head.layout))
+
+    def _learn_drafter(self, groups: Sequence[Sequence[Aligned]]) -> tuple[dict[str, float], dict[str, Any]]:
+        """The mean of each term, and what the graph said."""
+        parts = [step_batch(group, self._factors) for group in groups]
+        counts = {name: max(sum(part.counts[name] for part in parts), 1e-6) for name in self._factors}
         terms = self._entry.layout.terms
-        scales = [self._factors.get(name, 0.0) / max(counts.get(name, 0.0), 1e-6) for name in terms]
-        settings = {
-            "scales": scales, "learning_rate": self.rate, "weight_decay": self.options.weight_decay,
-            "clip_norm": self.options.clip_norm, "lora_scale": self._scale,
+        scales = [self._factors[name] / counts[name] if name in counts else 0.0 for name in terms]
+        settings = self._settings(self.rate, self.options.weight_decay)
+        settings["scales"] = np.array(scales, np.float32)
+        found = self._drafter.run([part.inputs for part in parts], settings)
+        sums = dict(zip(terms, found["sums"].tolist(), strict=True))
+        return {name: float(sums[name] / counts[name]) for name in counts}, found
+
+    def _learn_head(self, head: StepRun, groups: Sequence[Sequence[Aligned]]) -> float:
+        """The head's loss, on what the drafter draws now."""
+        settings = self._settings(self.options.head_rate, 0.0)
+        settings |= {"lora": self._drafter.parameters, "allowed": self._map.draft_allowed.astype(np.bool_)}
+        found = head.run([head_batch(group) for group in groups], settings)
+        return float(found["next_loss"] / max(float(found["next_weight"]), 1e-6))
+
+    def _settings(self, rate: float, decay: float) -> Arrays:
+        values = {
+            "learning_rate": rate, "weight_decay": decay, "clip_norm": self.options.clip_norm,
+            "lora_scale": self._scale,
         }  # fmt: skip
-        fixed: Arrays = {name: np.array(value, np.float32) for name, value in settings.items()}
-        fixed |= {**self._vectors, "updates": np.array(self.updates, np.int64)}
-        outputs = [output.name for output in self._session.get_outputs()]
-        loss: Any = np.array(0.0, np.float32)
-        gradient: Any = np.zeros(self._entry.layout.size, np.float32)
-        found, sums = dict[str, Any](), np.zeros(len(terms))
-        for i, part in enumerate(parts):
-            last = np.array(i == len(parts) - 1)
-            given = {**fixed, **part.inputs, "last": last, "loss": loss, "gradient": gradient}
-            found = dict(zip(outputs, self._session.run(None, given), strict=True))
-            loss, gradient = found["next_loss"], found["next_gradient"]
-            sums += found["sums"]
-        return found, dict(zip(terms, sums.tolist(), strict=True))
+        return {name: np.array(value, np.float32) for name, value in values.items()}
 
     def _check(self, responses: Sequence[Aligned]) -> None:
         if not responses:
@@ -211,11 +235,6 @@ class OrtLearner:
                     f"{most}; align with that as max_length"
                 )
 
-    def _check_base(self, adapter: Adapter) -> None:
-        from omnidraft.runtime.adapter_fit import fit
-
-        fit(adapter, self._bundle, self._map, "drafter")
-
 
 def _parts(bundle: Bundle) -> tuple[StepEntry, LoraSites, str]:
     entry = bundle.drafter
@@ -225,21 +244,3 @@ def _parts(bundle: Bundle) -> tuple[StepEntry, LoraSites, str]:
             "torch"
         )
     return entry.train, entry.lora, entry.fingerprint
-
-
-def _session(bundle: Bundle, entry: StepEntry, threads: int) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # The weights lie in a folder beside the step's, where onnxruntime looks for a graph without a path alone.
-    folder = str(bundle.file(entry.folder))
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
-    try:
-        graph = bundle.file(entry.graph).read_bytes()
-        return ort.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's own exceptions share no narrower base
-        line = str(error).strip().splitlines()[0]
-        raise BundleError(
-            f"onnxruntime cannot load {bundle.file(entry.graph)} ({line:.200}); run `omnidraft export` again"
-        ) from None

@@ -9,6 +9,7 @@ from typing import Any
 
 from omnidraft.runtime.adapter import LoraSites
 from omnidraft.runtime.field_types import dictionary, listed, text, whole
+from omnidraft.runtime.head import HeadShape
 
 TERMS = ("trie", "direct", "ngram")  # of the loss, in the order of the graph's `scales` and `sums`
 Span = tuple[int, int]
@@ -39,18 +40,32 @@ class Layout:
 
 
 @dataclass(frozen=True)
+class HeadStep:
+    """The training step of an adaptive head: path in the bundle, and what learns."""
+
+    graph: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
 class StepEntry:
     """The training step of a bundle's drafter; spec/train-step.md.
 
     Attributes:
         graph: path in the bundle. folder: what the places of the graph's weights are relative to.
-        rank: of each part of a site.
+        rank: of each part of a site. head: of the adaptive head; None where the drafter has none.
     """
 
     graph: str
     folder: str
     rank: int
     layout: Layout
+    head: HeadStep | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """The graphs' paths."""
+        return [self.graph] if self.head is None else [self.graph, self.head.graph]
 
 
 def read_step(data: dict[str, Any]) -> StepEntry:
@@ -59,32 +74,41 @@ def read_step(data: dict[str, Any]) -> StepEntry:
     Raises:
         KeyError, TypeError, ValueError: a field that is missing, of another kind, or out of its range.
     """
-    tensors: dict[str, tuple[int, int]] = {}
-    for each in listed(data["tensors"]):
-        name, rows, columns = dictionary(each)["name"], *_shape(each["shape"])
-        if text(name) in tensors:
-            raise ValueError(f"two tensors {name!r:.80}")
-        tensors[name] = rows, columns
-    if not tensors:
-        raise ValueError("a training step of nothing")
     terms = tuple(text(term) for term in listed(data["terms"]))
     if terms != TERMS:
         raise ValueError(f"terms {terms!r:.80}")
-    return StepEntry(
-        text(data["graph"]), text(data["folder"]), whole(data["rank"], 1), Layout(tensors, terms)
-    )
+    layout, found = Layout(_tensors(data["tensors"]), terms), data.get("head")
+    head = None if found is None else HeadStep(text(found["graph"]), Layout(_tensors(found["tensors"]), ()))
+    return StepEntry(text(data["graph"]), text(data["folder"]), whole(data["rank"], 1), layout, head)
+
+
+def _tensors(data: object) -> dict[str, tuple[int, int]]:
+    tensors: dict[str, tuple[int, int]] = {}
+    for each in listed(data):
+        name = text(dictionary(each)["name"])
+        if name in tensors:
+            raise ValueError(f"two tensors {name!r:.80}")
+        tensors[name] = _shape(each["shape"])
+    if not tensors:
+        raise ValueError("a training step of nothing")
+    return tensors
 
 
 def step_object(entry: StepEntry) -> dict[str, Any]:
     """The object that `read_step` reads."""
-    tensors = [{"name": name, "shape": list(shape)} for name, shape in entry.layout.tensors.items()]
+    head = entry.head
     return {
         "graph": entry.graph,
         "folder": entry.folder,
         "rank": entry.rank,
         "terms": list(entry.layout.terms),
-        "tensors": tensors,
+        "tensors": _objects(entry.layout),
+        **({} if head is None else {"head": {"graph": head.graph, "tensors": _objects(head.layout)}}),
     }
+
+
+def _objects(layout: Layout) -> list[dict[str, Any]]:
+    return [{"name": name, "shape": list(shape)} for name, shape in layout.tensors.items()]
 
 
 def _shape(value: object) -> tuple[int, int]:
@@ -104,10 +128,17 @@ def layout_of(lora: LoraSites, rank: int) -> Layout:
     return Layout(tensors)
 
 
-def check_layout(entry: StepEntry, lora: LoraSites) -> None:
+def head_layout(shape: HeadShape) -> Layout:
+    """The layout of a head of a shape; its bias has a row of its own."""
+    return Layout({name: (size[0], size[-1]) for name, size in shape.sizes().items()}, ())
+
+
+def check_layout(entry: StepEntry, lora: LoraSites, head: HeadShape | None) -> None:
     """
     Raises:
-        ValueError: what the step learns is not what the graph's sites take.
+        ValueError: what the step learns is not what the graph takes.
     """
     if entry.layout.tensors != layout_of(lora, entry.rank).tensors:
         raise ValueError("a training step of other tensors than the sites of lora have")
+    if entry.head is not None and (head is None or entry.head.layout != head_layout(head)):
+        raise ValueError("a training step of another head than the graph takes")

@@ -1,0 +1,116 @@
+"""`omnidraft learn`: the drafter learns from what was recorded on this device, without torch."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from omnidraft.commands import options
+from omnidraft.errors import SettingError
+from omnidraft.runtime.atomic_write import place_of
+
+
+def learn(
+    bundle: options.BundlePath,
+    traces: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TRACES", help="Directories that were recorded in, or files of them.", readable=False
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The adapter to write, FILE.safetensors.")],
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of training (default: one pass over all traces).")
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
+    schedule: Annotated[
+        str, typer.Option(help="decay: the rate rises at first and falls to 0 at the end; or constant.")
+    ] = "decay",
+    objective: Annotated[str, typer.Option(help="What is learned: trie-kl or omnidraft.")] = "trie-kl",
+    batch_size: Annotated[int, typer.Option(help="Responses in a step.")] = 8,
+    head: Annotated[bool, typer.Option("--head", help="Train the adaptive head too.")] = False,
+    at_once: Annotated[
+        int, typer.Option(help="Of these, how many go through the graph at once; more take more memory.")
+    ] = 1,
+    threads: Annotated[int, typer.Option(help="Threads of a step.")] = 1,
+    seed: Annotated[int, typer.Option(help="Of the order, and of the adapter's beginning.")] = 0,
+    max_length: Annotated[
+        int | None, typer.Option(help="Draft tokens of a response with its prompt (default: the context).")
+    ] = None,
+    adapter: Annotated[
+        Path | None,
+        typer.Option(help="Begin with this adapter, which `learn` wrote, instead of none.", readable=False),
+    ] = None,
+    target_adapter: Annotated[
+        Path | None,
+        typer.Option(help="Learn from the target with this adapter (default: without any).", readable=False),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Go on from this file if it is there, and keep it up to date.", readable=False),
+    ] = None,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps.")] = 20,
+    public_key: options.PublicKey = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make the drafter of BUNDLE, exported with --train-step, better at what TRACES recorded.
+
+    It writes an adapter for `generate --adapter`, which changes the speed and no word. Nothing leaves the
+    machine.
+    """
+    from omnidraft.commands import view
+    from omnidraft.runtime.adapter_file import read_adapter, write_adapter
+    from omnidraft.runtime.bundle import open_bundle
+    from omnidraft.runtime.learner import learn_traces
+    from omnidraft.runtime.learner.learner import Learned
+    from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions
+    from omnidraft.runtime.vocab_map import load_vocab_map
+
+    digest = None if target_adapter is None else read_adapter(target_adapter).digest
+    of_step = StepOptions(objective, rate, seed=seed, at_once=at_once, head=head, threads=threads)
+    chosen = learn_traces.LearnOptions(
+        of_step,
+        steps,
+        batch_size,
+        schedule,  # type: ignore[arg-type] # any text; a wrong one is refused there
+        max_length,
+        digest,
+    )
+    _check_place(out)
+    found = open_bundle(bundle, public_key)
+    vocab_map = load_vocab_map(found.file(found.vocab_map))
+    begin = None if adapter is None else read_adapter(adapter)
+    learner = OrtLearner(found, vocab_map, of_step, adapter=begin)
+    with view.progress_bar("learn") as bar:
+        bar.stage("read the traces", 0, 0)
+        responses = learn_traces.responses_of(traces, found, vocab_map, chosen)
+
+        def show(step: Learned, total: int) -> None:
+            bar.stage(f"loss {step.loss:.3f}", step.step, total)
+
+        result = learn_traces.learn(
+            learner, responses, chosen, checkpoint=checkpoint, every=checkpoint_every, progress=show
+        )
+    files = write_adapter(out, result.adapter)
+    told = {name: value for name, value in vars(result).items() if name != "adapter"}
+    if as_json:
+        settings = asdict(chosen)
+        return options.print_json(
+            {**told, "digest": result.adapter.digest, "files": [str(f) for f in files], "settings": settings}
+        )
+    losses = "" if result.first_loss is None else f", loss {result.first_loss:.3f} -> {result.last_loss:.3f}"
+    skipped = f", {result.skipped} of them skipped" if result.skipped else ""
+    view.say(f"{out}: {result.steps} steps on {result.responses} responses{skipped}{losses}")
+
+
+def _check_place(out: Path) -> None:
+    """Refuse a place that could not be written, before anything is learned."""
+    if out.suffix != ".safetensors":
+        raise SettingError(f"{out} is no name of an adapter; give one like {out.stem or 'mine'}.safetensors")
+    try:
+        place_of(out)
+    except OSError as error:
+        raise SettingError(
+            f"the adapter cannot be written to {out} because {error.strerror}; give another place"
+        ) from None

@@ -1,0 +1,32 @@
+"""The learning rate over a pass: constant, or rising at first and falling to 0 at the end."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from omnidraft.errors import SettingError
+
+Schedule = Literal["constant", "decay"]
+_WARM_UP, _DECAY = 0.05, 0.3  # shares of a pass
+
+
+def check_schedule(schedule: str) -> None:
+    """
+    Raises:
+        SettingError: there is none of that name.
+    """
+    if schedule not in get_args(Schedule):
+        raise SettingError(f'schedule "{schedule}" is unknown; use constant or decay')
+
+
+def rate_at(schedule: Schedule, rate: float, step: int, total: int) -> float:
+    """The learning rate of step 0, 1, ... of a pass of `total` steps whose highest rate is `rate`.
+
+    "constant", as in the paper, is for learning without an end; "decay" rises over the first 5 % and falls
+    to 0 over the last 30 %.
+    """
+    if schedule == "constant":
+        return rate
+    rising = (step + 1) / max(1.0, _WARM_UP * total)
+    falling = (total - step) / max(1.0, _DECAY * total)
+    return rate * min(1.0, rising, falling)

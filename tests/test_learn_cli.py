@@ -1,0 +1,230 @@
+"""`omnidraft export --train-step` and `omnidraft learn`: the starter drafter learns without torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from conftest import ROOT, STARTERS, Run
+from omnidraft.errors import BundleError
+from omnidraft.runtime.adapter_file import read_adapter
+from omnidraft.runtime.bundle import open_bundle, seal
+from omnidraft.runtime.generate import load
+from omnidraft.runtime.learner.learn_traces import LearnOptions, responses_of
+from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions
+from omnidraft.runtime.vocab_map import load_vocab_map
+
+QUESTIONS = [f"Tom buys {n} books for ${m} each. How much does he pay?" for n in (3, 4, 5) for m in (7, 9)]
+STEP = "drafter/train/step.onnx"
+
+
+@pytest.fixture(scope="module")
+def learnable(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from omnidraft.export.bundle import export_bundle
+    from omnidraft.export.options import Options
+    from omnidraft.export.quantize import FP32, INT8
+
+    out = tmp_path_factory.mktemp("bundle") / "learnable"
+    options = Options(FP32, INT8, max_length=256, train_rank=8)
+    export_bundle(str(STARTERS / "b"), str(STARTERS / "drafter"), out, options)
+    return out
+
+
+@pytest.fixture(scope="module")
+def traces(learnable: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("traces") / "trace"
+    session = load(learnable, trace=place)
+    for question in QUESTIONS:
+        session.generate(question, max_new_tokens=40, num_draft_tokens=3).finish()
+    assert session.trace is not None
+    session.trace.close()
+    return place
+
+
+def test_the_step_is_part_of_the_bundle_and_has_no_weights_of_its_own(learnable: Path) -> None:
+    bundle = open_bundle(learnable)
+    entry = bundle.drafter.train
+    assert entry is not None and (entry.graph, entry.folder, entry.rank) == (STEP, "drafter", 8)
+    assert STEP in bundle.manifest["files"]
+    assert {file.name for file in (learnable / "drafter/train").iterdir()} == {"step.onnx", "head.onnx"}
+    graph = onnx.load(learnable / STEP, load_external_data=False)
+    places = {e.value for t in graph.graph.initializer for e in t.external_data if e.key == "location"}
+    assert places == {"cpu/model.onnx.data"} and entry.head is not None
+    own = sum(len(tensor.raw_data) for tensor in graph.graph.initializer)
+    assert own < 0.05 * (learnable / "drafter/cpu/model.onnx.data").stat().st_size  # zero points, norms
+    assert b"/site-packages/" not in (learnable / STEP).read_bytes()
+
+
+def test_the_drafter_learns_what_the_target_says_and_a_session_takes_it(
+    learnable: Path, traces: Path, tmp_path: Path, run: Run
+) -> None:
+    out = tmp_path / "mine.safetensors"
+    code, printed, told = run(
+        "learn", learnable, traces, "-o", out, "--steps", 12, "--rate", 3e-3, "--head", "--json"
+    )
+    assert code == 0, told
+    found = json.loads(printed)
+    assert found["steps"] == found["done"] == 12 and found["responses"] == len(QUESTIONS)
+    assert found["last_loss"] < 0.8 * found["first_loss"] and found["skipped"] == 0
+    assert read_adapter(out).digest == found["digest"] and read_adapter(out).head is not None
+    plain, fast = load(learnable), load(learnable)
+    fast.use_adapter(out)
+    counts = []
+    for session in (plain, fast):
+        said = [session.generate(q, max_new_tokens=40, num_draft_tokens=3).finish() for q in QUESTIONS]
+        counts.append(([s.token_ids for s in said], sum(s.statistics.rounds for s in said)))
+    assert counts[0][0] == counts[1][0], "an adapter of the drafter changed a word"
+    assert counts[1][1] < counts[0][1]
+
+
+def test_torch_is_never_imported(learnable: Path, traces: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from omnidraft import cli; from omnidraft.runtime import adapter_file;"
+        f"sys.argv = ['omnidraft', 'learn', {str(learnable)!r}, {str(traces)!r}, '--steps', '2',"
+        f" '-o', {str(tmp_path / 'mine.safetensors')!r}]\n"
+        "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code\n"
+        f"assert adapter_file.read_adapter({str(tmp_path / 'mine.safetensors')!r}).rank == 24\n"
+        "heavy = {'torch', 'transformers', 'onnx', 'onnxscript', 'optimum', 'scipy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert found.returncode == 0, found.stderr
+
+
+def test_it_goes_on_from_its_checkpoint_after_a_kill(
+    learnable: Path, traces: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between two steps, a second start writes the very adapter that an unbroken run writes."""
+    bundle = open_bundle(learnable)
+    vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
+    assert len(responses_of([traces], bundle, vocab_map, LearnOptions())) == len(QUESTIONS)
+    whole, broken, state = (tmp_path / name for name in ("whole.safetensors", "broken.safetensors", "state"))
+    call = ["learn", learnable, traces, "--steps", 6, "--batch-size", 2]
+    assert run(*call, "-o", whole)[0] == 0
+    learn = OrtLearner.learn
+
+    def killed(self: OrtLearner, batch: object) -> object:
+        if self.steps == 4:
+            raise KeyboardInterrupt
+        return learn(self, batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(OrtLearner, "learn", killed)
+    code, _, _ = run(*call, "-o", broken, "--checkpoint", state, "--checkpoint-every", 1)
+    assert code != 0 and state.exists() and not broken.exists()
+    monkeypatch.setattr(OrtLearner, "learn", learn)
+    code, printed, told = run(*call, "-o", broken, "--checkpoint", state, "--json")
+    assert code == 0 and json.loads(printed)["done"] == 2, told
+    assert read_adapter(broken).digest == read_adapter(whole).digest
+    code, _, told = run(*call, "-o", broken, "--checkpoint", state, "--rate", 1)
+    assert code == 1 and "was made with step" in told and "Traceback" not in told
+    state.write_bytes(state.read_bytes()[:-3])
+    code, _, told = run(*call, "-o", broken, "--checkpoint", state)
+    assert code == 1 and "delete it or name another file" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--objective", "uld"], "is not in the training step; use trie-kl or omnidraft"),
+        (["--rate", "-1"], "learning_rate -1.0 is not a number of at least 0"),
+        (["--steps", "0"], "steps 0 is less than 1"),
+        (["--max-length", "4000"], "more than the 256 that the drafter's context holds"),
+        (["--schedule", "up"], 'schedule "up" is unknown'),
+    ],
+)
+def test_settings_are_refused_in_a_sentence(
+    arguments: list[str], said: str, learnable: Path, traces: Path, tmp_path: Path, run: Run
+) -> None:
+    code, _, told = run("learn", learnable, traces, "-o", tmp_path / "mine.safetensors", *arguments)
+    assert code == 1 and said in " ".join(told.split()) and "Traceback" not in told
+    assert not (tmp_path / "mine.safetensors").exists()
+
+
+def test_bundles_traces_and_places_are_refused_in_a_sentence(
+    learnable: Path, traces: Path, bundle: Path, tmp_path: Path, run: Run
+) -> None:
+    out = tmp_path / "mine.safetensors"
+    (tmp_path / "empty").mkdir()
+    for call, said in (
+        ((bundle, traces, "-o", out), "holds no training step; export it again with --train-step"),
+        ((learnable, tmp_path / "empty", "-o", out), "holds no trace; check the path"),
+        ((learnable, traces, "-o", tmp_path / "mine.bin"), "give one like mine.safetensors"),
+        ((learnable, traces, "-o", tmp_path / "nowhere/mine.safetensors"), "there is no directory"),
+    ):
+        code, _, told = run("learn", *call)
+        assert code == 1 and said in " ".join(told.split()) and "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--train-rank", "8"], "--train-rank 8 is for --train-step"),
+        (["--train-step", "--train-rank", "0"], "--train-rank 0 is outside 1..341"),
+        (["--train-step", "--no-lora"], "leave one of the two out"),
+    ],
+)
+@pytest.mark.usefixtures("export_packages")
+def test_options_of_the_export_are_refused_in_a_sentence(
+    arguments: list[str], said: str, tmp_path: Path, run: Run
+) -> None:
+    models = (STARTERS / "b", "--drafter", STARTERS / "drafter")
+    code, _, told = run("export", *models, "-o", tmp_path / "out", *arguments)
+    assert code == 1 and said in " ".join(told.split()) and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "fault"),
+    [
+        (lambda m: m["drafter"]["train"].pop("graph"), "field"),
+        (lambda m: m["drafter"]["train"].update(rank=0), "field"),
+        (lambda m: m["drafter"]["train"]["tensors"].pop(), "field"),
+        (lambda m: m["drafter"]["train"].update(terms=["trie"]), "field"),
+        (lambda m: m["drafter"].pop("lora"), "field"),
+        (lambda m: m["files"].pop(STEP), "no_hash"),
+        (lambda m: m["files"][STEP].update(sha256="0" * 64), "checksum"),
+    ],
+)
+def test_a_spoiled_entry_is_refused(
+    spoil: Callable[[dict[str, object]], object], fault: str, learnable: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(learnable, tmp_path / "bundle", copy_function=os.link))
+    manifest = json.loads((copy / "manifest.json").read_text())
+    spoil(manifest)
+    manifest["seal"] = seal(manifest)
+    (copy / "manifest.json").unlink()
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(BundleError) as refused:
+        open_bundle(copy)
+    assert refused.value.fault == fault
+
+
+def test_a_graph_that_does_not_load_is_refused(learnable: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(learnable, tmp_path / "bundle"))
+    bundle = open_bundle(copy)
+    vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
+    (copy / STEP).write_bytes(b"nothing")
+    with pytest.raises(BundleError, match=r"onnxruntime cannot load .*step\.onnx"):
+        OrtLearner(bundle, vocab_map, StepOptions())
+
+
+def test_the_beginning_is_the_specs(learnable: Path) -> None:
+    """B is zero, A is drawn within 1 / sqrt(in), its first number as spec/train-step.md has it."""
+    bundle = open_bundle(learnable)
+    found = OrtLearner(bundle, load_vocab_map(bundle.file(bundle.vocab_map))).adapter()
+    a, b = found.tensors["layers.0.qkv"]
+    assert (
+        not b.any() and np.abs(a).max() <= 160**-0.5 and a.std() == pytest.approx((160 * 3) ** -0.5, rel=0.05)
+    )
+    assert a[0, 0] == np.float32((2.0 * 0.8833108082136426 - 1.0) * 160**-0.5)
