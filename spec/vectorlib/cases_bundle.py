@@ -56,6 +56,23 @@ def _changed(change: Callable[[Manifest], object]) -> Manifest:
     return manifest
 
 
+HEAD = [{"name": name, "shape": shape} for name, shape in
+        (("head.blocks.0", [4, 4]), ("head.weight", [4, 1]), ("head.bias", [1, 1]))]  # fmt: skip
+
+
+def _learning(**changes: object) -> Manifest:
+    """The fields of a drafter with one site, its adapters and its training step."""
+    sites = {"layers.0.o": {"inputs": 4, "parts": [["o", 3]]}}
+    shapes = {"layers.0.o.o.lora_a": [4, 2], "layers.0.o.o.lora_b": [2, 3]}
+    train = {
+        "graph": "drafter/cpu/model.onnx", "folder": "drafter", "rank": 2,
+        "terms": ["trie", "direct", "ngram"],
+        "tensors": [{"name": name, "shape": shape} for name, shape in shapes.items()],
+    }  # fmt: skip
+    lora = {"rank": None, "sites": sites}
+    return {"fingerprint": "f0" * 32, "lora": lora, "train": {**train, **changes}}
+
+
 def write(shelf: Shelf) -> None:
     shelf.table("bundle/files.json", list(FILES))
     found = []
@@ -87,6 +104,7 @@ def _valid() -> Iterator[Case]:
     yield good("whole", "all is there; beyond ASCII the seal is over escapes", lambda m: None)
     head = {"hidden": 8, "blocks": 3}
     yield good("head", "a drafter with an adaptive head", lambda m: m["drafter"].update(head=head))
+    yield good("train", "a drafter that learns on the device", lambda m: m["drafter"].update(_learning()))
     yield good("field_of_later", "a field that is not known is left alone", lambda m: m.update(later=[1]))
     bare: Manifest = {"between": None, "after": None, "template": None, "names": {}}
     yield good("single_turn", "no template, two strings", lambda m: m["prompt"].update(bare))
@@ -129,6 +147,8 @@ def _files() -> Iterator[Case]:
     )
     yield bad("graph_not_listed", "a graph that no hash protects", "no_hash", lambda m: m["files"].pop(GRAPH))
     yield bad("template_not_listed", "nor the chat template", "no_hash", lambda m: m["files"].pop(FILES[3]))
+    step = _learning(graph="drafter/train/step.onnx")
+    yield bad("train_not_listed", "nor the training step", "no_hash", lambda m: m["drafter"].update(step))
     entry = BASE["files"][GRAPH]
     for name, place in (("absolute", "/etc/hosts"), ("parent", "../model.onnx"), ("inside", "a/../../b")):
         files = {**BASE["files"], place: entry}
@@ -162,6 +182,26 @@ def _fields() -> Iterator[Case]:
             "head_blocks_four",
             "more blocks than a head has",
             lambda m: m["drafter"].update(head={"hidden": 8, "blocks": 4}),
+        ),
+        (
+            "train_alone",
+            "a training step, and no sites that it learns for",
+            lambda m: m["drafter"].update(train=_learning()["train"]),
+        ),
+        (
+            "train_other_rank",
+            "tensors of another rank than it says",
+            lambda m: m["drafter"].update(_learning(rank=3)),
+        ),
+        (
+            "train_terms",
+            "terms that this version does not know",
+            lambda m: m["drafter"].update(_learning(terms=["trie"])),
+        ),
+        (
+            "train_head",
+            "a step of a head that the graph does not take",
+            lambda m: m["drafter"].update(_learning(head={"graph": GRAPH, "tensors": HEAD})),
         ),
         ("head_list", "sizes have names", lambda m: m["drafter"].update(head=[8, 1])),
         ("costs_zero", "a draft token that takes no time", lambda m: m["costs"].update(draft=0)),
