@@ -24,7 +24,7 @@ from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.round import Mode
 from omnidraft.runtime.session import Session
 
-PROMPTS = 10
+PROMPTS = 8
 
 
 def arms() -> Iterator[Arm]:

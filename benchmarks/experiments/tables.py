@@ -223,12 +223,12 @@ def text_table(results: Sequence[Found]) -> str:
             r = found.get((task, target))
             if r is not None:
                 t, test = r["result"], r["settings"]["test"]
-                rows.append(
-                    [
-                        each.title, _TARGETS[target], f"{t['tokens'] / test:.0f}", f"{t['distinct']} of {test}",
-                        f"{t['in_training']} of {test}", f"{t['distinct_runs_of_4']:.0%}", f"{t['ngrams']:.1%}",
-                    ]
-                )  # fmt: skip
+                shares = [f"{t['distinct_runs_of_4']:.0%}", f"{t['ngrams']:.1%}"]
+                counted = [
+                    f"{t['tokens'] / test:.0f}",
+                    *(f"{t[n]} of {test}" for n in ("distinct", "in_training")),
+                ]
+                rows.append([each.title, _TARGETS[target], *counted, *shares])
     head = ["task", "target", "tokens an answer", "different answers", "said to a training prompt too"]
     return markdown([*head, "different runs of 4 tokens", "n-grams among tokens"], rows)
 
