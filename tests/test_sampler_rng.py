@@ -168,6 +168,16 @@ def test_a_banned_draft_token_has_no_probability(temperature: float) -> None:
     assert {law.draw(u) for u in np.linspace(0.0, 0.999, 30)} == ({2} if temperature == 0.0 else {0, 2, 3})
 
 
+@pytest.mark.parametrize("temperature", [0.01, 1e-4])
+def test_a_cold_law_without_its_likeliest_token_is_still_a_law(temperature: float) -> None:
+    """The banned token is so far ahead that all others are 0 beside it in float64."""
+    law = draft_law(np.array([1.0, 2.0, 30.0, 1.99], dtype=np.float32), temperature, np.array([2]))
+    found = law.probability(np.arange(4))
+    assert found.sum() == pytest.approx(1.0) and found[2] == 0.0
+    assert found[3] / found[1] == pytest.approx(np.exp((np.float64(np.float32(1.99)) - 2.0) / temperature))
+    assert law.draw(0.3) == 1
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sums_under_a_mask(dtype: type[np.floating]) -> None:
     weights = np.random.default_rng(1).random(1100).astype(dtype)

@@ -18,6 +18,7 @@ Row = npt.NDArray[np.floating]
 Ids = npt.NDArray[np.integer]
 
 _COLDEST = 1e-4
+_LEAST = 1e-200  # of the largest weight of a drafter's law: sums of smaller ones cannot be divided by
 _BLOCK = 512  # the inverse CDF looks at block sums first: two short scans instead of one long one
 _FLOORS = (2.0**-6, 2.0**-9, 2.0**-12, 2.0**-16, 2.0**-24, 0.0)  # of a weight, relative to the largest
 
@@ -264,8 +265,12 @@ def draft_law(logits: Row, temperature: float, banned: Ids) -> Law:
         logits = logits.copy()
         logits[banned] = -np.inf
         return PointLaw(int(logits.argmax()), len(logits))
-    weights = _weights(logits.astype(np.float64), temperature)
+    wide = logits.astype(np.float64)
+    weights = _weights(wide, temperature)
     weights[banned] = 0.0
+    if weights.max() < _LEAST:  # cold, and the likeliest is banned: all others are 0 beside it
+        wide[banned] = -np.inf
+        weights = _weights(wide, temperature)
     return DenseLaw(weights)
 
 
