@@ -12,9 +12,12 @@ import numpy as np
 from conftest import STARTERS
 from omnidraft.commands.word_problems import word_problems
 from omnidraft.runtime.adapter import Adapter
-from omnidraft.runtime.learner.adaptation import Adaptation, AdaptOptions
-from omnidraft.runtime.learner.curve import Line
+from omnidraft.runtime.adapter_file import read_adapter
+from omnidraft.runtime.cache_store import read_table
+from omnidraft.runtime.learner.adaptation import CURVE, Adaptation, AdaptOptions
+from omnidraft.runtime.learner.curve import Line, read_curve
 from omnidraft.runtime.learner.learner import Learner
+from omnidraft.runtime.learner.profiles import pair_of, profile_of
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.weights import Weights
 from omnidraft.training.torch_learner import TorchLearner
@@ -88,3 +91,33 @@ class Spoiled:
 def changed(adapter: Adapter, change: Callable[[np.ndarray], np.ndarray]) -> Adapter:
     """An adapter with every B changed."""
     return replace(adapter, tensors={s: (a, change(b)) for s, (a, b) in adapter.tensors.items()})
+
+
+def assert_same(one: Path, other: Path, weights: Weights) -> None:
+    """Two places hold the same but for times and who counted."""
+    first, second = (profile_of(place, weights.bundle) for place in (one, other))
+    a, b = (p.read(pair_of_weights(weights)) for p in (first, second))
+    assert a is not None and b is not None
+    for x, y in ((a.learner, b.learner), (a.good, b.good)):
+        assert x.keys() == y.keys()
+        assert all(np.array_equal(x[name], y[name]) for name in x)
+    assert replace(a.progress, plain=[]) == replace(b.progress, plain=[])
+    tables = [read_table(p.cache) for p in (first, second)]
+    assert np.array_equal(tables[0].targets, tables[1].targets) and tables[0].tick == tables[1].tick
+    assert np.array_equal(tables[0].counts, tables[1].counts)
+    assert [p.name for p in sorted(first.answers.iterdir())] == [
+        p.name for p in sorted(second.answers.iterdir())
+    ]
+    for file in first.answers.iterdir():
+        assert file.read_bytes() == (second.answers / file.name).read_bytes()
+    assert first.adapter.exists() == second.adapter.exists()
+    if first.adapter.exists():
+        assert read_adapter(first.adapter).digest == read_adapter(second.adapter).digest
+    curves = [
+        [replace(x, seconds=0, plain=None, learning=0) for x in read_curve(p / CURVE)] for p in (one, other)
+    ]
+    assert curves[0] == curves[1]
+
+
+def pair_of_weights(weights: Weights) -> dict[str, str]:
+    return pair_of(weights.bundle, weights.vocab_map.draft_fingerprint, weights.vocab_map.target_fingerprint)

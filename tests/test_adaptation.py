@@ -12,16 +12,14 @@ import pytest
 
 pytest.importorskip("torch")
 
-from adapting import PROMPTS, REQUEST, SMALL, Spoiled, answers, begin, changed, learner
+from adapting import PROMPTS, REQUEST, SMALL, Spoiled, answers, assert_same, begin, changed, learner
 from omnidraft.errors import AdapterError, PromptError, SettingError
 from omnidraft.runtime.adapter import Adapter
 from omnidraft.runtime.adapter_file import read_adapter
-from omnidraft.runtime.cache_store import read_table
 from omnidraft.runtime.learner.adaptation import CURVE, Adaptation, AdaptOptions
 from omnidraft.runtime.learner.curve import mean, read_curve
 from omnidraft.runtime.learner.guard import GuardOptions
 from omnidraft.runtime.learner.learner import Learner
-from omnidraft.runtime.learner.profiles import profile_of
 from omnidraft.runtime.session import Session
 from omnidraft.runtime.trace_files import read_traces
 from omnidraft.runtime.weights import Weights, load_weights
@@ -99,38 +97,6 @@ def test_a_break_changes_nothing(weights: Weights, place: Path, tmp_path: Path) 
     assert broken == [0, 0, 4, 4, 8]
     assert_same(tmp_path / "whole", place, weights)
     assert [line.version for line in read_curve(place / CURVE)] == [line.version for line in lines]
-
-
-def assert_same(one: Path, other: Path, weights: Weights) -> None:
-    """Two places hold the same but for times and who counted."""
-    first, second = (profile_of(place, weights.bundle) for place in (one, other))
-    a, b = (p.read(adaptation_pair(weights)) for p in (first, second))
-    assert a is not None and b is not None
-    for x, y in ((a.learner, b.learner), (a.good, b.good)):
-        assert x.keys() == y.keys()
-        assert all(np.array_equal(x[name], y[name]) for name in x)
-    assert replace(a.progress, plain=[]) == replace(b.progress, plain=[])
-    tables = [read_table(p.cache) for p in (first, second)]
-    assert np.array_equal(tables[0].targets, tables[1].targets) and tables[0].tick == tables[1].tick
-    assert np.array_equal(tables[0].counts, tables[1].counts)
-    assert [p.name for p in sorted(first.answers.iterdir())] == [
-        p.name for p in sorted(second.answers.iterdir())
-    ]
-    for file in first.answers.iterdir():
-        assert file.read_bytes() == (second.answers / file.name).read_bytes()
-    assert first.adapter.exists() == second.adapter.exists()
-    if first.adapter.exists():
-        assert read_adapter(first.adapter).digest == read_adapter(second.adapter).digest
-    curves = [
-        [replace(x, seconds=0, plain=None, learning=0) for x in read_curve(p / CURVE)] for p in (one, other)
-    ]
-    assert curves[0] == curves[1]
-
-
-def adaptation_pair(weights: Weights) -> dict[str, str]:
-    from omnidraft.runtime.learner.profiles import pair_of
-
-    return pair_of(weights.bundle, weights.vocab_map.draft_fingerprint, weights.vocab_map.target_fingerprint)
 
 
 def nan(adapter: Adapter) -> Adapter:
