@@ -11,10 +11,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo check test lint vectors bench export-matrix qnn fuzz crash setup clean
+.PHONY: demo adapt check test lint vectors bench export-matrix qnn fuzz crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
+
+# Five minutes of learning while it answers: word problems that are made up, or GSM8K from OMNIDRAFT_DATA.
+# Again, it goes on for five more.
+ADAPT_PROMPTS := $(if $(OMNIDRAFT_DATA),--prompts $(OMNIDRAFT_DATA)/tasks/gsm8k/train.jsonl.gz,--count 5000)
+adapt: $(READY)
+	test -d omnidraft-demo/adapt-a || $(BIN)/omnidraft export src/omnidraft/starters/a \
+		-d src/omnidraft/starters/drafter -o omnidraft-demo/adapt-a --quant fp32 --train-step
+	$(BIN)/omnidraft adapt omnidraft-demo/adapt-a $(ADAPT_PROMPTS) --minutes 5 --out omnidraft-demo/adapted
 
 check: lint test
 
@@ -49,10 +57,12 @@ fuzz: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_trace --count 20000 --seconds 120
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_sync --count 100000 --seconds 120
 
-# 200 kills while caches are written, as many while sessions and traces are, and amid pushes and pulls.
+# 200 kills while caches are written, as many while sessions and traces are, and amid pushes and pulls; 50
+# while a drafter adapts.
 crash: $(READY)
 	OMNIDRAFT_KILLS=200 $(BIN)/python -m pytest tests/test_crash_safety.py tests/test_trace_store.py \
 		tests/test_sync_crash.py
+	OMNIDRAFT_KILLS=50 $(BIN)/python -m pytest tests/test_adapt_crash.py
 
 # Qualcomm's HTP emulator (x86-64 Linux) in an environment of its own; it takes a bundle made with --npu qnn.
 QNN := .venv-qnn

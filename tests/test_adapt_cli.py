@@ -1,0 +1,123 @@
+"""`omnidraft adapt`: prompts of many kinds, the loop on the command line, and what generate makes of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from conftest import STARTERS, Run
+from omnidraft.commands.adapt_loop import Schedule
+from omnidraft.commands.prompts import digest, read_prompts
+from omnidraft.commands.word_problems import word_problems
+from omnidraft.errors import SettingError
+
+DRAFTER = STARTERS / "drafter"
+FEW = ("-n", 8, "--interval", 3, "--passes", 1, "--lora-rank", 4, "--drafter", DRAFTER)
+
+
+def test_prompts_of_every_kind(tmp_path: Path) -> None:
+    rows = [{"question": " one ", "answer": "1"}, {"question": ""}, {"question": "two", "answer": "2"}]
+    lines = "\n".join(map(json.dumps, rows)) + "\n"
+    text, plain, packed = tmp_path / "a.txt", tmp_path / "a.jsonl", tmp_path / "a.jsonl.gz"
+    text.write_text("one\n\ntwo\n")
+    plain.write_text(lines)
+    packed.write_bytes(gzip.compress(lines.encode()))
+    for file in (text, plain, packed):
+        assert read_prompts(str(file)) == ["one", "two"], file
+    assert read_prompts(str(plain), count=1) == ["one"]
+    plain.write_text(json.dumps(rows[2]))
+    assert read_prompts(str(plain), field="answer") == ["2"]
+    assert read_prompts(str(plain), template="Q: {question}\nA: {answer}") == ["Q: two\nA: 2"]
+    assert digest(["one", "two"]) != digest(["one two"])
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        (b"", {}, "holds no prompts"),
+        (b"[1]", {}, "line 1 of .* is no JSON object"),
+        (b"nonsense", {}, "line 1 of .* is no JSON object"),
+        (b'{"a": "b"}', {}, "has none of question, .* but a; name the prompt's with --field"),
+        (b'{"a": "b"}', {"field": "c"}, "has no text c, but a"),
+        (b'{"a": "b"}', {"template": "{c}"}, "does not fit a row of .* which has a"),
+        (b'{"a": "b"}', {"template": "{a"}, "does not fit a row"),
+        (b"\xff\xfe", {}, "cannot be read as UTF-8 text"),
+    ],
+)
+def test_prompts_that_do_not_serve(
+    tmp_path: Path, content: bytes, options: dict[str, str], words: str
+) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(content)
+    with pytest.raises(SettingError, match=words):
+        read_prompts(str(file), **options)  # type: ignore[arg-type]
+
+
+def test_no_file_and_no_package() -> None:
+    with pytest.raises(SettingError, match=r"there is no file nowhere.txt; give a .txt"):
+        read_prompts("nowhere.txt")
+    if find_spec("datasets") is None:
+        with pytest.raises(SettingError, match="needs the package datasets"):
+            read_prompts("someone/questions")
+
+
+def test_word_problems_differ_and_repeat() -> None:
+    found = word_problems(300)
+    assert len(set(found)) > 290 and found[:20] == word_problems(20) and found != word_problems(300, 1)
+    assert all("{" not in text and text.endswith("?") for text in found)
+
+
+def test_a_schedule() -> None:
+    found = Schedule.parse(Path("a"), ["20=c", "10=b"])
+    assert [str(found.at(i)) for i in (0, 9, 10, 19, 20, 99)] == ["a", "a", "b", "b", "c", "c"]
+    for wrong in ("x=b", "0=b", "5", "5="):
+        with pytest.raises(SettingError, match="is not NUMBER=BUNDLE"):
+            Schedule.parse(Path("a"), [wrong])
+    with pytest.raises(SettingError, match="at the same prompt"):
+        Schedule.parse(Path("a"), ["5=b", "5=c"])
+
+
+def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path, run: Run) -> None:
+    place = tmp_path / "learned"
+    status, out, err = run("adapt", bundle, "-o", place, "--count", 9, *FEW, "--minutes", 0, "--json")
+    assert status == 0 and json.loads(out)["answers"] == 0
+    assert "9 prompts are left; go on with: omnidraft adapt" in err
+    status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW, "--json")
+    found = json.loads(out)
+    assert status == 0
+    assert (found["answers"], found["now"], found["learned"], found["ended"]) == (9, 9, 3, "done")
+    assert found["last"]["tokens_per_target_pass"] >= 1.0 and Path(found["curve"]).is_file()
+    if find_spec("matplotlib"):
+        assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
+    status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW)
+    assert status == 0 and "9 answers, 0 of them now" in out
+    plain = json.loads(run("generate", bundle, "How many?", "-n", 12, "--plain", "--json")[1])
+    cache = next(place.glob("*/cache.odc"))
+    before = cache.read_bytes()
+    status, out, _ = run("generate", bundle, "How many?", "-n", 12, "--profile", place, "--json")
+    assert status == 0
+    assert json.loads(out)["token_ids"] == plain["token_ids"]
+    assert json.loads(out)["cache_size"] >= found["cache"] and cache.read_bytes() == before
+
+
+def test_refusals_are_a_sentence(bundle: Path, tmp_path: Path, run: Run) -> None:
+    for arguments, words in (
+        (("--learner", "onnx"), "holds no training step; export it again with --train-step"),
+        (("--learner", "jax"), '--learner "jax" is unknown; use one of auto, torch, onnx'),
+        ((), "give their directory or hub id with --drafter"),
+        (("--drafter", STARTERS / "a"), "give the checkpoint that it was exported from"),
+        (("--drafter", DRAFTER, "--interval", 0), "interval 0 is less than 1"),
+        (("--drafter", DRAFTER, "--mode", "plain"), "drafts nothing, so nothing could be learned"),
+        (("--drafter", DRAFTER, "--field", "question"), "are of the rows of --prompts"),
+        (("--drafter", DRAFTER, "--objective", "none"), "none"),
+    ):
+        status, _, err = run("adapt", bundle, "-o", tmp_path / "p", "--count", 2, *arguments)
+        assert status == 1 and words in err and err.count("\n") == 1, (arguments, err)
+    status, _, err = run("generate", bundle, "Hi", "--profile", tmp_path)
+    assert status == 1 and "run `omnidraft adapt` with it first" in err
