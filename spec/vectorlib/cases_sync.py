@@ -202,22 +202,26 @@ def _pushes() -> list[dict[str, Any]]:
 
 def _acceptances() -> list[dict[str, Any]]:
     def case(name: str, why: str, logits: list[float], allowed: list[int], law: dict[str, float],
-             other: float, weight: float) -> dict[str, Any]:  # fmt: skip
+             other: float, weight: float, inside: bool = False) -> dict[str, Any]:  # fmt: skip
         top = max(x for x, yes in zip(logits, allowed, strict=True) if yes)
         weights = [math.exp(x - top) if yes else 0.0 for x, yes in zip(logits, allowed, strict=True)]
         q = [w / math.fsum(weights) for w in weights]
         listed = math.fsum(q[int(i)] for i in law)
         kept = math.fsum(min(q[int(i)], p) for i, p in law.items())
-        expect = (kept + min(other, max(0.0, 1.0 - listed))) * weight
+        expect = (kept + (min(other, max(0.0, 1.0 - listed)) if inside else 0.0)) * weight
         given = {"logits": logits, "allowed": allowed, "ids": [int(i) for i in law],
-                 "probabilities": list(law.values()), "other": other, "weight": weight}  # fmt: skip
+                 "probabilities": list(law.values()), "other": other, "weight": weight,
+                 "inside": inside}  # fmt: skip
         return vector(name, why, given, {"acceptance": expect})
 
     logits, yes = [1.0, 0.5, -2.0, 0.0], [1, 1, 1, 1]
     return [
         case("whole_law", "every draft token is listed", logits, yes,
              {"0": 0.25, "1": 0.5, "2": 0.125, "3": 0.125}, 0.0, 1.0),
-        case("other", "what is not listed is one outcome", logits, yes, {"1": 0.5}, 0.5, 1.0),
+        case("end", "inside a spelling what is not listed is its end, one outcome", logits, yes,
+             {"1": 0.5}, 0.5, 1.0, True),
+        case("rest", "elsewhere it is many tokens, and counts for nothing", logits, yes,
+             {"1": 0.5}, 0.5, 1.0),
         case("sure", "the target is sure", logits, yes, {"3": 1.0}, 0.0, 1.0),
         case("not_allowed", "what may not be drafted has no share", logits, [0, 1, 1, 1],
              {"0": 0.25, "1": 0.75}, 0.0, 1.0),
@@ -225,7 +229,7 @@ def _acceptances() -> list[dict[str, Any]]:
              {"0": 1.0}, 0.0, 0.75),
         case("large", "logits that no exponential holds", [2000.0, 1999.0, -2000.0, 0.0], yes,
              {"0": 0.5, "1": 0.5}, 0.0, 1.0),
-        case("nothing_listed", "a law of OTHER alone", logits, yes, {}, 1.0, 0.5),
+        case("end_alone", "nothing goes on", logits, yes, {}, 1.0, 1.0, True),
     ]  # fmt: skip
 
 

@@ -95,4 +95,5 @@ def run_shadow(vector: Vector) -> None:
         np.zeros(1, np.int64), np.array([given["ids"]], np.int32), np.array([given["probabilities"]]),
         np.array([given["other"]]), np.array([given["weight"]]),
     )  # fmt: skip
-    assert close(overlaps(q, laws, np.array([0])), [expect["acceptance"]])
+    found = overlaps(q, laws, np.array([0]), np.array([given["inside"]]))
+    assert close(found, [expect["acceptance"]])

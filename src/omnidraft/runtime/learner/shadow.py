@@ -109,6 +109,7 @@ def acceptances(model: SessionModel, response: Aligned) -> npt.NDArray[np.float6
         model: the drafter, holding nothing.
     """
     laws, allowed = response.trie_laws, response.vocab_map.draft_allowed
+    inside = ~np.isin(laws.rows, response.tokens.rows)
     found = np.zeros(len(laws))
     first = response.prompt_length - 1  # the position whose logits are row 0
     at = 0
@@ -119,7 +120,7 @@ def acceptances(model: SessionModel, response: Aligned) -> npt.NDArray[np.float6
         here = np.flatnonzero((laws.rows >= row) & (laws.rows < row + len(logits)))
         if len(here):
             q = probabilities(logits, allowed)[laws.rows[here] - row]
-            found[here] = overlaps(q, laws, here)
+            found[here] = overlaps(q, laws, here, inside[here])
         at = end
     model.rewind(0)
     return found
@@ -139,13 +140,26 @@ def probabilities(
 
 
 def overlaps(
-    q: npt.NDArray[np.float64], laws: SparseLaws, chosen: npt.NDArray[np.intp]
+    q: npt.NDArray[np.float64],
+    laws: SparseLaws,
+    chosen: npt.NDArray[np.intp],
+    inside: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.float64]:
-    """sum min(P, Q) of some laws, what a law does not list being one outcome; q: [n, draft vocab]."""
+    """sum min(P, Q) of some laws.
+
+    Inside a spelling OTHER is its end, which the drafter proposes with all that goes on in no spelling, so it
+    counts as one outcome. Elsewhere it is many tokens of which only the sum is known, and counts for nothing:
+    a drafter that is sure of nothing would gain by it.
+
+    Args:
+        q: of each law, shape [n, draft vocab]. chosen: the laws, shape [n].
+        inside: which of them are inside a spelling, shape [n].
+    """
     ids = laws.ids[chosen]
     listed = ids >= 0
     drawn = np.where(listed, np.take_along_axis(q, np.maximum(ids, 0), axis=1), 0.0)
     kept = np.minimum(drawn, laws.probabilities[chosen]).sum(axis=1)
     rest = np.clip(1.0 - drawn.sum(axis=1), 0.0, 1.0)
-    found: npt.NDArray[np.float64] = (kept + np.minimum(rest, laws.other[chosen])) * laws.weights[chosen]
+    kept += np.where(inside, np.minimum(rest, laws.other[chosen]), 0.0)
+    found: npt.NDArray[np.float64] = kept * laws.weights[chosen]
     return found
