@@ -390,12 +390,12 @@ class Adaptation:
 
 
 def steady(seconds: Sequence[float]) -> float:
-    """Seconds a round: the first as it was, and the median of the others for each of them.
+    """Seconds a round: the first as it was, and the lower quartile of the others for each of them.
 
-    So what else the machine does for a moment does not show.
+    So what else the machine does meanwhile shows little; of long rounds it breaks into more than of short.
     """
     first, *others = seconds
-    return (first + (median(others) * len(others) if others else 0.0)) / len(seconds)
+    return (first + (float(np.quantile(others, 0.25)) * len(others) if others else 0.0)) / len(seconds)
 
 
 def _round_seconds(said: Generation) -> list[float]:
