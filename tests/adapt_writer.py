@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from adapting import PROMPTS, begin
-from omnidraft.runtime.learner.adaptation import AdaptOptions
+from omnidraft.runtime.learner.adapted_target import AdaptOptions
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.weights import load_weights
 

@@ -14,7 +14,9 @@ from omnidraft.commands.word_problems import word_problems
 from omnidraft.runtime.adapter import Adapter
 from omnidraft.runtime.adapter_file import read_adapter
 from omnidraft.runtime.cache_store import read_table
-from omnidraft.runtime.learner.adaptation import CURVE, Adaptation, AdaptOptions
+from omnidraft.runtime.learner.adaptation import CURVE, Adaptation
+from omnidraft.runtime.learner.adapted_target import AdaptOptions
+from omnidraft.runtime.learner.averaged import Averaged
 from omnidraft.runtime.learner.curve import Line, read_curve
 from omnidraft.runtime.learner.learner import Learner
 from omnidraft.runtime.learner.profiles import pair_of, profile_of
@@ -32,7 +34,7 @@ PROMPTS = word_problems(64)
 def learner(weights: Weights, *, rate: float = 3e-3, rank: int = 8) -> Learner:
     """LoRA of the starter drafter."""
     options = TrainerOptions(learning_rate=rate, lora_rank=rank, weight_decay=0.0)
-    return TorchLearner(DRAFTER, weights, options)
+    return Averaged(TorchLearner(DRAFTER, weights, options))
 
 
 def begin(

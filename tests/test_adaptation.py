@@ -16,7 +16,8 @@ from adapting import PROMPTS, REQUEST, SMALL, Spoiled, answers, assert_same, beg
 from omnidraft.errors import AdapterError, PromptError, SettingError
 from omnidraft.runtime.adapter import Adapter
 from omnidraft.runtime.adapter_file import read_adapter
-from omnidraft.runtime.learner.adaptation import CURVE, Adaptation, AdaptOptions
+from omnidraft.runtime.learner.adaptation import CURVE, Adaptation
+from omnidraft.runtime.learner.adapted_target import AdaptOptions
 from omnidraft.runtime.learner.curve import mean, read_curve
 from omnidraft.runtime.learner.guard import GuardOptions
 from omnidraft.runtime.learner.learner import Learner
@@ -46,7 +47,7 @@ def test_it_learns(weights: Weights, place: Path) -> None:
     adaptation.close()
     lines = read_curve(place / CURVE)
     first, last = (mean(part)["tokens_per_target_pass"] for part in (lines[:8], lines[-8:]))
-    assert first is not None and last is not None and last > first + 0.15, (first, last)
+    assert first is not None and last is not None and last > first + 0.1, (first, last)
     assert [line.version for line in lines] == [n for n in range(6) for _ in range(8)]
     assert [line.event for line in lines[7::8]] == ["learned"] * 6
     losses = [line.loss for line in lines[7::8] if line.loss is not None]

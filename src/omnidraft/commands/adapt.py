@@ -17,7 +17,8 @@ from omnidraft.commands.prompts import FIELDS, digest, read_prompts
 from omnidraft.commands.word_problems import word_problems
 from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle import open_bundle
-from omnidraft.runtime.learner.adaptation import Adaptation, AdaptOptions
+from omnidraft.runtime.learner.adaptation import Adaptation
+from omnidraft.runtime.learner.adapted_target import AdaptOptions
 from omnidraft.runtime.learner.curve import Line
 from omnidraft.runtime.request import Request
 
@@ -56,11 +57,11 @@ def adapt(
         ),
     ] = None,
     interval: Annotated[int, typer.Option(help="Answers between two times of learning.")] = 8,
-    passes: Annotated[int, typer.Option(help="Over the answers of an interval.")] = 2,
+    passes: Annotated[int, typer.Option(help="Over the answers of an interval.")] = 4,
     replay: Annotated[int, typer.Option(help="Earlier answers in each step besides the new ones.")] = 8,
     memory: Annotated[int, typer.Option(help="Earlier answers that are kept for that.")] = 64,
     objective: Annotated[str, typer.Option(help="What is learned: see docs/training.md.")] = "trie-kl",
-    rate: Annotated[float, typer.Option(help="Learning rate.")] = 2e-3,
+    rate: Annotated[float, typer.Option(help="Learning rate.")] = 4e-3,
     lora_rank: Annotated[int, typer.Option("--lora-rank", help="Of the adapter, with torch.")] = 32,
     head: Annotated[
         bool, typer.Option("--head", help="Also learn when to stop a draft (the adaptive head).")

@@ -19,6 +19,7 @@ from omnidraft.commands.curve_plot import can_draw, draw_curve
 from omnidraft.errors import PromptError, SettingError
 from omnidraft.runtime.bundle import Bundle, open_bundle
 from omnidraft.runtime.learner.adaptation import CURVE, Adaptation
+from omnidraft.runtime.learner.averaged import Averaged
 from omnidraft.runtime.learner.curve import Line, mean, read_curve
 from omnidraft.runtime.learner.learner import Learner
 from omnidraft.runtime.request import Request
@@ -43,7 +44,7 @@ class Learning:
     learner: str = "auto"
     drafter: str | None = None
     objective: str = "trie-kl"
-    rate: float = 2e-3
+    rate: float = 4e-3
     lora_rank: int = 32
     head: bool = False
 
@@ -85,7 +86,7 @@ class Learning:
             from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions
 
             step = StepOptions(self.objective, self.rate, weight_decay=0.0)
-            return OrtLearner(weights.bundle, weights.vocab_map, step)
+            return Averaged(OrtLearner(weights.bundle, weights.vocab_map, step))
         assert self.drafter is not None
         from omnidraft.training.torch_learner import TorchLearner
         from omnidraft.training.trainer_options import TrainerOptions
@@ -97,7 +98,7 @@ class Learning:
             weight_decay=0.0,
             head="joint" if self.head else None,
         )
-        return TorchLearner(self.drafter, weights, options)
+        return Averaged(TorchLearner(self.drafter, weights, options))
 
 
 @dataclass(frozen=True)

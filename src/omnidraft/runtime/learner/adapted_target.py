@@ -1,0 +1,151 @@
+"""One target that a drafter is adapted to: its session, learner and guard, and what is on the disk of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from omnidraft.errors import SettingError, TraceFileError
+from omnidraft.runtime.adapter import Adapter
+from omnidraft.runtime.cache_file import decode as decode_cache
+from omnidraft.runtime.cache_file import encode as encode_cache
+from omnidraft.runtime.cache_store import new_replica
+from omnidraft.runtime.cache_table import check_against
+from omnidraft.runtime.learner.alignment import Aligned, Aligner
+from omnidraft.runtime.learner.draft_law import full_trie
+from omnidraft.runtime.learner.from_traces import TraceAligner, from_traces
+from omnidraft.runtime.learner.guard import Guard, GuardOptions
+from omnidraft.runtime.learner.learner import Learner
+from omnidraft.runtime.learner.profiles import Checkpoint, Progress, pair_of, profile_of
+from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.session import Session
+from omnidraft.runtime.trace import Vocabularies
+from omnidraft.runtime.trace_file import decode as decode_trace
+from omnidraft.runtime.trace_memory import TraceMemory
+from omnidraft.runtime.weights import Weights
+
+_MOST_REST = 32  # intervals
+_SLOWER, _RECOVERY = 0.5, 1.25  # of the rate: at a roll-back, and at every adapter that is found good
+
+
+@dataclass(frozen=True)
+class AdaptOptions:
+    """How to adapt.
+
+    Attributes:
+        interval: answers between two times of learning.
+        passes: over the answers of an interval, in steps of `BATCH`.
+        replayed: earlier answers in each step besides the new ones. memory: how many are kept for that.
+        seed: of what is replayed.
+        guard: when an adapter is rolled back.
+    """
+
+    interval: int = 8
+    passes: int = 4
+    replayed: int = 8
+    memory: int = 64
+    seed: int = 0
+    guard: GuardOptions = field(default_factory=GuardOptions)
+
+    def __post_init__(self) -> None:
+        for name, at_least in (("interval", 1), ("passes", 1), ("replayed", 0), ("memory", 0), ("seed", 0)):
+            if getattr(self, name) < at_least:
+                raise SettingError(f"{name} {getattr(self, name)} is less than {at_least}; leave it out")
+
+
+class AdaptedTarget:
+    """The target that is adapted to now: its session, learner, guard and place."""
+
+    def __init__(self, weights: Weights, learner: Learner, place: Path, options: AdaptOptions) -> None:
+        bundle, vocab_map = weights.bundle, weights.vocab_map
+        self.vocabularies = Vocabularies.of(vocab_map)
+        self.recorded = TraceMemory(self.vocabularies)
+        self.session = Session(weights, trace=self.recorded)
+        self.learner, self.base_rate = learner, learner.rate
+        self.guard, self.profile = Guard(options.guard), profile_of(place, bundle)
+        self.pair = pair_of(bundle, vocab_map.draft_fingerprint, vocab_map.target_fingerprint)
+        self.progress, self.good = Progress(), learner.state()
+        self.good_adapter: Adapter | None = None
+        bos = bundle.drafter.bos_id
+        aligner = Aligner(full_trie(vocab_map), max_length=bundle.drafter.kv.max_length)
+        self._aligner = TraceAligner(aligner, () if bos is None else (bos,))
+        self.aligned: dict[int, list[Aligned]] = {}
+        self.profile.prepare()
+        found = self.profile.read(self.pair)
+        if found is not None:
+            self._go_on(found)
+        self.profile.keep_answers({*self.progress.memory, *self.progress.pending})
+
+    def _go_on(self, found: Checkpoint) -> None:
+        self.progress, self.good = found.progress, found.good or found.learner
+        if found.progress.good:
+            self.learner.restore(self.good)
+            self.good_adapter = self.learner.adapter()
+        self.learner.restore(found.learner)
+        self.guard.restore(found.progress.guard)
+        table = decode_cache(found.cache)
+        check_against(table, self.session.vocab_map)
+        self.session.pair.cache = NgramCache.of_table(table, self.session.vocab_map)
+        self.swap_in()
+        for number in (*self.progress.memory, *self.progress.pending):
+            try:
+                self.align(number, self.profile.answer(number).read_bytes())
+            except (OSError, TraceFileError) as error:
+                raise SettingError(
+                    f"{self.profile.answer(number)} cannot be learned from ({error}); "
+                    f"delete {self.profile.directory} to begin anew"
+                ) from None
+
+    def swap_in(self) -> None:
+        """Give the session what the learner has, and the learner its rate."""
+        self.learner.rate = self.base_rate * self.progress.slow
+        self.session.use_adapter(self.learner.adapter() if self.progress.version else None, "drafter")
+
+    def align(self, number: int, segment: bytes) -> None:
+        """Keep an answer to learn from: always as it is on the disk, where numbers are rounded."""
+        self.aligned[number] = list(from_traces(decode_trace(segment).generations(), self._aligner))
+
+    def checkpoint(self) -> Checkpoint:
+        """All of it, between two answers."""
+        cache = self.session.cache
+        cache.replica = cache.replica or new_replica()
+        progress = self.progress
+        progress.guard = self.guard.state()
+        good = {} if self.progress.good == self.progress.version else self.good
+        return Checkpoint(self.pair, progress, self.learner.state(), good, encode_cache(cache.table()))
+
+    def find_good(self) -> None:
+        """Keep what is in use as what to go back to."""
+        progress = self.progress
+        self.good, progress.good = self.learner.state(), progress.version
+        self.good_adapter = self.learner.adapter()
+        progress.falls, progress.slow = 0, min(1.0, progress.slow * _RECOVERY)
+
+    def roll_back(self, memory: int) -> None:
+        """Back to the last good adapter, which drafts alone for a while: its answers are what to expect.
+
+        So where the texts have changed and no adapter was at fault, the expectation is of the new texts.
+
+        Args:
+            memory: answers to keep.
+        """
+        progress = self.progress
+        progress.falls += 1
+        progress.rest = min(2 ** (progress.falls - 1), _MOST_REST)
+        progress.slow *= _SLOWER
+        progress.version = progress.good
+        self.remember(progress.pending, memory)
+        progress.pending = []
+        self.guard.forget()
+        self.learner.restore(self.good)
+        self.swap_in()
+
+    def remember(self, numbers: list[int], memory: int) -> None:
+        """Keep answers to learn from again; the oldest go."""
+        found = [*self.progress.memory, *numbers]
+        self.progress.memory = found[len(found) - min(len(found), memory) :]
+
+    def forget_answers(self) -> None:
+        """Let those go that are not kept."""
+        kept = {*self.progress.memory, *self.progress.pending}
+        self.aligned = {number: found for number, found in self.aligned.items() if number in kept}
