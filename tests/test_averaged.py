@@ -42,12 +42,11 @@ def test_it_averages_the_steps_that_changed_something() -> None:
     assert found.adapter().digest == adapter(2, seed=0).digest  # nothing was learned yet
     for _ in range(5):
         found.learn([])
-    expected, count = None, 0
-    for seed in (1, 2, 4, 5):  # step 3 was skipped
-        b = adapter(2, seed=seed).tensors["layers.0.o"][1]
+    steps = [adapter(2, seed=seed).tensors["layers.0.o"][1] for seed in (1, 2, 4, 5)]  # step 3 was skipped
+    expected = steps[0]
+    for count, b in enumerate(steps):
         kept = count / (count + 9)
-        expected = b if expected is None else expected * kept + b * (1 - kept)
-        count += 1
+        expected = expected * np.float32(kept) + b * np.float32(1 - kept)
     np.testing.assert_allclose(found.adapter().tensors["layers.0.o"][1], expected, rtol=1e-5)
     assert found.adapter().tensors["layers.0.o"][1].dtype == np.float32
 
