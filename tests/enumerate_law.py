@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from omnidraft.runtime.draft_length import FixedLength
+from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.round import Mode, Pair, Settings, Verification, rule_for, speculate
 from omnidraft.runtime.sampler import Law, Sampling
 from omnidraft.runtime.vocab_map import VocabMap
-from toy import GRAMS, ContextModel, processed, toy_cache, toy_map
+from toy import GRAMS, ContextModel, HeadedModel, processed, toy_cache, toy_map
 
 T = TypeVar("T")
 LENGTH = 3  # tokens whose joint law is compared
@@ -91,12 +91,23 @@ class Case:
     rounds: int = 1
     prompt: tuple[int, ...] = PROMPT
     swaps: bool = False  # the drafter gets other weights between rounds, as with another adapter
+    head_threshold: float | None = None  # the drafter has a head; "auto" draft length where it is negative
+
+    def length(self) -> DraftLength:
+        """What chooses the draft lengths, fresh for each walk."""
+        if self.head_threshold is None:
+            return FixedLength(self.count)
+        if self.head_threshold >= 0.0:
+            return FixedLength(self.count, self.head_threshold)
+        costs = Costs((1.0, 1.01, 1.02), 0.35, 0.0, acceptance=0.9)
+        return MeasuredLength(costs, longest=self.count)
 
 
 def law_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joint:
     """The law of the first tokens, through the real loop, drafter, translator and verifier."""
     vocab_map = vocab_map or toy_map()
-    drafter_model = ContextModel(2 * case.seed + 1, vocab_map.draft_size)
+    kind = ContextModel if case.head_threshold is None else HeadedModel
+    drafter_model = kind(2 * case.seed + 1, vocab_map.draft_size)
     other = ContextModel(2 * case.seed + 101, vocab_map.draft_size)
     target = ContextModel(2 * case.seed, vocab_map.target_size)
     rule = rule_for(case.mode, case.sampling.temperature, case.verification)
@@ -107,7 +118,7 @@ def law_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joint:
         pair = Pair(target, Drafter(drafter_model), toy_cache(vocab_map, case.grams))
         settings = Settings(rule, case.sampling, case.most, ())
         emitted: list[int] = []
-        loop = speculate(pair, case.prompt, [0, 3], settings, FixedLength(case.count), script)
+        loop = speculate(pair, case.prompt, [0, 3], settings, case.length(), script)
         for _ in range(case.rounds):
             found = next(loop, None)
             if found is None:

@@ -31,7 +31,7 @@ DEFAULTS = json.loads((Path(__file__).parents[1] / "spec/defaults.json").read_te
 
 def test_generation_defaults_agree_with_the_spec() -> None:
     parameters = inspect.signature(Session.generate).parameters
-    names = ["max_new_tokens", "mode", "num_draft_tokens", "verification"]
+    names = ["max_new_tokens", "mode", "num_draft_tokens", "head_threshold", "verification"]
     for name in [*names, *(field.name for field in fields(Sampling))]:
         assert parameters[name].default == DEFAULTS[name], name
 

@@ -101,6 +101,17 @@ class ContextModel:
         del self.context[length:]
 
 
+class HeadedModel(ContextModel):
+    """A model with an adaptive head that says something else of every text."""
+
+    acceptance = 1.0
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> npt.NDArray[np.float64]:
+        found = super().score(tokens, num_logits)
+        self.acceptance = float(1.0 / (1.0 + np.exp(-self.row([*self.context, -1])[0])))
+        return found
+
+
 def processed(
     row: npt.NDArray[np.float64], sampling: Sampling, context: Sequence[int]
 ) -> npt.NDArray[np.float64]:

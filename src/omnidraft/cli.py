@@ -58,6 +58,7 @@ def generate(
     seed: Annotated[int | None, typer.Option(help="Repeats a sampled text (default: drawn anew).")] = None,
     mode: options.Mode = "trie",
     num_draft_tokens: options.Lengths = "auto",
+    head_threshold: options.HeadThreshold = "auto",
     stop: options.Stop = None,
     plain: Annotated[bool, typer.Option("--plain", help="The target alone; nothing is drafted.")] = False,
     no_drafter: options.NoDrafter = False,
@@ -106,6 +107,7 @@ def generate(
         seed=seed,
         mode="plain" if plain else mode,  # type: ignore[arg-type] # any text; a wrong one is refused there
         num_draft_tokens=options.lengths(num_draft_tokens),
+        head_threshold=options.threshold(head_threshold),
         stop=tuple(stop or ()),
         raw=raw,
         top_k=top_k,
@@ -139,6 +141,7 @@ def chat(
     seed: Annotated[int | None, typer.Option(help="Repeats sampled answers (default: drawn anew).")] = None,
     mode: options.Mode = "trie",
     num_draft_tokens: options.Lengths = "auto",
+    head_threshold: options.HeadThreshold = "auto",
     stop: options.Stop = None,
     no_drafter: options.NoDrafter = False,
     top_k: options.TopK = 0,
@@ -164,6 +167,7 @@ def chat(
         seed=seed,
         mode=mode,  # type: ignore[arg-type] # any text; a wrong one is refused by `check`
         num_draft_tokens=options.lengths(num_draft_tokens),
+        head_threshold=options.threshold(head_threshold),
         stop=tuple(stop or ()),
         top_k=top_k,
         top_p=top_p,
@@ -258,6 +262,7 @@ def bench(
     ] = None,
     max_new_tokens: options.MaxNewTokens = 128,
     num_draft_tokens: options.Lengths = "auto",
+    head_threshold: options.HeadThreshold = "auto",
     mode: options.Mode = "trie",
     temperature: options.Temperature = 0.0,
     measure: Annotated[
@@ -267,6 +272,7 @@ def bench(
     target_on: options.TargetOn = "cpu",
     drafter_on: options.DrafterOn = "cpu",
     public_key: options.PublicKey = None,
+    adapter: options.AdapterPath = None,
     bitwise: options.Bitwise = False,
     as_json: options.Json = False,
 ) -> None:
@@ -281,6 +287,7 @@ def bench(
         target_on=target_on,
         drafter_on=drafter_on,
         public_key=public_key,
+        adapter=adapter,
         bitwise=bitwise,
     )
     if measure:
@@ -291,6 +298,7 @@ def bench(
             PROMPTS if prompts is None else options.lines(prompts),
             max_new_tokens=max_new_tokens,
             num_draft_tokens=options.lengths(num_draft_tokens),
+            head_threshold=options.threshold(head_threshold),
             mode=mode,  # type: ignore[arg-type] # any text; a wrong one is refused there
             temperature=temperature,
             progress=bar.step,

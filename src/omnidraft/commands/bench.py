@@ -6,12 +6,12 @@ the two plain runs around it, so a drift of the machine's speed cancels.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
 
-from omnidraft.runtime.generate import Session, Statistics
+from omnidraft.runtime.generate import Request, Session, Statistics
 from omnidraft.runtime.round import Mode
 
 _WARM_UP = 2  # prompts whose times are thrown away
@@ -72,44 +72,34 @@ def bench(
     *,
     max_new_tokens: int = 128,
     num_draft_tokens: int | Literal["auto"] = "auto",
+    head_threshold: float | Literal["auto"] = "auto",
     mode: Mode = "trie",
     temperature: float = 0.0,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Result:
     """Time both ways of decoding on each prompt; the end of the text is ignored, so lengths are equal."""
+    asked = Request(
+        max_new_tokens, temperature, 0, mode, num_draft_tokens, ignore_eos=True, head_threshold=head_threshold
+    )
     order = [*prompts[:_WARM_UP], *prompts]
     lines = []
     for i, prompt in enumerate(order):
         progress(i, len(order))
-        line = _measure(session, prompt, max_new_tokens, num_draft_tokens, mode, temperature)
+        line = _measure(session, prompt, asked)
         if i >= _WARM_UP:
             lines.append(line)
     progress(len(order), len(order))
     return Result(lines, _predict(session, lines))
 
 
-def _measure(
-    session: Session,
-    prompt: str,
-    max_new_tokens: int,
-    num_draft_tokens: int | Literal["auto"],
-    mode: Mode,
-    temperature: float,
-) -> Line:
+def _measure(session: Session, prompt: str, asked: Request) -> Line:
     def run(this: Mode) -> tuple[list[int], Statistics]:
-        found = session.generate(
-            prompt,
-            max_new_tokens=max_new_tokens,
-            temperature=temperature,
-            seed=0,
-            mode=this,
-            num_draft_tokens=num_draft_tokens,
-            ignore_eos=True,
-        ).finish()
+        settings = {each.name: getattr(asked, each.name) for each in fields(asked)}
+        found = session.generate(prompt, **{**settings, "mode": this}).finish()
         return found.token_ids, found.statistics
 
     ids, first = run("plain")
-    other_ids, speculative = run(mode)
+    other_ids, speculative = run(asked.mode)
     _, second = run("plain")
     plain = (first.emitted + second.emitted) / (first.total_seconds + second.total_seconds)
     speed = speculative.emitted / speculative.total_seconds

@@ -34,6 +34,13 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Threads of a target pa
 Lengths = Annotated[
     str, typer.Option("--num-draft-tokens", "-k", help="Draft tokens in each round; auto: as many as pay.")
 ]
+HeadThreshold = Annotated[
+    str,
+    typer.Option(
+        help="With a trained head (--adapter): stop a draft that is refused with a larger chance than this, "
+        "0 to 1; auto: where going on does not pay, if -k is auto too."
+    ),
+]
 Temperature = Annotated[float, typer.Option("--temperature", "-t", help="0 is greedy.")]
 MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", "-n", help="Output tokens at most.")]
 Stop = Annotated[
@@ -182,6 +189,16 @@ def lengths(text: str) -> Any:
         return int(text)
     except ValueError:
         raise SettingError(f'--num-draft-tokens "{text}" is neither a number nor auto; 4 is usual') from None
+
+
+def threshold(text: str) -> Any:
+    """Where a head stops a draft, or "auto"."""
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise SettingError(f'--head-threshold "{text}" is neither a number nor auto; 0.5 is usual') from None
 
 
 def lines(file: Path) -> list[str]:

@@ -59,6 +59,14 @@ class DraftLength(Protocol):
     def next(self) -> int:
         """Draft tokens for the coming round; 0 is plain decoding."""
 
+    def more(self, drawn: int, stands: float) -> int:
+        """How many draft tokens to draw yet in a round whose drafter has a trained head.
+
+        Args:
+            drawn: draft tokens so far, 1 at least.
+            stands: the chance that all of them are accepted, below 1.
+        """
+
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
         """Learn from a round: draft tokens drawn, judged and accepted, and target tokens emitted."""
 
@@ -74,17 +82,25 @@ class DraftLength(Protocol):
 
 
 class FixedLength:
-    """The same number in every round."""
+    """The same number in every round, or fewer where a head says so."""
 
-    def __init__(self, num_draft_tokens: int) -> None:
+    def __init__(self, num_draft_tokens: int, head_threshold: float = 1.0) -> None:
+        """
+        Args:
+            num_draft_tokens: of a round.
+            head_threshold: stop where a draft token is refused with a larger chance; 1 never stops.
+        """
         if not 0 <= num_draft_tokens <= MAX_DRAFT_TOKENS:
             raise SettingError(
                 f"num_draft_tokens {num_draft_tokens} is outside 0..{MAX_DRAFT_TOKENS}; 4 is usual"
             )
-        self._count, self.unread = num_draft_tokens, 0
+        self._count, self._threshold, self.unread = num_draft_tokens, head_threshold, 0
 
     def next(self) -> int:
         return self._count
+
+    def more(self, drawn: int, stands: float) -> int:
+        return 0 if 1.0 - stands > self._threshold else self._count - drawn
 
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
         """A fixed length has nothing to learn."""
@@ -105,13 +121,22 @@ class MeasuredLength:
     share: whatever the pair and the machine, a hopeless drafter costs a few percent and soon next to nothing.
     """
 
-    def __init__(self, costs: Costs, *, unread: int = 0, longest: int = 12, decay: float = 0.95) -> None:
+    def __init__(
+        self,
+        costs: Costs,
+        *,
+        unread: int = 0,
+        longest: int = 12,
+        decay: float = 0.95,
+        head_threshold: float | None = None,
+    ) -> None:
         """
         Args:
             costs: of this device.
             unread: draft tokens of the text so far that the drafter has not read.
             longest: draft tokens of a round at most.
             decay: what a round counts after the next, of what it counted before.
+            head_threshold: as of `FixedLength`; None stops where the next token does not pay.
         """
         self._costs = costs
         self._decay = decay
@@ -123,10 +148,13 @@ class MeasuredLength:
         self.unread = unread
         self._idle, self._share = 0, _FIRST_SHARE  # rounds since the last draft
         self._best: int | None = None  # what these counts choose, once it was asked for
+        self._threshold = head_threshold
+        self._judged = 0  # drawn tokens of this round that a head has spoken of
+        self._earned = self._spent = 0.0  # tokens and seconds of rounds that a head ended, decayed; 0: none
 
     def next(self) -> int:
         if self._best is None:
-            self._best = max(range(len(self._tested) + 1), key=self._speed)
+            self._best = self._choose()
         best = self._best
         if best:
             self._idle, self._share = 0, _FIRST_SHARE
@@ -138,10 +166,27 @@ class MeasuredLength:
         self._idle, self._share = 0, max(self._share / 2, _LAST_SHARE)
         return _PROBE
 
+    def more(self, drawn: int, stands: float) -> int:
+        self._judged, left = drawn, len(self._tested) - drawn
+        if self._threshold is not None:
+            return 0 if 1.0 - stands > self._threshold else left
+        chances, ratio, worth = self._chances(drawn + left), self._ratio(), self._worth()
+        before = self._costs.round_seconds(drawn) + self._costs.draft
+        gain, best, count = 0.0, 0.0, 0
+        for n in range(1, left + 1):
+            stands *= chances[drawn + n - 1]
+            gain += ratio * stands
+            # The law of the next token is at hand, so the first of them takes no pass of the drafter.
+            value = gain - worth * (self._costs.round_seconds(drawn + n) - before)
+            if value > best:
+                best, count = value, n
+        return count
+
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
         if drafted == 0:
             self.unread += emitted  # in draft tokens it may be more or fewer
             return
+        self._note_pace(drafted, emitted)
         self._best, self.unread = None, 0
         self._reached = max(self._reached, min(tested, len(self._tested)))
         for j in range(min(tested, len(self._tested))):
@@ -160,6 +205,8 @@ class MeasuredLength:
             "unread": self.unread,
             "idle": self._idle,
             "share": self._share,
+            "earned": self._earned,
+            "spent": self._spent,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -174,22 +221,61 @@ class MeasuredLength:
         self._reached, self.unread = state["reached"], state["unread"]
         self._idle, self._share = state["idle"], state["share"]
         self._draft_passed, self._target_accepted = state["draft_passed"], state["target_accepted"]
+        self._earned, self._spent = state["earned"], state["spent"]
         self._best = None
 
-    def _speed(self, count: int) -> float:
-        """Expected target tokens a second with `count` draft tokens (method section 6)."""
-        alive, expected, acceptance = 1.0, 0.0, self._costs.acceptance
+    def _choose(self) -> int:
+        """The length that pays best; with a head the longest, which it will shorten, if its rounds pay."""
+        if not self._spent:
+            return max(range(len(self._tested) + 1), key=self._speed)
+        return len(self._tested) if self._earned * self._costs.target[0] > self._spent else 0
+
+    def _note_pace(self, drafted: int, emitted: int) -> None:
+        """Take in a round that drafted: where a head spoke, what it earned and what it took."""
+        judged, self._judged = self._judged, 0
+        if not judged:
+            if drafted > 1:  # a head would have been asked: it was taken away
+                self._earned = self._spent = 0.0
+            return
+        if not self._spent:  # what was believed so far weighs as much as before the first round
+            best = max(range(1, len(self._tested) + 1), key=self._speed)
+            self._spent = _PRIOR_ROUNDS * self._costs.round_seconds(best)
+            self._earned = self._spent * self._speed(best)
+        passes = max(drafted, judged + 1)  # of the drafter: the last may have drawn nothing
+        seconds = self._costs.round_seconds(drafted) + (passes - drafted) * self._costs.draft
+        self._earned = self._earned * self._decay + emitted
+        self._spent = self._spent * self._decay + seconds
+
+    def _worth(self) -> float:
+        """Tokens that a second is worth: what the rounds so far gave, plain decoding at least."""
+        plain = 1.0 / self._costs.target[0]
+        if self._spent:
+            return max(plain, self._earned / self._spent)
+        return max(self._speed(k) for k in range(len(self._tested) + 1))
+
+    def _chances(self, count: int) -> list[float]:
+        """That each of the first draft tokens is accepted, given those before it."""
+        found, acceptance = [], self._costs.acceptance
         for j in range(count):
             if j < self._reached:  # a depth that was never reached is believed to be like the one before it
                 acceptance = self._passed[j] / self._tested[j]
-            alive *= acceptance
+            found.append(acceptance)
+        return found
+
+    def _ratio(self) -> float:
+        """One target token may take several draft tokens, or be taken by less than one."""
+        return min(1.5, self._target_accepted / self._draft_passed) if self._draft_passed > 1e-9 else 1.0
+
+    def _speed(self, count: int) -> float:
+        """Expected target tokens a second with `count` draft tokens (method section 6)."""
+        alive, expected = 1.0, 0.0
+        for chance in self._chances(count):
+            alive *= chance
             expected += alive
-        # One target token may take several draft tokens, or be taken by less than one.
-        ratio = min(1.5, self._target_accepted / self._draft_passed) if self._draft_passed > 1e-9 else 1.0
         seconds = self._costs.round_seconds(count)
         if count:
             seconds += self.unread * self._costs.read / _CATCH_UP_ROUNDS
-        return (1.0 + ratio * expected) / seconds
+        return (1.0 + self._ratio() * expected) / seconds
 
     def _probe_seconds(self) -> float:
         """What a probe takes more than a plain step, if none of it is accepted."""

@@ -3,13 +3,16 @@
 Its context is free: whatever it holds changes speed, never the output (method section 2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from omnidraft.runtime.model import Logits, Model
+from omnidraft.runtime.model import HasHead, Logits, Model
 from omnidraft.runtime.reading import read
 from omnidraft.runtime.rng import Chooser
 from omnidraft.runtime.sampler import Ids, Law, draft_law
+
+# Tokens drawn, and the chance that all of them stand -> how many more to draw.
+More = Callable[[int, float], int]
 
 
 @dataclass
@@ -56,8 +59,9 @@ class Drafter:
         temperature: float,
         banned: Ids,
         choose: Chooser,
+        more: More | None = None,
     ) -> Draft:
-        """Draw `count` tokens that may follow a context of draft ids.
+        """Draw `count` tokens that may follow a context of draft ids, or fewer.
 
         Args:
             context: all draft ids so far, without the start.
@@ -65,16 +69,25 @@ class Drafter:
             temperature: of the drafter's law; 0 takes the argmax.
             banned: draft ids that may not be drawn.
             choose: answers the random questions.
+            more: asked where the model has a trained head, each time it has read a drawn token and before
+                the next is drawn. Whatever was drawn is in the draft, so the output's law is the same.
         """
-        draft = Draft()
+        draft, stands = Draft(), 1.0
         if not self.start and not context:
             return draft  # nothing to go on from
         count = min(count, self.model.max_length // 2)
         pending = self._sync(context, count)
-        for _ in range(count):
+        most = count
+        while (drawn := len(draft.tokens)) < count:
             row = self.model.score(pending, num_logits=1)[-1]
             self._alone += [len(pending) == 1] * len(pending)
             self._held += pending
+            if drawn and more is not None and isinstance(self.model, HasHead):
+                stands *= self.model.acceptance
+                if stands < 1.0:
+                    count = min(most, drawn + more(drawn, stands))
+                    if count <= drawn:
+                        break
             law = draft_law(row, temperature, banned)
             token = choose.token(law)
             draft.tokens.append(token)

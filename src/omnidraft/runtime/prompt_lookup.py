@@ -7,7 +7,7 @@ transformers). Good where an answer quotes its prompt: summaries, edits, code.
 
 from collections.abc import Sequence
 
-from omnidraft.runtime.drafter import Draft
+from omnidraft.runtime.drafter import Draft, More
 from omnidraft.runtime.rng import Chooser
 from omnidraft.runtime.trace import Judged
 from omnidraft.runtime.translator import Proposal
@@ -27,7 +27,7 @@ class PromptLookup:
         self._followed: dict[tuple[int, ...], int] = {}  # n-gram -> where its latest follower stands
         self._seen = 0
 
-    def propose(self, tokens: Sequence[int], count: int, choose: Chooser) -> Draft:
+    def propose(self, tokens: Sequence[int], count: int, choose: Chooser, more: More | None = None) -> Draft:
         self._index(tokens)
         copied = list(tokens)
         at = self._follower(tokens)

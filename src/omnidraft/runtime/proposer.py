@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from omnidraft.runtime.drafter import Draft, Drafter
+from omnidraft.runtime.drafter import Draft, Drafter, More
 from omnidraft.runtime.judged import Judge, judge_decisions
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import Chooser
@@ -23,13 +23,14 @@ from omnidraft.runtime.vocab_map import VocabMap
 class Proposer(Protocol):
     """Guesses on from a context, and judges its own guesses so that the output's law is the target's."""
 
-    def propose(self, tokens: Sequence[int], count: int, choose: Chooser) -> Draft:
+    def propose(self, tokens: Sequence[int], count: int, choose: Chooser, more: More | None = None) -> Draft:
         """At most `count` >= 1 tokens that may follow.
 
         Args:
             tokens: all target ids so far; from round to round they only grow.
             count: draft tokens at most.
             choose: answers the random questions.
+            more: see `Drafter.propose`.
         """
 
     def translate(self, draft: Draft, max_tokens: int) -> Proposal:
@@ -87,8 +88,8 @@ class DraftModel:
         useless = ~cache.map.draft_allowed if method.uses_cache else cache.map.direct < 0
         self._banned = np.flatnonzero(useless)
 
-    def propose(self, tokens: Sequence[int], count: int, choose: Chooser) -> Draft:
-        return self._drafter.propose(self._context, count, self._temperature, self._banned, choose)
+    def propose(self, tokens: Sequence[int], count: int, choose: Chooser, more: More | None = None) -> Draft:
+        return self._drafter.propose(self._context, count, self._temperature, self._banned, choose, more)
 
     def translate(self, draft: Draft, max_tokens: int) -> Proposal:
         expands = self._method.expands

@@ -24,6 +24,9 @@ class Request:
         mode: trie (default), match, direct, paper (approximate above temperature 0), lookup (copies from
             the context, without the drafter), plain.
         num_draft_tokens: in each round; "auto" drafts as many as pay.
+        head_threshold: end a draft where the drafter's trained head gives a larger chance than this that a
+            token of it is refused; 1 never ends it. "auto" ends it where going on does not pay, and only
+            where num_draft_tokens is "auto" too.
         stop: strings that end the output; none of them is part of it.
         ignore_eos: go on after the end of the text (for benchmarks).
         top_k, top_p, min_p, repetition_penalty: as in `Sampling`; the target's law is the one after them.
@@ -46,6 +49,7 @@ class Request:
     repetition_penalty: float = 1.0
     verification: Verification | Literal["auto"] = "auto"
     logprobs: bool = False
+    head_threshold: float | Literal["auto"] = "auto"
 
     @property
     def sampling(self) -> Sampling:
@@ -85,11 +89,16 @@ class Request:
             raise SettingError(f"seed {self.seed} is outside 0..2^64-1; 7 is as good as any")
         if self.num_draft_tokens != "auto":
             FixedLength(self.num_draft_tokens)
+        if self.head_threshold != "auto" and not 0.0 <= self.head_threshold <= 1.0:
+            raise SettingError(
+                f"head_threshold {self.head_threshold} is outside 0..1; 0.5 ends a draft that is more likely "
+                "refused than not"
+            )
         StopText(self.stop)
 
 
 _COUNTS = ("max_new_tokens", "seed", "num_draft_tokens", "top_k")
-_NUMBERS = ("temperature", "top_p", "min_p", "repetition_penalty")
+_NUMBERS = ("temperature", "top_p", "min_p", "repetition_penalty", "head_threshold")
 _SWITCHES = ("ignore_eos", "logprobs")
 
 
@@ -101,7 +110,7 @@ def _check_types(request: Request) -> None:
     ):
         for name in names:
             value = getattr(request, name)
-            if (name, value) in (("seed", None), ("num_draft_tokens", "auto")):
+            if (name, value) in (("seed", None), ("num_draft_tokens", "auto"), ("head_threshold", "auto")):
                 continue
             if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
                 raise SettingError(f"{name} {value!r} is of type {type(value).__name__}; give {wanted}")

@@ -247,6 +247,7 @@ class Session:
         repetition_penalty: float = 1.0,
         verification: Verification | Literal["auto"] = "auto",
         logprobs: bool = False,
+        head_threshold: float | Literal["auto"] = "auto",
     ) -> Generation:
         """Start a text and forget the one before. Its law is the target's own in every mode but `paper`.
 
@@ -254,7 +255,7 @@ class Session:
             prompt: text, or target ids as they are.
             raw: leave the prompt template out.
             max_new_tokens, temperature, seed, mode, num_draft_tokens, stop, ignore_eos, top_k, top_p, min_p,
-                repetition_penalty, verification, logprobs: see `Request`.
+                repetition_penalty, verification, logprobs, head_threshold: see `Request`.
 
         Raises:
             PromptError: empty, or too long for the context (ContextError).
@@ -263,7 +264,7 @@ class Session:
         """
         request = Request(
             max_new_tokens, temperature, seed, mode, num_draft_tokens, stop_strings(stop), ignore_eos,
-            top_k, top_p, min_p, repetition_penalty, verification, logprobs,
+            top_k, top_p, min_p, repetition_penalty, verification, logprobs, head_threshold,
         )  # fmt: skip
         with self._turn():
             request.check()

@@ -191,7 +191,7 @@ def _answer(value: Any) -> Answer:
 
 
 def _request(value: Any) -> Request:
-    lengths = value["num_draft_tokens"]
+    lengths, threshold = value["num_draft_tokens"], value["head_threshold"]
     found = Request(
         max_new_tokens=_count(value["max_new_tokens"]),
         temperature=_number(value["temperature"]),
@@ -206,6 +206,7 @@ def _request(value: Any) -> Request:
         repetition_penalty=_number(value["repetition_penalty"]),
         verification=value["verification"],
         logprobs=_bool(value["logprobs"]),
+        head_threshold=threshold if threshold == "auto" else _number(threshold),
     )
     found.check()
     return found

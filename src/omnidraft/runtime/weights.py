@@ -148,7 +148,10 @@ def draft_length_for(request: Request, weights: Weights, costs: Costs, unread: i
     if request.mode == "lookup":
         costs, unread = replace(costs, draft=0.0, read=0.0, acceptance=PRIOR_ACCEPTANCE), 0
     wanted = request.num_draft_tokens
-    return MeasuredLength(costs, unread=unread) if wanted == "auto" else FixedLength(wanted)
+    threshold = None if request.head_threshold == "auto" else request.head_threshold
+    if wanted == "auto":
+        return MeasuredLength(costs, unread=unread, head_threshold=threshold)
+    return FixedLength(wanted, 1.0 if threshold is None else threshold)
 
 
 def verification_for(request: Request, weights: Weights) -> Verification:
