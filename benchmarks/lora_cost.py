@@ -1,4 +1,4 @@
-"""What an adapter costs the starter drafter: a step without LoRA sites, with empty ones, at ranks 8 and 16.
+"""What an adapter costs the starter drafter: a step without LoRA sites, with empty ones, ranks and heads.
 
     python -m benchmarks.lora_cost [--json]
 
@@ -24,6 +24,7 @@ from onnx import ModelProto
 from omnidraft.export.checkpoint import read_checkpoint
 from omnidraft.export.contract import GraphContract
 from omnidraft.export.cpu import export_cpu
+from omnidraft.export.head import add_head
 from omnidraft.export.lora import add_lora_sites, lora_sites
 from omnidraft.export.quantize import FP32, INT4, INT8, Quantization, quantize
 from omnidraft.export.write import write_graph
@@ -31,6 +32,7 @@ from omnidraft.runtime.adapter import LoraSites
 from omnidraft.runtime.ort_model import KvShape, OrtModel
 
 DRAFTER = Path(__file__).resolve().parents[1] / "src/omnidraft/starters/drafter"
+HIDDEN = 160  # of the starter drafter
 RANKS = (8, 16)
 PAST, STEPS, TURNS = 64, 30, 150
 
@@ -52,13 +54,19 @@ def arms(
     """A model for each arm, on graphs of their own."""
     found = {}
     kv = KvShape(contract.num_layers, contract.num_kv_heads, contract.head_dim, contract.max_length)
-    for name, rank in (("no sites", None), ("rank 0", 0), *((f"rank {r}", r) for r in RANKS)):
+    heads = (("head of 1 block", 1), ("head of 3 blocks", 3))
+    for name, rank, blocks in (
+        ("no sites", None, 0), ("rank 0", 0, 0), *((f"rank {r}", r, 0) for r in RANKS),
+        *((head, None, blocks) for head, blocks in heads),
+    ):  # fmt: skip
         model = ModelProto()
         model.CopyFrom(proto)
         tensors: dict[str, np.ndarray] = {}
         if rank is not None:
             add_lora_sites(model)
             tensors = lora(lora_sites(model, contract.num_kv_heads * contract.head_dim), rank)
+        if blocks:
+            tensors = add_head(model, HIDDEN, blocks).untrained()
         quantize(model, quantization)
         write_graph(model, place / f"{name}.onnx")
         found[name] = OrtModel(place / f"{name}.onnx", kv, contract.vocab_size)

@@ -10,7 +10,8 @@ import pytest
 from enumerate_law import LENGTH, Case, law_of_output, total_variation
 from omnidraft.errors import SettingError
 from omnidraft.runtime.draft_length import Costs, FixedLength, MeasuredLength
-from omnidraft.runtime.drafter import Drafter
+from omnidraft.runtime.drafter import Drafter, _confidence
+from omnidraft.runtime.head import chance
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import MODES, Mode, Verification
@@ -83,9 +84,9 @@ def drafted(length: FixedLength | MeasuredLength, count: int, says: list[float])
 
     class Saying(HeadedModel):
         def score(self, tokens: object, num_logits: int | None = None) -> np.ndarray:
-            found = super().score(tokens, num_logits)  # type: ignore[arg-type]
-            self.acceptance = 1.0 if self.passes < 2 else says[self.passes - 2]
-            return found
+            super().score(tokens, num_logits)  # type: ignore[arg-type]
+            self.acceptance = 0.5 if self.passes < 2 else says[self.passes - 2]
+            return np.array([[0.0, 0.0, *[-np.inf] * (self.vocab_size - 2)]])  # two tokens, each of them half
 
     model = Saying(0, 8)
     draft = Drafter(model).propose([0], count, 0.0, np.empty(0, np.int32), SplitMix64(0), length.more)
@@ -98,6 +99,17 @@ def test_it_stops_before_the_next_token_is_drawn() -> None:
     for threshold, drawn in ((0.05, 1), (0.1001, 2), (0.28, 3), (0.5, 3), (0.57, 4), (0.96, 5), (1.0, 5)):
         assert drafted(FixedLength(5, threshold), 5, says) == (drawn, min(5, drawn + 1))
     assert drafted(FixedLength(5, 0.0), 5, [1.0] * 4) == (5, 5)  # an untrained head says exactly 1
+
+
+def test_what_the_head_says_corrects_what_the_drafter_believed() -> None:
+    """By hand: even odds leave it, odds of 3 make 0.9 of 0.75."""
+    for acceptance, confidence, wanted in (
+        (0.5, 0.3, 0.3), (0.3, 0.5, 0.3), (0.75, 0.75, 0.9), (1.0, 0.0, 1.0), (0.0, 0.9, 0.0), (0.0, 1.0, 0.5)
+    ):  # fmt: skip
+        assert chance(acceptance, confidence) == pytest.approx(wanted)
+    row = np.log(np.array([0.2, 0.1, 0.6, 0.1]))
+    assert _confidence(row, 0, np.array([2])) == pytest.approx(0.5)
+    assert _confidence(np.array([0.0, 500.0]), 0, np.array([1])) == 1.0  # nothing else may be drawn
 
 
 CHEAP = Costs((1.0, 1.001, 1.002, 1.003, 1.004), 0.05, 0.0, acceptance=0.8)

@@ -16,13 +16,14 @@ from benchmarks.small_models import MODELS, SIZES  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 
 from omnidraft.errors import SettingError  # noqa: E402
+from omnidraft.runtime.head import chance  # noqa: E402
 from omnidraft.runtime.learner.alignment import Aligned, Aligner  # noqa: E402
 from omnidraft.runtime.learner.draft_law import full_trie  # noqa: E402
 from omnidraft.runtime.learner.head_example import HeadExample, head_example  # noqa: E402
 from omnidraft.runtime.learner.target_rows import dense_rows  # noqa: E402
 from omnidraft.training import Trainer, TrainerOptions  # noqa: E402
 from omnidraft.training.head import AcceptanceHead, head_loss  # noqa: E402
-from omnidraft.training.head_batch import head_batch, tempered  # noqa: E402
+from omnidraft.training.head_batch import Drawn, head_batch, tempered  # noqa: E402
 from omnidraft.training.head_states import draws_of  # noqa: E402
 from toy import DRAFT, TARGET, toy_cache  # noqa: E402
 from toy_training import MAP, START, tiny_drafter, toy_responses  # noqa: E402
@@ -73,8 +74,10 @@ def test_a_greedy_draw_is_right_where_the_response_says_it() -> None:
     for place, (token, likely) in enumerate([("la", 2.0), ("sfo", 2.0), ("la", 2.0), ("#", 2.0)]):
         logits[0, place, DRAFT.index(token)] = likely
     logits[0, 3, DRAFT.index("o")] = 1.0  # the likeliest that may be drawn: # is no draft
-    drawn, labels = batch.draws(logits, ALLOWED, 0.0)
-    assert drawn.tolist() == [d("la sfo la o")] and labels.tolist() == [[1.0, 1.0, 0.0, 1.0]]
+    drawn = batch.draws(logits, ALLOWED, 0.0)
+    assert drawn.ids.tolist() == [d("la sfo la o")] and drawn.labels.tolist() == [[1.0, 1.0, 0.0, 1.0]]
+    q = np.exp([2.0, 2.0, 2.0, 1.0]) / (np.exp([2.0, 2.0, 2.0, 1.0]) + 6 * np.exp(-5.0))
+    assert torch.allclose(drawn.odds, torch.tensor(np.log(q / (1 - q)))[None].float(), atol=1e-3)
 
 
 def test_a_drawn_token_passes_with_p_over_q() -> None:
@@ -83,8 +86,10 @@ def test_a_drawn_token_passes_with_p_over_q() -> None:
     for token, label in (("s", 0.7), ("f", 1.0), ("la", 1.0), ("i", 0.0)):
         u = (DRAFT.index(token) + 0.5) / 7
         batch = head_batch([example], [np.array([u, u])])
-        drawn, labels = batch.draws(torch.zeros(1, 2, len(DRAFT)), ALLOWED, 1.0)
-        assert drawn[0, 0] == DRAFT.index(token) and float(labels[0, 0]) == pytest.approx(label, abs=1e-6)
+        drawn = batch.draws(torch.zeros(1, 2, len(DRAFT)), ALLOWED, 1.0)
+        assert drawn.ids[0, 0] == DRAFT.index(token)
+        assert float(drawn.labels[0, 0]) == pytest.approx(label, abs=1e-6)
+        assert float(torch.sigmoid(drawn.odds[0, 0])) == pytest.approx(1 / 7, abs=1e-6)
     half = tempered(torch.tensor([[0.5, 0.25]]), 0.5)
     assert torch.allclose(half, torch.tensor([[0.25, 0.0625]]) / (0.25 + 2 * 0.0625))
     assert torch.allclose(tempered(torch.tensor([[0.5, 0.25]]), 0.01), torch.tensor([[1.0, 0.0]]), atol=1e-6)
@@ -112,11 +117,11 @@ def test_a_drawn_token_is_read_as_if_it_stood_there(name: str) -> None:
 
     def draw(logits: Any) -> Any:
         seen.append(logits)
-        return (batch.positions * 7 + 11), batch.positions.float()
+        return Drawn(batch.positions * 7 + 11, batch.positions.float(), batch.positions.float())
 
     model.train()
-    hidden, labels = draws_of(model, batch, draw)
-    assert model.training and torch.equal(labels, batch.positions.float())
+    hidden, drawn = draws_of(model, batch, draw)
+    assert model.training and torch.equal(drawn.labels, batch.positions.float())
     model.eval()
     for b, each in enumerate(examples):
         for n, at in enumerate(each.positions.tolist()):
@@ -177,10 +182,19 @@ def judged(trainer: Trainer, responses: list[Aligned]) -> tuple[np.ndarray, np.n
     assert trainer.head is not None
     examples = [head_example(r) for r in responses]
     batch = head_batch(examples, [np.zeros(len(e.positions)) for e in examples])
-    hidden, labels = draws_of(trainer.model, batch, lambda logits: batch.draws(logits, ALLOWED, 0.0))
+    hidden, drawn = draws_of(trainer.model, batch, lambda logits: batch.draws(logits, ALLOWED, 0.0))
     with torch.no_grad():
-        said = torch.sigmoid(trainer.head.head(hidden))
-    return said[batch.known].numpy(), labels[batch.known].numpy()
+        said = torch.sigmoid(trainer.head.head(hidden) + drawn.odds)
+    for acceptance, odds, both in zip(
+        *(  # as a session has it
+            x[batch.known][:5].double().tolist() for x in (trainer.head.head(hidden), drawn.odds, said)
+        ),
+        strict=True,
+    ):
+        assert chance(1 / (1 + math.exp(-acceptance)), 1 / (1 + math.exp(-odds))) == pytest.approx(
+            both, abs=1e-5
+        )
+    return said[batch.known].numpy(), drawn.labels[batch.known].numpy()
 
 
 @pytest.mark.parametrize("mode", ["joint", "interleaved"])

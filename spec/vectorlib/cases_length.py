@@ -59,10 +59,25 @@ CHOICES: list[tuple[str, str, Costs, int]] = [
      4096),
 ]  # fmt: skip
 
+# Rounds with a head: what it says after each token, cycled over rounds; then the threshold, None for auto.
+SURE, DOUBT, MIXED, DROP = (0.99,) * 11, (0.3,) * 11, (0.95, 0.9, 0.4, 0.9, 0.2), (0.98, 0.97, 0.02)
+HEADED: list[tuple[Any, ...]] = [
+    ("sure", "drafts grow to the longest", EVEN, 12, [ALL], [SURE], None),
+    ("doubting", "drafts end at once, and then nothing pays", EVEN, 60, [NONE], [DOUBT], None),
+    ("mixed", "each round as its head says", EVEN, 24, [ALL, HALF], [MIXED, DROP, SURE], None),
+    ("nearly_free", "a token whose law is at hand takes no pass", CHEAP, 12, [HALF], [DROP], None),
+    ("dear_headed", "a drafter that costs more than the target", DEAR, 400, [NONE], [MIXED], None),
+    ("merged_headed", "two draft tokens make one target token", EVEN, 24, [MERGED], [SURE, MIXED], None),
+    ("threshold_low", "0.3: after the first doubt", EVEN, 12, [HALF], [MIXED, DROP], 0.3),
+    ("threshold_high", "0.7: later", EVEN, 12, [HALF], [MIXED, DROP], 0.7),
+    ("taken_away", "rounds with a head, then without", EVEN, 30, [HALF], [SURE] * 12 + [()] * 18, None),
+]  # fmt: skip
+
 
 def write(shelf: Shelf) -> None:
     defaults = json.loads(DEFAULTS.read_text(encoding="utf-8"))
     shelf.vectors("draft_length", "measured", [_case(defaults["draft_length"], *case) for case in CASES])
+    shelf.vectors("draft_length", "headed", [_headed(defaults["draft_length"], *case) for case in HEADED])
     shelf.vectors("draft_length", "verification", [_choice(defaults, *case) for case in CHOICES])
 
 
@@ -90,6 +105,43 @@ def _case(
         why,
         {"costs": asdict(costs), "unread": unread, "records": _runs(records)},
         {"lengths": _runs(lengths)},
+    )
+
+
+def _headed(
+    defaults: dict[str, float],
+    name: str,
+    why: str,
+    costs: Costs,
+    rounds: int,
+    outcomes: Sequence[tuple[float, float, float]],
+    says: Sequence[Sequence[float]],
+    threshold: float | None,
+) -> dict[str, Any]:
+    length, given, expect = Lengths(costs, defaults, 0), [], []
+    for i in range(rounds):
+        asked = count = length.next()
+        drawn, stands, answers = 0, 1.0, list[list[float]]()
+        heard = iter(says[i % len(says)])
+        while drawn < count:
+            if drawn and (chance := next(heard, None)) is not None:
+                stands *= chance
+                more = length.more(drawn, stands, threshold)
+                answers.append([drawn, stands, more])
+                count = min(asked, drawn + more)
+                if drawn >= count:
+                    break
+            drawn += 1
+        judged, passed, emitted = (int(share * drawn) for share in outcomes[i % len(outcomes)])
+        record = [drawn, max(judged, min(1, drawn)), passed, emitted + 1]
+        length.record(*record)
+        given.append({"asks": [answer[:2] for answer in answers], "record": record})
+        expect.append({"length": asked, "more": [answer[2] for answer in answers]})
+    return vector(
+        name,
+        why,
+        {"costs": asdict(costs), "threshold": threshold, "rounds": given},
+        {"rounds": expect},
     )
 
 

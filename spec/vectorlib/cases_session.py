@@ -52,7 +52,7 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
         "max_new_tokens": task.max_new_tokens, "temperature": sampling.temperature, "mode": task.mode,
         "ignore_eos": False, "seed": f"{task.seed:016x}", "num_draft_tokens": task.num_draft_tokens,
         "stop": [], "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0,
-        "verification": "token", "logprobs": False, "head_threshold": "auto",
+        "verification": "token", "logprobs": False, "head_threshold": 1.0,
     }  # fmt: skip
     answer = {
         "request": request, "prompt": task.prompt, "output": said, "logprobs": [],

@@ -33,12 +33,19 @@ class Lengths:
         self._costs, self._d = costs, defaults
         self._rounds: list[tuple[int, int, int, int]] = []  # those that drafted
         self._unread = unread
+        self._asked = 0  # tokens drawn when a head was asked last in this round
+        self._earned = self._spent = 0.0
         self._idle, self._share = 0, defaults["first_share"]
 
     def next(self) -> int:
         speeds = [self._speed(k) for k in range(int(self._d["longest"]) + 1)]
         best = speeds.index(max(speeds))
-        if sorted(speeds)[-1] - sorted(speeds)[-2] < 1e-9 * max(speeds):
+        if self._spent:
+            paid = self._earned * self._costs.target[0]
+            if abs(paid - self._spent) < 1e-9 * self._spent:
+                raise TooClose(f"{paid} s earned")
+            best = int(self._d["longest"]) if paid > self._spent else 0
+        elif sorted(speeds)[-1] - sorted(speeds)[-2] < 1e-9 * max(speeds):
             raise TooClose(f"speeds {speeds}")
         if best:
             self._idle, self._share = 0, self._d["first_share"]
@@ -54,23 +61,67 @@ class Lengths:
         self._idle, self._share = 0, max(self._share / 2, self._d["last_share"])
         return probe
 
+    def more(self, drawn: int, stands: float, threshold: float | None) -> int:
+        """Draft tokens yet, where a head gives this chance that all so far stand."""
+        self._asked, left = drawn, int(self._d["longest"]) - drawn
+        if threshold is not None:
+            return 0 if 1.0 - stands > threshold else left
+        worth = max(
+            1 / self._costs.target[0], self._earned / self._spent if self._spent else self._promised()[1]
+        )
+        values = [0.0]
+        for n in range(1, left + 1):
+            gain, alive = 0.0, stands
+            for depth in range(drawn, drawn + n):
+                alive *= self._chance(depth)
+                gain += alive
+            seconds = self._costs.of_round(drawn + n) - self._costs.of_round(drawn) - self._costs.draft
+            values.append(self._ratio() * gain - worth * seconds)
+        if sorted(values)[-1] - sorted(values)[-2] < 1e-9:
+            raise TooClose(f"values {values}")
+        return values.index(max(values))
+
+    def _promised(self) -> tuple[int, float]:
+        """The length of the largest speed, 0 left out, and the largest speed, 0 included."""
+        speeds = [self._speed(k) for k in range(int(self._d["longest"]) + 1)]
+        return speeds.index(max(speeds[1:]), 1), max(speeds)
+
+    def _note(self, drafted: int, emitted: int) -> None:
+        asked, self._asked = self._asked, 0
+        if not asked:
+            if drafted > 1:
+                self._earned = self._spent = 0.0
+            return
+        if not self._spent:
+            k = self._promised()[0]
+            self._spent = self._d["prior_rounds"] * self._costs.of_round(k)
+            self._earned = self._spent * self._speed(k)
+        idle_passes = max(drafted, asked + 1) - drafted
+        self._earned = self._earned * self._d["decay"] + emitted
+        self._spent = self._spent * self._d["decay"] + (
+            self._costs.of_round(drafted) + idle_passes * self._costs.draft
+        )
+
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
         if drafted:
+            self._note(drafted, emitted)
             self._rounds.append((drafted, tested, passed, emitted))
             self._unread = 0
         else:
             self._unread += emitted
 
     def _speed(self, k: int) -> float:
-        deepest = max((tested for _, tested, _, _ in self._rounds), default=0)
-        alive, expected, acceptance = 1.0, 0.0, self._costs.acceptance
+        alive, expected = 1.0, 0.0
         for depth in range(k):
-            if depth < deepest:  # what was never reached is believed to be like the one before it
-                acceptance = self._acceptance(depth)
-            alive *= acceptance
+            alive *= self._chance(depth)
             expected += alive
         catch_up = self._unread * self._costs.read / self._d["catch_up_rounds"] if k else 0.0
         return (1.0 + self._ratio() * expected) / (self._costs.of_round(k) + catch_up)
+
+    def _chance(self, depth: int) -> float:
+        """Of a draft token; a depth that was never reached is believed to be like the one before it."""
+        deepest = max((tested for _, tested, _, _ in self._rounds), default=0)
+        return self._acceptance(min(depth, deepest - 1)) if deepest else self._costs.acceptance
 
     def _acceptance(self, depth: int) -> float:
         """Decayed share of accepted among judged draft tokens of a depth, with the prior as old rounds."""

@@ -51,12 +51,22 @@ def run_draft_length(vector: Vector) -> None:
         pays = block_pays(known.round_seconds(DEFAULTS["block"]["usual_draft"]), given["vocab_size"])
         assert ("block" if pays else "token") == vector["expect"]["verification"]
         return
+    if "rounds" in given:
+        return _run_headed(vector, known)
     length, found = MeasuredLength(known, unread=given["unread"]), []
     for times, *record in given["records"]:
         for _ in range(times):
             found.append(length.next())
             length.record(*record)
     assert found == [length for times, length in vector["expect"]["lengths"] for _ in range(times)]
+
+
+def _run_headed(vector: Vector, known: Costs) -> None:
+    length = MeasuredLength(known, head_threshold=vector["input"]["threshold"])
+    for given, expect in zip(vector["input"]["rounds"], vector["expect"]["rounds"], strict=True):
+        assert length.next() == expect["length"]
+        assert [length.more(drawn, stands) for drawn, stands in given["asks"]] == expect["more"]
+        length.record(*given["record"])
 
 
 def run_lookup(vector: Vector) -> None:

@@ -72,7 +72,7 @@ def bench(
     *,
     max_new_tokens: int = 128,
     num_draft_tokens: int | Literal["auto"] = "auto",
-    head_threshold: float | Literal["auto"] = "auto",
+    head_threshold: float | Literal["auto"] = 1.0,
     mode: Mode = "trie",
     temperature: float = 0.0,
     progress: Callable[[int, int], None] = lambda *_: None,

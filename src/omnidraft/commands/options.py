@@ -38,7 +38,7 @@ HeadThreshold = Annotated[
     str,
     typer.Option(
         help="With a trained head (--adapter): stop a draft that is refused with a larger chance than this, "
-        "0 to 1; auto: where going on does not pay, if -k is auto too."
+        "0 to 1 (1: never); auto: where going on does not pay, if -k is auto too."
     ),
 ]
 Temperature = Annotated[float, typer.Option("--temperature", "-t", help="0 is greedy.")]

@@ -21,7 +21,7 @@ from omnidraft.runtime.head import HeadShape
 from omnidraft.runtime.learner.step_entry import Layout
 from omnidraft.training import head_states
 from omnidraft.training.head import AcceptanceHead, head_loss
-from omnidraft.training.head_batch import HeadBatch
+from omnidraft.training.head_batch import Drawn, HeadBatch
 
 REJECT_WEIGHT = 6.0  # what a refused draft token weighs, as in the paper
 
@@ -64,12 +64,12 @@ def _vocab(frozen: Frozen) -> int:
 def _step(frozen: Frozen, layouts: tuple[Layout, Layout], shape: HeadShape, given: Named) -> Named:
     """All outputs by name."""
     lora, head = layouts
-    hidden, labels = _draws(frozen, cut(given["lora"], lora), given)
+    hidden, drawn = _draws(frozen, cut(given["lora"], lora), given)
     learning = {
         name: tensor.detach().requires_grad_() for name, tensor in cut(given["parameters"], head).items()
     }
-    logits = _logits(hidden, learning, shape)
-    total, weight = head_loss(logits, labels, REJECT_WEIGHT, known=given["known"])
+    logits = _logits(hidden, learning, shape) + drawn.odds
+    total, weight = head_loss(logits, drawn.labels, REJECT_WEIGHT, known=given["known"])
     gradients = torch.autograd.grad(total, list(learning.values()))
     gradient = given["gradient"] + torch.cat([each.reshape(-1) for each in gradients])
     summed, whole = given["loss"] + total.detach(), given["weight"] + weight
@@ -78,13 +78,13 @@ def _step(frozen: Frozen, layouts: tuple[Layout, Layout], shape: HeadShape, give
     return carried | adamw(given, gradient / mean, summed)
 
 
-def _draws(frozen: Frozen, learned: Named, given: Named) -> tuple[Tensor, Tensor]:
-    """States [B, A, hidden] and labels [B, A] of the likeliest tokens of the drafter as it is now."""
+def _draws(frozen: Frozen, learned: Named, given: Named) -> tuple[Tensor, Drawn]:
+    """What the drafter as it is now holds likeliest, and its states [B, A, hidden] of that."""
     nothing = torch.zeros(0)  # what only temperatures above 0 ask for
     parts = {name: given[name] for name in ("input_ids", "positions", "known", "said", "longer")}
     batch = HeadBatch(**parts, ids=nothing, chances=nothing, uniforms=nothing)
 
-    def draw(logits: Tensor) -> tuple[Tensor, Tensor]:
+    def draw(logits: Tensor) -> Drawn:
         return batch.draws(logits, given["allowed"], 0.0)
 
     with Forward(frozen, given, learned).acting() as model, swapped(head_states, "DynamicCache", _Kept):

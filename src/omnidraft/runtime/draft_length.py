@@ -52,9 +52,11 @@ class DraftLength(Protocol):
 
     Attributes:
         unread: about how many draft tokens of the text the drafter has not read.
+        hears: whether a head is asked.
     """
 
     unread: int
+    hears: bool
 
     def next(self) -> int:
         """Draft tokens for the coming round; 0 is plain decoding."""
@@ -95,6 +97,7 @@ class FixedLength:
                 f"num_draft_tokens {num_draft_tokens} is outside 0..{MAX_DRAFT_TOKENS}; 4 is usual"
             )
         self._count, self._threshold, self.unread = num_draft_tokens, head_threshold, 0
+        self.hears = head_threshold < 1.0
 
     def next(self) -> int:
         return self._count
@@ -148,7 +151,7 @@ class MeasuredLength:
         self.unread = unread
         self._idle, self._share = 0, _FIRST_SHARE  # rounds since the last draft
         self._best: int | None = None  # what these counts choose, once it was asked for
-        self._threshold = head_threshold
+        self._threshold, self.hears = head_threshold, head_threshold is None or head_threshold < 1.0
         self._judged = 0  # drawn tokens of this round that a head has spoken of
         self._earned = self._spent = 0.0  # tokens and seconds of rounds that a head ended, decayed; 0: none
 

@@ -6,6 +6,9 @@ Its context is free: whatever it holds changes speed, never the output (method s
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from omnidraft.runtime.head import chance
 from omnidraft.runtime.model import HasHead, Logits, Model
 from omnidraft.runtime.reading import read
 from omnidraft.runtime.rng import Chooser
@@ -72,7 +75,7 @@ class Drafter:
             more: asked where the model has a trained head, each time it has read a drawn token and before
                 the next is drawn. Whatever was drawn is in the draft, so the output's law is the same.
         """
-        draft, stands = Draft(), 1.0
+        draft, stands, confidence = Draft(), 1.0, 1.0
         if not self.start and not context:
             return draft  # nothing to go on from
         count = min(count, self.model.max_length // 2)
@@ -82,14 +85,19 @@ class Drafter:
             row = self.model.score(pending, num_logits=1)[-1]
             self._alone += [len(pending) == 1] * len(pending)
             self._held += pending
-            if drawn and more is not None and isinstance(self.model, HasHead):
-                stands *= self.model.acceptance
+            says = self.model.acceptance if isinstance(self.model, HasHead) else 1.0
+            if drawn and more is not None:
+                stands *= chance(says, confidence)
                 if stands < 1.0:
                     count = min(most, drawn + more(drawn, stands))
                     if count <= drawn:
                         break
             law = draft_law(row, temperature, banned)
             token = choose.token(law)
+            if (
+                more is not None and says < 1.0 and len(draft.tokens) + 1 < count
+            ):  # before the next pass writes over the row
+                confidence = _confidence(row, token, banned)
             draft.tokens.append(token)
             draft.laws.append(law)
             pending = [token]
@@ -156,6 +164,14 @@ class _NoModel:
 def no_drafter(vocab_size: int) -> Drafter:
     """A drafter that holds no weights, for sessions whose every round drafts nothing."""
     return Drafter(_NoModel(vocab_size))
+
+
+def _confidence(row: Logits, token: int, banned: Ids) -> float:
+    """Probability of a token at temperature 1, among those that may be drawn."""
+    weights = np.exp(row - row.max())
+    weight = float(weights[token])
+    total = float(weights.sum()) - float(weights[banned].sum())
+    return weight / max(total, weight) if weight > 0.0 else 0.0
 
 
 def common_length(a: list[int], b: list[int]) -> int:

@@ -1,7 +1,8 @@
 """The adaptive head's tensors as a value, and the shape that a graph takes; spec/adapter.md.
 
-acceptance = sigmoid(x w + b), x the drafter's last hidden state after blocks x + SiLU(x W): how likely the
-token that a position read is to be accepted, given that those before it were (method section 5.3).
+acceptance = sigmoid(x w + b), x the drafter's last hidden state after blocks x + SiLU(x W), at the position
+that read a draft token (method section 5.3). It corrects what the drafter itself believed when it drew that
+token: `chance` of the two is how likely the token is to be accepted, given that those before it were.
 """
 
 import re
@@ -25,6 +26,19 @@ _BLOCK = re.compile(rf"head\.blocks\.[0-{MAX_BLOCKS - 1}]")
 def block_name(i: int) -> str:
     """The graph's input for W of block i."""
     return f"head.blocks.{i}"
+
+
+def chance(acceptance: float, confidence: float) -> float:
+    """How likely a draft token is to be accepted: the odds of both multiplied.
+
+    Args:
+        acceptance: of the head; 1 of one that was never trained, and then nothing is refused.
+        confidence: probability of the token in the law that the drafter had before it, at temperature 1.
+    """
+    if acceptance >= 1.0:
+        return 1.0
+    for_it, against = acceptance * confidence, (1.0 - acceptance) * (1.0 - confidence)
+    return for_it / (for_it + against) if for_it + against > 0.0 else 0.5
 
 
 @dataclass(frozen=True)

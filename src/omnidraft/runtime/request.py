@@ -25,7 +25,7 @@ class Request:
             the context, without the drafter), plain.
         num_draft_tokens: in each round; "auto" drafts as many as pay.
         head_threshold: end a draft where the drafter's trained head gives a larger chance than this that a
-            token of it is refused; 1 never ends it. "auto" ends it where going on does not pay, and only
+            token of it is refused; 1 never asks it. "auto" ends it where going on does not pay, and only
             where num_draft_tokens is "auto" too.
         stop: strings that end the output; none of them is part of it.
         ignore_eos: go on after the end of the text (for benchmarks).
@@ -49,7 +49,7 @@ class Request:
     repetition_penalty: float = 1.0
     verification: Verification | Literal["auto"] = "auto"
     logprobs: bool = False
-    head_threshold: float | Literal["auto"] = "auto"
+    head_threshold: float | Literal["auto"] = 1.0
 
     @property
     def sampling(self) -> Sampling:

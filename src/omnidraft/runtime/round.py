@@ -220,7 +220,8 @@ def speculate(
         started = clock()
         most = min(MAX_PROPOSED, target.max_length - len(tokens), room - 1)
         count = draft_length.next() if most > 0 else 0
-        draft = proposer.propose(tokens, count, choose, draft_length.more) if count else Draft()
+        more = draft_length.more if draft_length.hears else None
+        draft = proposer.propose(tokens, count, choose, more) if count else Draft()
         drafted = clock()
         proposal = proposer.translate(draft, most)
         translated = clock()

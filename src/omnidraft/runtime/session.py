@@ -247,7 +247,7 @@ class Session:
         repetition_penalty: float = 1.0,
         verification: Verification | Literal["auto"] = "auto",
         logprobs: bool = False,
-        head_threshold: float | Literal["auto"] = "auto",
+        head_threshold: float | Literal["auto"] = 1.0,
     ) -> Generation:
         """Start a text and forget the one before. Its law is the target's own in every mode but `paper`.
 

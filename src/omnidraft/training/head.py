@@ -1,7 +1,8 @@
 """The adaptive head: how likely a draft token is to be accepted, from the drafter's own state.
 
 One number for each position, sigmoid(f(h)), with h the drafter's last hidden state (after the final norm,
-what the LM head reads) at the position whose *input* is the draft token. method section 5.3.
+what the LM head reads) at the position whose *input* is the draft token. method section 5.3. Its odds correct
+those of the drafter's own probability of that token, which a state after the token hardly tells.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def head_loss(
     so it is taken off inside the loss: the logits themselves are those of the probability.
 
     Args:
-        logits, labels: of N draft tokens, [N].
+        logits: of the head plus the log-odds of the drafter's own probability (`runtime.head.chance`), [N].
+        labels: how likely the N draft tokens are to be accepted, [N].
         reject_weight: of the part that is refused.
         known: which of them count, [N]; all when None.
     """

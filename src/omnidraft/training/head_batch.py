@@ -12,6 +12,22 @@ from torch import Tensor
 
 from omnidraft.runtime.learner.head_example import HeadExample
 
+_LEAST = 1e-6  # of a probability and of what it lacks to 1
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What the drafter drew, each [B, A].
+
+    Attributes:
+        ids: draft ids. labels: how likely each is to be accepted.
+        odds: logarithm of q / (1 - q), q the drafter's probability of it at temperature 1.
+    """
+
+    ids: Tensor
+    labels: Tensor
+    odds: Tensor
+
 
 @dataclass(frozen=True)
 class HeadBatch:
@@ -38,30 +54,33 @@ class HeadBatch:
         """On a device."""
         return HeadBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
-    def draws(self, logits: Tensor, allowed: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    def draws(self, logits: Tensor, allowed: Tensor, temperature: float) -> Drawn:
         """What the drafter draws at each place, and how likely that is to be accepted.
 
         Args:
             logits: of the drafter there, [B, A, draft vocab].
             allowed: which draft ids it may draw, [draft vocab].
             temperature: of the session. At 0 the likeliest is drawn, and accepted where the response says it.
-
-        Returns:
-            draft ids and labels, both [B, A].
         """
-        logits = logits.masked_fill(~allowed, -torch.inf)
-        longer = self.longer
+        logits, longer = logits.masked_fill(~allowed, -torch.inf), self.longer
+        whole = torch.log_softmax(logits, dim=-1)
+
+        def odds(drawn: Tensor) -> Tensor:
+            q = whole.gather(-1, drawn[..., None])[..., 0].exp().clamp(_LEAST, 1.0 - _LEAST)
+            return torch.log(q) - torch.log1p(-q)
+
         if temperature == 0.0:
             drawn = logits.argmax(dim=-1)
             right = (drawn == self.said) | (drawn[..., None] == longer).any(dim=-1)
-            return drawn, right.to(logits.dtype)
+            return Drawn(drawn, right.to(logits.dtype), odds(drawn))
         q = torch.softmax(logits / temperature, dim=-1)
         sums = q.cumsum(dim=-1)
         drawn = (sums <= self.uniforms[..., None] * sums[..., -1:]).sum(dim=-1)
         chances = tempered(self.chances, temperature)
         p = (chances * (self.ids == drawn[..., None])).sum(dim=-1)
         label = (p / q.gather(-1, drawn[..., None])[..., 0].clamp_min(1e-30)).clamp(max=1.0)
-        return drawn, torch.where((drawn[..., None] == longer).any(dim=-1), 1.0, label)
+        label = torch.where((drawn[..., None] == longer).any(dim=-1), 1.0, label)
+        return Drawn(drawn, label, odds(drawn))
 
 
 def tempered(chances: Tensor, temperature: float) -> Tensor:

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
 
-from omnidraft.training.head_batch import HeadBatch
+from omnidraft.training.head_batch import Drawn, HeadBatch
 
-Draw = Callable[[Tensor], tuple[Tensor, Tensor]]  # logits [B, A, vocab] -> draft ids and labels [B, A]
+Draw = Callable[[Tensor], Drawn]  # of logits [B, A, vocab]
 
 
-def draws_of(model: nn.Module, batch: HeadBatch, draw: Draw) -> tuple[Tensor, Tensor]:
+def draws_of(model: nn.Module, batch: HeadBatch, draw: Draw) -> tuple[Tensor, Drawn]:
     """What the drafter draws after each place of some responses, and its state once it has read that.
 
     Args:
@@ -27,7 +27,7 @@ def draws_of(model: nn.Module, batch: HeadBatch, draw: Draw) -> tuple[Tensor, Te
         draw: says what is drawn.
 
     Returns:
-        hidden states [B, A, hidden] of the drawn tokens, as the LM head reads them, and their labels [B, A].
+        hidden states [B, A, hidden] of the drawn tokens, as the LM head reads them, and what was drawn.
     """
     decoder: Any = model
     training = model.training
@@ -36,9 +36,9 @@ def draws_of(model: nn.Module, batch: HeadBatch, draw: Draw) -> tuple[Tensor, Te
         with torch.no_grad():
             cache = DynamicCache()  # no window: every position stays
             read = decoder.base_model(input_ids=batch.input_ids, past_key_values=cache, use_cache=True)
-            drawn, labels = draw(_logits(decoder, _at(read.last_hidden_state, batch.positions)))
+            drawn = draw(_logits(decoder, _at(read.last_hidden_state, batch.positions)))
             found = decoder.base_model(
-                input_ids=drawn,
+                input_ids=drawn.ids,
                 past_key_values=cache,
                 use_cache=True,
                 position_ids=batch.positions + 1,
@@ -46,7 +46,7 @@ def draws_of(model: nn.Module, batch: HeadBatch, draw: Draw) -> tuple[Tensor, Te
             )
     finally:
         model.train(training)
-    return found.last_hidden_state, labels
+    return found.last_hidden_state, drawn
 
 
 def _logits(decoder: Any, hidden: Tensor) -> Tensor:

@@ -30,7 +30,8 @@ class HeadTrainer:
     """A head in training.
 
     Attributes:
-        head: begins undecided, not as a head that never stops: from there it would take ages to come back.
+        head: begins as one that believes the drafter, not as one that never stops: from there it would take
+            ages to come back.
         parameters: its own, by name.
         buffer: the latest examples, where the mode is interleaved.
     """
@@ -86,10 +87,9 @@ class HeadTrainer:
         """Sum of the weighted losses, and the sum of their weights."""
         assert self._allowed is not None
         draw = partial(batch.draws, allowed=self._allowed, temperature=self._options.head_temperature)
-        hidden, labels = draws_of(self._model, batch, draw)
-        return head_loss(
-            self.head(hidden.float())[batch.known], labels[batch.known], self._options.reject_weight
-        )
+        hidden, drawn = draws_of(self._model, batch, draw)
+        logits = self.head(hidden.float()) + drawn.odds
+        return head_loss(logits[batch.known], drawn.labels[batch.known], self._options.reject_weight)
 
     def arrays(self) -> dict[str, Tensor]:
         """The buffer, as checkpoints keep it."""
