@@ -64,11 +64,11 @@ def test_a_drafters_adapter_changes_drafts_and_no_word(session: Session) -> None
 
 
 def test_no_graph_is_loaded_anew(session: Session) -> None:
-    models = [model for model in session._models if isinstance(model, OrtModel)]
+    models = [model for model in session.models.all if isinstance(model, OrtModel)]
     graphs = [model._session for model in models]
     session.use_adapter(drafters(session, 0)[0])
     say(session).finish()
-    assert len(models) == 2 and session._models == models
+    assert len(models) == 2 and session.models.all == models
     assert all(model._session is graph for model, graph in zip(models, graphs, strict=True))
 
 
@@ -229,7 +229,7 @@ def test_onnxruntimes_own_form_does_the_same_in_a_plain_run(session: Session, tm
     loaded, options = ort.LoraAdapter(), ort.RunOptions()
     loaded.Load(str(beside))
     options.add_active_adapter(loaded)
-    model, kv = session._models[1], session.bundle.drafter.kv
+    model, kv = session.models.all[1], session.bundle.drafter.kv
     assert isinstance(model, OrtModel)
     graph = model._session
     ids = [5, 6, 7]

@@ -53,7 +53,7 @@ def watch(session: Session, seen: Callable[[int, int], None]) -> None:
 
     The position is where the run ends, the number of tokens in the context after it.
     """
-    for number, model in enumerate(session._models):
+    for number, model in enumerate(session.models.all):
         assert isinstance(model, OrtModel)
 
         def told(number: int = number, model: object = model) -> None:
@@ -109,7 +109,7 @@ def test_settings_are_refused_before_anything_happens(session: Session) -> None:
 
 
 def test_a_conversation_reads_only_what_is_new(weights: Weights, session: Session) -> None:
-    target = session._models[0]
+    target = session.models.all[0]
     scored = 0
 
     def count(model: int, position: int) -> None:
@@ -214,7 +214,7 @@ def test_a_cancelled_prompt_is_not_read_twice(session: Session) -> None:
     read: list[int] = []
 
     def seen(model: int, position: int) -> None:
-        read.append(position - session._models[0].length)
+        read.append(position - session.models.all[0].length)
         answer.cancel()
 
     watch(session, seen)
@@ -276,7 +276,7 @@ def test_a_full_conversation_is_refused_and_stays(weights: Weights, session: Ses
 
 def test_sessions_share_weights_and_nothing_else(weights: Weights) -> None:
     a, b = Session(weights), Session(weights)
-    one, other = a._models[0], b._models[0]
+    one, other = a.models.all[0], b.models.all[0]
     assert isinstance(one, OrtModel) and isinstance(other, OrtModel)
     assert one._session is other._session
     alone = [ids_of(Session(weights).generate(p, max_new_tokens=16)) for p in (STORY, "What is 3 and 4?")]
@@ -350,7 +350,7 @@ def test_an_older_generation_is_refused(session: Session) -> None:
 
 def test_without_a_drafter_every_mode_is_plain(bundle: Path, session: Session) -> None:
     plain = Session(load_weights(bundle, drafter=False))
-    assert plain.weights.drafter is None and len(plain._models) == 1
+    assert plain.weights.drafter is None and len(plain.models.all) == 1
     for temperature in (0.0, 1.0):
         request = Request(max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=5)
         plain.reset()

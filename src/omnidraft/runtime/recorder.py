@@ -2,12 +2,31 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from omnidraft.errors import TraceFileError
 from omnidraft.runtime.round import Round
-from omnidraft.runtime.trace import Start, window
+from omnidraft.runtime.trace import Start, Vocabularies, window
 from omnidraft.runtime.trace_memory import TraceMemory
 from omnidraft.runtime.trace_store import Place, TraceStore
 from omnidraft.runtime.vocab_map import VocabMap
+
+
+def open_trace(trace: TraceStore | TraceMemory | str | Path, vocab_map: VocabMap) -> TraceStore | TraceMemory:
+    """Where generations of a pair are to be recorded: a store that is given, or one for a directory.
+
+    Raises:
+        TraceFileError: nothing can be recorded there, or it is of another pair.
+    """
+    wanted = Vocabularies.of(vocab_map)
+    store = trace if isinstance(trace, TraceStore | TraceMemory) else TraceStore(trace, wanted)
+    try:
+        wanted.check(store.vocabularies)
+    except TraceFileError as error:
+        raise TraceFileError(
+            error.fault, f"the store of {store.path} is refused: {error}; open one for these models"
+        ) from None
+    return store
 
 
 @dataclass(frozen=True)

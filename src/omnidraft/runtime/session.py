@@ -13,30 +13,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from omnidraft.errors import SessionError, TraceFileError
+from omnidraft.errors import SessionError
 from omnidraft.runtime.adapter import Adapter
-from omnidraft.runtime.adapter_file import read_adapter
-from omnidraft.runtime.adapter_fit import ROLES, Fitted, Role, fit, unfitted
+from omnidraft.runtime.adapter_fit import Role
 from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.cache_store import open_cache, write_cache
 from omnidraft.runtime.conversation import Template, Turn, answer_ids, conversation_ids
 from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength
-from omnidraft.runtime.drafter import Drafter, common_length, no_drafter
-from omnidraft.runtime.even_model import EvenModel
+from omnidraft.runtime.drafter import Drafter, common_length
 from omnidraft.runtime.generation import Generation, Limits
 from omnidraft.runtime.measure import measure_costs
-from omnidraft.runtime.model import Model, SessionModel
 from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.ort_model import never
-from omnidraft.runtime.recorder import Source, recorded
+from omnidraft.runtime.recorder import Source, open_trace, recorded
 from omnidraft.runtime.request import Request, check_prompt, checked_text, prompt_ids, stop_strings
 from omnidraft.runtime.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.round import Mode, Pair, Settings, Verification, rule_for, speculate
 from omnidraft.runtime.session_file import Answer
+from omnidraft.runtime.session_models import SessionModels
 from omnidraft.runtime.session_store import capture, install, read_session, write_session
 from omnidraft.runtime.stop import StopReason, StopText, cut_at_stop
 from omnidraft.runtime.tokenizer import Tokenizer
-from omnidraft.runtime.trace import Vocabularies
 from omnidraft.runtime.trace_memory import TraceMemory
 from omnidraft.runtime.trace_store import TraceStore
 from omnidraft.runtime.tracer import Tracer
@@ -50,7 +46,7 @@ class Session:
     """What was said on some weights, and what was learned while it was said.
 
     Attributes:
-        weights: shared with other sessions. pair: the models, with contexts of this session's own.
+        weights: shared with other sessions. models: of this session's own. pair: what they have read.
         turns: earlier turns of a conversation. message: the one that is being answered, None outside one.
         template: stands around messages; the bundle's compiled one unless replaced.
         costs: what the draft length "auto" goes by. answer: the last generation.
@@ -83,18 +79,11 @@ class Session:
             TraceFileError: nothing can be recorded there.
         """
         self.weights = weights
-        self._models: list[SessionModel] = [weights.target.new_model()]
-        self._target: Model = EvenModel(self._models[0]) if bitwise else self._models[0]
-        if weights.drafter is None:
-            self.drafter = no_drafter(weights.bundle.drafter.vocab_size)
-        else:
-            self._models.append(weights.drafter.new_model())
-            bos = weights.bundle.drafter.bos_id
-            self.drafter = Drafter(self._models[-1], [] if bos is None else [bos])
+        self.models = SessionModels(weights, bitwise=bitwise)
         learned, self.cache_notice = (
             (NgramCache(self.vocab_map), None) if cache is None else open_cache(cache, self.vocab_map)
         )
-        self.pair = Pair(self._target, self.drafter, learned)
+        self.pair = Pair(self.models.target, self.drafter, learned)
         self.costs: Costs = weights.bundle.costs
         self.template: Template = weights.bundle.prompt
         self.turns: list[Turn] = []
@@ -104,25 +93,13 @@ class Session:
         self.choose = SplitMix64(0)
         self._lock = threading.Lock()
         self.adapter_notice: str | None = None
-        self._wanted: dict[Role, Fitted] = {role: Fitted() for role in ROLES}
-        self._in_use: dict[Role, str | None] = dict.fromkeys(ROLES)  # digests
         if adapter is not None:
             self.use_adapter(adapter)
         self.trace: TraceStore | TraceMemory | None = None
         self._tracer: Tracer | None = None
         if trace is not None:
-            self._record_in(trace)
-
-    def _record_in(self, trace: TraceStore | TraceMemory | str | Path) -> None:
-        wanted = Vocabularies.of(self.vocab_map)
-        store = trace if isinstance(trace, TraceStore | TraceMemory) else TraceStore(trace, wanted)
-        try:
-            wanted.check(store.vocabularies)
-        except TraceFileError as error:
-            raise TraceFileError(
-                error.fault, f"the store of {store.path} is refused: {error}; open one for these models"
-            ) from None
-        self.trace, self._tracer = store, Tracer(self.vocab_map, lambda: store.is_recording)
+            self.trace = store = open_trace(trace, self.vocab_map)
+            self._tracer = Tracer(self.vocab_map, lambda: store.is_recording)
 
     @property
     def bundle(self) -> Bundle:
@@ -147,7 +124,12 @@ class Session:
     @property
     def adapters(self) -> dict[Role, Adapter]:
         """The adapters in use, by the model that they are of."""
-        return {role: each.adapter for role, each in self._wanted.items() if each.adapter is not None}
+        return self.models.adapters
+
+    @property
+    def drafter(self) -> Drafter:
+        """Keeps the drafter's context, or stands in for it."""
+        return self.models.drafter
 
     def use_adapter(self, adapter: Adapter | str | Path | None, role: Role | None = None) -> None:
         """Use an adapter from the next round on, also of a generation that is running; from any thread.
@@ -162,26 +144,7 @@ class Session:
         Raises:
             AdapterError: the file is refused, or is of other models; what was in use stays.
         """
-        if adapter is None:
-            for each in ROLES if role is None else (role,):
-                self._wanted[each] = unfitted(self.bundle, each)
-            return
-        found = adapter if isinstance(adapter, Adapter) else read_adapter(adapter)
-        each, fitted = fit(found, self.bundle, self.vocab_map, role)
-        self._wanted[each] = fitted  # one assignment: whoever runs the next round takes it up
-
-    def _take_up_adapters(self) -> None:
-        """Feed the models what `use_adapter` was given; what they had read is of the old weights."""
-        for role, model in zip(ROLES, self._models, strict=False):  # the drafter may not be loaded
-            wanted = self._wanted[role]
-            if wanted.digest == self._in_use[role]:
-                continue
-            model.use_adapter(wanted.tensors or {})
-            self._in_use[role] = wanted.digest
-            if role == "drafter":
-                self.drafter.forget()
-            else:
-                self.pair.held = 0
+        self.models.use_adapter(adapter, role)
 
     def save_cache(self, path: str | Path) -> Path | None:
         """Write the n-grams learned so far, so that no crash can spoil the file.
@@ -405,7 +368,7 @@ class Session:
         if self.trace is not None:
             rounds = recorded(rounds, self.trace, self._source(request, bool(output)))
         found = Generation(
-            rounds, request, prompt, stop_text, Limits(eos_ids, self._target.max_length), self._step
+            rounds, request, prompt, stop_text, Limits(eos_ids, self.models.target.max_length), self._step
         )
         found.replay(output, logprobs, stop_reason)
         return found
@@ -422,7 +385,7 @@ class Session:
             return self.draft_prompt(tokens) or spelled
 
         def adapters() -> tuple[str | None, str | None]:
-            return self._in_use["drafter"], self._in_use["target"]
+            return self.models.digests
 
         return Source(self.vocab_map, text, adapters, request.temperature, request.mode, continues)
 
@@ -435,7 +398,8 @@ class Session:
                 "give each thread a session of its own on the same weights"
             )
         try:
-            self._take_up_adapters()
+            if self.models.take_up():
+                self.pair.held = 0
             yield
         finally:
             self._lock.release()
@@ -446,10 +410,5 @@ class Session:
         with self._turn():
             if generation is not self.answer:
                 raise SessionError("a newer generation of this session took over; start another one to go on")
-            for model in self._models:
-                model.cancelled = lambda: generation.is_cancelled
-            try:
+            with self.models.cancelled_by(lambda: generation.is_cancelled):
                 yield
-            finally:
-                for model in self._models:
-                    model.cancelled = never
