@@ -33,9 +33,9 @@ from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.quantization import FP32, Quantization, named
 from omnidraft.export.quantize import Calibration, quantize
 from omnidraft.export.write import write_graph
-from omnidraft.runtime.bundle import ModelEntry
 from omnidraft.runtime.generate import Session, load_weights
 from omnidraft.runtime.model import Model
+from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.ort_model import Graph, OrtModel
 from omnidraft.runtime.tokenizer import Tokenizer

@@ -10,11 +10,12 @@ from fsspec.implementations.dirfs import DirFileSystem
 
 from adapters import BASE, OPEN, adapter
 from omnidraft.runtime.adapter_file import encode_adapter, write_adapter
-from omnidraft.runtime.bundle import Bundle, ModelEntry, PromptTemplate
+from omnidraft.runtime.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.cache_file import encode
 from omnidraft.runtime.cache_store import write_table
 from omnidraft.runtime.cache_table import CacheTable
 from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.ort_model import KvShape
 from omnidraft.runtime.release import LARGEST, Release
 from omnidraft.signing import raw_public

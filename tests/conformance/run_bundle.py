@@ -12,7 +12,8 @@ import pytest
 
 from conformance.vectors import ROOT, Vector
 from omnidraft.errors import BundleError
-from omnidraft.runtime.bundle import MANIFEST, Bundle, ModelEntry, open_bundle, seal
+from omnidraft.runtime.bundle import MANIFEST, Bundle, open_bundle, seal
+from omnidraft.runtime.model_entry import ModelEntry
 
 
 def run_bundle(vector: Vector) -> None:

@@ -12,8 +12,9 @@ from rich.table import Table
 from omnidraft.commands.bench import Result
 from omnidraft.commands.check import Comparison
 from omnidraft.commands.demo import Shown
-from omnidraft.runtime.bundle import Bundle, ModelEntry
+from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.memory import memory_need
+from omnidraft.runtime.model_entry import ModelEntry
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)

@@ -28,11 +28,11 @@ from omnidraft.export.quantize import FP32, Calibration, quantize
 from omnidraft.export.weights import fill
 from omnidraft.export.write import write_graph
 from omnidraft.runtime.adapter import LoraSites
-from omnidraft.runtime.bundle import Layout
 from omnidraft.runtime.concat_model import ConcatGraph
 from omnidraft.runtime.head import HeadShape
 from omnidraft.runtime.learner.step_entry import StepEntry, layout_of
 from omnidraft.runtime.model import SessionModel
+from omnidraft.runtime.model_entry import Layout
 from omnidraft.runtime.ort_model import KvShape, OrtModel
 from omnidraft.runtime.static_model import StaticForm
 from omnidraft.runtime.tokenizer import Tokenizer

@@ -6,7 +6,8 @@ from typing import Literal
 
 from omnidraft.errors import AdapterError
 from omnidraft.runtime.adapter import Adapter, Floats, no_adapter
-from omnidraft.runtime.bundle import Bundle, ModelEntry
+from omnidraft.runtime.bundle import Bundle
+from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.vocab_map import VocabMap
 
 Role = Literal["drafter", "target"]

@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from omnidraft.runtime.bundle import Bundle, ModelEntry
+from omnidraft.runtime.bundle import Bundle
+from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.reading import PREFILL_CHUNK
 
 _BASE = 84 << 20  # Python, numpy, onnxruntime with its first session, the command line

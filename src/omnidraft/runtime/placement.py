@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.bundle import Bundle, ModelEntry
+from omnidraft.runtime.bundle import Bundle
+from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.provider import Provider
 from omnidraft.runtime.static_entry import Place
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from omnidraft.errors import ContextError, PromptError, SettingError
-from omnidraft.runtime.bundle import ModelEntry
 from omnidraft.runtime.draft_length import FixedLength
+from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.round import VERIFICATIONS, Mode, Verification, rule_for
 from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.stop import StopText

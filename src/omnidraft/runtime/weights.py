@@ -6,10 +6,11 @@ from pathlib import Path
 
 from omnidraft.errors import BundleError
 from omnidraft.runtime.block_verifier import block_pays
-from omnidraft.runtime.bundle import Bundle, ModelEntry, open_bundle
+from omnidraft.runtime.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle_files import check_unchanged
 from omnidraft.runtime.concat_model import ConcatGraph
 from omnidraft.runtime.draft_length import PRIOR_ACCEPTANCE, Costs, DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.ort_model import Graph
 from omnidraft.runtime.placement import CPU_GRAPH, placed
 from omnidraft.runtime.request import Request
