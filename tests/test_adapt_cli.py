@@ -45,6 +45,7 @@ def test_prompts_of_every_kind(tmp_path: Path) -> None:
         (b"nonsense", {}, "line 1 of .* is no JSON object"),
         (b'{"a": "b"}', {}, "has none of question, .* but a; name the prompt's with --field"),
         (b'{"a": "b"}', {"field": "c"}, "has no text c, but a"),
+        (b'{"question": 3}', {}, "question of a row of .* is 3, which is no text"),
         (b'{"a": "b"}', {"template": "{c}"}, "does not fit a row of .* which has a"),
         (b'{"a": "b"}', {"template": "{a"}, "does not fit a row"),
         (b"\xff\xfe", {}, "cannot be read as UTF-8 text"),
@@ -96,7 +97,8 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
     if find_spec("matplotlib"):
         assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
     status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW)
-    assert status == 0 and "9 answers, 0 of them now" in out
+    assert status == 0 and "9 answers, 0 of them now" in out and f"curve: {found['curve']}" in out
+    assert "9 answers are too few to tell a gain from chance" in out
     plain = json.loads(run("generate", bundle, "How many?", "-n", 12, "--plain", "--json")[1])
     cache = next(place.glob("*/cache.odc"))
     before = cache.read_bytes()
@@ -106,9 +108,16 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
     assert json.loads(out)["cache_size"] >= found["cache"] and cache.read_bytes() == before
 
 
+def test_a_profile_without_an_adapter_says_so(bundle: Path, tmp_path: Path, run: Run) -> None:
+    assert run("adapt", bundle, "-o", tmp_path / "p", "--count", 1, *FEW)[0] == 0
+    status, _, err = run("generate", bundle, "How many?", "-n", 4, "--profile", tmp_path / "p")
+    assert status == 0 and "has no adapter of this target yet, only n-grams" in err
+
+
 def test_refusals_are_a_sentence(bundle: Path, tmp_path: Path, run: Run) -> None:
     for arguments, words in (
         (("--learner", "onnx"), "holds no training step; export it again with --train-step"),
+        (("--learner", "onnx", "--drafter", DRAFTER), "reads no checkpoint"),
         (("--learner", "jax"), '--learner "jax" is unknown; use one of auto, torch, onnx'),
         ((), "give their directory or hub id with --drafter"),
         (("--drafter", STARTERS / "a"), "give the checkpoint that it was exported from"),

@@ -14,6 +14,7 @@ import omnidraft
 from conftest import ROOT
 from omnidraft import Request, Session, load
 from omnidraft.cli import app
+from omnidraft.commands.generate import summary
 from omnidraft.errors import PromptError, SettingError
 from omnidraft.runtime.rng import fresh_seed
 
@@ -151,3 +152,13 @@ def test_the_python_of_the_readme_runs(
         exec(block, {})
     assert (tmp_path / "talk.session").is_file()
     assert len(capsys.readouterr().out) > 100
+
+
+def test_the_summary_says_where_nothing_was_drafted(bundle: Path) -> None:
+    session = load(bundle)
+    session.costs = replace(session.costs, draft=1e3, target=(1e-3, 1e-3))
+    found = session.generate(PROMPT, max_new_tokens=8, raw=True, ignore_eos=True).finish()
+    assert found.statistics.drafted == 0
+    assert "nothing drafted, since it would not pay here (-k 4 drafts nevertheless)" in summary(found, 0)
+    found = session.generate(PROMPT, max_new_tokens=8, num_draft_tokens=4, raw=True, ignore_eos=True).finish()
+    assert f"of {found.statistics.drafted} draft tokens accepted" in summary(found, 0)

@@ -67,7 +67,10 @@ def adapt(
         bool, typer.Option("--head", help="Also learn when to stop a draft (the adaptive head).")
     ] = False,
     learner: Annotated[
-        str, typer.Option(help="torch; onnx: the bundle's training graph; auto: that where it is there.")
+        str,
+        typer.Option(
+            help="torch (with --drafter); onnx: the bundle's training graph; auto: onnx if it has one."
+        ),
     ] = "auto",
     max_new_tokens: options.MaxNewTokens = 128,
     temperature: options.Temperature = 0.0,
@@ -84,6 +87,11 @@ def adapt(
     What is said is the target's own all the while. Killed at any moment, the same command goes on.
     """
     learning = work.Learning(learner, drafter, objective, rate, lora_rank, head)
+    if learner == "onnx" and drafter is not None:
+        raise SettingError(
+            f"--learner onnx learns by the bundle's own graph and reads no checkpoint {drafter}; "
+            "leave out one of the two"
+        )
     settings = AdaptOptions(interval, passes, replay, memory, seed)
     schedule = work.Schedule.parse(bundle, switch_at or ())
     request = Request(
@@ -121,6 +129,8 @@ def adapt(
         options.print_json(work.as_json(found))
     else:
         view.out.print(work.table(found))
+        for line in work.files(found):
+            print(line)
     if found.ended != "done":
         left = len(asked) - adaptation.position
         sys.stderr.write(f"omnidraft: {left} prompts are left; go on with: {shlex.join(_command())}\n")

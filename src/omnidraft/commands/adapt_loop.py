@@ -262,6 +262,9 @@ def as_json(found: Summary) -> dict[str, Any]:
     return asdict(found)
 
 
+FEW = 32  # answers, of which a quarter is one interval
+
+
 def table(found: Summary) -> Table:
     """For people: the first quarter of the answers beside the last."""
     table = Table(title=f"{found.answers} answers, {found.now} of them now")
@@ -276,7 +279,11 @@ def table(found: Summary) -> Table:
         table.add_row(label, *cells)
     table.add_row("intervals learned, rolled back", "", f"{found.learned}, {found.rolled_back}")
     table.add_row("n-grams learned", "", f"{found.cache:,}")
-    table.add_row("curve", "", found.curve)
-    if found.picture:
-        table.add_row("picture", "", found.picture)
+    if found.answers < FEW:
+        table.caption = f"{found.answers} answers are too few to tell a gain from chance"
     return table
+
+
+def files(found: Summary) -> list[str]:
+    """Where the curve and its picture are, one line each, whole however narrow the terminal is."""
+    return [f"curve: {found.curve}", *([f"picture: {found.picture}"] if found.picture else [])]

@@ -136,11 +136,13 @@ class Chat:
         s, session, answer = self._totals, self._session, self._session.answer
         used = 0 if answer is None else len(answer.prompt_ids) + len(answer.token_ids)
         seconds = max(s.total_seconds, 1e-9)
+        drafted = f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted"
+        if not s.drafted:
+            drafted = "nothing drafted"
         return (
             f"{self._answers} answers, {s.emitted} tokens, {s.emitted / seconds:.0f} a second, "
             f"{s.tokens_per_target_pass:.2f} per target pass\n"
-            f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted, "
-            f"{len(session.cache)} n-grams learned\n"
+            f"{drafted}, {len(session.cache)} n-grams learned\n"
             f"{used} of {session.bundle.target.kv.max_length} positions used"
         )
 

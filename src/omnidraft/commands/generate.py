@@ -60,7 +60,9 @@ def open_session(wanted: Opening) -> tuple[Session, list[str]]:
         adapter, cache = adapter or existing(learned.adapter), cache or existing(learned.cache)
     session = Session(weights, cache=cache, adapter=adapter, bitwise=wanted.bitwise, trace=wanted.trace)
     session.template = template_of(bundle)
-    return session, [notice for notice in (reason, session.cache_notice) if notice]
+    bare = wanted.profile is not None and adapter is None
+    no_adapter = f"{wanted.profile} has no adapter of this target yet, only n-grams" if bare else None
+    return session, [notice for notice in (reason, session.cache_notice, no_adapter) if notice]
 
 
 def learned_of(place: Path, bundle: Bundle) -> Profile:
@@ -90,10 +92,20 @@ def summary(found: Generation, cache_size: int) -> str:
         f"{s.emitted} tokens in {s.total_seconds:.2f} s "
         f"({s.emitted / max(s.total_seconds, 1e-9):.0f} a second), "
         f"{s.tokens_per_target_pass:.2f} per target pass, "
-        f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted, "
+        f"{drafting(found)}, "
         f"{cache_size} n-grams learned; ended by {found.stop_reason}"
         + ("" if _seed(found) is None else f", seed {found.seed}")
     )
+
+
+def drafting(found: Generation) -> str:
+    """What became of the draft, in words; nothing drafted is said as such, with what to do."""
+    s = found.statistics
+    if s.drafted or found.request.mode == "plain":
+        return f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted"
+    if found.request.num_draft_tokens == "auto" and s.emitted > 1:
+        return "nothing drafted, since it would not pay here (-k 4 drafts nevertheless)"
+    return "nothing drafted"
 
 
 def _seed(found: Generation) -> int | None:

@@ -94,6 +94,13 @@ def _prompt(row: Mapping[str, Any], field: str | None, template: str | None, sou
             ) from None
     names = [field] if field else [name for name in FIELDS if isinstance(row.get(name), str)]
     if not names or not isinstance(row.get(names[0]), str):
+        there = [name for name in ([field] if field else FIELDS) if name in row]
+        if there:
+            value = json.dumps(row[there[0]], ensure_ascii=False, default=str)
+            raise SettingError(
+                f"{there[0]} of a row of {source} is {value:.40}, which is no text; mend the row, or name "
+                "another field with --field"
+            )
         what = f"no text {field}" if field else "none of " + ", ".join(FIELDS)
         raise SettingError(f"a row of {source} has {what}, but {has}; name the prompt's with --field")
     return str(row[names[0]])
