@@ -129,7 +129,8 @@ def generate(
         _save_cache(session, cache)
         _close_trace(session)
     if not as_json:
-        view.err.print(f"\n[dim]{answer.summary(found, len(session.cache))}[/dim]", soft_wrap=True)
+        told = answer.summary(found, len(session.cache), drafter=session.weights.drafter is not None)
+        view.err.print(f"\n[dim]{told}[/dim]", soft_wrap=True)
 
 
 @app.command()

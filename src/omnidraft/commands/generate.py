@@ -85,14 +85,14 @@ def existing(path: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def summary(found: Generation, cache_size: int) -> str:
-    """One line about an answer."""
+def summary(found: Generation, cache_size: int, *, drafter: bool = True) -> str:
+    """One line about an answer, which a drafter was loaded for or not."""
     s = found.statistics
     return (
         f"{s.emitted} tokens in {s.total_seconds:.2f} s "
         f"({s.emitted / max(s.total_seconds, 1e-9):.0f} a second), "
         f"{s.tokens_per_target_pass:.2f} per target pass, "
-        f"{drafting(found)}, "
+        f"{drafting(found) if drafter else 'nothing drafted'}, "
         f"{cache_size} n-grams learned; ended by {found.stop_reason}"
         + ("" if _seed(found) is None else f", seed {found.seed}")
     )
