@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -14,6 +15,10 @@ from omnidraft.runtime.tokenizer import Tokenizer
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTERS = ROOT / "src/omnidraft/starters"
+
+# A shell starts what runs in its background deaf to Ctrl-C, and children inherit that; tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TokenizerOf = Callable[[str], Tokenizer]
 Run = Callable[..., tuple[int, str, str]]  # arguments -> exit status, standard output, standard error
