@@ -259,7 +259,7 @@ def _predicted(found: Found, costs: Found) -> float:
     at = min(drafted, len(target) - 2)
     low = int(at)
     verify = target[low] + (at - low) * (target[low + 1] - target[low])
-    return emitted * target[0] / (rounds * (verify + drafted * costs["draft"]))
+    return float(emitted * target[0] / (rounds * (verify + drafted * costs["draft"])))
 
 
 def paper_main() -> str:
