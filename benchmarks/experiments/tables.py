@@ -256,8 +256,7 @@ def _predicted(found: Found, costs: Found) -> float:
     """Plain seconds over speculative ones, from counts and the costs of the bundle alone."""
     target, emitted, rounds = costs["target"], sum(found["emitted"]), sum(found["rounds"])
     drafted = _drafted(found)
-    at = min(drafted, len(target) - 2)
-    low = int(at)
+    low = int(at := min(drafted, len(target) - 2))
     verify = target[low] + (at - low) * (target[low + 1] - target[low])
     return float(emitted * target[0] / (rounds * (verify + drafted * costs["draft"])))
 

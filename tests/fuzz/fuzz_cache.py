@@ -8,7 +8,6 @@ behind the checksums are met too.
 
 from __future__ import annotations
 
-import argparse
 import faulthandler
 import struct
 import time
@@ -19,6 +18,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from fuzz.command import command
 from omnidraft.errors import CacheFileError
 from omnidraft.runtime.cache_file import HEADER_BYTES, decode, encode
 from omnidraft.runtime.cache_table import check_against, merge
@@ -122,19 +122,5 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     return seen
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--count", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=240.0)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    started = time.monotonic()
-    seen = fuzz(options.count, options.seconds, options.seed)
-    took = time.monotonic() - started
-    print(f"{sum(seen.values()):,} mutated caches in {took:.0f} s, no crash and no hang")
-    for outcome, times in seen.most_common():
-        print(f"  {outcome:20} {times:8,}")
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, "caches", 100_000, fuzz, seconds=240.0)

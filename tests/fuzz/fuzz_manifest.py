@@ -5,7 +5,6 @@ PYTHONPATH=tests python -m fuzz.fuzz_manifest [--count 10000] [--seconds 120] [-
 
 from __future__ import annotations
 
-import argparse
 import copy
 import faulthandler
 import hashlib
@@ -19,6 +18,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
+from fuzz.command import command
 from omnidraft.errors import OmnidraftError
 from omnidraft.runtime.bundle import FORMAT, MANIFEST, VERSION, Bundle, open_bundle, seal
 from omnidraft.runtime.model_entry import LAYOUTS
@@ -167,19 +167,5 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     return seen
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--seconds", type=float, default=120.0)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    started = time.monotonic()
-    seen = fuzz(options.count, options.seconds, options.seed)
-    took = time.monotonic() - started
-    print(f"{sum(seen.values()):,} mutated manifests in {took:.0f} s, no crash and no hang")
-    for outcome, times in seen.most_common():
-        print(f"  {outcome:20} {times:8,}")
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, "manifests", 10_000, fuzz)

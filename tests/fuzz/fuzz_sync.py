@@ -5,7 +5,6 @@ PYTHONPATH=tests python -m fuzz.fuzz_sync [--count 100000] [--seconds 120] [--se
 
 from __future__ import annotations
 
-import argparse
 import faulthandler
 import random
 import tempfile
@@ -13,6 +12,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from fuzz.command import command
 from omnidraft.errors import SyncError
 from omnidraft.runtime.installed import POINTER, Installed, Used, read_installed
 from omnidraft.runtime.push_record import Push, decode_push, encode_push
@@ -109,19 +109,5 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     return seen
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--count", type=int, default=100_000)
-    parser.add_argument("--seconds", type=float, default=120.0)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    started = time.monotonic()
-    seen = fuzz(options.count, options.seconds, options.seed)
-    took = time.monotonic() - started
-    print(f"{sum(seen.values()):,} mutated records in {took:.0f} s, no crash and no hang")
-    for outcome, times in seen.most_common():
-        print(f"  {outcome:20} {times:8,}")
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, "records", 100_000, fuzz)

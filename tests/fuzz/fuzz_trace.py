@@ -8,7 +8,6 @@ checksums are met too.
 
 from __future__ import annotations
 
-import argparse
 import faulthandler
 import struct
 import time
@@ -18,6 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from fuzz.command import command
 from fuzz.fuzz_cache import MUTATIONS, overwrite
 from omnidraft.errors import TraceFileError
 from omnidraft.runtime.trace_file import HEADER_BYTES, decode, encode, scan
@@ -90,20 +90,5 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     return seen
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--count", type=int, default=20_000)
-    parser.add_argument("--seconds", type=float, default=120.0)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    started = time.monotonic()
-    seen = fuzz(options.count, options.seconds, options.seed)
-    print(
-        f"{sum(seen.values()):,} mutated traces in {time.monotonic() - started:.0f} s, no crash and no hang"
-    )
-    for outcome, times in seen.most_common():
-        print(f"  {outcome:20} {times:8,}")
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__, "traces", 20_000, fuzz)
