@@ -46,7 +46,9 @@ def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> l
             open_bundle(bundle)
         except BundleError:
             # A step of a drafter this small is mostly overhead: empty places for adapters would cost a fifth.
-            options = Options(FP32, drafter_quantization=INT8, overwrite=True, lora_drafter=False)
+            options = Options(
+                FP32, drafter_quantization=INT8, overwrite=True, lora_drafter=False, head_blocks=None
+            )
             export_bundle(str(starter(name)), str(starter("drafter")), bundle, options, progress)
     return bundles
 
