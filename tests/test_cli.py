@@ -98,7 +98,7 @@ def test_short_memory_leaves_the_drafter_out_and_says_why(
     run: Run, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, whole, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20)
-    monkeypatch.setattr("omnidraft.commands.generate.available_bytes", lambda: 90_000_000)
+    monkeypatch.setattr("omnidraft.commands.opening.available_bytes", lambda: 90_000_000)
     code, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 20)
     assert (code, out) == (0, whole)
     sentence = " ".join(err.split("\n\n")[0].split())
