@@ -118,7 +118,7 @@ def test_after_a_swap_the_drafter_has_read_its_whole_context_anew(session: Sessi
     drafter.model.rewind(len(held) - 1)
     row = drafter.model.score(held[-1:]).copy()
     fresh = Session(session.weights, adapter=found)
-    with fresh._turn():
+    with fresh.turn():
         fresh.drafter.model.score(held[:-1], 1)
         assert np.abs(fresh.drafter.model.score(held[-1:]) - row).max() < 1e-4
     bare = Session(session.weights)
@@ -243,7 +243,7 @@ def test_onnxruntimes_own_form_does_the_same_in_a_plain_run(session: Session, tm
     }
     with_file = graph.run(["logits"], fed, options)[0][0]
     session.use_adapter(found)
-    with session._turn():
+    with session.turn():
         assert np.array_equal(with_file, session.drafter.model.score(ids))
 
 

@@ -99,7 +99,7 @@ def converted(place: Path, opened: Bundle) -> Adapter:
 
 def logits_with(opened: Bundle, adapter: Adapter) -> np.ndarray:
     session = Session(load_weights(opened, threads=1), adapter=adapter)
-    with session._turn():
+    with session.turn():
         rows: np.ndarray = session.drafter.model.score(IDS).copy()
     return rows
 
