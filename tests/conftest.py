@@ -8,10 +8,14 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from omnidraft.runtime.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from exported_graphs import Export
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTERS = ROOT / "src/omnidraft/starters"
@@ -41,6 +45,16 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
         return code, out, err
 
     return call
+
+
+def refused(result: tuple[int, str, str], *words: str) -> None:
+    """Exit status 1 and one sentence on standard error with these words."""
+    code, out, err = result
+    assert (code, out) == (1, "")
+    assert err.startswith("omnidraft: ") and err.strip().count("\n") == 0, err
+    assert "Traceback" not in err
+    for word in words:
+        assert word in err, (word, err)
 
 
 @pytest.fixture(scope="session")
@@ -79,3 +93,11 @@ def bundle(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> P
     out = tmp_path_factory.mktemp("bundle") / "starter"
     export_bundle(str(target), str(drafter), out, Options(FP32, max_length=256, lora_target=True))
     return out
+
+
+@pytest.fixture(scope="session")
+def exported(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """Tiny models of every architecture by their names in `exported_graphs.CASES`, each exported once."""
+    from exported_graphs import exporter
+
+    return exporter(tmp_path_factory.mktemp)

@@ -10,22 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, Run
+from conftest import ROOT, Run, refused
 from omnidraft.commands import options, view
 
 STARTERS = Path(__file__).parents[1] / "src/omnidraft/starters"
-
-
-def refused(result: tuple[int, str, str], *words: str) -> None:
-    """Exit status 1, one sentence on standard error with these words, nothing on standard output."""
-    code, out, err = result
-    assert code == 1
-    assert out == ""
-    assert err.startswith("omnidraft: ")
-    assert err.strip().count("\n") == 0, err
-    assert "Traceback" not in err
-    for word in words:
-        assert word in err, (word, err)
 
 
 def test_generate_prints_one_object(run: Run, bundle: Path) -> None:

@@ -11,13 +11,12 @@ pytest.importorskip("fsspec", reason="syncing needs fsspec")
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
 
 from adapters import adapter_of
-from conftest import Run
+from conftest import Run, refused
 from omnidraft import load
 from omnidraft.runtime.adapter_file import read_adapter, write_adapter
 from omnidraft.runtime.bundle import open_bundle
 from omnidraft.runtime.cache_store import read_table
 from omnidraft.signing import make_keys
-from test_trace_cli import refused
 
 PROMPTS = [
     "Once upon a time", "How many legs do 3 cats have?", "def add(a, b):", "The weather today is",
