@@ -24,6 +24,7 @@ from omnidraft.runtime.learner.target_rows import dense_rows  # noqa: E402
 from omnidraft.training import Trainer, TrainerOptions  # noqa: E402
 from omnidraft.training.head import head_of  # noqa: E402
 from omnidraft.training.lora import to_adapter  # noqa: E402
+from toy import TARGET  # noqa: E402
 from toy_step import RANK, toy_bundle, toy_checkpoint  # noqa: E402
 from toy_training import MAP, toy_responses  # noqa: E402
 
@@ -228,3 +229,17 @@ def test_states_adapters_and_settings_of_something_else_are_refused(bundle: Bund
     ):
         with pytest.raises(SettingError, match=told):
             StepOptions(**settings)
+
+
+def test_a_response_that_nothing_can_be_learned_from_is_no_fault(bundle: Bundle) -> None:
+    """The target ends at once, surely, with a token that nothing spells; or it said nothing at all."""
+    surely = np.eye(MAP.target_size)[[TARGET.index("X")]]
+    aligner = Aligner(full_trie(MAP), max_length=64)
+    ended = aligner.align([1], [TARGET.index("X")], dense_rows(surely))
+    silent = aligner.align([1], [], dense_rows(np.zeros((0, MAP.target_size))))
+    assert not len(ended.trie_laws) and not len(silent.trie_laws)
+    for objective in ("trie-kl", "omnidraft"):
+        found = learner(bundle, replace(FAST, objective=objective, weight_decay=0.0, head=True))
+        before = found.adapter().digest
+        for batch in ([ended], [silent], [ended, silent]):
+            assert (found.learn(batch).loss, found.adapter().digest) == (0.0, before)

@@ -21,6 +21,7 @@ from omnidraft.runtime.atomic_write import write_atomically
 from omnidraft.runtime.cache_store import write_cache
 from omnidraft.runtime.generation import Generation
 from omnidraft.runtime.learner.adapted_target import AdaptedTarget, AdaptOptions
+from omnidraft.runtime.learner.course import end_interval, roll_back, take_up
 from omnidraft.runtime.learner.curve import Curve, Event, Line
 from omnidraft.runtime.learner.learner import Learner
 from omnidraft.runtime.learner.profiles import (
@@ -217,37 +218,30 @@ class Adaptation:
 
     def _end_interval(self, now: AdaptedTarget) -> tuple[Event, float | None]:
         """Judge the adapter in use, then learn the next one; the loss where something was learned."""
-        progress, verdict = now.progress, now.guard.judge()
-        if verdict == "worse" and progress.version != progress.good:
-            now.roll_back(self.options.memory)
+        new, earlier = now.progress.pending, now.progress.memory
+        ending, is_good = end_interval(now.progress, now.guard, self.options.memory)
+        if is_good:
+            now.keep_good()
+        if ending == "roll back":
+            now.go_back()
             return "rolled back", None
-        if verdict == "worse":  # no new adapter is in use, so the texts have changed
-            now.guard.forget()
-        if verdict == "good" and progress.version != progress.good:
-            now.find_good()
-        new, progress.pending = progress.pending, []
-        earlier = [*progress.memory]
-        now.remember(new, self.options.memory)
-        if progress.rest:
-            progress.rest -= 1
-            return "rested", None
-        return self._learn(now, new, earlier)
+        return ("rested", None) if ending == "rest" else self._learn(now, new, earlier)
 
     def _learn(self, now: AdaptedTarget, new: list[int], earlier: list[int]) -> tuple[Event, float | None]:
         """Steps on the new answers, each with some earlier ones, and the adapter that comes of it."""
-        progress = now.progress
         try:
             loss = self._steps(now, new, earlier)
             if loss is None:
                 return "skipped", None
-            progress.learned += 1
-            progress.version = progress.learned
+            now.learner.adapter()  # refuses what is not finite
+            take_up(now.progress)
             now.forget_answers()
             now.swap_in()
         except AdapterError as error:
             if error.fault != "non_finite":
                 raise
-            now.roll_back(self.options.memory)
+            roll_back(now.progress, now.guard, self.options.memory)
+            now.go_back()
             return "rolled back", None
         return "learned", loss
 

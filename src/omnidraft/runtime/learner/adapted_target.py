@@ -24,9 +24,6 @@ from omnidraft.runtime.trace_file import decode as decode_trace
 from omnidraft.runtime.trace_memory import TraceMemory
 from omnidraft.runtime.weights import Weights
 
-_MOST_REST = 32  # intervals
-_SLOWER, _RECOVERY = 0.5, 1.25  # of the rate: at a roll-back, and at every adapter that is found good
-
 
 @dataclass(frozen=True)
 class AdaptOptions:
@@ -114,36 +111,14 @@ class AdaptedTarget:
         good = {} if self.progress.good == self.progress.version else self.good
         return Checkpoint(self.pair, progress, self.learner.state(), good, encode_cache(cache.table()))
 
-    def find_good(self) -> None:
+    def keep_good(self) -> None:
         """Keep what is in use as what to go back to."""
-        progress = self.progress
-        self.good, progress.good = self.learner.state(), progress.version
-        self.good_adapter = self.learner.adapter()
-        progress.falls, progress.slow = 0, min(1.0, progress.slow * _RECOVERY)
+        self.good, self.good_adapter = self.learner.state(), self.learner.adapter()
 
-    def roll_back(self, memory: int) -> None:
-        """Back to the last good adapter, which drafts alone for a while: its answers are what to expect.
-
-        So where the texts have changed and no adapter was at fault, the expectation is of the new texts.
-
-        Args:
-            memory: answers to keep.
-        """
-        progress = self.progress
-        progress.falls += 1
-        progress.rest = min(2 ** (progress.falls - 1), _MOST_REST)
-        progress.slow *= _SLOWER
-        progress.version = progress.good
-        self.remember(progress.pending, memory)
-        progress.pending = []
-        self.guard.forget()
+    def go_back(self) -> None:
+        """Draft and learn on with the last good adapter."""
         self.learner.restore(self.good)
         self.swap_in()
-
-    def remember(self, numbers: list[int], memory: int) -> None:
-        """Keep answers to learn from again; the oldest go."""
-        found = [*self.progress.memory, *numbers]
-        self.progress.memory = found[len(found) - min(len(found), memory) :]
 
     def forget_answers(self) -> None:
         """Let those go that are not kept."""
