@@ -146,23 +146,19 @@ def demo(
 ) -> None:
     """Export both starter pairs, answer a prompt with each, and draw plain against speculative."""
     options.need_export_packages()
-    from omnidraft.commands import bench as benchmark
     from omnidraft.commands import demo as demonstration
     from omnidraft.commands import view
-    from omnidraft.export.prompts import PROMPTS
 
     with view.progress_bar("export") as bar:
         bundles = demonstration.export_starters(place, bar.stage)
-    shown = []
+    profiles, shown = demonstration.copy_learned(place), []
     for bundle in bundles:
         with view.progress_bar(f"time {bundle.name}") as bar:
-            shown.append(demonstration.show(bundle, PROMPTS, bar.step))
+            shown.append(demonstration.show(bundle, profiles, bar.step))
     picture = place / "speed.png"
     demonstration.draw(shown, picture)
     if as_json:
-        return print_json(
-            {s.name: {"text": s.text, "learned": s.learned, **benchmark.as_json(s.result)} for s in shown}
-        )
+        return print_json(demonstration.to_json(shown))
     view.show_demo(shown, demonstration.PROMPT, picture)
 
 
