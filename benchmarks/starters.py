@@ -2,8 +2,9 @@
 
     python -m benchmarks.starters [--prompts N] [--json]
 
-Each arm is interleaved with plain decoding of the same runtime, prompt by prompt (`omnidraft bench`). The
-target is stored in fp32 and the drafter in int8, as in `omnidraft demo`; greedy, 96 new tokens, end ignored.
+Each arm is interleaved with plain decoding of the same runtime, prompt by prompt (`omnidraft bench`). Target
+and drafter are stored in fp32, as in `omnidraft demo`; greedy, 96 new tokens, end ignored. "Learned" has the
+adapter and the n-grams of src/omnidraft/starters/learned.
 """
 
 import argparse
@@ -17,17 +18,20 @@ from pathlib import Path
 from typing import Literal
 
 from omnidraft.commands.bench import Result, as_json, bench
-from omnidraft.commands.demo import STARTERS, export_starters
-from omnidraft.runtime.generate import load
+from omnidraft.commands.demo import STARTERS, export_starters, starter
+from omnidraft.runtime.generate import Session, load_weights
+from omnidraft.runtime.learner.profiles import profile_of
 from omnidraft.runtime.round import Mode
 
 DATA = Path(os.environ.get("OMNIDRAFT_DATA") or Path(__file__).resolve().parents[2] / "shared/data")
 FIRST_UNSEEN_MBPP = 910  # rows before it are in the targets' training
 
-ARMS: dict[str, tuple[Mode, int | Literal["auto"]]] = {
-    "direct map, k = 4": ("direct", 4),
-    "omnidraft, k = 4": ("trie", 4),
-    "omnidraft, auto": ("trie", "auto"),
+ARMS: dict[str, tuple[Mode, int | Literal["auto"], bool]] = {
+    "direct map, k = 4": ("direct", 4, False),
+    "omnidraft, k = 4": ("trie", 4, False),
+    "omnidraft, auto": ("trie", "auto", False),
+    "learned, k = 4": ("trie", 4, True),
+    "learned, auto": ("trie", "auto", True),
 }
 
 
@@ -50,12 +54,14 @@ def unseen(count: int) -> Iterator[str]:
 
 
 def measure(bundle: Path, prompts: list[str]) -> dict[str, Result]:
-    """Every arm on one pair; each starts with an empty cache and keeps it from prompt to prompt."""
-    session = load(bundle)
-    session.measure(prompts[0])
+    """Every arm on one pair: with an empty cache or the learned one, kept from prompt to prompt."""
+    weights = load_weights(bundle)
+    profile = profile_of(starter("learned"), weights.bundle)
     found = {}
-    for name, (mode, count) in ARMS.items():
-        session.reset_cache()
+    for name, (mode, count, learned) in ARMS.items():
+        known = {"adapter": profile.adapter, "cache": profile.cache} if learned else {}
+        session = Session(weights, **known)
+        session.measure(prompts[0])
         found[name] = bench(session, prompts, max_new_tokens=96, mode=mode, num_draft_tokens=count)
     return found
 
