@@ -2,9 +2,9 @@
 
     python -m benchmarks.starters [--prompts N] [--json]
 
-Each arm is interleaved with plain decoding of the same runtime, prompt by prompt (`omnidraft bench`). Target
-and drafter are stored in fp32, as in `omnidraft demo`; greedy, 96 new tokens, end ignored. "Learned" has the
-adapter and the n-grams of src/omnidraft/starters/learned.
+Each arm is interleaved with plain decoding of the same runtime, prompt by prompt (`omnidraft bench`). The
+target is stored in fp32 and the drafter in int8, as in `omnidraft demo`; greedy, 96 new tokens, end ignored.
+"Learned" has the adapter of src/omnidraft/starters/learned folded into the drafter, and its n-grams.
 """
 
 import argparse
@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Literal
 
 from omnidraft.commands.bench import Result, as_json, bench
-from omnidraft.commands.demo import STARTERS, export_starters, starter
-from omnidraft.runtime.generate import Session, load_weights
-from omnidraft.runtime.learner.profiles import profile_of
+from omnidraft.commands.demo import Exported, export_starters
+from omnidraft.runtime.generate import load
 from omnidraft.runtime.round import Mode
 
 DATA = Path(os.environ.get("OMNIDRAFT_DATA") or Path(__file__).resolve().parents[2] / "shared/data")
@@ -53,14 +52,11 @@ def unseen(count: int) -> Iterator[str]:
         yield "Summarize in one sentence: " + " ".join(row["source"])
 
 
-def measure(bundle: Path, prompts: list[str]) -> dict[str, Result]:
-    """Every arm on one pair: with an empty cache or the learned one, kept from prompt to prompt."""
-    weights = load_weights(bundle)
-    profile = profile_of(starter("learned"), weights.bundle)
+def measure(pair: Exported, prompts: list[str]) -> dict[str, Result]:
+    """Every arm on one target: with an empty cache or the learned one, kept from prompt to prompt."""
     found = {}
     for name, (mode, count, learned) in ARMS.items():
-        known = {"adapter": profile.adapter, "cache": profile.cache} if learned else {}
-        session = Session(weights, **known)
+        session = load(pair.learned, cache=pair.cache) if learned else load(pair.untrained)
         session.measure(prompts[0])
         found[name] = bench(session, prompts, max_new_tokens=96, mode=mode, num_draft_tokens=count)
     return found
@@ -75,8 +71,8 @@ def main() -> None:
         sys.exit(f"no task data at {DATA}; set OMNIDRAFT_DATA to the folder that holds tasks/")
     prompts = list(unseen(options.prompts))
     with tempfile.TemporaryDirectory() as place:
-        bundles = export_starters(Path(place), lambda *_: None)
-        found = {name: measure(bundle, prompts) for name, bundle in zip(STARTERS, bundles, strict=True)}
+        pairs = export_starters(Path(place), lambda *_: None)
+        found = {pair.name: measure(pair, prompts) for pair in pairs}
     if options.json:
         print(
             json.dumps(
@@ -92,7 +88,7 @@ def main() -> None:
         for arm, r in arms.items():
             low, high = r.interval
             print(
-                f"{'starter-' + name:10}{arm:20}{r.speed_up:9.2f}x{f'{low:.2f}-{high:.2f}':>14}"
+                f"{name:10}{arm:20}{r.speed_up:9.2f}x{f'{low:.2f}-{high:.2f}':>14}"
                 f"{r.predicted:10.2f}x{r.share_slower:8.0%}{r.tokens_per_target_pass:13.2f}"
             )
 

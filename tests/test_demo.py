@@ -30,17 +30,20 @@ def test_learned_drafts_better_and_says_the_same(name: str, starter_bundles: Map
     assert emitted[1] / rounds[1] > 1.25 * emitted[0] / rounds[0]
 
 
-def test_what_it_shows(
-    starter_bundles: Mapping[str, Path],  # noqa: F811
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    profiles = demo.copy_learned(tmp_path)
+def test_what_it_shows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The whole demo but for the length of its answers."""
+    stages: list[str] = []
+    pairs = demo.export_starters(tmp_path, lambda stage, *_: stages.append(stage))
+    assert stages
+    made = {
+        bundle: (bundle / "manifest.json").read_bytes() for p in pairs for bundle in (p.untrained, p.learned)
+    }
+    assert len(made) == 4
+    stages.clear()
+    assert demo.export_starters(tmp_path, lambda stage, *_: stages.append(stage)) == pairs
+    assert not stages, "what is there is kept"
     seen: list[tuple[int, int]] = []
-    shown = [
-        demo.show(starter_bundles[name], profiles, lambda *step: seen.append(step), 8)
-        for name in demo.STARTERS
-    ]
+    shown = [demo.show(pair, lambda *step: seen.append(step), 8) for pair in pairs]
     assert seen[-1][0] == seen[-1][1]
     for each in shown:
         assert each.text == each.plain_text
@@ -49,7 +52,7 @@ def test_what_it_shows(
         assert all(line.same_text for line in (*each.untrained.lines, *each.learned.lines))
     demo.draw(shown, tmp_path / "speed.png")
     assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
-    assert set(demo.to_json(shown)) == {each.name for each in shown}
+    assert set(demo.to_json(shown)) == {"starter-a", "starter-b"}
     view.show_demo(shown, demo.PROMPT, tmp_path / "speed.png")
     assert "untrained" in (said := capsys.readouterr().out)
     assert "identical to plain decoding" in said

@@ -150,11 +150,11 @@ def demo(
     from omnidraft.commands import view
 
     with view.progress_bar("export") as bar:
-        bundles = demonstration.export_starters(place, bar.stage)
-    profiles, shown = demonstration.copy_learned(place), []
-    for bundle in bundles:
-        with view.progress_bar(f"time {bundle.name}") as bar:
-            shown.append(demonstration.show(bundle, profiles, bar.step))
+        pairs = demonstration.export_starters(place, bar.stage)
+    shown = []
+    for pair in pairs:
+        with view.progress_bar(f"time {pair.name}") as bar:
+            shown.append(demonstration.show(pair, bar.step))
     picture = place / "speed.png"
     demonstration.draw(shown, picture)
     if as_json:

@@ -1,6 +1,5 @@
 """`omnidraft demo`: one drafter, two targets with other vocabularies, before and after it learned of each."""
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -10,7 +9,8 @@ from typing import Any
 from omnidraft.commands.bench import Result, as_json, bench
 from omnidraft.commands.word_problems import word_problems
 from omnidraft.export.prompts import PROMPTS
-from omnidraft.runtime.generate import Session, load_weights
+from omnidraft.runtime.adapter_file import read_adapter
+from omnidraft.runtime.generate import load
 from omnidraft.runtime.learner.profiles import profile_of
 
 STARTERS = ("a", "b")
@@ -19,13 +19,27 @@ TIMED = (*PROMPTS, *word_problems(18))
 
 
 @dataclass(frozen=True)
+class Exported:
+    """A starter target with the drafter as it is, and with what it learned of this target folded in.
+
+    Attributes:
+        name: of the target. untrained, learned: bundles. cache: the n-grams that were learned.
+    """
+
+    name: str
+    untrained: Path
+    learned: Path
+    cache: Path
+
+
+@dataclass(frozen=True)
 class Shown:
     """One target's part of the demo.
 
     Attributes:
-        name: of its bundle. text, plain_text: the answer to `PROMPT` by the learned drafter, and without one.
+        name: of the target. text, plain_text: the answer to `PROMPT` with the learned drafter, without one.
         untrained, learned: times on `TIMED`, each beside plain decoding: the drafter as it is, with an empty
-            cache, and with the adapter and the n-grams that it learned of this target.
+            cache, and with what it learned of this target.
         ngrams: how many of those there are.
     """
 
@@ -48,46 +62,46 @@ def starter(name: str) -> Path:
     return Path(str(files("omnidraft") / "starters" / name))
 
 
-def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> list[Path]:
-    """Export both starter pairs into `place`; a pair that is there already and whole is kept."""
+def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> list[Exported]:
+    """Export both starter pairs, and both again with what was learned folded into the drafter.
+
+    A step of a drafter this small is mostly overhead: places for adapters would cost it a quarter. Bundles
+    that are there already and whole are kept.
+    """
     from omnidraft.errors import BundleError
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize import FP32
+    from omnidraft.export.quantize import FP32, INT8
     from omnidraft.runtime.bundle import open_bundle
+    from omnidraft.training.merge import merge
 
-    bundles = []
-    for name in STARTERS:
-        bundle = place / f"starter-{name}"
-        bundles.append(bundle)
+    options = Options(FP32, drafter_quantization=INT8, overwrite=True, lora_drafter=False, head_blocks=None)
+
+    def made(target: str, drafter: Path, bundle: Path) -> Path:
         try:
             open_bundle(bundle)
         except BundleError:
-            # fp32: places for adapters cost an int8 step of so small a drafter a quarter, an fp32 step 6 %.
-            options = Options(FP32, drafter_quantization=FP32, overwrite=True, head_blocks=None)
-            export_bundle(str(starter(name)), str(starter("drafter")), bundle, options, progress)
-    return bundles
+            export_bundle(str(starter(target)), str(drafter), bundle, options, progress)
+        return bundle
+
+    found = []
+    for name in STARTERS:
+        untrained = made(name, starter("drafter"), place / f"starter-{name}")
+        profile = profile_of(starter("learned"), open_bundle(untrained))
+        drafter = place / f"drafter-learned-{name}"
+        if not drafter.exists():
+            merge(str(starter("drafter")), read_adapter(profile.adapter), drafter)
+        learned = made(name, drafter, place / f"starter-{name}-learned")
+        found.append(Exported(f"starter-{name}", untrained, learned, profile.cache))
+    return found
 
 
-def copy_learned(place: Path) -> Path:
-    """A copy of what the starter drafter learned of both targets, which `--profile` takes."""
-    copy = place / "learned"
-    shutil.copytree(starter("learned"), copy, dirs_exist_ok=True)
-    return copy
-
-
-def show(
-    bundle: Path, profiles: Path, progress: Callable[[int, int], None], max_new_tokens: int = 96
-) -> Shown:
+def show(pair: Exported, progress: Callable[[int, int], None], max_new_tokens: int = 96) -> Shown:
     """Answer the prompt, then time plain decoding against the drafter before and after learning."""
-    weights = load_weights(bundle)
-    profile = profile_of(profiles, weights.bundle)
-    untrained = Session(weights)
-    learned = Session(weights, adapter=profile.adapter, cache=profile.cache)
+    untrained, learned = load(pair.untrained), load(pair.learned, cache=pair.cache)
     ngrams = len(learned.cache)
     plain = untrained.generate(PROMPT, mode="plain", max_new_tokens=max_new_tokens).finish()
     found = learned.generate(PROMPT, max_new_tokens=max_new_tokens).finish()
-    untrained.reset_cache()
     results = []
     for i, session in enumerate((untrained, learned)):
         session.measure(PROMPT)
@@ -96,7 +110,7 @@ def show(
             progress(before * of + done, 2 * of)
 
         results.append(bench(session, TIMED, max_new_tokens=max_new_tokens, progress=step))
-    return Shown(bundle.name, found.text, plain.text, results[0], results[1], ngrams)
+    return Shown(pair.name, found.text, plain.text, results[0], results[1], ngrams)
 
 
 def to_json(shown: Sequence[Shown]) -> dict[str, Any]:
