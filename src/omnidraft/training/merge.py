@@ -59,5 +59,5 @@ def add(model: nn.Module, adapter: Adapter) -> None:
     with torch.no_grad():
         for site, (a, b) in adapter.tensors.items():
             widths = [linear.out_features for linear in linears[site]]
-            for linear, added in zip(linears[site], torch.from_numpy(a @ b).T.split(widths), strict=True):
+            for linear, added in zip(linears[site], torch.split(torch.from_numpy(a @ b).T, widths), strict=True):
                 linear.weight += added.to(linear.weight)
