@@ -65,8 +65,8 @@ def starter(name: str) -> Path:
 def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> list[Exported]:
     """Export both starter pairs, and both again with what was learned folded into the drafter.
 
-    A step of a drafter this small is mostly overhead: places for adapters would cost it a quarter. Bundles
-    that are there already and whole are kept.
+    A step of a drafter this small is mostly overhead, which places for adapters would add to. Bundles that
+    are there already and whole are kept.
     """
     from omnidraft.errors import BundleError
     from omnidraft.export.bundle import export_bundle

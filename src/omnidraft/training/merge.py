@@ -1,6 +1,6 @@
 """Fold an adapter into the weights that it was learned on: W + A B, a checkpoint that costs no more a step.
 
-An adapter that is swapped costs a small drafter a quarter of its step; one that has settled need not.
+An adapter that can be swapped costs time at every step; one that has settled need not.
 """
 
 from pathlib import Path
@@ -59,5 +59,7 @@ def add(model: nn.Module, adapter: Adapter) -> None:
     with torch.no_grad():
         for site, (a, b) in adapter.tensors.items():
             widths = [linear.out_features for linear in linears[site]]
-            for linear, added in zip(linears[site], torch.split(torch.from_numpy(a @ b).T, widths), strict=True):
+            for linear, added in zip(
+                linears[site], torch.split(torch.from_numpy(a @ b).T, widths), strict=True
+            ):
                 linear.weight += added.to(linear.weight)
