@@ -96,7 +96,12 @@ def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> l
     return found
 
 
-def show(pair: Exported, progress: Callable[[int, int], None], max_new_tokens: int = 96) -> Shown:
+def show(
+    pair: Exported,
+    progress: Callable[[int, int], None],
+    prompts: Sequence[str] = TIMED,
+    max_new_tokens: int = 96,
+) -> Shown:
     """Answer the prompt, then time plain decoding against the drafter before and after learning."""
     untrained, learned = load(pair.untrained), load(pair.learned, cache=pair.cache)
     ngrams = len(learned.cache)
@@ -109,7 +114,7 @@ def show(pair: Exported, progress: Callable[[int, int], None], max_new_tokens: i
         def step(done: int, of: int, before: int = i) -> None:
             progress(before * of + done, 2 * of)
 
-        results.append(bench(session, TIMED, max_new_tokens=max_new_tokens, progress=step))
+        results.append(bench(session, prompts, max_new_tokens=max_new_tokens, progress=step))
     return Shown(pair.name, found.text, plain.text, results[0], results[1], ngrams)
 
 
