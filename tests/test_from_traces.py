@@ -182,6 +182,10 @@ def test_what_a_pause_or_another_target_cut_off_stays_apart() -> None:
     assert list(joined([first, last])) == [first, last]
     other = replace(gone, start=replace(gone.start, target_adapter="a" * 64))
     assert list(joined([first, other])) == [first, other]
+    begun = replace(gone, start=replace(gone.start, continues=False))  # another one, after the same text
+    assert list(joined([first, begun])) == [first, begun]
+    elsewhere = replace(gone, start=replace(gone.start, skipped=gone.start.skipped + 1))
+    assert list(joined([first, elsewhere])) == [first, elsewhere]  # the same end of a longer text
     drafters = replace(gone, start=replace(gone.start, drafter_adapter="a" * 64))
     assert len(list(joined([first, drafters, last]))) == 1
     assert len(list(from_traces([first, last], TOYS))) == 2

@@ -17,7 +17,7 @@ pytest.importorskip("fsspec", reason="syncing needs fsspec")
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
 
 from adapters import adapter
-from omnidraft.errors import AdapterError, CacheFileError, OmnidraftError, SettingError, SyncError
+from omnidraft.errors import AdapterError, CacheFileError, SettingError, SyncError
 from omnidraft.runtime.adapter import Adapter
 from omnidraft.runtime.adapter_file import decode_adapter, read_adapter, write_adapter
 from omnidraft.runtime.cache_store import read_table, write_table
@@ -36,7 +36,11 @@ from sync_world import (
     PAIR,
     PUBLIC,
     breaking_store,
+    everything,
+    failure,
+    fault,
     folder_store,
+    in_use,
     items_of,
     pair_of,
     publish_number,
@@ -67,35 +71,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 @pytest.fixture
 def folder(tmp_path: Path) -> Store:
     return folder_store(tmp_path / "store")
-
-
-def fault(call: Callable[[], object], *words: str) -> str:
-    with pytest.raises(OmnidraftError) as caught:
-        call()
-    sentence = str(caught.value)
-    assert "\n" not in sentence and len(sentence) < 500
-    for word in words:
-        assert word in sentence, (word, sentence)
-    return str(getattr(caught.value, "fault", ""))
-
-
-def failure(call: Callable[..., object], *arguments: object) -> SyncError | None:
-    """What a call is refused with; None where it does what it should."""
-    try:
-        call(*arguments)
-    except SyncError as error:
-        return error
-    return None
-
-
-def in_use(into: Path) -> bytes:
-    found = adapter_in_use(into)
-    assert found is not None
-    return found.read_bytes()
-
-
-def everything(place: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(place)): p.read_bytes() for p in sorted(place.rglob("*")) if p.is_file()}
 
 
 # Device to store
