@@ -94,9 +94,9 @@ def test_it_is_welchs_test() -> None:
     while high - low > 1e-9:
         middle = (low + high) / 2
         low, high = (middle, high) if students(middle, freedom) < t else (low, middle)
-    answers_of = [[(int(n), 40) for n in tokens] for tokens in (before, after)]
     assert 1.0 < low < 10.0
-    assert is_worse(*answers_of, low - 1e-6) and not is_worse(*answers_of, low + 1e-6)
+    first, second = ([(int(n), 40) for n in tokens] for tokens in (before, after))
+    assert is_worse(first, second, low - 1e-6) and not is_worse(first, second, low + 1e-6)
 
 
 def test_forgetting_takes_the_next_answers_for_what_is_to_be_expected() -> None:
