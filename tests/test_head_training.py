@@ -190,6 +190,13 @@ def test_the_logits_are_those_of_the_probability(weight: float) -> None:
     assert loss(best) < min(loss(best - 0.05), loss(best + 0.05))
 
 
+def test_what_fills_a_batch_up_counts_for_nothing() -> None:
+    logits, labels = torch.randn(7), torch.rand(7)
+    known = torch.tensor([True, False, True, True, False, True, False])
+    whole, alone = head_loss(logits, labels, 6.0, known), head_loss(logits[known], labels[known], 6.0)
+    assert torch.allclose(torch.stack(whole), torch.stack(alone))
+
+
 def auc(scores: np.ndarray, labels: np.ndarray) -> float:
     """How often an accepted token has a higher score than a refused one."""
     pairs = scores[labels > 0.5][:, None] - scores[labels < 0.5][None]
