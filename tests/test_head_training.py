@@ -91,8 +91,8 @@ def test_a_drawn_token_passes_with_p_over_q() -> None:
         assert float(drawn.labels[0, 0]) == pytest.approx(label, abs=1e-6)
         assert float(torch.sigmoid(drawn.odds[0, 0])) == pytest.approx(1 / 7, abs=1e-6)
     # One that writes the next tokens at once passes where they come, and nowhere else.
-    u = np.full(4, (DRAFT.index("sfo") + 0.5) / 7)
-    batch = head_batch([head_example(aligned("LA S F O"))], [u])
+    uniforms = np.full(4, (DRAFT.index("sfo") + 0.5) / 7)
+    batch = head_batch([head_example(aligned("LA S F O"))], [uniforms])
     drawn = batch.draws(torch.zeros(1, 4, len(DRAFT)), ALLOWED, 1.0)
     assert drawn.ids.tolist() == [[DRAFT.index("sfo")] * 4]
     assert drawn.labels.tolist() == [[0.0, 1.0, 0.0, 0.0]]
