@@ -61,7 +61,7 @@ def check(
     from omnidraft.commands import view
     from omnidraft.commands.check import compare
 
-    with view.progress_bar("compare") as bar:
+    with view.progress_bar("compare", quiet=as_json) as bar:
         found = compare(drafter, target, bar.step)
     if as_json:
         return print_json(asdict(found))
@@ -121,7 +121,7 @@ def bench(
     )
     if measure:
         session.measure(PROMPTS[0])
-    with view.progress_bar("bench") as bar:
+    with view.progress_bar("bench", quiet=as_json) as bar:
         found = benchmark.bench(
             session,
             PROMPTS if prompts is None else options.lines(prompts),
@@ -149,11 +149,11 @@ def demo(
     from omnidraft.commands import demo as demonstration
     from omnidraft.commands import view
 
-    with view.progress_bar("export") as bar:
+    with view.progress_bar("export", quiet=as_json) as bar:
         pairs = demonstration.export_starters(place, bar.stage)
     shown = []
     for pair in pairs:
-        with view.progress_bar(f"time {pair.name}") as bar:
+        with view.progress_bar(f"time {pair.name}", quiet=as_json) as bar:
             shown.append(demonstration.show(pair, bar.step))
     picture = place / "speed.png"
     demonstration.draw(shown, picture)

@@ -15,6 +15,7 @@ from omnidraft.commands import options, view
 from omnidraft.commands.curve_plot import NEEDED, can_draw, running
 from omnidraft.commands.prompts import FIELDS, digest, read_prompts
 from omnidraft.commands.word_problems import word_problems
+from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle import open_bundle
 from omnidraft.runtime.learner.adaptation import Adaptation
@@ -111,13 +112,13 @@ def adapt(
         begun = adaptation.position
         loop = work.Loop(adaptation, schedule, request, raw, threads, public_key)
         lines: list[Line] = []
-        with view.progress_bar("adapt") as bar:
+        with view.progress_bar("adapt", quiet=as_json) as bar:
 
             def on_line(line: Line) -> None:
                 lines.append(line)
                 passed = running(lines[-16:], "tokens_per_target_pass")[-1]
-                told = f"{passed:.2f} tokens per target pass, {line.cache} n-grams, adapter {line.version}"
-                bar.stage(told, adaptation.position, len(asked))
+                known = f"{counted(line.cache, 'n-gram')}, adapter {line.version}"
+                bar.stage(f"{passed:.2f} tokens per target pass, {known}", adaptation.position, len(asked))
 
             bar.stage("loading", begun, len(asked))
             with work.stopping(loop.stop, _told_to_stop):
@@ -133,7 +134,9 @@ def adapt(
             print(line)
     if found.ended != "done":
         left = len(asked) - adaptation.position
-        sys.stderr.write(f"omnidraft: {left} prompts are left; go on with: {shlex.join(_command())}\n")
+        sys.stderr.write(
+            f"omnidraft: left to do: {counted(left, 'prompt')}; go on with: {shlex.join(_command())}\n"
+        )
     if found.ended == "interrupted":
         raise typer.Exit(130)
 

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from omnidraft.chat_template import template_of
 from omnidraft.commands.curve_plot import can_draw, draw_curve
+from omnidraft.counted import counted
 from omnidraft.errors import PromptError, SettingError
 from omnidraft.runtime.bundle import Bundle, open_bundle
 from omnidraft.runtime.learner.adaptation import CURVE, Adaptation
@@ -267,7 +268,7 @@ FEW = 32  # answers, of which a quarter is one interval
 
 def table(found: Summary) -> Table:
     """For people: the first quarter of the answers beside the last."""
-    table = Table(title=f"{found.answers} answers, {found.now} of them now")
+    table = Table(title=f"{counted(found.answers, 'answer')}, {found.now} of them now")
     for heading in ("", "first quarter", "last quarter"):
         table.add_column(heading, justify="left" if not heading else "right")
     for name, label, form in (
@@ -280,7 +281,7 @@ def table(found: Summary) -> Table:
     table.add_row("intervals learned, rolled back", "", f"{found.learned}, {found.rolled_back}")
     table.add_row("n-grams learned", "", f"{found.cache:,}")
     if found.answers < FEW:
-        table.caption = f"{found.answers} answers are too few to tell a gain from chance"
+        table.caption = f"too few to tell a gain from chance: {counted(found.answers, 'answer')}"
     return table
 
 

@@ -14,6 +14,7 @@ import typer
 
 from omnidraft.commands import options
 from omnidraft.commands.opening import Opening, kept, opened, tell
+from omnidraft.counted import counted
 from omnidraft.errors import ContextError, OmnidraftError
 from omnidraft.runtime.generate import Generation, Request, Session, Statistics
 
@@ -164,7 +165,7 @@ class Chat:
             self._say(self._session.adapter_notice)
         answer = self._session.answer
         count = len(self._session.turns) + (answer is not None)
-        self._say(f"{count} turn{'' if count == 1 else 's'} from {file}")
+        self._say(f"{counted(count, 'turn')} from {file}")
         if answer is None:
             return
         self._out.write("" if self._session.message is None else f"> {self._session.message}\n")
@@ -195,9 +196,9 @@ class Chat:
         if not s.drafted:
             drafted = "nothing drafted"
         return (
-            f"{self._answers} answers, {s.emitted} tokens, {s.emitted / seconds:.0f} a second, "
-            f"{s.tokens_per_target_pass:.2f} per target pass\n"
-            f"{drafted}, {len(session.cache)} n-grams learned\n"
+            f"{counted(self._answers, 'answer')}, {counted(s.emitted, 'token')}, "
+            f"{s.emitted / seconds:.0f} a second, {s.tokens_per_target_pass:.2f} per target pass\n"
+            f"{drafted}, {counted(len(session.cache), 'n-gram')} learned\n"
             f"{used} of {session.bundle.target.kv.max_length} positions used"
         )
 

@@ -132,7 +132,7 @@ def export(
         train_rank=_train_rank(train_step, train_rank),
         ort=ort,
     )
-    with view.progress_bar("export") as bar:
+    with view.progress_bar("export", quiet=as_json) as bar:
         report = export_bundle(target, drafter, out, chosen, bar.stage)
     if as_json:
         return options.print_json({**asdict(report), "path": str(report.path)})

@@ -7,6 +7,7 @@ import typer
 
 from omnidraft.commands import options
 from omnidraft.commands.opening import Opening, kept, opened, tell
+from omnidraft.counted import counted
 from omnidraft.runtime.generate import Generation
 
 
@@ -84,11 +85,11 @@ def summary(found: Generation, cache_size: int, *, drafter: bool = True) -> str:
     """One line about an answer, which a drafter was loaded for or not."""
     s = found.statistics
     return (
-        f"{s.emitted} tokens in {s.total_seconds:.2f} s "
+        f"{counted(s.emitted, 'token')} in {s.total_seconds:.2f} s "
         f"({s.emitted / max(s.total_seconds, 1e-9):.0f} a second), "
         f"{s.tokens_per_target_pass:.2f} per target pass, "
         f"{drafting(found) if drafter else 'nothing drafted'}, "
-        f"{cache_size} n-grams learned; ended by {found.stop_reason}"
+        f"{counted(cache_size, 'n-gram')} learned; ended by {found.stop_reason}"
         + ("" if _seed(found) is None else f", seed {found.seed}")
     )
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from omnidraft.commands import options
+from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 from omnidraft.runtime.atomic_write import place_of
 
@@ -82,7 +83,7 @@ def learn(
     vocab_map = load_vocab_map(found.file(found.vocab_map))
     begin = None if adapter is None else read_adapter(adapter)
     learner = OrtLearner(found, vocab_map, of_step, adapter=begin)
-    with view.progress_bar("learn") as bar:
+    with view.progress_bar("learn", quiet=as_json) as bar:
         bar.stage("read the traces", 0, 0)
         responses = learn_traces.responses_of(traces, found, vocab_map, chosen)
 
@@ -101,7 +102,8 @@ def learn(
         )
     losses = "" if result.first_loss is None else f", loss {result.first_loss:.3f} -> {result.last_loss:.3f}"
     skipped = f", {result.skipped} of them skipped" if result.skipped else ""
-    view.say(f"{out}: {result.steps} steps on {result.responses} responses{skipped}{losses}")
+    done = counted(result.steps, "step")
+    view.say(f"{out}: {done} on {counted(result.responses, 'response')}{skipped}{losses}")
 
 
 def _check_place(out: Path) -> None:

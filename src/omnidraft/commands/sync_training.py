@@ -10,6 +10,7 @@ import typer
 from omnidraft.commands import options
 from omnidraft.commands.signing import passphrase_of
 from omnidraft.commands.sync_options import BundlePath, Json, StoreAddress, open_pair, release_json, transfer
+from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 from omnidraft.runtime.release import LARGEST
 
@@ -85,7 +86,7 @@ def fetch_command(
     if as_json:
         return options.print_json({"into": str(into), "devices": found})
     for name, files in found.items():
-        print(f"{into / name}: {files} files")
+        print(f"{into / name}: {counted(files, 'file')}")
     if not found:
         print(f"no device sent traces to {store}")
 
@@ -151,12 +152,16 @@ def publish_command(
         return options.print_json(
             {**release_json(release), "channel": pair.channel.id, "lost": lost, "weights": weights}
         )
-    print(f"{place.shown}: release {release.number}, good until {release.expires}, of {devices} devices")
+    print(
+        f"{place.shown}: release {release.number}, good until {release.expires}, "
+        f"of {counted(devices, 'device')}"
+    )
     if chosen is not None:
         print(f"  adapter of rank {chosen.rank}" + ("" if mean else ", as given"))
     if mean is not None:
-        print(f"  the mean by {mean.accepted:,} tokens, {mean.averaged.lost:.2%} of it lost to the rank")
+        tokens = counted(mean.accepted, "token")
+        print(f"  the mean by {tokens}, {mean.averaged.lost:.2%} of it lost to the rank")
         for name, weight in mean.weights.items():
-            print(f"    {name}: {weight:,} tokens, {weight / mean.accepted:.1%}")
+            print(f"    {name}: {counted(weight, 'token')}, {weight / mean.accepted:.1%}")
     if cache is not None:
-        print(f"  {len(cache):,} n-grams")
+        print(f"  {counted(len(cache), 'n-gram')}")

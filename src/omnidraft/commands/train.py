@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnidraft.commands import options
+from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def train(
     accelerator = Accelerator(cpu=not is_available())
     processes = Processes(accelerator)
     try:
-        with view.progress_bar("train") as bar:
+        with view.progress_bar("train", quiet=as_json or not processes.is_main) as bar:
 
             def show(report: StepReport, total: int) -> None:
                 bar.stage(f"loss {report.loss:.3f}", report.step, total)
@@ -148,8 +149,8 @@ def _as_json(found: "Trained") -> dict[str, Any]:
 
 def _told(found: "Trained") -> list[str]:
     lines = [
-        f"{found.files[0]}: {_count(found.steps, 'step')} on {_count(found.responses, 'response')} of "
-        f"{_count(found.segments, 'segment')}, {found.seconds:.0f} s"
+        f"{found.files[0]}: {counted(found.steps, 'step')} on {counted(found.responses, 'response')} of "
+        f"{counted(found.segments, 'segment')}, {found.seconds:.0f} s"
         + (f", {found.processes} processes" if found.processes > 1 else "")
     ]
     if found.done < found.steps:
@@ -157,18 +158,16 @@ def _told(found: "Trained") -> list[str]:
     if found.first_loss is not None and found.last_loss is not None:
         lines.append(f"  loss {found.first_loss:.3f} at first, {found.last_loss:.3f} at last")
     if found.skipped:
-        lines.append(f"  {found.skipped} steps were not finite and changed nothing; a lower --rate may help")
+        lines.append(
+            f"  {counted(found.skipped, 'step')} not finite, which changed nothing; a lower --rate may help"
+        )
     if found.left_out:
-        lines.append(f"  {sum(found.left_out.values())} segments or records were left out:")
+        lines.append(f"  left out: {counted(sum(found.left_out.values()), 'segment or record')}")
         lines += [
-            f"    {_count(count, 'time')}: {why}" for why, count in list(found.left_out.items())[:SHOWN]
+            f"    {counted(count, 'time')}: {why}" for why, count in list(found.left_out.items())[:SHOWN]
         ]
         lines += ["    and others; --json lists all"] if len(found.left_out) > SHOWN else []
     return lines
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _need_packages() -> None:

@@ -1,54 +1,27 @@
 """How results look in a terminal."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from omnidraft.commands.bench import Result
 from omnidraft.commands.check import Comparison
 from omnidraft.commands.demo import Shown
+from omnidraft.commands.progress import err as err
+from omnidraft.commands.progress import progress_bar as progress_bar
 from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.memory import memory_need
 from omnidraft.runtime.model_entry import ModelEntry
 
 out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
 
 def say(line: str) -> None:
     """One line, as long as it is: whoever reads a pipe counts lines."""
     out.print(line, markup=False, soft_wrap=True)
-
-
-@contextmanager
-def progress_bar(description: str) -> Iterator["Bar"]:
-    """A bar on standard error, gone when it is done; silent where that is no terminal."""
-    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        yield Bar(progress, description)
-
-
-class Bar:
-    """One bar, moved by (done, total) or by (what, done, total)."""
-
-    def __init__(self, progress: Progress, description: str) -> None:
-        self._progress, self._description = progress, description
-        self._task = progress.add_task(description, total=None)
-
-    def step(self, done: int, total: int) -> None:
-        """Move the bar."""
-        self._progress.update(self._task, completed=done, total=total)
-
-    def stage(self, what: str, done: int, total: int) -> None:
-        """Move the bar and say what is being done."""
-        self._progress.update(
-            self._task, completed=done, total=total, description=f"{self._description}: {what}"
-        )
 
 
 def size(number: int) -> str:
