@@ -88,7 +88,7 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
     place = tmp_path / "learned"
     status, out, err = run("adapt", bundle, "-o", place, "--count", 9, *FEW, "--minutes", 0, "--json")
     assert status == 0 and json.loads(out)["answers"] == 0
-    assert "9 prompts are left; go on with: omnidraft adapt" in err
+    assert "left to do: 9 prompts; go on with: omnidraft adapt" in err
     status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW, "--json")
     found = json.loads(out)
     assert status == 0
@@ -98,7 +98,7 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
         assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
     status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW)
     assert status == 0 and "9 answers, 0 of them now" in out and f"curve: {found['curve']}" in out
-    assert "9 answers are too few to tell a gain from chance" in out
+    assert "too few to tell a gain from chance: 9 answers" in out
     plain = json.loads(run("generate", bundle, "How many?", "-n", 12, "--plain", "--json")[1])
     cache = next(place.glob("*/cache.odc"))
     before = cache.read_bytes()

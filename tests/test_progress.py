@@ -69,8 +69,8 @@ def test_commands_tell_a_pipe_how_far_they_are(
     bundle: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "EVERY", 0.02)
-    adapt = ("adapt", bundle, "--count", 4, "-n", 8, "--lora-rank", 4, "--interval", 2, "--drafter")
-    adapt = (*adapt, STARTERS / "drafter", "-o")
+    small = ("--count", 4, "-n", 8, "--lora-rank", 4, "--interval", 2)
+    adapt = ("adapt", bundle, *small, "--drafter", STARTERS / "drafter", "-o")
     status, out, err = run(*adapt, tmp_path / "a")
     assert status == 0 and "omnidraft: adapt: loading, 0 of 4 (0 %), 0:0" in err and "adapt:" not in out
     status, _, err = run(*adapt, tmp_path / "b", "--json")

@@ -196,7 +196,7 @@ def test_one_spoiled_device_does_not_keep_the_others_out(folder: Store, tmp_path
 
 def test_what_cannot_be_sent_is_refused_in_a_sentence(folder: Store, tmp_path: Path) -> None:
     items = items_of(tmp_path, 1)
-    fault(lambda: push_of([], "phone", CHANNEL, 1, "now"), "give --adapter, --cache or --traces")
+    fault(lambda: push_of([], "phone", CHANNEL, 1, "now"), "give --adapter, --cache, --adapted or --traces")
     fault(lambda: push_of(items, "phone", CHANNEL, None, "now"), "--accepted-tokens")
     fault(lambda: push_of(items, "phone", CHANNEL, -1, "now"), "--accepted-tokens -1")
     fault(lambda: push_number(folder, tmp_path, 1, traces=tmp_path), "holds no trace")
@@ -355,7 +355,7 @@ def republished(store: Store, release: Release, **changes: object) -> None:
 
 def test_each_wrong_release_is_refused_by_name_and_changes_nothing(folder: Store, tmp_path: Path) -> None:
     into = tmp_path / "dir"
-    fault(lambda: pull_into(folder, into), "let its owner publish first")
+    fault(lambda: pull_into(folder, into), "has no release for the pair of models of tiny", "ask whoever")
     old = publish_number(folder, 1)
     first = folder.read(latest_name(CHANNEL), 2048)
     release = publish_number(folder, 2)

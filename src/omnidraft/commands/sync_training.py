@@ -30,7 +30,7 @@ def list_command(bundle: BundlePath, store: StoreAddress, as_json: Json = False)
     from omnidraft.sync.store import open_store
 
     pair, place = open_pair(bundle), open_store(store)
-    with transfer("list") as progress:
+    with transfer("list", as_json) as progress:
         sent = publish.sent_by_devices(place, pair, (), progress)
     newest = publish.latest_release(place, pair.channel, None)
     rows = [_row(each, size) for each in sent]
@@ -81,7 +81,7 @@ def fetch_command(
     from omnidraft.sync.fetch import fetch
     from omnidraft.sync.store import open_store
 
-    with transfer("fetch") as progress:
+    with transfer("fetch", as_json) as progress:
         found = fetch(open_store(store), open_pair(bundle), into, device or (), progress)
     if as_json:
         return options.print_json({"into": str(into), "devices": found})
@@ -128,7 +128,7 @@ def publish_command(
     need_cryptography()
     private = read_private_key(key, lambda: passphrase_of(key))
     pair, place = open_pair(bundle), open_store(store)
-    with transfer("publish") as progress:
+    with transfer("publish", as_json) as progress:
         sent = publish.sent_by_devices(place, pair, device or (), progress)
     for each in sent:
         if each.refusal:
