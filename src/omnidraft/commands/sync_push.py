@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from omnidraft.commands import options
-from omnidraft.commands.generate import existing, learned_of
+from omnidraft.commands.opening import existing, learned_of
 from omnidraft.commands.sync_options import BundlePath, Json, StoreAddress, open_pair, transfer
 from omnidraft.counted import counted
 from omnidraft.errors import SettingError
