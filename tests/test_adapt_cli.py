@@ -105,7 +105,39 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
     status, out, _ = run("generate", bundle, "How many?", "-n", 12, "--profile", place, "--json")
     assert status == 0
     assert json.loads(out)["token_ids"] == plain["token_ids"]
+    own = tmp_path / "own.odc"
+    adapter = next(place.glob("*/adapter.safetensors"), None)
+    beside = ("--cache", own, *(() if adapter is None else ("--adapter", adapter)))
+    status, out, err = run("generate", bundle, "How many?", "-n", 12, "--profile", place, *beside)
+    assert status == 0 and own.is_file()
+    assert f"the n-grams of --profile {place} are not used, since --cache {own} was given" in err
+    assert (f"the adapter of --profile {place} is not used" in err) == (adapter is not None)
     assert json.loads(out)["cache_size"] >= found["cache"] and cache.read_bytes() == before
+
+
+def test_going_on_with_other_settings_is_refused(bundle: Path, tmp_path: Path, run: Run) -> None:
+    place = tmp_path / "learned"
+    adapt = ("adapt", bundle, "-o", place, "--count", 6, *FEW)
+    assert run(*adapt)[0] == 0
+    before = {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    for option, told in (
+        (("--interval", 4), "--interval 3 and not with --interval 4;"),
+        (
+            ("--rate", 0.01, "-n", 9),
+            "--rate 0.004 --max-new-tokens 8 and not with --rate 0.01 --max-new-tokens 9;",
+        ),
+        (("--objective", "uld"), "--objective trie-kl and not with --objective uld;"),
+        (("-k", 5), "--num-draft-tokens 4 and not with --num-draft-tokens 5;"),
+        (("--head",), "no --head and not with --head;"),
+        (("--seed", 1), "--seed 0 and not with --seed 1;"),
+    ):
+        status, _, err = run(*adapt, *option)
+        assert (
+            status == 1 and f"{place} was begun with {told} give the same to go on, or another --out" in err
+        )
+    assert before == {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    status, out, _ = run(*adapt, "--count", 8, "--json")  # more prompts are no other settings
+    assert status == 0 and json.loads(out)["answers"] == 14
 
 
 def test_a_profile_without_an_adapter_says_so(bundle: Path, tmp_path: Path, run: Run) -> None:

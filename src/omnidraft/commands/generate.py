@@ -14,7 +14,12 @@ from omnidraft.runtime.generate import Generation
 def generate(
     context: typer.Context,
     bundle: options.BundlePath,
-    prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
+    prompt: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROMPT", help="What to go on from, in quotes; - reads it from standard input."
+        ),
+    ],
     max_new_tokens: options.MaxNewTokens = 128,
     temperature: options.Temperature = 0.0,
     seed: Annotated[int | None, typer.Option(help="Repeats a sampled text (default: drawn anew).")] = None,

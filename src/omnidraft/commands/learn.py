@@ -10,6 +10,7 @@ from omnidraft.commands import options
 from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 from omnidraft.runtime.atomic_write import place_of
+from omnidraft.runtime.learner.step_batch import OBJECTIVES
 
 
 def learn(
@@ -25,33 +26,28 @@ def learn(
         int | None, typer.Option(help="Steps of training (default: one pass over all traces).")
     ] = None,
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
-    schedule: Annotated[
-        str, typer.Option(help="decay: the rate rises at first and falls to 0 at the end; or constant.")
-    ] = "decay",
-    objective: Annotated[str, typer.Option(help="What is learned: trie-kl or omnidraft.")] = "trie-kl",
+    schedule: options.Schedule = "decay",
+    objective: Annotated[
+        str, typer.Option(help=f"What is learned: {options.one_of(OBJECTIVES)}.")
+    ] = "trie-kl",
     batch_size: Annotated[int, typer.Option(help="Responses in a step.")] = 8,
-    head: Annotated[bool, typer.Option("--head", help="Train the adaptive head too.")] = False,
+    head: Annotated[
+        bool,
+        typer.Option("--head", help="Train the adaptive head too, which ends drafts early (docs/head.md)."),
+    ] = False,
     at_once: Annotated[
         int, typer.Option(help="Of these, how many go through the graph at once; more take more memory.")
     ] = 1,
     threads: Annotated[int, typer.Option(help="Threads of a step.")] = 1,
     seed: Annotated[int, typer.Option(help="Of the order, and of the adapter's beginning.")] = 0,
-    max_length: Annotated[
-        int | None, typer.Option(help="Draft tokens of a response with its prompt (default: the context).")
-    ] = None,
+    max_length: options.MaxLength = None,
     adapter: Annotated[
         Path | None,
         typer.Option(help="Begin with this adapter, which `learn` wrote, instead of none.", readable=False),
     ] = None,
-    target_adapter: Annotated[
-        Path | None,
-        typer.Option(help="Learn from the target with this adapter (default: without any).", readable=False),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Go on from this file if it is there, and keep it up to date.", readable=False),
-    ] = None,
-    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps.")] = 20,
+    target_adapter: options.TargetAdapter = None,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_every: options.CheckpointEvery = 20,
     public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:

@@ -62,9 +62,21 @@ def open_session(wanted: Opening) -> tuple[Session, list[str]]:
         adapter, cache = adapter or existing(learned.adapter), cache or existing(learned.cache)
     session = Session(weights, cache=cache, adapter=adapter, bitwise=wanted.bitwise, trace=wanted.trace)
     session.template = template_of(bundle)
-    bare = wanted.profile is not None and adapter is None
-    no_adapter = f"{wanted.profile} has no adapter of this target yet, only n-grams" if bare else None
-    return session, [notice for notice in (reason, session.cache_notice, no_adapter) if notice]
+    told = [reason, session.cache_notice, *_of_profile(wanted, adapter)]
+    return session, [notice for notice in told if notice]
+
+
+def _of_profile(wanted: Opening, adapter: Path | None) -> Iterator[str]:
+    """What of a profile is not used, and why."""
+    place = wanted.profile
+    if place is None:
+        return
+    if wanted.adapter is not None:
+        yield f"the adapter of --profile {place} is not used, since --adapter {wanted.adapter} was given"
+    elif adapter is None:
+        yield f"{place} has no adapter of this target yet, only n-grams"
+    if wanted.cache is not None:
+        yield f"the n-grams of --profile {place} are not used, since --cache {wanted.cache} was given"
 
 
 def learned_of(place: Path, bundle: Bundle) -> Profile:

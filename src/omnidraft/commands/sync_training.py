@@ -106,7 +106,12 @@ def publish_command(
         int | None, typer.Option(help="Rank of the mean (default: the devices' own largest).")
     ] = None,
     cap: Annotated[
-        int, typer.Option(min=1, help="Accepted tokens that a device counts with in the mean at most.")
+        int,
+        typer.Option(
+            min=1,
+            help="Accepted tokens that a device counts with in the mean at most.",
+            show_default="no bound",
+        ),
     ] = LARGEST,
     days: Annotated[float, typer.Option(help="Devices refuse it after so many days.")] = 180.0,
     as_json: Json = False,

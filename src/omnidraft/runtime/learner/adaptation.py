@@ -24,11 +24,7 @@ from omnidraft.runtime.learner.adapted_target import AdaptedTarget, AdaptOptions
 from omnidraft.runtime.learner.course import end_interval, roll_back, take_up
 from omnidraft.runtime.learner.curve import Curve, Event, Line
 from omnidraft.runtime.learner.learner import Learner
-from omnidraft.runtime.learner.profiles import (
-    Profile,
-    Progress,
-    profiles_in,
-)
+from omnidraft.runtime.learner.profiles import Profile, Progress, Settings, profiles_in
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.session import Session
 from omnidraft.runtime.trace_directory import claimed
@@ -105,16 +101,21 @@ class Adaptation:
             raise SettingError("no target is loaded; call switch with the weights of a bundle first")
         return self._target
 
-    def switch(self, weights: Weights) -> None:
+    def switch(self, weights: Weights, settings: Settings | None = None) -> None:
         """Leave the target in use as it is, and go on with another, or with where it was left before.
 
+        Args:
+            settings: by which it answers and learns; going on with others is refused.
+
         Raises:
-            SettingError, AdapterError: what was learned of it cannot be read or is of other models.
+            SettingError, AdapterError: what was learned of it cannot be read, is of other models, or was
+                learned with other settings.
         """
         if self._target is not None:
             self.write()
         self._target = None  # its memory goes first
-        self._target = AdaptedTarget(weights, self._learner_for(weights), self.place, self.options)
+        learner = self._learner_for(weights)
+        self._target = AdaptedTarget(weights, learner, self.place, self.options, settings)
 
     def answer(self, prompt: str | Sequence[int], request: Request, *, raw: bool = False) -> Line:
         """Answer the next prompt, learn where an interval ends, and note it in the curve.

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from omnidraft.errors import SettingError
 
 Schedule = Literal["constant", "decay"]
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 WARM_UP, DECAY = 0.05, 0.3  # shares of a pass
 
 
@@ -15,7 +16,7 @@ def check_schedule(schedule: str) -> None:
     Raises:
         SettingError: there is none of that name.
     """
-    if schedule not in get_args(Schedule):
+    if schedule not in SCHEDULES:
         raise SettingError(f'schedule "{schedule}" is unknown; use constant or decay')
 
 
