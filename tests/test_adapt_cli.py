@@ -108,7 +108,7 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
     own = tmp_path / "own.odc"
     adapter = next(place.glob("*/adapter.safetensors"), None)
     beside = ("--cache", own, *(() if adapter is None else ("--adapter", adapter)))
-    status, out, err = run("generate", bundle, "How many?", "-n", 12, "--profile", place, *beside)
+    status, _, err = run("generate", bundle, "How many?", "-n", 12, "--profile", place, *beside)
     assert status == 0 and own.is_file()
     assert f"the n-grams of --profile {place} are not used, since --cache {own} was given" in err
     assert (f"the adapter of --profile {place} is not used" in err) == (adapter is not None)

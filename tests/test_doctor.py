@@ -100,7 +100,7 @@ def test_a_changed_file_fails(doctor: Doctor, copy: Path) -> None:
     assert code == 1
     assert re.search(r"fail  bundle: .*vocab_map.safetensors was changed", out)
     assert "-> " in out.split("fail  bundle")[1]
-    assert out.rstrip().endswith("1 failures")
+    assert out.rstrip().endswith("1 failure")
 
 
 def test_no_bundle_fails(doctor: Doctor, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from omnidraft.commands.adapt_loop import Ended, Loop
 from omnidraft.commands.curve_plot import can_draw, draw_curve
 from omnidraft.counted import counted
 from omnidraft.runtime.learner.adaptation import CURVE
-from omnidraft.runtime.learner.curve import mean, read_curve
+from omnidraft.runtime.learner.curve import Line, mean, read_curve
+from omnidraft.runtime.learner.curve_speed import gain
 
 PICTURE = "curve.png"
 
@@ -31,8 +33,8 @@ class Summary:
     ended: Ended
     answers: int
     now: int
-    first: dict[str, float | None]
-    last: dict[str, float | None]
+    first: dict[str, Any]
+    last: dict[str, Any]
     learned: int
     rolled_back: int
     learning_seconds: float
@@ -55,8 +57,8 @@ def summary(place: Path, loop: Loop, now: int) -> Summary:
         ended=loop.ended,
         answers=len(lines),
         now=now,
-        first=mean(lines[:quarter]),
-        last=mean(lines[-quarter:]),
+        first=_quarter(lines[:quarter], lines),
+        last=_quarter(lines[-quarter:], lines),
         learned=sum(line.event == "learned" for line in lines),
         rolled_back=sum(line.event == "rolled back" for line in lines),
         learning_seconds=sum(line.learning for line in lines),
@@ -66,6 +68,16 @@ def summary(place: Path, loop: Loop, now: int) -> Summary:
         picture=None if picture is None else str(picture),
         skipped=loop.skipped,
     )
+
+
+def _quarter(lines: Sequence[Line], all_lines: Sequence[Line]) -> dict[str, Any]:
+    speed = gain(lines, all_lines)
+    return {
+        **mean(lines),
+        "speed_up": speed.measured,
+        "speed_up_interval_95": None if speed.low is None else [speed.low, speed.high],
+        "speed_up_predicted": speed.predicted,
+    }
 
 
 def as_json(found: Summary) -> dict[str, Any]:
@@ -84,7 +96,9 @@ def table(found: Summary) -> Table:
     for name, label, form in (
         ("tokens_per_target_pass", "tokens per target pass", "{:.2f}"),
         ("acceptance", "draft tokens accepted", "{:.1%}"),
-        ("speed_up", "speed-up over plain", "{:.2f}x"),
+        ("speed_up", "speed-up over plain, measured", "{:.2f}x"),
+        ("speed_up_interval_95", "  95 % of it", "{0[0]:.2f}-{0[1]:.2f}x"),
+        ("speed_up_predicted", "speed-up, predicted from the counts", "{:.2f}x"),
     ):
         cells = ["-" if v is None else form.format(v) for v in (found.first[name], found.last[name])]
         table.add_row(label, *cells)

@@ -22,7 +22,7 @@ from omnidraft.runtime.cache_store import write_cache
 from omnidraft.runtime.generation import Generation
 from omnidraft.runtime.learner.adapted_target import AdaptedTarget, AdaptOptions
 from omnidraft.runtime.learner.course import end_interval, roll_back, take_up
-from omnidraft.runtime.learner.curve import Curve, Event, Line
+from omnidraft.runtime.learner.curve import Curve, Event, Line, costs_of, steady_seconds
 from omnidraft.runtime.learner.learner import Learner
 from omnidraft.runtime.learner.profiles import Profile, Progress, Settings, profiles_in
 from omnidraft.runtime.request import Request
@@ -126,18 +126,18 @@ class Adaptation:
         now, progress = self._now, self._now.progress
         if not progress.pending:
             self._measure_plain(prompt, raw)
-        said, seconds = self._generate(prompt, request, raw)
+        said, rounds = self._generate(prompt, request, raw)
         number = self.answered + 1
         segment = segment_of(now.recorded.take(), now.vocabularies, number)
         write_atomically(now.profile.answer(number), segment)
         now.align(number, segment)
         progress.pending.append(number)
-        s = said.statistics
+        s, (first, costs) = said.statistics, costs_of(rounds)
         now.guard.observe(s.emitted, s.rounds)
         line = Line(
             number, self.position, now.profile.directory.name, s.emitted, s.rounds, s.drafted, s.passed,
-            steady(seconds) * s.rounds, median(progress.plain) if progress.plain else None,
-            len(now.session.cache), progress.version,
+            steady_seconds(first, costs), median(progress.plain) if progress.plain else None,
+            len(now.session.cache), progress.version, first=first, costs=costs,
         )  # fmt: skip
         self.answered, self.position = number, self.position + 1
         ends = len(progress.pending) >= self.options.interval
@@ -172,8 +172,8 @@ class Adaptation:
 
     def _generate(
         self, prompt: str | Sequence[int], request: Request, raw: bool
-    ) -> tuple[Generation, list[float]]:
-        """One answer and the seconds of its rounds.
+    ) -> tuple[Generation, list[tuple[int, float]]]:
+        """One answer, and of each of its rounds the draft tokens and seconds.
 
         It starts from contexts that are empty: what was read before must not show in the last bits.
         """
@@ -201,7 +201,7 @@ class Adaptation:
         )
         said = self.running
         try:
-            return said, _round_seconds(said)
+            return said, _rounds_of(said)
         finally:
             self.running = None
 
@@ -211,11 +211,12 @@ class Adaptation:
         now.recorded.pause()
         try:
             plain = now.session.generate(prompt, max_new_tokens=_PLAIN_TOKENS, mode="plain", raw=raw)
-            seconds = _round_seconds(plain)  # a token each
+            rounds = _rounds_of(plain)  # a token each
         finally:
             now.recorded.resume()
-        if len(seconds) > 1:
-            now.progress.plain = [*now.progress.plain, steady(seconds)][-_PLAIN_KEPT:]
+        if len(rounds) > 1:
+            each = steady_seconds(*costs_of(rounds)) / len(rounds)
+            now.progress.plain = [*now.progress.plain, each][-_PLAIN_KEPT:]
 
     def _end_interval(self, now: AdaptedTarget) -> tuple[Event, float | None]:
         """Judge the adapter in use, then learn the next one; the loss where something was learned."""
@@ -261,19 +262,10 @@ class Adaptation:
         return loss
 
 
-def steady(seconds: Sequence[float]) -> float:
-    """Seconds a round: the first as it was, and the lower quartile of the others for each of them.
-
-    So what else the machine does meanwhile shows little; of long rounds it breaks into more than of short.
-    """
-    first, *others = seconds
-    return (first + (float(np.quantile(others, 0.25)) * len(others) if others else 0.0)) / len(seconds)
-
-
-def _round_seconds(said: Generation) -> list[float]:
-    """Run to the end; the seconds of each round without recording it."""
+def _rounds_of(said: Generation) -> list[tuple[int, float]]:
+    """Run to the end; draft tokens and seconds of each round, without recording it."""
     rounds = [piece.round for piece in said if piece.round is not None]
-    return [sum(asdict(each.seconds).values()) - each.seconds.trace for each in rounds]
+    return [(len(r.draft), sum(asdict(r.seconds).values()) - r.seconds.trace) for r in rounds]
 
 
 def _claimed(place: Path) -> int:
