@@ -16,6 +16,7 @@ from omnidraft.runtime.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from exported_graphs import Export
+    from omnidraft.sync.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTERS = ROOT / "src/omnidraft/starters"
@@ -101,3 +102,24 @@ def exported(export_packages: None, tmp_path_factory: pytest.TempPathFactory) ->
     from exported_graphs import exporter
 
     return exporter(tmp_path_factory.mktemp)
+
+
+@pytest.fixture(params=["folder", "memory", "other"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """What `omnidraft sync` goes to; it is written by a rename, a whole object or a move."""
+    from omnidraft.sync.store import open_store
+    from sync_world import breaking_store
+
+    if request.param == "folder":
+        return open_store(str(tmp_path / "store"))
+    if request.param == "memory":
+        return open_store(f"memory://{tmp_path.name}-{os.getpid()}")
+    return breaking_store(tmp_path / "store", 10**9)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Store:
+    """A store in a folder alone."""
+    from omnidraft.sync.store import open_store
+
+    return open_store(str(tmp_path / "store"))

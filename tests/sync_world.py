@@ -52,6 +52,7 @@ def pair_of(base: str | None = BASE, target: str | None = "b" * 64) -> Pair:
 
 
 PAIR = pair_of()
+CHANNEL = PAIR.channel
 
 
 def cache_of(number: int) -> CacheTable:
