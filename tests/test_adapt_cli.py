@@ -31,6 +31,8 @@ def test_prompts_of_every_kind(tmp_path: Path) -> None:
     for file in (text, plain, packed):
         assert read_prompts(str(file)) == ["one", "two"], file
     assert read_prompts(str(plain), count=1) == ["one"]
+    plain.write_text(json.dumps(rows, indent=2))
+    assert read_prompts(str(plain)) == ["one", "two"]
     plain.write_text(json.dumps(rows[2]))
     assert read_prompts(str(plain), field="answer") == ["2"]
     assert read_prompts(str(plain), template="Q: {question}\nA: {answer}") == ["Q: two\nA: 2"]
@@ -41,7 +43,8 @@ def test_prompts_of_every_kind(tmp_path: Path) -> None:
     ("content", "options", "words"),
     [
         (b"", {}, "holds no prompts"),
-        (b"[1]", {}, "line 1 of .* is no JSON object"),
+        (b"[1]", {}, "entry 1 of .* is no JSON object"),
+        (b'[{"question": "a"}', {}, "is no whole JSON list"),
         (b"nonsense", {}, "line 1 of .* is no JSON object"),
         (b'{"a": "b"}', {}, "has none of question, .* but a; name the prompt's with --field"),
         (b'{"a": "b"}', {"field": "c"}, "has no text c, but a"),
@@ -60,7 +63,9 @@ def test_prompts_that_do_not_serve(
         read_prompts(str(file), **options)  # type: ignore[arg-type]
 
 
-def test_no_file_and_no_package() -> None:
+def test_no_file_and_no_package(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"is a directory; give a .txt or .jsonl file in it"):
+        read_prompts(str(tmp_path))
     with pytest.raises(SettingError, match=r"there is no file nowhere.txt; give a .txt"):
         read_prompts("nowhere.txt")
     if find_spec("datasets") is None:
@@ -153,10 +158,11 @@ def test_refusals_are_a_sentence(bundle: Path, tmp_path: Path, run: Run) -> None
         (("--learner", "jax"), '--learner "jax" is unknown; use one of auto, torch, onnx'),
         ((), "give their directory or hub id with --drafter"),
         (("--drafter", STARTERS / "a"), "give the checkpoint that it was exported from"),
-        (("--drafter", DRAFTER, "--interval", 0), "interval 0 is less than 1"),
+        (("--drafter", DRAFTER, "--interval", 0), "--interval 0 is less than 1"),
         (("--drafter", DRAFTER, "--mode", "plain"), "drafts nothing, so nothing could be learned"),
         (("--drafter", DRAFTER, "--field", "question"), "are of the rows of --prompts"),
-        (("--drafter", DRAFTER, "--objective", "none"), "none"),
+        (("--drafter", DRAFTER, "--objective", "none"), '--objective "none" is unknown here; use trie-kl, '),
+        (("--drafter", DRAFTER, "--rate", "nan"), "--rate nan is not a number"),
     ):
         status, _, err = run("adapt", bundle, "-o", tmp_path / "p", "--count", 2, *arguments)
         assert status == 1 and words in err and err.count("\n") == 1, (arguments, err)

@@ -138,7 +138,7 @@ def test_it_goes_on_from_its_checkpoint_after_a_kill(
     ("arguments", "said"),
     [
         (["--objective", "uld"], "is not in the training step; use trie-kl or omnidraft"),
-        (["--rate", "-1"], "learning_rate -1.0 is not a number of at least 0"),
+        (["--rate", "-1"], "--rate -1.0 is not a number of at least 0"),
         (["--steps", "0"], "steps 0 is less than 1"),
         (["--max-length", "4000"], "more than the 256 that the drafter's context holds"),
         (["--schedule", "up"], 'schedule "up" is unknown'),
@@ -162,6 +162,10 @@ def test_bundles_traces_and_places_are_refused_in_a_sentence(
         ((learnable, tmp_path / "empty", "-o", out), "holds no trace; check the path"),
         ((learnable, traces, "-o", tmp_path / "mine.bin"), "give one like mine.safetensors"),
         ((learnable, traces, "-o", tmp_path / "nowhere/mine.safetensors"), "there is no directory"),
+        (
+            (learnable, traces, "-o", out, "--checkpoint", tmp_path / "nowhere/state"),
+            "the checkpoint cannot be written to",
+        ),
     ):
         code, _, told = run("learn", *call)
         assert code == 1 and said in " ".join(told.split()) and "Traceback" not in told

@@ -193,6 +193,9 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path],
     (tmp_path / "file").write_bytes(b"mine")
     assert run(*publish, "--adapter", files["good"])[0] == 0
     refused(run(*pull[:-1], tmp_path / "file"), "cannot be written")
+    for command in (("pull", "--into", into), ("push", "--yes", "--cache", files["cache"])):
+        told = run("sync", command[0], bundle, tmp_path / "file", *command[1:])
+        refused(told, "file is a file and no store; give a folder")
     other = make_keys(tmp_path / "other")[1]
     refused(run(*pull, "--public-key", other), "was signed with key")
     assert "not checked" in run(*pull)[1]

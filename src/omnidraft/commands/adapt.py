@@ -41,8 +41,8 @@ def adapt(
         str | None,
         typer.Option(
             metavar="FILE|DATASET",
-            help="Text, a prompt on each line; JSON lines, also .gz; or a dataset of the hub as "
-            "NAME:CONFIG:SPLIT (default: word problems that are made up).",
+            help="Text, a prompt on each line; JSON lines or a JSON list, also .gz; or a dataset of the "
+            "hub as NAME:CONFIG:SPLIT (default: word problems that are made up).",
         ),
     ] = None,
     field: Annotated[

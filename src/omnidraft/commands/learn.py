@@ -74,7 +74,7 @@ def learn(
         max_length,
         digest,
     )
-    _check_place(out)
+    check_places(out, checkpoint)
     found = open_bundle(bundle, public_key)
     vocab_map = load_vocab_map(found.file(found.vocab_map))
     begin = None if adapter is None else read_adapter(adapter)
@@ -102,13 +102,19 @@ def learn(
     view.say(f"{out}: {done} on {counted(result.responses, 'response')}{skipped}{losses}")
 
 
-def _check_place(out: Path) -> None:
-    """Refuse a place that could not be written, before anything is learned."""
+def check_places(out: Path, checkpoint: Path | None) -> None:
+    """Refuse places that could not be written, before anything is learned.
+
+    Raises:
+        SettingError: the adapter's name is none, or one of the files cannot be written.
+    """
     if out.suffix != ".safetensors":
         raise SettingError(f"{out} is no name of an adapter; give one like {out.stem or 'mine'}.safetensors")
-    try:
-        place_of(out)
-    except OSError as error:
-        raise SettingError(
-            f"the adapter cannot be written to {out} because {error.strerror}; give another place"
-        ) from None
+    for what, file in (("adapter", out), ("checkpoint", checkpoint)):
+        try:
+            if file is not None:
+                place_of(file)
+        except OSError as error:
+            raise SettingError(
+                f"the {what} cannot be written to {file} because {error.strerror}; give another place"
+            ) from None

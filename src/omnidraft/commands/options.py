@@ -160,6 +160,9 @@ def notices(context: typer.Context) -> list[str]:
 def as_typed(sentence: str, arguments: Sequence[str]) -> str:
     """A refusal that begins with a setting's name in Python, with the option in its place as it was typed."""
     word, _, rest = sentence.partition(" ")
+    for option in (_option(word), _option(word.rpartition("_")[2])):  # learning_rate is --rate
+        if any(a == option or a.startswith(f"{option}=") for a in arguments):
+            return f"{option} {rest}"
     if word not in {field.name for field in fields(Request)}:
         return sentence
     short = _SHORT.get(word)

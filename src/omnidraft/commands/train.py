@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnidraft.commands import options
+from omnidraft.commands.learn import check_places
 from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 from omnidraft.training.objective_names import FROM_TRACES
@@ -106,6 +107,8 @@ def train(
         max_length=max_length or 0,
         epochs=epochs,
     )
+    if not full:
+        check_places(out, None)
     if full and head is not None:
         raise SettingError("--head goes into an adapter, which --full does not make; leave one of them out")
     digest = None if target_adapter is None else read_adapter(target_adapter).digest

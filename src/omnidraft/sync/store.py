@@ -184,6 +184,11 @@ def open_store(address: str) -> Store:
         raise SettingError(
             f"{shown} is no store ({_reason(error)}); give a folder, or a URL such as s3://bucket/place"
         ) from None
+    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
+    if protocols & {"file", "local"} and Path(root).is_file():
+        raise SettingError(
+            f"{shown} is a file and no store; give a folder, or a URL such as s3://bucket/place"
+        )
     return Store(fs, str(root), shown)
 
 
