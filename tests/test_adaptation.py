@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 from adapting import DRAFTER, PROMPTS, REQUEST, SMALL, Spoiled, answers, assert_same, begin, changed, learner
-from omnidraft.commands.adapt_loop import Learning
+from omnidraft.commands.adapt_learner import Learning
 from omnidraft.errors import AdapterError, PromptError, SettingError
 from omnidraft.runtime.adapter import Adapter
 from omnidraft.runtime.adapter_file import read_adapter

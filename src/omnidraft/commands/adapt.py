@@ -13,6 +13,7 @@ import typer
 from omnidraft.commands import adapt_loop as work
 from omnidraft.commands import adapt_summary as ending
 from omnidraft.commands import options, view
+from omnidraft.commands.adapt_learner import Learning
 from omnidraft.commands.curve_plot import NEEDED, can_draw, running
 from omnidraft.commands.prompts import FIELDS, digest, read_prompts
 from omnidraft.commands.word_problems import word_problems
@@ -73,7 +74,12 @@ def adapt(
         ),
     ] = "trie-kl",
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 4e-3,
-    lora_rank: Annotated[int, typer.Option("--lora-rank", help="Of the adapter, with torch.")] = 32,
+    lora_rank: Annotated[
+        int | None,
+        typer.Option(
+            "--lora-rank", help="Of the adapter, with torch (default: 32); a training step's is fixed."
+        ),
+    ] = None,
     head: Annotated[
         bool, typer.Option("--head", help="Also learn when to stop a draft (the adaptive head).")
     ] = False,
@@ -105,7 +111,7 @@ def adapt(
         "num_draft_tokens": num_draft_tokens,
         "raw": raw,
     }
-    learning = work.Learning(learner, drafter, objective, rate, lora_rank, head, answering)
+    learning = Learning(learner, drafter, objective, rate, lora_rank, head, answering)
     if learner == "onnx" and drafter is not None:
         raise SettingError(
             f"--learner onnx learns by the bundle's own graph and reads no checkpoint {drafter}; "

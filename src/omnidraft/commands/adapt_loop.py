@@ -1,4 +1,4 @@
-"""The loop of `omnidraft adapt`: which bundle answers which prompt, who learns, and what it came to."""
+"""The loop of `omnidraft adapt`: which bundle answers which prompt, and what it came to."""
 
 from __future__ import annotations
 
@@ -8,104 +8,22 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from omnidraft.chat_template import template_of
+from omnidraft.commands.adapt_learner import Learning
 from omnidraft.errors import PromptError, SettingError
 from omnidraft.runtime.bundle import Bundle, open_bundle
 from omnidraft.runtime.learner.adaptation import Adaptation
 from omnidraft.runtime.learner.adapted_target import AdaptOptions
-from omnidraft.runtime.learner.averaged import Averaged
 from omnidraft.runtime.learner.curve import Line
-from omnidraft.runtime.learner.learner import Learner
 from omnidraft.runtime.learner.profiles import Settings, profile_of
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.signature import PublicKey
-from omnidraft.runtime.weights import Weights, load_weights
+from omnidraft.runtime.weights import load_weights
 
-LEARNERS = ("auto", "torch", "onnx")
 Ended = Literal["done", "minutes", "interrupted"]
-
-
-@dataclass(frozen=True)
-class Learning:
-    """How the drafter learns.
-
-    Attributes:
-        learner: torch, onnx (the bundle's training graph, without torch) or auto: onnx where it is there.
-        drafter: checkpoint of the bundle's drafter, for torch.
-        objective, rate, lora_rank: see `TrainerOptions`. head: also train the adaptive head.
-        answering: by which the answers are given that it learns from.
-    """
-
-    learner: str = "auto"
-    drafter: str | None = None
-    objective: str = "trie-kl"
-    rate: float = 4e-3
-    lora_rank: int = 32
-    head: bool = False
-    answering: Settings = field(default_factory=dict)
-
-    def check(self, bundle: Bundle) -> None:
-        """
-        Raises:
-            SettingError: nothing can learn this way here.
-        """
-        if self.learner not in LEARNERS:
-            raise SettingError(f'--learner "{self.learner}" is unknown; use one of {", ".join(LEARNERS)}')
-        if self.learner == "onnx" and bundle.drafter.train is None:
-            raise SettingError(
-                f"{bundle.path.name} holds no training step; export it again with --train-step, or learn "
-                "with --learner torch"
-            )
-        if self._is_onnx(bundle):
-            if self.head:
-                raise SettingError("--head is trained by torch; add --learner torch and --drafter")
-            return
-        if self.drafter is None:
-            raise SettingError(
-                f"{bundle.path.name} holds no training step, so torch learns, which needs the weights that "
-                "its drafter was exported from; give their directory or hub id with --drafter, or export "
-                "with --train-step"
-            )
-        if missing := [name for name in ("torch", "transformers") if not find_spec(name)]:
-            raise SettingError(
-                f"learning needs {' and '.join(missing)}, which this Python does not have; "
-                "run `pip install 'omnidraft[export,train]'`"
-            )
-
-    def settings(self, bundle: Bundle) -> Settings:
-        """What going on with a bundle's target needs to have the same."""
-        found: Settings = {"objective": self.objective, "rate": self.rate, **self.answering}
-        if self._is_onnx(bundle):
-            return {"learner": "onnx", **found}
-        return {"learner": "torch", **found, "lora_rank": self.lora_rank, "head": self.head}
-
-    def _is_onnx(self, bundle: Bundle) -> bool:
-        return self.learner != "torch" and bundle.drafter.train is not None
-
-    def make(self, weights: Weights) -> Learner:
-        """A learner for the drafter of some weights."""
-        self.check(weights.bundle)
-        if self._is_onnx(weights.bundle):
-            from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions
-
-            step = StepOptions(self.objective, self.rate, weight_decay=0.0)
-            return Averaged(OrtLearner(weights.bundle, weights.vocab_map, step))
-        assert self.drafter is not None
-        from omnidraft.training.torch_learner import TorchLearner
-        from omnidraft.training.trainer_options import TrainerOptions
-
-        options = TrainerOptions(
-            objective=self.objective,
-            learning_rate=self.rate,
-            lora_rank=self.lora_rank,
-            weight_decay=0.0,
-            head="joint" if self.head else None,
-        )
-        return Averaged(TorchLearner(self.drafter, weights, options))
 
 
 @dataclass(frozen=True)

@@ -162,6 +162,11 @@ class OrtLearner:
         runs = [(self._drafter, ""), *([] if self._head is None else [(self._head, _OF_HEAD)])]
         for run, prefix in runs:
             run.check(state, prefix)
+        if self._head is None and any(name.startswith(_OF_HEAD) for name in state):
+            raise SettingError(
+                "the state of a learner has an adaptive head and this one trains none; go on with --head, "
+                "as it was begun"
+            )
         if "counts" not in state or state["counts"].shape != (len(_COUNTS),):
             raise SettingError(
                 "the state of a learner has no counts; go on with the file that it was kept in"
