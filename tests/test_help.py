@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from conftest import Run
-from omnidraft.commands.adapt_loop import LEARNERS
+from omnidraft.commands.adapt_learner import LEARNERS
 from omnidraft.export.npu_providers import NAMED
 from omnidraft.export.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
 from omnidraft.runtime.learner.rate import SCHEDULES

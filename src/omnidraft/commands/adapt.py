@@ -13,7 +13,7 @@ import typer
 from omnidraft.commands import adapt_loop as work
 from omnidraft.commands import adapt_summary as ending
 from omnidraft.commands import options, view
-from omnidraft.commands.adapt_learner import Learning
+from omnidraft.commands.adapt_learner import LEARNERS, Learning
 from omnidraft.commands.curve_plot import NEEDED, can_draw, running
 from omnidraft.commands.prompts import FIELDS, digest, read_prompts
 from omnidraft.commands.word_problems import word_problems
@@ -86,7 +86,7 @@ def adapt(
     learner: Annotated[
         str,
         typer.Option(
-            help=f"Who learns: {options.one_of(work.LEARNERS)}; onnx is the bundle's training graph (export "
+            help=f"Who learns: {options.one_of(LEARNERS)}; onnx is the bundle's training graph (export "
             "--train-step), torch needs --drafter, auto takes onnx where the bundle has it."
         ),
     ] = "auto",
