@@ -59,7 +59,10 @@ def test_the_step_is_part_of_the_bundle_and_has_no_weights_of_its_own(learnable:
     entry = bundle.drafter.train
     assert entry is not None and (entry.graph, entry.folder, entry.rank) == (STEP, "drafter", 8)
     assert STEP in bundle.manifest["files"]
-    assert {file.name for file in (learnable / "drafter/train").iterdir()} == {"step.onnx", "head.onnx"}
+    names = {"step.onnx", "head.onnx"}
+    assert {file.name for file in (learnable / "drafter/train").iterdir()} == names
+    checked = bundle.manifest["checks"]["train"]
+    assert checked.keys() == names and all(0.0 <= v < 1e-4 for c in checked.values() for v in c.values())
     graph = onnx.load(learnable / STEP, load_external_data=False)
     places = {e.value for t in graph.graph.initializer for e in t.external_data if e.key == "location"}
     assert places == {"cpu/model.onnx.data"} and entry.head is not None

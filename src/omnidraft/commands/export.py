@@ -163,6 +163,11 @@ def export(
                 f"  {role} {name} against torch: max difference {parity.max_difference:.2g}, "
                 f"greedy agreement {parity.greedy_agreement:.1%} of {parity.positions} positions"
             )
+    for name, step in report.train.items():
+        view.say(
+            f"  {name} against torch: after a step the loss differs by {step.loss:.1g}, the gradient by "
+            f"{step.gradient:.1g}, what was learned by {step.tensors:.1g} of its size"
+        )
     for role, found in report.adopted.items():
         view.say(
             f"  {role} adopted as it is, not quantised here: a row changes by {found.rows:.2g} with "
