@@ -26,7 +26,8 @@ from omnidraft.export.vocab_map import build_vocab_map
 from omnidraft.runtime.learner.alignment import Aligned, Aligner
 from omnidraft.runtime.learner.draft_law import full_trie
 from omnidraft.runtime.tokenizer import Tokenizer
-from omnidraft.training.objectives import OBJECTIVES, objective
+from omnidraft.training.objective_names import OBJECTIVES
+from omnidraft.training.objectives import objective
 from omnidraft.training.responses import measure_drafter, respond
 from omnidraft.training.trainer import Trainer
 from omnidraft.training.trainer_options import TrainerOptions

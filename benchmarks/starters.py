@@ -4,6 +4,7 @@
 
 Each arm is interleaved with plain decoding of the same runtime, prompt by prompt (`omnidraft bench`). The
 target is stored in fp32 and the drafter in int8, as in `omnidraft demo`; greedy, 96 new tokens, end ignored.
+"Learned" has the adapter of src/omnidraft/starters/learned folded into the drafter, and its n-grams.
 """
 
 import argparse
@@ -17,17 +18,19 @@ from pathlib import Path
 from typing import Literal
 
 from omnidraft.commands.bench import Result, as_json, bench
-from omnidraft.commands.demo import STARTERS, export_starters
+from omnidraft.commands.demo import Exported, export_starters
 from omnidraft.runtime.generate import load
 from omnidraft.runtime.round import Mode
 
 DATA = Path(os.environ.get("OMNIDRAFT_DATA") or Path(__file__).resolve().parents[2] / "shared/data")
 FIRST_UNSEEN_MBPP = 910  # rows before it are in the targets' training
 
-ARMS: dict[str, tuple[Mode, int | Literal["auto"]]] = {
-    "direct map, k = 4": ("direct", 4),
-    "omnidraft, k = 4": ("trie", 4),
-    "omnidraft, auto": ("trie", "auto"),
+ARMS: dict[str, tuple[Mode, int | Literal["auto"], bool]] = {
+    "direct map, k = 4": ("direct", 4, False),
+    "omnidraft, k = 4": ("trie", 4, False),
+    "omnidraft, auto": ("trie", "auto", False),
+    "learned, k = 4": ("trie", 4, True),
+    "learned, auto": ("trie", "auto", True),
 }
 
 
@@ -49,13 +52,12 @@ def unseen(count: int) -> Iterator[str]:
         yield "Summarize in one sentence: " + " ".join(row["source"])
 
 
-def measure(bundle: Path, prompts: list[str]) -> dict[str, Result]:
-    """Every arm on one pair; each starts with an empty cache and keeps it from prompt to prompt."""
-    session = load(bundle)
-    session.measure(prompts[0])
+def measure(pair: Exported, prompts: list[str]) -> dict[str, Result]:
+    """Every arm on one target: with an empty cache or the learned one, kept from prompt to prompt."""
     found = {}
-    for name, (mode, count) in ARMS.items():
-        session.reset_cache()
+    for name, (mode, count, learned) in ARMS.items():
+        session = load(pair.learned, cache=pair.cache) if learned else load(pair.untrained)
+        session.measure(prompts[0])
         found[name] = bench(session, prompts, max_new_tokens=96, mode=mode, num_draft_tokens=count)
     return found
 
@@ -69,8 +71,8 @@ def main() -> None:
         sys.exit(f"no task data at {DATA}; set OMNIDRAFT_DATA to the folder that holds tasks/")
     prompts = list(unseen(options.prompts))
     with tempfile.TemporaryDirectory() as place:
-        bundles = export_starters(Path(place), lambda *_: None)
-        found = {name: measure(bundle, prompts) for name, bundle in zip(STARTERS, bundles, strict=True)}
+        pairs = export_starters(Path(place), lambda *_: None)
+        found = {pair.name: measure(pair, prompts) for pair in pairs}
     if options.json:
         print(
             json.dumps(
@@ -86,7 +88,7 @@ def main() -> None:
         for arm, r in arms.items():
             low, high = r.interval
             print(
-                f"{'starter-' + name:10}{arm:20}{r.speed_up:9.2f}x{f'{low:.2f}-{high:.2f}':>14}"
+                f"{name:10}{arm:20}{r.speed_up:9.2f}x{f'{low:.2f}-{high:.2f}':>14}"
                 f"{r.predicted:10.2f}x{r.share_slower:8.0%}{r.tokens_per_target_pass:13.2f}"
             )
 

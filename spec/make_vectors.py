@@ -11,8 +11,10 @@ from vectorlib import (
     cases_adapter,
     cases_bundle,
     cases_cache,
+    cases_course,
     cases_generate,
     cases_invalid,
+    cases_learner,
     cases_length,
     cases_lookup,
     cases_random,
@@ -21,6 +23,7 @@ from vectorlib import (
     cases_signing,
     cases_sync,
     cases_template,
+    cases_tensors,
     cases_text,
     cases_tokenize,
     cases_trace,
@@ -41,7 +44,8 @@ def write_vectors(root: Path) -> dict[str, int]:
     for module in (
         cases_random, cases_sampling, cases_translate, cases_verify, cases_text, cases_tokenize, cases_length,
         cases_lookup, cases_cache, cases_invalid, cases_generate, cases_session, cases_template, cases_bundle,
-        cases_signing, cases_adapter, cases_trace, cases_sync,
+        cases_signing, cases_adapter, cases_trace, cases_sync, cases_learner,
+        cases_course, cases_tensors,
     ):  # fmt: skip
         module.write(shelf)
     return shelf.finish()

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from omnidraft.runtime.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from exported_graphs import Export
+    from omnidraft.sync.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTERS = ROOT / "src/omnidraft/starters"
@@ -41,6 +47,18 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
         return code, out, err
 
     return call
+
+
+def refused(result: tuple[int, str, str], *words: str) -> None:
+    """Exit status 1 and one sentence on standard error with these words."""
+    code, out, err = result
+    assert (code, out) == (1, "")
+    # On a slow machine lines of progress may come before it, which end with the time since the beginning.
+    said = [line for line in err.strip().splitlines() if not re.search(r", \d+:\d\d:\d\d$", line)]
+    assert len(said) == 1 and said[0].startswith("omnidraft: "), err
+    assert "Traceback" not in err
+    for word in words:
+        assert word in err, (word, err)
 
 
 @pytest.fixture(scope="session")
@@ -79,3 +97,32 @@ def bundle(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> P
     out = tmp_path_factory.mktemp("bundle") / "starter"
     export_bundle(str(target), str(drafter), out, Options(FP32, max_length=256, lora_target=True))
     return out
+
+
+@pytest.fixture(scope="session")
+def exported(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Export:
+    """Tiny models of every architecture by their names in `exported_graphs.CASES`, each exported once."""
+    from exported_graphs import exporter
+
+    return exporter(tmp_path_factory.mktemp)
+
+
+@pytest.fixture(params=["folder", "memory", "other"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """What `omnidraft sync` goes to; it is written by a rename, a whole object or a move."""
+    from omnidraft.sync.store import open_store
+    from sync_world import breaking_store
+
+    if request.param == "folder":
+        return open_store(str(tmp_path / "store"))
+    if request.param == "memory":
+        return open_store(f"memory://{tmp_path.name}-{os.getpid()}")
+    return breaking_store(tmp_path / "store", 10**9)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Store:
+    """A store in a folder alone."""
+    from omnidraft.sync.store import open_store
+
+    return open_store(str(tmp_path / "store"))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fsspec.implementations.dirfs import DirFileSystem
 
 from adapters import BASE, OPEN, adapter
+from omnidraft.errors import OmnidraftError, SyncError
 from omnidraft.runtime.adapter_file import encode_adapter, write_adapter
 from omnidraft.runtime.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.cache_file import encode
 from omnidraft.runtime.cache_store import write_table
 from omnidraft.runtime.cache_table import CacheTable
 from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.installed import adapter_in_use
 from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.ort_model import KvShape
 from omnidraft.runtime.release import LARGEST, Release
@@ -48,6 +52,7 @@ def pair_of(base: str | None = BASE, target: str | None = "b" * 64) -> Pair:
 
 
 PAIR = pair_of()
+CHANNEL = PAIR.channel
 
 
 def cache_of(number: int) -> CacheTable:
@@ -153,3 +158,35 @@ def breaking_store(place: Path, breaks_at: int) -> Store:
     """A store that is neither a folder nor a bucket, so it writes under a temporary name and moves."""
     place.mkdir(parents=True, exist_ok=True)
     return Store(BreakingFileSystem(place, breaks_at), "", "breaking")
+
+
+def fault(call: Callable[[], object], *words: str) -> str:
+    """The name of the fault that a call is refused with, in one sentence with these words."""
+    with pytest.raises(OmnidraftError) as caught:
+        call()
+    sentence = str(caught.value)
+    assert "\n" not in sentence and len(sentence) < 500
+    for word in words:
+        assert word in sentence, (word, sentence)
+    return str(getattr(caught.value, "fault", ""))
+
+
+def failure(call: Callable[..., object], *arguments: object) -> SyncError | None:
+    """What a call is refused with; None where it does what it should."""
+    try:
+        call(*arguments)
+    except SyncError as error:
+        return error
+    return None
+
+
+def in_use(into: Path) -> bytes:
+    """The file of the adapter that a device has in use."""
+    found = adapter_in_use(into)
+    assert found is not None
+    return found.read_bytes()
+
+
+def everything(place: Path) -> dict[str, bytes]:
+    """All files below a directory."""
+    return {str(p.relative_to(place)): p.read_bytes() for p in sorted(place.rglob("*")) if p.is_file()}

@@ -31,6 +31,8 @@ def test_prompts_of_every_kind(tmp_path: Path) -> None:
     for file in (text, plain, packed):
         assert read_prompts(str(file)) == ["one", "two"], file
     assert read_prompts(str(plain), count=1) == ["one"]
+    plain.write_text(json.dumps(rows, indent=2))
+    assert read_prompts(str(plain)) == ["one", "two"]
     plain.write_text(json.dumps(rows[2]))
     assert read_prompts(str(plain), field="answer") == ["2"]
     assert read_prompts(str(plain), template="Q: {question}\nA: {answer}") == ["Q: two\nA: 2"]
@@ -41,7 +43,8 @@ def test_prompts_of_every_kind(tmp_path: Path) -> None:
     ("content", "options", "words"),
     [
         (b"", {}, "holds no prompts"),
-        (b"[1]", {}, "line 1 of .* is no JSON object"),
+        (b"[1]", {}, "entry 1 of .* is no JSON object"),
+        (b'[{"question": "a"}', {}, "is no whole JSON list"),
         (b"nonsense", {}, "line 1 of .* is no JSON object"),
         (b'{"a": "b"}', {}, "has none of question, .* but a; name the prompt's with --field"),
         (b'{"a": "b"}', {"field": "c"}, "has no text c, but a"),
@@ -60,7 +63,9 @@ def test_prompts_that_do_not_serve(
         read_prompts(str(file), **options)  # type: ignore[arg-type]
 
 
-def test_no_file_and_no_package() -> None:
+def test_no_file_and_no_package(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"is a directory; give a .txt or .jsonl file in it"):
+        read_prompts(str(tmp_path))
     with pytest.raises(SettingError, match=r"there is no file nowhere.txt; give a .txt"):
         read_prompts("nowhere.txt")
     if find_spec("datasets") is None:
@@ -88,7 +93,7 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
     place = tmp_path / "learned"
     status, out, err = run("adapt", bundle, "-o", place, "--count", 9, *FEW, "--minutes", 0, "--json")
     assert status == 0 and json.loads(out)["answers"] == 0
-    assert "9 prompts are left; go on with: omnidraft adapt" in err
+    assert "left to do: 9 prompts; go on with: omnidraft adapt" in err
     status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW, "--json")
     found = json.loads(out)
     assert status == 0
@@ -98,14 +103,46 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
         assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
     status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW)
     assert status == 0 and "9 answers, 0 of them now" in out and f"curve: {found['curve']}" in out
-    assert "9 answers are too few to tell a gain from chance" in out
+    assert "too few to tell a gain from chance: 9 answers" in out
     plain = json.loads(run("generate", bundle, "How many?", "-n", 12, "--plain", "--json")[1])
     cache = next(place.glob("*/cache.odc"))
     before = cache.read_bytes()
     status, out, _ = run("generate", bundle, "How many?", "-n", 12, "--profile", place, "--json")
     assert status == 0
     assert json.loads(out)["token_ids"] == plain["token_ids"]
+    own = tmp_path / "own.odc"
+    adapter = next(place.glob("*/adapter.safetensors"), None)
+    beside = ("--cache", own, *(() if adapter is None else ("--adapter", adapter)))
+    status, _, err = run("generate", bundle, "How many?", "-n", 12, "--profile", place, *beside)
+    assert status == 0 and own.is_file()
+    assert f"the n-grams of --profile {place} are not used, since --cache {own} was given" in err
+    assert (f"the adapter of --profile {place} is not used" in err) == (adapter is not None)
     assert json.loads(out)["cache_size"] >= found["cache"] and cache.read_bytes() == before
+
+
+def test_going_on_with_other_settings_is_refused(bundle: Path, tmp_path: Path, run: Run) -> None:
+    place = tmp_path / "learned"
+    adapt = ("adapt", bundle, "-o", place, "--count", 6, *FEW)
+    assert run(*adapt)[0] == 0
+    before = {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    for option, told in (
+        (("--interval", 4), "--interval 3 and not with --interval 4;"),
+        (
+            ("--rate", 0.01, "-n", 9),
+            "--rate 0.004 --max-new-tokens 8 and not with --rate 0.01 --max-new-tokens 9;",
+        ),
+        (("--objective", "uld"), "--objective trie-kl and not with --objective uld;"),
+        (("-k", 5), "--num-draft-tokens 4 and not with --num-draft-tokens 5;"),
+        (("--head",), "no --head and not with --head;"),
+        (("--seed", 1), "--seed 0 and not with --seed 1;"),
+    ):
+        status, _, err = run(*adapt, *option)
+        assert (
+            status == 1 and f"{place} was begun with {told} give the same to go on, or another --out" in err
+        )
+    assert before == {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    status, out, _ = run(*adapt, "--count", 8, "--json")  # more prompts are no other settings
+    assert status == 0 and json.loads(out)["answers"] == 14
 
 
 def test_a_profile_without_an_adapter_says_so(bundle: Path, tmp_path: Path, run: Run) -> None:
@@ -121,10 +158,11 @@ def test_refusals_are_a_sentence(bundle: Path, tmp_path: Path, run: Run) -> None
         (("--learner", "jax"), '--learner "jax" is unknown; use one of auto, torch, onnx'),
         ((), "give their directory or hub id with --drafter"),
         (("--drafter", STARTERS / "a"), "give the checkpoint that it was exported from"),
-        (("--drafter", DRAFTER, "--interval", 0), "interval 0 is less than 1"),
+        (("--drafter", DRAFTER, "--interval", 0), "--interval 0 is less than 1"),
         (("--drafter", DRAFTER, "--mode", "plain"), "drafts nothing, so nothing could be learned"),
         (("--drafter", DRAFTER, "--field", "question"), "are of the rows of --prompts"),
-        (("--drafter", DRAFTER, "--objective", "none"), "none"),
+        (("--drafter", DRAFTER, "--objective", "none"), '--objective "none" is unknown here; use trie-kl, '),
+        (("--drafter", DRAFTER, "--rate", "nan"), "--rate nan is not a number"),
     ):
         status, _, err = run("adapt", bundle, "-o", tmp_path / "p", "--count", 2, *arguments)
         assert status == 1 and words in err and err.count("\n") == 1, (arguments, err)

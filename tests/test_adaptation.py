@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("torch")
 
 from adapting import DRAFTER, PROMPTS, REQUEST, SMALL, Spoiled, answers, assert_same, begin, changed, learner
-from omnidraft.commands.adapt_loop import Learning
+from omnidraft.commands.adapt_learner import Learning
 from omnidraft.errors import AdapterError, PromptError, SettingError
 from omnidraft.runtime.adapter import Adapter
 from omnidraft.runtime.adapter_file import read_adapter
@@ -249,8 +249,12 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_in_a_sentence(
     adaptation.close()
     file = adaptation.profile.checkpoint
     data = file.read_bytes()
-    other = Adaptation(place, lambda these: learner(these, rank=4))
+    other = Adaptation(place, lambda these: learner(these, rank=4), SMALL)
     with pytest.raises(SettingError, match="LoRA rank that it was begun with"):
+        other.switch(weights)
+    other.close()
+    other = Adaptation(place, learner, replace(SMALL, interval=3))
+    with pytest.raises(SettingError, match="was learned with interval 4 and not 3; go on with the same"):
         other.switch(weights)
     other.close()
     for spoiled in (

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import json
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -14,14 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adapters import adapter, adapter_of
-from omnidraft import cli, load
-from omnidraft.commands.chat import Chat
+from adapters import adapter_of
 from omnidraft.errors import AdapterError, SessionFileError
 from omnidraft.runtime.adapter import Adapter
 from omnidraft.runtime.adapter_file import write_adapter
-from omnidraft.runtime.bundle import MANIFEST, Bundle, open_bundle, seal
-from omnidraft.runtime.generate import Generation, Request, Session, Weights, load_weights
+from omnidraft.runtime.bundle import Bundle
+from omnidraft.runtime.generate import Generation, Session, Weights, load_weights
 from omnidraft.runtime.ort_model import OrtModel
 
 PROMPT = "How many legs do 3 cats have?"
@@ -118,7 +113,7 @@ def test_after_a_swap_the_drafter_has_read_its_whole_context_anew(session: Sessi
     drafter.model.rewind(len(held) - 1)
     row = drafter.model.score(held[-1:]).copy()
     fresh = Session(session.weights, adapter=found)
-    with fresh._turn():
+    with fresh.turn():
         fresh.drafter.model.score(held[:-1], 1)
         assert np.abs(fresh.drafter.model.score(held[-1:]) - row).max() < 1e-4
     bare = Session(session.weights)
@@ -243,7 +238,7 @@ def test_onnxruntimes_own_form_does_the_same_in_a_plain_run(session: Session, tm
     }
     with_file = graph.run(["logits"], fed, options)[0][0]
     session.use_adapter(found)
-    with session._turn():
+    with session.turn():
         assert np.array_equal(with_file, session.drafter.model.score(ids))
 
 
@@ -288,73 +283,3 @@ def test_a_sampled_session_goes_on_the_same_with_the_same_adapter(session: Sessi
     again = Session(session.weights, adapter=found)
     again.load(tmp_path / "s")
     assert session.answer and again.resume().finish().token_ids == session.answer.token_ids
-
-
-def test_chat_swaps_and_takes_away(session: Session, tmp_path: Path) -> None:
-    path, _ = write_adapter(tmp_path / "a.safetensors", drafters(session, 0)[0])
-    lines = f"Hello\n/adapter {path}\nHello again\n/adapter nowhere\n/adapter\n/adapter none\n/quit\n"
-    out = io.StringIO()
-    Chat(session, Request(max_new_tokens=4), io.StringIO(lines), out).run()
-    said = out.getvalue()
-    assert "adapters: rank 4 for the drafter\n" in said and "adapters: none\n" in said
-    assert "nowhere is refused: it cannot be read" in said and "/adapter needs a file" in said
-
-
-def test_generate_takes_an_adapter(
-    bundle: Path, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    found = adapter_of(session.bundle, "drafter", size=0.5)  # large enough to spoil every draft
-    path, _ = write_adapter(tmp_path / "a.safetensors", found)
-    arguments = ["omnidraft", "generate", str(bundle), PROMPT, "-n", "24", "-k", "3", "--json"]
-    counts = []
-    for more in ([], ["--adapter", str(path)]):
-        monkeypatch.setattr("sys.argv", [*arguments, *more])
-        with suppress(SystemExit):
-            cli.main()
-        counts.append(json.loads(capsys.readouterr().out))
-    assert counts[0]["token_ids"] == counts[1]["token_ids"]
-    assert counts[0]["accepted"] != counts[1]["accepted"]
-    monkeypatch.setattr("sys.argv", [*arguments, "--adapter", str(bundle / MANIFEST)])
-    with pytest.raises(SystemExit) as stop:
-        cli.main()
-    error = capsys.readouterr().err
-    assert (
-        stop.value.code == 1 and "manifest.json is refused: it is no safetensors file; give a file" in error
-    )
-
-
-def test_load_takes_an_adapter(bundle: Path, session: Session) -> None:
-    (found,) = drafters(session, 0)
-    assert load(bundle, adapter=found).adapters == {"drafter": found}
-    assert refusal(lambda: load(bundle, adapter=adapter())).fault == "foreign_vocabulary"
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("fingerprint", "abc"), ("fingerprint", 5), ("lora", []), ("lora", {"rank": None}),
-        ("lora", {"rank": 0, "sites": {}}), ("lora", {"rank": None, "sites": {}}),
-        ("lora", {"rank": None, "sites": {"layers.0.o": {"inputs": 3, "parts": []}}}),
-        ("lora", {"rank": None, "sites": {"layers.0.o": {"inputs": 0, "parts": [["o", 3]]}}}),
-        ("lora", {"rank": None, "sites": {"layers.0.o": {"inputs": 2, "parts": [["o", "3"]]}}}),
-    ],
-)  # fmt: skip
-def test_a_manifest_that_says_nonsense_of_adapters(tmp_path: Path, field: str, value: object) -> None:
-    from fuzz.fuzz_manifest import make_bundle
-    from omnidraft.errors import BundleError
-
-    manifest = make_bundle(tmp_path)
-    (tmp_path / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
-    assert open_bundle(tmp_path).drafter.lora is not None
-    bare = {
-        **manifest,
-        "drafter": {n: v for n, v in manifest["drafter"].items() if n not in ("lora", "fingerprint")},
-    }
-    (tmp_path / MANIFEST).write_text(json.dumps({**bare, "seal": seal(bare)}))
-    old = open_bundle(tmp_path).drafter  # one of before there were adapters
-    assert old.lora is None and old.fingerprint is None
-    manifest["drafter"][field] = value
-    (tmp_path / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
-    with pytest.raises(BundleError, match="run `omnidraft export` again"):
-        open_bundle(tmp_path)

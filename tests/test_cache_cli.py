@@ -10,22 +10,13 @@ from pathlib import Path
 import pytest
 
 from cache_files import INVALID, build
-from conftest import Run
+from conftest import Run, refused
 from omnidraft.runtime.cache_store import open_cache, read_table, write_table
 from omnidraft.runtime.generate import load
 from tables import GRAM_IDS, table
 from toy import TARGET
 
 FO, LAKE = TARGET.index("FO"), TARGET.index("LAKE")
-
-
-def refused(result: tuple[int, str, str], *words: str) -> None:
-    """Exit status 1 and one sentence on standard error with these words."""
-    code, out, err = result
-    assert (code, out) == (1, "")
-    assert err.startswith("omnidraft: ") and err.strip().count("\n") == 0, err
-    for word in words:
-        assert word in err, (word, err)
 
 
 @pytest.fixture

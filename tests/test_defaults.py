@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,10 @@ from omnidraft.runtime import (
 )
 from omnidraft.runtime.cache_store import open_cache
 from omnidraft.runtime.generate import Session
-from omnidraft.runtime.learner import shadow
+from omnidraft.runtime.learner import adaptation, averaged, course, from_traces, rate, shadow, step_batch
+from omnidraft.runtime.learner.adapted_target import AdaptOptions
+from omnidraft.runtime.learner.alignment import Aligner
+from omnidraft.runtime.learner.guard import GuardOptions
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.sampler import Sampling
 
@@ -93,6 +96,25 @@ def test_trace_defaults_agree_with_the_spec() -> None:
         "top": trace.TOP,
         "floor": trace.FLOOR,
         "window": trace.WINDOW,
+    }
+
+
+def test_what_a_learner_goes_by_agrees_with_the_spec() -> None:
+    options = asdict(AdaptOptions())
+    names = ("interval", "passes", "replayed", "memory")
+    assert DEFAULTS["learner"] == {
+        "keep": inspect.signature(Aligner).parameters["keep"].default,
+        "open_generations": from_traces.OPEN,
+        "factors": step_batch.OBJECTIVES,
+        "warm_up": rate.WARM_UP,
+        "decay": rate.DECAY,
+        "mean_kept": averaged.KEPT,
+        "guard": asdict(GuardOptions()),
+        "max_rest": course.MAX_REST,
+        "slower": course.SLOWER,
+        "recovery": course.RECOVERY,
+        "batch": adaptation.BATCH,
+        **{name: options[name] for name in names},
     }
 
 

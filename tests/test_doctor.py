@@ -14,30 +14,19 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT
-from omnidraft import cli
+from conftest import ROOT, Run
 from omnidraft.doctor import environment, examine, mobile, pair, telemetry
 from omnidraft.doctor.environment import CORE, core_check, optional_check, providers_check, python_check
 from omnidraft.doctor.placement import CPU, can_ask, placement
 from omnidraft.doctor.verdict import Check
 from omnidraft.runtime.bundle import MANIFEST, open_bundle, seal
 
-Run = Callable[..., tuple[int, str]]
+Doctor = Callable[..., tuple[int, str]]  # arguments -> exit status, standard output
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["omnidraft", "doctor", *map(str, arguments)])
-        capsys.readouterr()
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return code, capsys.readouterr().out
-
-    return call
+def doctor(run: Run) -> Doctor:
+    return lambda *arguments: run("doctor", *arguments)[:2]
 
 
 @pytest.fixture
@@ -56,8 +45,8 @@ def rewrite(bundle: Path, change: Callable[[dict[str, Any]], object]) -> None:
     (bundle / MANIFEST).write_text(json.dumps(manifest))
 
 
-def test_the_machine_alone(run: Run) -> None:
-    code, out = run("--json")
+def test_the_machine_alone(doctor: Doctor) -> None:
+    code, out = doctor("--json")
     assert code == 0
     found = {check["name"]: check for check in json.loads(out)["checks"]}
     assert {"python", "onnxruntime", "providers", "telemetry", "free memory"} <= set(found)
@@ -66,8 +55,8 @@ def test_the_machine_alone(run: Run) -> None:
     assert CPU in found["providers"]["details"]["available"]
 
 
-def test_a_bundle(run: Run, bundle: Path) -> None:
-    code, out = run(bundle)
+def test_a_bundle(doctor: Doctor, bundle: Path) -> None:
+    code, out = doctor(bundle)
     assert code == 0, out
     assert "all hashes match" in out
     lines = [line for line in out.splitlines() if "target/cpu/model.onnx" in line]
@@ -103,19 +92,19 @@ def test_an_estimate_is_that_of_onnxruntimes_own_checker(tmp_path: Path) -> None
     assert coreml.sentence().startswith(sentence)
 
 
-def test_a_changed_file_fails(run: Run, copy: Path) -> None:
+def test_a_changed_file_fails(doctor: Doctor, copy: Path) -> None:
     file = copy / "vocab_map.safetensors"
     data = file.read_bytes()
     file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    code, out = run(copy)
+    code, out = doctor(copy)
     assert code == 1
     assert re.search(r"fail  bundle: .*vocab_map.safetensors was changed", out)
     assert "-> " in out.split("fail  bundle")[1]
-    assert out.rstrip().endswith("1 failures")
+    assert out.rstrip().endswith("1 failure")
 
 
-def test_no_bundle_fails(run: Run, tmp_path: Path) -> None:
-    code, out = run(tmp_path / "none", "--json")
+def test_no_bundle_fails(doctor: Doctor, tmp_path: Path) -> None:
+    code, out = doctor(tmp_path / "none", "--json")
     assert code == 1
     assert json.loads(out)["failed"] == 1
 

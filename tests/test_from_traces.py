@@ -7,29 +7,25 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from adapters import adapter_of
-from conftest import ROOT, STARTERS
-from omnidraft import Session, Weights, load, read_traces
+from conftest import ROOT
 from omnidraft.errors import SettingError
 from omnidraft.runtime.draft_length import FixedLength
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.learner.alignment import Aligned, Aligner, SparseLaws
-from omnidraft.runtime.learner.draft_law import DraftLaw, full_trie, root_law
+from omnidraft.runtime.learner.draft_law import full_trie, root_law
 from omnidraft.runtime.learner.from_traces import TraceAligner, from_traces, joined, rows_of
-from omnidraft.runtime.learner.target_rows import TargetRows, dense_rows
+from omnidraft.runtime.learner.target_rows import dense_rows
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import MODES, Mode, Pair, Round, Settings, rule_for, speculate
 from omnidraft.runtime.sampler import Sampling
-from omnidraft.runtime.trace import FLOOR, TOP, Start, Traced, TracedRound
+from omnidraft.runtime.trace import FLOOR, Start, Traced, TracedRound
 from omnidraft.runtime.tracer import Tracer
 from omnidraft.runtime.trie import ActiveTrie
-from tiny_worlds import random_weights
 from toy import DRAFT, TARGET, ContextModel, softmax, toy_cache, toy_map
 
 TOY = toy_map()
@@ -182,6 +178,10 @@ def test_what_a_pause_or_another_target_cut_off_stays_apart() -> None:
     assert list(joined([first, last])) == [first, last]
     other = replace(gone, start=replace(gone.start, target_adapter="a" * 64))
     assert list(joined([first, other])) == [first, other]
+    begun = replace(gone, start=replace(gone.start, continues=False))  # another one, after the same text
+    assert list(joined([first, begun])) == [first, begun]
+    elsewhere = replace(gone, start=replace(gone.start, skipped=gone.start.skipped + 1))
+    assert list(joined([first, elsewhere])) == [first, elsewhere]  # the same end of a longer text
     drafters = replace(gone, start=replace(gone.start, drafter_adapter="a" * 64))
     assert len(list(joined([first, drafters, last]))) == 1
     assert len(list(from_traces([first, last], TOYS))) == 2
@@ -219,107 +219,6 @@ def test_nothing_before_the_first_token_is_nothing_to_draft_from() -> None:
     assert replace(TOYS, start=()).align(bare) is None
     aligned = TOYS.align(bare)
     assert aligned is not None and aligned.prompt_length == 1
-
-
-# Sessions
-
-
-def random_world(place: Path, seed: int) -> Weights:
-    place.mkdir()
-    return random_weights(place, np.random.default_rng(seed))
-
-
-def test_random_sessions_align(tmp_path: Path) -> None:
-    """Real sessions, over all modes: what was recorded is what was said, on what the drafter read."""
-    for seed in range(4):
-        weights = random_world(tmp_path / str(seed), seed)
-        session = Session(weights, trace=tmp_path / f"trace-{seed}")
-        bos = weights.bundle.drafter.bos_id
-        aligner = TraceAligner(
-            Aligner(full_trie(weights.vocab_map), weights.bundle.drafter.kv.max_length),
-            () if bos is None else (bos,),
-        )
-        said = [
-            session.generate("abcd ab", max_new_tokens=12, mode=mode, temperature=t, seed=1)
-            .finish()
-            .token_ids
-            for mode in MODES
-            for t in (0.0, 1.0)
-        ]
-        found = list(from_traces(read_traces(tmp_path / f"trace-{seed}"), aligner))
-        assert [a.tokens.ids.tolist() for a in found] == [
-            ids[: len(a.tokens.ids)] for a, ids in zip(found, said, strict=True)
-        ]
-        for aligned in found:
-            assert aligned.draft_ids[: len(aligner.start)].tolist() == list(aligner.start)
-            prompt = session.draft_prompt(session.encode("abcd ab"))
-            assert aligned.draft_ids[len(aligner.start) : aligned.prompt_length].tolist() == prompt
-
-
-def cut_rows(p: Laws, tokens: list[int]) -> TargetRows:
-    """Rows as a trace keeps them, but exact."""
-    ids = np.full((len(p), TOP + 1), -1, dtype=np.int32)
-    kept = np.zeros((len(p), TOP + 1))
-    for i, row in enumerate(p):
-        best = np.argsort(-row, kind="stable")[:TOP]
-        best = np.union1d(best[row[best] >= FLOOR], [tokens[i]])
-        ids[i, : len(best)], kept[i, : len(best)] = best, row[best]
-    return TargetRows(ids, kept, np.maximum(0.0, 1.0 - kept.sum(axis=1)))
-
-
-def cut_root(trie: ActiveTrie, rows: TargetRows, i: int) -> DraftLaw | None:
-    """A root law of whole rows with as many ids as a trace keeps."""
-    law = root_law(trie, rows, i)
-    if law is None:
-        return None
-    law = law.top(TOP)
-    kept = law.probabilities * law.weight >= FLOOR
-    return DraftLaw(
-        law.ids[kept], law.probabilities[kept], law.other + float(law.probabilities[~kept].sum()), law.weight
-    )
-
-
-def test_a_session_of_the_starters_aligns_as_torch_does(bundle: Path, tmp_path: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    session = load(bundle, trace=tmp_path / "trace")
-    questions = ["How many legs do 3 cats have?", "def reverse(x):\n    return"]
-    said = [
-        session.generate(q, max_new_tokens=32, temperature=t, seed=4).finish()
-        for q in questions
-        for t in (0.0, 0.9)
-    ]
-    bos = session.bundle.drafter.bos_id
-    aligner = Aligner(full_trie(session.vocab_map), 256)
-    found = list(
-        from_traces(read_traces(tmp_path / "trace"), TraceAligner(aligner, () if bos is None else (bos,)))
-    )
-    target = AutoModelForCausalLM.from_pretrained(STARTERS / "a", dtype=torch.float32)
-    for aligned, answer, question in zip(found, said, [q for q in questions for _ in range(2)], strict=True):
-        prompt = session.encode(question)
-        with torch.no_grad():
-            logits = target(torch.tensor([[*prompt, *answer.token_ids]])).logits[0, len(prompt) - 1 : -1]
-        p = logits.double().softmax(-1).numpy()
-        whole = dense_rows(p)
-        roots = [cut_root(aligner.trie, whole, i) for i in range(len(p))]
-        draft_prompt = [*([] if bos is None else [bos]), *session.draft_prompt(prompt)]
-        same(
-            aligned, aligner.align(draft_prompt, answer.token_ids, cut_rows(p, answer.token_ids), roots=roots)
-        )
-
-
-def test_another_drafter_adapter_changes_nothing_of_what_is_learned(bundle: Path, tmp_path: Path) -> None:
-    """Swapped in the middle of an answer: two records, one response."""
-    session = load(bundle, trace=tmp_path / "trace")
-    answer = session.generate("Once upon a time", max_new_tokens=16, ignore_eos=True, num_draft_tokens=2)
-    for i, _ in enumerate(answer):
-        if i == 2:
-            session.use_adapter(adapter_of(session.bundle, "drafter"))
-    records = list(read_traces(tmp_path / "trace"))
-    aligner = TraceAligner(Aligner(full_trie(session.vocab_map), 256), START)
-    (found,) = from_traces(records, aligner)
-    assert len(records) == 2 and found.tokens.ids.tolist() == answer.token_ids
 
 
 def test_learning_from_traces_needs_no_torch() -> None:

@@ -82,6 +82,23 @@ def test_alike_answers_have_no_noise() -> None:
     assert not is_worse(alike, alike) and not is_worse(alike, [(100, 49)] * 8)
 
 
+def test_it_is_welchs_test() -> None:
+    """Of answers with as many passes each: worse as far as Student's quantile is below Welch's t."""
+    rng = np.random.default_rng(5)
+    before, after = rng.integers(80, 120, 9), rng.integers(60, 100, 12)
+    x, y = before / 40, after / 40
+    a, b = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)
+    t = (x.mean() - y.mean()) / np.sqrt(a + b)
+    freedom = (a + b) ** 2 / (a**2 / (len(x) - 1) + b**2 / (len(y) - 1))
+    low, high = 0.0, 20.0  # deviations whose quantile is t, by halving
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (middle, high) if students(middle, freedom) < t else (low, middle)
+    assert 1.0 < low < 10.0
+    first, second = ([(int(n), 40) for n in tokens] for tokens in (before, after))
+    assert is_worse(first, second, low - 1e-6) and not is_worse(first, second, low + 1e-6)
+
+
 def test_forgetting_takes_the_next_answers_for_what_is_to_be_expected() -> None:
     rng, guard = np.random.default_rng(0), Guard()
     assert run(guard, rng, [2.0, 2.0, 1.0])[-1] == "worse"

@@ -158,7 +158,9 @@ def test_the_state_of_a_headed_length_is_restored() -> None:
         first, second = MeasuredLength(CHEAP), MeasuredLength(CHEAP)
         run(first, rounds, right=0.9)
         second.restore(first.state())
+        assert second.state() == first.state() and second.state()["spent"] > 0
         assert run(first, 6, right=0.8) == run(second, 6, right=0.8)
+        assert second.state() == first.state()
 
 
 def test_a_threshold_outside_its_range_is_refused() -> None:

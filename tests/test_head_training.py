@@ -90,9 +90,28 @@ def test_a_drawn_token_passes_with_p_over_q() -> None:
         assert drawn.ids[0, 0] == DRAFT.index(token)
         assert float(drawn.labels[0, 0]) == pytest.approx(label, abs=1e-6)
         assert float(torch.sigmoid(drawn.odds[0, 0])) == pytest.approx(1 / 7, abs=1e-6)
+    # One that writes the next tokens at once passes where they come, and nowhere else.
+    uniforms = np.full(4, (DRAFT.index("sfo") + 0.5) / 7)
+    batch = head_batch([head_example(aligned("LA S F O"))], [uniforms])
+    drawn = batch.draws(torch.zeros(1, 4, len(DRAFT)), ALLOWED, 1.0)
+    assert drawn.ids.tolist() == [[DRAFT.index("sfo")] * 4]
+    assert drawn.labels.tolist() == [[0.0, 1.0, 0.0, 0.0]]
     half = tempered(torch.tensor([[0.5, 0.25]]), 0.5)
     assert torch.allclose(half, torch.tensor([[0.25, 0.0625]]) / (0.25 + 2 * 0.0625))
     assert torch.allclose(tempered(torch.tensor([[0.5, 0.25]]), 0.01), torch.tensor([[1.0, 0.0]]), atol=1e-6)
+
+
+def test_a_draw_at_the_end_of_a_law_is_a_token() -> None:
+    """In float32 the sum of a law can be below the largest uniform number there is."""
+    largest = np.nextafter(np.float32(1), np.float32(0))
+    batch = head_batch([head_example(aligned("LA S"))], [np.full(2, largest)])
+    random, short = torch.Generator().manual_seed(0), 0
+    for _ in range(40):
+        logits = 3 * torch.randn(1, 2, len(DRAFT), generator=random)
+        sums = torch.softmax(logits.masked_fill(~ALLOWED, -torch.inf), -1).cumsum(-1)
+        short += int((sums[..., -1] <= float(largest)).sum())
+        assert ALLOWED[batch.draws(logits, ALLOWED, 1.0).ids].all()
+    assert short > 0
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -169,6 +188,13 @@ def test_the_logits_are_those_of_the_probability(weight: float) -> None:
 
     best = math.log(0.7 / 0.3)
     assert loss(best) < min(loss(best - 0.05), loss(best + 0.05))
+
+
+def test_what_fills_a_batch_up_counts_for_nothing() -> None:
+    logits, labels = torch.randn(7), torch.rand(7)
+    known = torch.tensor([True, False, True, True, False, True, False])
+    whole, alone = head_loss(logits, labels, 6.0, known), head_loss(logits[known], labels[known], 6.0)
+    assert torch.allclose(torch.stack(whole), torch.stack(alone))
 
 
 def auc(scores: np.ndarray, labels: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""`omnidraft export --train-step` and `omnidraft learn`: the starter drafter learns without torch."""
+"""`export --train-step`, `learn` and `adapt` with it: the starter drafter learns without torch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,16 @@ import onnx
 import pytest
 
 from conftest import ROOT, STARTERS, Run
-from omnidraft.errors import BundleError
+from omnidraft.commands.adapt_learner import Learning
+from omnidraft.errors import BundleError, SettingError
 from omnidraft.runtime.adapter_file import read_adapter
 from omnidraft.runtime.bundle import open_bundle, seal
 from omnidraft.runtime.generate import load
 from omnidraft.runtime.learner.learn_traces import LearnOptions, responses_of
 from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions
+from omnidraft.runtime.learner.profiles import profile_of
 from omnidraft.runtime.vocab_map import load_vocab_map
+from omnidraft.runtime.weights import load_weights
 
 QUESTIONS = [f"Tom buys {n} books for ${m} each. How much does he pay?" for n in (3, 4, 5) for m in (7, 9)]
 STEP = "drafter/train/step.onnx"
@@ -55,7 +59,10 @@ def test_the_step_is_part_of_the_bundle_and_has_no_weights_of_its_own(learnable:
     entry = bundle.drafter.train
     assert entry is not None and (entry.graph, entry.folder, entry.rank) == (STEP, "drafter", 8)
     assert STEP in bundle.manifest["files"]
-    assert {file.name for file in (learnable / "drafter/train").iterdir()} == {"step.onnx", "head.onnx"}
+    names = {"step.onnx", "head.onnx"}
+    assert {file.name for file in (learnable / "drafter/train").iterdir()} == names
+    checked = bundle.manifest["checks"]["train"]
+    assert checked.keys() == names and all(0.0 <= v < 1e-4 for c in checked.values() for v in c.values())
     graph = onnx.load(learnable / STEP, load_external_data=False)
     places = {e.value for t in graph.graph.initializer for e in t.external_data if e.key == "location"}
     assert places == {"cpu/model.onnx.data"} and entry.head is not None
@@ -134,11 +141,83 @@ def test_it_goes_on_from_its_checkpoint_after_a_kill(
     assert code == 1 and "delete it or name another file" in told
 
 
+def test_adapt_learns_the_head_by_the_step_without_torch(learnable: Path, tmp_path: Path) -> None:
+    """In a process of its own; then `generate` takes what it left, and says what it said."""
+    place = tmp_path / "place"
+    call = [
+        "omnidraft", "adapt", str(learnable), "-o", str(place), "--count", "8", "-n", "12",
+        "--interval", "2", "--passes", "1", "--replay", "1", "--learner", "onnx", "--head",
+    ]  # fmt: skip
+    code = (
+        f"import sys; from omnidraft import cli; sys.argv = {call}\n"
+        "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code\n"
+        "heavy = {'torch', 'transformers', 'onnx', 'onnxscript', 'optimum'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    said = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert said.returncode == 0, said.stderr
+    found = profile_of(place, open_bundle(learnable))
+    head = read_adapter(found.adapter).head
+    assert head is not None and np.abs(head.tensors["head.weight"]).max() > 0.0
+    session = load(learnable)
+    plain = session.generate(QUESTIONS[0], max_new_tokens=12, mode="plain").finish().token_ids
+    session.use_adapter(found.adapter)
+    assert session.generate(QUESTIONS[0], max_new_tokens=12, head_threshold=0.3).finish().token_ids == plain
+
+
+def test_adapt_by_the_step_goes_on_to_the_last_bit(learnable: Path, tmp_path: Path) -> None:
+    """Broken off between two answers and within an interval, it comes to what one run comes to."""
+    from adapting import answers, assert_same, begin
+
+    weights, make = load_weights(learnable), Learning("onnx", head=True).make
+    for place, counts in (("whole", [9]), ("broken", [1, 6, 5])):
+        for count in counts:
+            adaptation = begin(tmp_path / place, weights, make=make)
+            answers(adaptation, min(count, 9 - adaptation.position))
+            ended = adaptation.position == 9
+            if ended:
+                adaptation.write()
+            adaptation.close()
+        assert ended, place
+    assert_same(tmp_path / "whole", tmp_path / "broken", weights)
+
+
+def test_adapt_refuses_what_a_step_cannot_do(learnable: Path, tmp_path: Path, run: Run) -> None:
+    place = tmp_path / "p"
+    for arguments, said in (
+        (["--lora-rank", 32], "--lora-rank 32 is for torch: the training step of learnable has rank 8"),
+        (["--learner", "onnx", "--lora-rank", 8], "leave --lora-rank out, export again with --train-rank 8"),
+        (["--learner", "onnx", "--objective", "uld"], "use trie-kl or omnidraft, or train with torch"),
+    ):
+        code, _, told = run("adapt", learnable, "-o", place, "--count", 1, *arguments)
+        assert code == 1 and said in told and told.count("\n") == 1, told
+    bundle = open_bundle(learnable)
+    step = bundle.drafter.train
+    assert step is not None
+    without = replace(bundle, drafter=replace(bundle.drafter, train=replace(step, head=None)))
+    with pytest.raises(
+        SettingError, match=r"of learnable has no adaptive head to train; .* without --no-head"
+    ):
+        Learning("onnx", head=True).check(without)
+    none = replace(bundle, drafter=replace(bundle.drafter, train=None))
+    with pytest.raises(SettingError, match="holds no training step; export it again with --train-step"):
+        Learning("onnx", head=True).check(none)
+    vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
+    headed = OrtLearner(bundle, vocab_map, StepOptions(head=True)).state()
+    with pytest.raises(
+        SettingError, match="has an adaptive head and this one trains none; go on with --head"
+    ):
+        OrtLearner(bundle, vocab_map, StepOptions()).restore(headed)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--objective", "uld"], "is not in the training step; use trie-kl or omnidraft"),
-        (["--rate", "-1"], "learning_rate -1.0 is not a number of at least 0"),
+        (["--rate", "-1"], "--rate -1.0 is not a number of at least 0"),
         (["--steps", "0"], "steps 0 is less than 1"),
         (["--max-length", "4000"], "more than the 256 that the drafter's context holds"),
         (["--schedule", "up"], 'schedule "up" is unknown'),
@@ -162,6 +241,10 @@ def test_bundles_traces_and_places_are_refused_in_a_sentence(
         ((learnable, tmp_path / "empty", "-o", out), "holds no trace; check the path"),
         ((learnable, traces, "-o", tmp_path / "mine.bin"), "give one like mine.safetensors"),
         ((learnable, traces, "-o", tmp_path / "nowhere/mine.safetensors"), "there is no directory"),
+        (
+            (learnable, traces, "-o", out, "--checkpoint", tmp_path / "nowhere/state"),
+            "the checkpoint cannot be written to",
+        ),
     ):
         code, _, told = run("learn", *call)
         assert code == 1 and said in " ".join(told.split()) and "Traceback" not in told

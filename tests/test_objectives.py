@@ -18,8 +18,8 @@ from omnidraft.runtime.learner.target_rows import dense_rows, top_rows  # noqa: 
 from omnidraft.training.batch import Batch, Laws, collate  # noqa: E402
 from omnidraft.training.divergence import divergence  # noqa: E402
 from omnidraft.training.objective_kl import log1m_exp  # noqa: E402
+from omnidraft.training.objective_names import FROM_TRACES  # noqa: E402
 from omnidraft.training.objectives import (  # noqa: E402
-    OBJECTIVES,
     Drafted,
     Objective,
     cross_entropy,
@@ -273,7 +273,7 @@ def test_a_batch_is_the_sum_of_its_responses() -> None:
     both, logits = batch_of(), logits_for(batch_of())
     parts = [collate([r]).to("cpu", torch.float64) for r in responses()]
     rows = [logits[both.sequences == b] for b in range(2)]
-    for name in OBJECTIVES[:-1]:
+    for name in FROM_TRACES:
         made = objective(name)
         whole = made(Drafted(logits), both)
         each = [made(Drafted(z), part) for z, part in zip(rows, parts, strict=True)]

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 torch = pytest.importorskip("torch")
 
 from transformers import AutoModelForCausalLM  # noqa: E402
 
-from omnidraft.errors import AdapterError, SettingError  # noqa: E402
+import toy_step  # noqa: E402
+from omnidraft.errors import AdapterError, ExportError, SettingError  # noqa: E402
 from omnidraft.export.quantize import INT4, INT8  # noqa: E402
+from omnidraft.export.train_step import step_parities  # noqa: E402
 from omnidraft.runtime.adapter import Adapter  # noqa: E402
 from omnidraft.runtime.bundle import Bundle  # noqa: E402
 from omnidraft.runtime.learner.alignment import Aligned, Aligner  # noqa: E402
@@ -24,6 +29,7 @@ from omnidraft.runtime.learner.target_rows import dense_rows  # noqa: E402
 from omnidraft.training import Trainer, TrainerOptions  # noqa: E402
 from omnidraft.training.head import head_of  # noqa: E402
 from omnidraft.training.lora import to_adapter  # noqa: E402
+from toy import TARGET  # noqa: E402
 from toy_step import RANK, toy_bundle, toy_checkpoint  # noqa: E402
 from toy_training import MAP, toy_responses  # noqa: E402
 
@@ -123,6 +129,8 @@ def test_a_quantised_drafter_learns_against_the_weights_that_run(
 ) -> None:
     """The loss of the untrained drafter is that of its own graph's logits, and it falls."""
     bundle = toy_bundle(tmp_path, checkpoint, quantization)
+    parities = step_parities(tmp_path / "drafter/cpu/model.onnx", toy_step.STEPS[checkpoint])
+    assert max(each.worst for each in parities.values()) < 2e-5
     found = learner(bundle)
     losses = [found.learn(responses[:8]).loss for _ in range(20)]
     assert losses[-1] < 0.9 * losses[0]
@@ -136,6 +144,29 @@ def test_a_quantised_drafter_learns_against_the_weights_that_run(
     assert losses[0] == pytest.approx(terms[0] / terms[1], rel=2e-2)  # its kernels round activations, too
     weights = sum(file.stat().st_size for file in (tmp_path / "drafter/cpu").iterdir())
     assert (tmp_path / "drafter/train/step.onnx.data").exists() is False and weights > 0
+
+
+@pytest.mark.parametrize(
+    ("graph", "output"),
+    [("step.onnx", "next_parameters"), ("step.onnx", "next_loss"), ("head.onnx", "next_gradient")],
+)
+def test_a_graph_that_computes_another_step_than_torch_is_refused(
+    graph: str, output: str, bundle: Bundle, checkpoint: Path, tmp_path: Path
+) -> None:
+    """One output a thousandth larger is enough."""
+    shutil.copytree(bundle.path, tmp_path / "bundle")
+    drafter, steps = tmp_path / "bundle/drafter/cpu/model.onnx", toy_step.STEPS[checkpoint]
+    found = step_parities(drafter, steps)
+    assert found.keys() == {"step.onnx", "head.onnx"} and max(p.worst for p in found.values()) < 2e-5
+    file = tmp_path / "bundle/drafter/train" / graph
+    model = onnx.load(file, load_external_data=False)
+    (maker,) = (node for node in model.graph.node if output in node.output)
+    maker.output[list(maker.output).index(output)] = "before"
+    model.graph.initializer.append(numpy_helper.from_array(np.array(1.001, np.float32), "more"))
+    model.graph.node.append(helper.make_node("Mul", ["before", "more"], [output]))
+    file.write_bytes(model.SerializeToString())
+    with pytest.raises(ExportError, match=f"the training graph {graph} computes another step in onnxruntime"):
+        step_parities(drafter, steps)
 
 
 def trie_kl(response: Aligned, logits: Any) -> Any:
@@ -228,3 +259,17 @@ def test_states_adapters_and_settings_of_something_else_are_refused(bundle: Bund
     ):
         with pytest.raises(SettingError, match=told):
             StepOptions(**settings)
+
+
+def test_a_response_that_nothing_can_be_learned_from_is_no_fault(bundle: Bundle) -> None:
+    """The target ends at once, surely, with a token that nothing spells; or it said nothing at all."""
+    surely = np.eye(MAP.target_size)[[TARGET.index("X")]]
+    aligner = Aligner(full_trie(MAP), max_length=64)
+    ended = aligner.align([1], [TARGET.index("X")], dense_rows(surely))
+    silent = aligner.align([1], [], dense_rows(np.zeros((0, MAP.target_size))))
+    assert not len(ended.trie_laws) and not len(silent.trie_laws)
+    for objective in ("trie-kl", "omnidraft"):
+        found = learner(bundle, replace(FAST, objective=objective, weight_decay=0.0, head=True))
+        before = found.adapter().digest
+        for batch in ([ended], [silent], [ended, silent]):
+            assert (found.learn(batch).loss, found.adapter().digest) == (0.0, before)

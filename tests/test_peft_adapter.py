@@ -16,8 +16,7 @@ pytest.importorskip("transformers")
 import torch
 from safetensors.torch import save_file
 
-from conftest import STARTERS
-from omnidraft import cli
+from conftest import STARTERS, Run
 from omnidraft.errors import AdapterError
 from omnidraft.export.peft_adapter import convert, read_peft
 from omnidraft.runtime.adapter import Adapter
@@ -26,25 +25,9 @@ from omnidraft.runtime.bundle import Bundle, open_bundle
 from omnidraft.runtime.generate import Session, load_weights
 
 Tensors = dict[str, torch.Tensor]
-Run = Callable[..., tuple[int, str, str]]
 IDS = [5, 9, 77, 300, 41, 8, 1200, 33, 6, 250]
 MODULES = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
            "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")  # fmt: skip
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["omnidraft", *map(str, arguments)])
-        capfd.readouterr()
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return code, *capfd.readouterr()
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +82,7 @@ def converted(place: Path, opened: Bundle) -> Adapter:
 
 def logits_with(opened: Bundle, adapter: Adapter) -> np.ndarray:
     session = Session(load_weights(opened, threads=1), adapter=adapter)
-    with session._turn():
+    with session.turn():
         rows: np.ndarray = session.drafter.model.score(IDS).copy()
     return rows
 

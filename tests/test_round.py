@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,107 +14,13 @@ from omnidraft.runtime.draft_length import FixedLength
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import SplitMix64
-from omnidraft.runtime.round import MAX_PROPOSED, Mode, Pair, Round, Settings, rule_for, speculate
+from omnidraft.runtime.round import MAX_PROPOSED, Mode, Pair, Settings, rule_for, speculate
 from omnidraft.runtime.sampler import Sampling
-from omnidraft.runtime.vocab_map import VocabMap
-from toy import DRAFT, GRAMS, TARGET, ContextModel, ragged, softmax, toy_cache, toy_map
+from toy import DRAFT, GRAMS, TARGET, toy_cache
+from toy_round import MAPS, PROMPT, Echo, Toy, caches
 
-PROMPT = [0, 3, 1]
 SPECULATIVE: list[Mode] = ["trie", "match", "direct", "paper"]
 COUNTS = [1, 2, 3, 5, 8, 48]
-
-
-@dataclass
-class Toy:
-    """Two random models over the toy language, and one generation's settings."""
-
-    seed: int = 0
-    vocab_map: VocabMap = field(default_factory=toy_map)
-    target_length: int = 256
-    drafter_length: int = 256
-    start: tuple[int, ...] = (7,)
-    draft_prompt: Sequence[int] = (0, 3, 1)
-    eos_ids: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        self.target = ContextModel(2 * self.seed, len(TARGET), max_length=self.target_length)
-        self.draft_model = ContextModel(2 * self.seed + 1, len(DRAFT), max_length=self.drafter_length)
-
-    def rounds(
-        self,
-        mode: Mode,
-        count: int,
-        cache: NgramCache,
-        *,
-        most: int = 40,
-        temperature: float = 0.0,
-        rng: int = 0,
-    ) -> Iterator[Round]:
-        self.draft_model.rewind(0)
-        pair = Pair(self.target, Drafter(self.draft_model, self.start), cache)
-        settings = Settings(rule_for(mode, temperature), Sampling(temperature), most, self.eos_ids)
-        return speculate(pair, PROMPT, self.draft_prompt, settings, FixedLength(count), SplitMix64(rng))
-
-    def output(self, mode: Mode, count: int, cache: NgramCache, *, most: int = 40) -> list[int]:
-        return [token for found in self.rounds(mode, count, cache, most=most) for token in found.emitted]
-
-    def plain(self, most: int = 40) -> list[int]:
-        """The target's argmax, token after token, without the loop."""
-        output: list[int] = []
-        while len(output) < most and len(PROMPT) + len(output) <= self.target_length:
-            output.append(int(np.argmax(self.target.row([*PROMPT, *output]))))
-            if output[-1] in self.eos_ids:
-                break
-        return output
-
-
-class Echo(ContextModel):
-    """A drafter's model that knows what the target says and spells it: nearly every draft is right."""
-
-    def __init__(self, target: ContextModel, vocab_map: VocabMap, output: Sequence[int]) -> None:
-        super().__init__(1, vocab_map.draft_size, max_length=256)
-        self._text = [d for token in output for d in vocab_map.spell(token)]
-        self._skip = 4  # start and prompt
-
-    def row(self, context: Sequence[int]) -> npt.NDArray[np.float64]:
-        at = len(context) - self._skip
-        logits: npt.NDArray[np.float64] = super().row(context).copy()
-        if 0 <= at < len(self._text):
-            logits[self._text[at]] += 20.0
-        return logits
-
-
-def permuted_map() -> VocabMap:
-    """A map whose direct pairs are all wrong: s writes F, f writes LA, and so on."""
-    texts = ["s", "f", "la", "ke", "o"]
-    targets = ["F", "LA", "KE", "O", "S"]
-    return toy_map(dict(zip(texts, targets, strict=True)))
-
-
-def wrong_grams() -> VocabMap:
-    """A map whose n-grams spell other tokens: FLAKE, FO, FLAS and LAKE change places."""
-    vocab_map = toy_map()
-    rows = [vocab_map.spell(t) for t in range(len(TARGET))]
-    places = [TARGET.index(g) for g in GRAMS]
-    moved = [rows[p] for p in places[1:] + places[:1]]
-    for place, row in zip(places, moved, strict=True):
-        rows[place] = row
-    leaves = sorted((t for t, row in enumerate(rows) if row), key=lambda t: rows[t])
-    return replace(vocab_map, spellings=ragged(rows), leaves=np.array(leaves, dtype=np.int32))
-
-
-MAPS = {"right": toy_map, "pairs permuted": permuted_map, "n-grams permuted": wrong_grams}
-
-
-def caches(vocab_map: VocabMap) -> dict[str, NgramCache]:
-    full = NgramCache(vocab_map)
-    assert full.prefill() == 4
-    return {
-        "empty": NgramCache(vocab_map),
-        "one": toy_cache(vocab_map, ["FO"]),
-        "full": full,
-        "never emitted": toy_cache(vocab_map, ["FLAS", "LAKE"]),
-    }
 
 
 # Greedy identity
@@ -344,107 +247,7 @@ def test_what_is_emitted_is_learned_and_direct_mode_learns_nothing() -> None:
         assert sum(r.learned for r in rounds) == len(learned)
 
 
-# The law, by Monte-Carlo
-
-
-SAMPLES = 4000
-LAW_LENGTH = 2
-
-
-def exact_law(toy: Toy) -> dict[tuple[int, ...], float]:
-    law: dict[tuple[int, ...], float] = {}
-    first = softmax(toy.target.row(PROMPT), 1.0)
-    for a, chance in enumerate(first.tolist()):
-        second = softmax(toy.target.row([*PROMPT, a]), 1.0)
-        law |= {(a, b): chance * after for b, after in enumerate(second.tolist())}
-    return law
-
-
-def p_value(counts: Counter[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> float:
-    """Pearson's chi-square of counts against a law; outcomes expected less than 8 times share one bin."""
-    total = counts.total()
-    bins = [(counts[key], chance * total) for key, chance in law.items() if chance * total >= 8]
-    seen, expected = (sum(column) for column in zip(*bins, strict=True))
-    bins.append((total - seen, max(total - expected, 1e-9)))
-    if bins[-1][1] < 8:  # too few for a bin of their own: they join the last one
-        (o, e), (p, f) = bins.pop(), bins.pop()
-        bins.append((o + p, e + f))
-    degrees = len(bins) - 1
-    statistic = sum((observed - wanted) ** 2 / wanted for observed, wanted in bins)
-    spread = 2 / (9 * degrees)  # Wilson and Hilferty: the cube root is nearly normal
-    deviation = ((statistic / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
-    return 0.5 * math.erfc(deviation / math.sqrt(2))
-
-
-def sample(toy: Toy, mode: Mode, grams: Sequence[str]) -> Counter[tuple[int, ...]]:
-    """The first tokens of many generations through the real loop, the cache new in each."""
-    choose, counts = SplitMix64(2024), Counter[tuple[int, ...]]()
-    settings = Settings(rule_for(mode, 1.0), Sampling(1.0), LAW_LENGTH + 1, ())
-    for _ in range(SAMPLES):
-        toy.draft_model.rewind(0)
-        pair = Pair(toy.target, Drafter(toy.draft_model), toy_cache(toy.vocab_map, grams))
-        output: list[int] = []
-        for found in speculate(pair, PROMPT, [0, 3], settings, FixedLength(3), choose):
-            output += found.emitted
-            if len(output) >= LAW_LENGTH:
-                break
-        counts[tuple(output[:LAW_LENGTH])] += 1
-    return counts
-
-
-@pytest.mark.parametrize("mode", ["trie", "match", "direct"])
-def test_samples_have_the_targets_law(mode: Mode) -> None:
-    toy = Toy(0)
-    assert p_value(sample(toy, mode, ("FLAKE", "FO")), exact_law(toy)) > 1e-4
-
-
-def test_the_chi_square_has_power() -> None:
-    """It refuses the paper's rule, and samples of a target that is a little off."""
-    toy = Toy(0)
-    assert p_value(sample(toy, "paper", ("FLAKE", "FO")), exact_law(toy)) < 1e-4
-    counts = sample(toy, "match", ())
-    (common, chance), *_ = sorted(exact_law(toy).items(), key=lambda item: -item[1])
-    off = {key: p * (1 - 1.3 * chance) / (1 - chance) for key, p in exact_law(toy).items()}
-    off[common] = 1.3 * chance
-    assert p_value(counts, off) < 1e-4
-
-
 # With a KV cache
-
-
-def test_samples_of_a_real_bundle_have_the_targets_law(bundle: Path) -> None:
-    """Two tokens at temperature 1 in trie mode, KV caches rewound in place, against scored probabilities."""
-    session = load(bundle)
-    target, text = session.pair.target, "Once upon a time"
-    prompt = session.encode(text, raw=True)
-    draft_prompt = session.draft_prompt(prompt)
-
-    def scored(ids: Sequence[int]) -> npt.NDArray[np.float64]:
-        target.rewind(0)
-        return softmax(target.score(ids, num_logits=1)[-1].astype(np.float64), 1.0)
-
-    first = scored(prompt)
-    likely = [int(t) for t in np.argsort(-first)[:12]]
-    law: dict[tuple[int, ...], float] = {
-        (a, int(b)): float(first[a] * second[b])
-        for a in likely
-        for second in [scored([*prompt, a])]
-        for b in np.flatnonzero(second > 1e-4)
-    }
-    choose, counts, passed = SplitMix64(7), Counter[tuple[int, ...]](), 0
-    settings = Settings(rule_for("trie", 1.0), Sampling(1.0), 3, ())
-    session.cache.prefill()
-    for _ in range(1000):
-        output: list[int] = []
-        rounds = speculate(session.pair, prompt, draft_prompt, settings, FixedLength(3), choose)
-        for found in rounds:
-            output += found.emitted
-            passed += found.accepted
-            if len(output) >= 2:
-                break
-        counts[tuple(output[:2])] += 1
-    assert passed > 100, "drafting must have been used"
-    assert p_value(counts, law) > 1e-4
 
 
 @pytest.mark.parametrize("count", COUNTS)

@@ -1,4 +1,4 @@
-"""Sessions: conversations, cancelling, limits, shared weights and threads."""
+"""Sessions: stop strings, conversations, cancelling and limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from omnidraft import Generation, Request, Session, Weights, load_weights
-from omnidraft.errors import ContextError, PromptError, SessionError, SettingError
+from omnidraft.errors import ContextError, PromptError, SettingError
 from omnidraft.runtime.ort_model import OrtModel
 from omnidraft.runtime.reading import PREFILL_CHUNK
 from omnidraft.runtime.round import Mode
@@ -271,81 +271,7 @@ def test_a_full_conversation_is_refused_and_stays(weights: Weights, session: Ses
     assert found.token_ids == ids_of(Session(weights).generate(found.prompt_ids, max_new_tokens=8))
 
 
-# Shared weights and threads
-
-
-def test_sessions_share_weights_and_nothing_else(weights: Weights) -> None:
-    a, b = Session(weights), Session(weights)
-    one, other = a.models.all[0], b.models.all[0]
-    assert isinstance(one, OrtModel) and isinstance(other, OrtModel)
-    assert one._session is other._session
-    alone = [ids_of(Session(weights).generate(p, max_new_tokens=16)) for p in (STORY, "What is 3 and 4?")]
-    first, second = a.generate(STORY, max_new_tokens=16), b.generate("What is 3 and 4?", max_new_tokens=16)
-    streams = iter(first), iter(second)
-    ended = [False, False]
-    while not all(ended):  # in turns, piece by piece
-        for i, stream in enumerate(streams):
-            ended[i] = next(stream, None) is None
-    assert [first.token_ids, second.token_ids] == alone
-    a.cache.prefill()
-    assert len(b.cache) < len(a.cache)
-
-
-def test_two_threads_say_what_each_says_alone(weights: Weights) -> None:
-    prompts = [STORY, "What is 3 and 4?", "Write a function.", "Why is the sky blue?"]
-    for temperature in (0.0, 1.0):
-        request = Request(max_new_tokens=40, temperature=temperature, seed=11, num_draft_tokens=4)
-
-        def say(prompt: str, request: Request = request) -> list[list[int]]:
-            session = Session(weights)
-            return [ids_of(session.chat(text, request)) for text in (prompt, "And then?")]
-
-        alone = [say(prompt) for prompt in prompts]
-        found: dict[int, list[list[int]]] = {}
-        start = threading.Barrier(len(prompts))
-
-        def work(i: int, found: dict[int, list[list[int]]] = found, start: threading.Barrier = start) -> None:
-            start.wait()
-            found[i] = say(prompts[i])
-
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(len(prompts))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert [found[i] for i in range(len(prompts))] == alone
-
-
-def test_one_session_refuses_a_second_thread(session: Session) -> None:
-    answer = session.generate(STORY, max_new_tokens=6)
-    refused: list[SessionError] = []
-
-    def intrude() -> None:
-        for use in (answer.finish, session.reset, lambda: session.generate(STORY)):
-            try:
-                use()
-            except SessionError as error:
-                refused.append(error)
-
-    def seen(model: int, position: int) -> None:
-        if not refused:
-            other = threading.Thread(target=intrude)
-            other.start()
-            other.join()
-
-    watch(session, seen)
-    assert len(ids_of(answer)) == 6
-    assert len(refused) == 3
-    assert "another thread" in str(refused[0])
-
-
-def test_an_older_generation_is_refused(session: Session) -> None:
-    old = session.generate(STORY, max_new_tokens=6)
-    next(iter(old))
-    new = session.generate("What is 3 and 4?", max_new_tokens=6)
-    with pytest.raises(SessionError, match="newer generation"):
-        old.finish()
-    assert len(ids_of(new)) == 6
+# Without a drafter
 
 
 def test_without_a_drafter_every_mode_is_plain(bundle: Path, session: Session) -> None:

@@ -6,13 +6,12 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from conftest import Run
 from fuzz.fuzz_manifest import make_bundle
-from omnidraft import cli
 from omnidraft.errors import BundleError, SettingError, SignatureError
 from omnidraft.runtime import signature
 from omnidraft.runtime.bundle import MANIFEST, open_bundle, seal
@@ -44,22 +43,6 @@ def signed(tmp_path: Path, keys: Keys) -> Path:
     (place / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
     sign_bundle(place, keys[0], no_passphrase)
     return place
-
-
-@pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["omnidraft", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return code, *capsys.readouterr()
-
-    return call
 
 
 def test_a_signed_bundle_opens_with_its_key_and_without(signed: Path, keys: Keys) -> None:
@@ -183,9 +166,7 @@ def test_an_encrypted_key_needs_its_passphrase(signed: Path, tmp_path: Path) -> 
     assert open_bundle(signed, public).signed_by == name
 
 
-def test_the_command_line(
-    run: Callable[..., tuple[int, str, str]], signed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line(run: Run, signed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = tmp_path / "line"
     monkeypatch.setenv("OMNIDRAFT_KEY_PASSPHRASE", "a secret")
     code, out, _ = run("keygen", "-o", name, "--encrypt", "--json")
@@ -208,7 +189,7 @@ def test_the_command_line(
 
 @pytest.mark.parametrize("command", [["generate", "x"], ["chat"], ["inspect"], ["bench"], ["verify"]])
 def test_every_command_refuses_an_unsigned_bundle(
-    run: Callable[..., tuple[int, str, str]],
+    run: Run,
     signed: Path,
     keys: Keys,
     monkeypatch: pytest.MonkeyPatch,
@@ -225,9 +206,7 @@ def test_every_command_refuses_an_unsigned_bundle(
         assert err.startswith("omnidraft: this bundle is unsigned") and err.count("\n") == 1
 
 
-def test_a_loose_private_key_is_told(
-    run: Callable[..., tuple[int, str, str]], signed: Path, keys: Keys
-) -> None:
+def test_a_loose_private_key_is_told(run: Run, signed: Path, keys: Keys) -> None:
     keys[0].chmod(0o644)
     _, _, err = run("sign", signed, "--key", keys[0])
     assert f"chmod 600 {keys[0]}" in err

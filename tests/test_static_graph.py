@@ -16,6 +16,7 @@ import onnx  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
+from exported_graphs import CASES, VOCAB, save, tokens  # noqa: E402
 from omnidraft.errors import ExportError  # noqa: E402
 from omnidraft.export.checkpoint import Checkpoint, read_checkpoint  # noqa: E402
 from omnidraft.export.cpu import export_cpu  # noqa: E402
@@ -26,7 +27,6 @@ from omnidraft.export.static_weights import refuse_static  # noqa: E402
 from omnidraft.export.write import write_graph  # noqa: E402
 from omnidraft.runtime.ort_model import OrtModel  # noqa: E402
 from omnidraft.runtime.static_model import StaticForm, StaticGraphs, StaticModel  # noqa: E402
-from test_export_graph import CASES, VOCAB, save, tokens  # noqa: E402
 
 REFUSED = [case for case in CASES if "window" in case or case.startswith(("gemma", "gpt-neox"))]
 STATIC = [case for case in CASES if case not in REFUSED]

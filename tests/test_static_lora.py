@@ -18,6 +18,7 @@ import onnx  # noqa: E402
 
 from adapters import adapter, adapter_of  # noqa: E402
 from conftest import STARTERS  # noqa: E402
+from exported_graphs import save, tokens  # noqa: E402
 from omnidraft import Session, load_weights  # noqa: E402
 from omnidraft.errors import AdapterError, BundleError, SettingError  # noqa: E402
 from omnidraft.export.checkpoint import read_checkpoint  # noqa: E402
@@ -30,7 +31,6 @@ from omnidraft.runtime.bundle import MANIFEST, open_bundle, seal  # noqa: E402
 from omnidraft.runtime.ort_model import OrtModel  # noqa: E402
 from omnidraft.runtime.placement import placed  # noqa: E402
 from omnidraft.runtime.static_model import StaticGraphs, StaticModel  # noqa: E402
-from test_export_graph import save, tokens  # noqa: E402
 
 RANK, DRAFTED = 4, 3
 SHAPES = StaticShapes(kv_length=48, chunk=16, drafted=DRAFTED)

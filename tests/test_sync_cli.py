@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,12 @@ pytest.importorskip("fsspec", reason="syncing needs fsspec")
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
 
 from adapters import adapter_of
-from conftest import Run
+from conftest import STARTERS, Run, refused
 from omnidraft import load
 from omnidraft.runtime.adapter_file import read_adapter, write_adapter
 from omnidraft.runtime.bundle import open_bundle
 from omnidraft.runtime.cache_store import read_table
 from omnidraft.signing import make_keys
-from test_trace_cli import refused
 
 PROMPTS = [
     "Once upon a time", "How many legs do 3 cats have?", "def add(a, b):", "The weather today is",
@@ -85,14 +85,22 @@ def test_the_whole_story(
     code, out, err = run(*pull, "--cache", tmp_path / "new.odc")
     assert code == 0 and "release 1 is in use, untried" in out
     assert len(read_table(tmp_path / "new.odc")) == len(read_table(files["cache"]))
-    assert "in use already" in run(*pull)[1]
+    code, out, _ = run(*pull)
+    assert code == 0 and "release 1 is in use already; the store has no newer one" in out
     # A poisoned one is published by mistake: each device finds out by itself, on text that stays there.
     assert json.loads(run(*publish, "--adapter", files["poison"], "--json")[1])["number"] == 2
-    found = json.loads(run(*pull, "--traces", traces, "--json")[1])
-    assert found["outcome"] == "kept" and found["shadow"]["high"] < 0.0
+    code, out, _ = run(*pull, "--traces", traces, "--json")
+    found = json.loads(out)
+    assert (code, found["outcome"], found["why_not_taken"]) == (4, "kept", "not better")
+    assert found["shadow"]["high"] < 0.0
     assert found["shadow"]["generations"] == len(PROMPTS) and found["signed_by"]
     assert read_adapter(found["adapter"]).rank == 8
-    assert "was not kept before" in run(*pull, "--traces", traces)[1]
+    code, out, _ = run(*pull, "--traces", traces)
+    assert code == 4 and "it was tried before or given up, and the store has no newer one" in out
+    code, out, _ = run(*pull, "--traces", traces, "--again")
+    figures = found["shadow"]
+    assert code == 4 and "release 2 was not taken, worse: on 10 recorded generations" in out
+    assert f"{figures['offered']:.4f} of its" in out and f"{figures['current']:.4f} of those of" in out
     # A device that was on the poisoned one takes up what is better.
     run(*publish, "--adapter", files["good"])
     other = (*pull[:4], "--into", tmp_path / "other", *pull[6:], "--traces", traces)
@@ -108,6 +116,61 @@ def test_the_whole_story(
     assert "3 files of phone deleted" in run("sync", "withdraw", bundle, store, "--device", "phone")[1]
 
 
+def test_what_adapt_left_is_sent_with_its_weight(run: Run, bundle: Path, tmp_path: Path) -> None:
+    store, place = tmp_path / "store", tmp_path / "learned"
+    push = ("sync", "push", bundle, store, "--yes", "--adapted", place)
+    small = ("-n", 8, "--lora-rank", 4, "--interval", 2, "--passes", 1)
+    adapt = ("adapt", bundle, "-o", place, "--drafter", STARTERS / "drafter", *small)
+    refused(run(*push), "has nothing that was learned of the target of starter", "run `omnidraft adapt`")
+    assert run(*adapt, "--count", 2)[0] == 0
+    code, _, err = run(*push)
+    assert code == 0 and "has no adapter of this target yet, only n-grams" in err
+    assert run(*adapt, "--count", 24)[0] == 0  # by now one was found good
+    found = json.loads(run(*push, "--device", "phone", "--json")[1])
+    assert [each["kind"] for each in found["sent"]] == ["adapter", "cache"]
+    curve = place / "curve.jsonl"
+    lines = [json.loads(line) for line in curve.read_text().splitlines()]
+    curve.write_text(curve.read_text() * 2)  # what a killed run wrote after its checkpoint comes again
+    counted = sum(max(0, line["tokens"] - line["passes"]) for line in lines)
+    assert found["accepted_tokens"] == counted > 0
+    assert json.loads(run(*push, "--device", "phone", "--json")[1])["accepted_tokens"] == counted
+    for option in (("--adapter", "x"), ("--cache", "x"), ("--accepted-tokens", 1)):
+        refused(run(*push, *option), "brings its own adapter, cache and accepted tokens")
+
+
+def test_too_few_recordings_are_told_with_how_many_are_needed(
+    run: Run, bundle: Path, files: dict[str, Path], tmp_path: Path
+) -> None:
+    store, few = tmp_path / "store", tmp_path / "few"
+    session = load(bundle, trace=few)
+    session.generate(PROMPTS[0], max_new_tokens=12, num_draft_tokens=3).finish()
+    assert session.trace is not None
+    session.trace.close()
+    publish = ("sync", "publish", bundle, store, "--key", files["private"], "--adapter", files["good"])
+    assert run(*publish)[0] == 0
+    pull = ("sync", "pull", bundle, store, "--into", tmp_path / "dir", "--public-key", files["public"])
+    code, out, _ = run(*pull, "--traces", few)
+    assert code == 3 and f"{few} has 1 recorded generation and 8 are needed to try it; record more" in out
+    code, out, _ = run(*pull, "--traces", few, "--json")
+    found = json.loads(out)
+    assert (code, found["why_not_taken"], found["adapter"]) == (3, "too few recordings", None)
+    assert (found["recordings"], found["recordings_needed"]) == (1, 8)
+    assert run(*pull)[0] == 0
+
+
+def test_what_is_told_of_a_store_has_no_long_digests(
+    run: Run, bundle: Path, files: dict[str, Path], tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    publish = ("sync", "publish", bundle, store, "--key", files["private"], "--adapter", files["good"])
+    assert run(*publish)[0] == 0
+    for kept in store.glob("channels/*/files/*"):
+        kept.write_bytes(kept.read_bytes()[:-1])
+    told = run("sync", "pull", bundle, store, "--into", tmp_path / "dir")
+    refused(told, "channels/", "try again, or ask who put it there")
+    assert not re.search("[0-9a-f]{64}", told[2]) and re.search("files/[0-9a-f]{12}[.]safetensors", told[2])
+
+
 def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path], tmp_path: Path) -> None:
     store, into = tmp_path / "store", tmp_path / "dir"
     push, pull = ("sync", "push", bundle, store, "--yes"), ("sync", "pull", bundle, store, "--into", into)
@@ -118,7 +181,7 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path],
     refused(run(*push, "--cache", files["good"]), "no n-gram cache")
     refused(run(*push, "--adapter", files["cache"], "--accepted-tokens", 1), "no safetensors file")
     refused(run(*push, "--traces", tmp_path), "holds no trace")
-    refused(run(*pull), "has no channels/", "let its owner publish first")
+    refused(run(*pull), "has no release for the pair of models of starter", "ask whoever publishes there")
     refused(run(*publish), "neither adapters nor caches")
     refused(run(*publish, "--days", 0), "--days")
     refused(run(*publish, "--device", "nobody"), "nobody sent nothing")
@@ -130,6 +193,9 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path],
     (tmp_path / "file").write_bytes(b"mine")
     assert run(*publish, "--adapter", files["good"])[0] == 0
     refused(run(*pull[:-1], tmp_path / "file"), "cannot be written")
+    for command in (("pull", "--into", into), ("push", "--yes", "--cache", files["cache"])):
+        told = run("sync", command[0], bundle, tmp_path / "file", *command[1:])
+        refused(told, "file is a file and no store; give a folder")
     other = make_keys(tmp_path / "other")[1]
     refused(run(*pull, "--public-key", other), "was signed with key")
     assert "not checked" in run(*pull)[1]

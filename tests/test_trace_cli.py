@@ -5,18 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from conftest import Run
+from conftest import Run, refused
 from omnidraft import load
 from trace_files import build
-
-
-def refused(result: tuple[int, str, str], *words: str) -> None:
-    """Exit status 1 and one sentence on standard error with these words."""
-    code, out, err = result
-    assert (code, out) == (1, "")
-    assert err.startswith("omnidraft: ") and err.strip().count("\n") == 0, err
-    for word in words:
-        assert word in err, (word, err)
 
 
 def test_record_inspect_export_and_wipe(run: Run, bundle: Path, tmp_path: Path) -> None:

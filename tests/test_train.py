@@ -211,11 +211,12 @@ def test_where_one_process_refuses_all_end(bundle: Path, traces: Path, tmp_path:
         (("--epochs", 0), "epochs 0 is less than 1"),
         (("--full", "--head", "joint"), "--head goes into an adapter"),
         (("--drafter", STARTERS / "a"), "has another tokenizer than the drafter of"),
-        (("--max-length", 100000), "max_length 100000 is outside 1 to"),
+        (("--max-length", 100000), "--max-length 100000 is outside 1 to"),
         (("--traces", "/nowhere"), "/nowhere holds no trace"),
         (("--checkpoint", "/nowhere/state"), "/nowhere/state cannot be written because"),
         (("--log", "/"), "/ cannot be written because it is a directory"),
         (("--lora-rank", 5000), "LoRA rank 5000 is outside"),
+        (("--out", "mine.bin"), "mine.bin is no name of an adapter; give one like mine.safetensors"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(

@@ -25,7 +25,7 @@ from omnidraft.runtime.ort_model import KvShape
 from toy import DRAFT
 
 RANK = 4
-_STEPS: dict[Path, TrainSteps] = {}
+STEPS: dict[Path, TrainSteps] = {}
 
 
 def toy_checkpoint(path: Path, **changes: Any) -> Path:
@@ -56,9 +56,9 @@ def toy_bundle(path: Path, checkpoint: Path, quantization: Quantization = FP32) 
     file.parent.mkdir(parents=True)
     write_skeleton(graph, quantization, file, external_above=0)
     layout = layout_of(lora, RANK)
-    if checkpoint not in _STEPS:  # tracing takes longest, and is the same for every quantisation
-        _STEPS[checkpoint] = train_steps(file, thin, graph, layout, head)
-    steps = deepcopy(_STEPS[checkpoint])
+    if checkpoint not in STEPS:  # tracing takes longest, and is the same for every quantisation
+        STEPS[checkpoint] = train_steps(file, thin, graph, layout, head)
+    steps = deepcopy(STEPS[checkpoint])
     c = graph.contract
     entry = ModelEntry(
         source="toy", architecture="LlamaForCausalLM", graph="drafter/cpu/model.onnx", tokenizer="",

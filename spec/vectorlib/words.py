@@ -12,7 +12,7 @@ class Words:
 
     Attributes:
         draft: names of the draft tokens. control: those that the drafter may not propose.
-        target: names of the target tokens, whose bytes are the name (none for `<...>`).
+        target: names of the target tokens, whose bytes are the name (none for `<...>`), unless given.
         spelled: how each target token is written, by names; absent: nothing writes it.
         aliases: target tokens that are spelled and not in the trie, because another one stands for them.
         expanded: the target tokens that write a longer draft token.
@@ -24,6 +24,7 @@ class Words:
     control: Sequence[str] = ()
     aliases: Sequence[str] = ()
     expanded: dict[str, str] | None = None
+    written: dict[str, str] | None = None  # hexadecimal bytes of target tokens that no name can have
 
     def d(self, names: str) -> list[int]:
         """Draft ids of names with spaces between."""
@@ -38,6 +39,8 @@ class Words:
 
     def spoken(self, target: int) -> bytes:
         name = self.target[target]
+        if self.written and name in self.written:
+            return bytes.fromhex(self.written[name])
         return b"" if name.startswith("<") and name.endswith(">") else name.encode()
 
     @property
@@ -129,4 +132,16 @@ WORKED = Words(  # the worked example of spec/speculation.md, section 7
     spelled={"F": "f", "LA": "la", "KE": "ke", "O": "o", "FLAKE": "f la ke"},
 )
 
-MAPS = {"worked": WORKED, "toy": TOY, "deep": DEEP, "snow": SNOW}
+HALVES = Words(  # characters of three bytes, their halves as tokens of either side, and a longer draft token
+    draft=["e3", "81", "82", "84", "あ", "a", "b", "ab!", "</s>"],
+    target=["あ", "e381", "い", "82", "84", "a", "b", "ab", "!", "<eos>", "<think>"],
+    spelled={
+        "あ": "あ", "e381": "e3 81", "い": "e3 81 84", "82": "82", "84": "84", "a": "a", "b": "b",
+        "ab": "a b", "<eos>": "</s>",
+    },
+    control=["</s>"],
+    expanded={"ab!": "ab !"},
+    written={"e381": "e381", "82": "82", "84": "84"},
+)  # fmt: skip
+
+MAPS = {"worked": WORKED, "toy": TOY, "deep": DEEP, "snow": SNOW, "halves": HALVES}

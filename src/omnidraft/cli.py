@@ -15,17 +15,18 @@ from omnidraft import __version__
 from omnidraft.commands import adapt as adapt_command
 from omnidraft.commands import adapter as adapter_commands
 from omnidraft.commands import cache as cache_commands
+from omnidraft.commands import chat as chat_command
 from omnidraft.commands import doctor as doctor_command
 from omnidraft.commands import export as export_command
+from omnidraft.commands import generate as generate_command
 from omnidraft.commands import learn as learn_command
 from omnidraft.commands import options, signing
 from omnidraft.commands import sync as sync_commands
 from omnidraft.commands import trace as trace_commands
 from omnidraft.commands import train as train_command
-from omnidraft.commands.generate import Opening, open_session
 from omnidraft.commands.options import print_json
 from omnidraft.errors import OmnidraftError, SettingError
-from omnidraft.runtime.generate import Request, Session, load
+from omnidraft.runtime.generate import load
 
 app = typer.Typer(
     name="omnidraft",
@@ -42,185 +43,12 @@ app.command(name="train")(train_command.train)
 app.command(name="adapt")(adapt_command.adapt)
 for command in (doctor_command.doctor, signing.keygen, signing.sign, signing.verify):
     app.command()(command)
+app.command(name="generate")(generate_command.generate)
+app.command(name="chat")(chat_command.chat)
 app.add_typer(adapter_commands.app, name="adapter")
 app.add_typer(cache_commands.app, name="cache")
 app.add_typer(sync_commands.app, name="sync")
 app.add_typer(trace_commands.app, name="trace")
-
-
-@app.command()
-def generate(
-    context: typer.Context,
-    bundle: options.BundlePath,
-    prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
-    max_new_tokens: options.MaxNewTokens = 128,
-    temperature: options.Temperature = 0.0,
-    seed: Annotated[int | None, typer.Option(help="Repeats a sampled text (default: drawn anew).")] = None,
-    mode: options.Mode = "trie",
-    num_draft_tokens: options.Lengths = "auto",
-    head_threshold: options.HeadThreshold = "1",
-    stop: options.Stop = None,
-    plain: Annotated[bool, typer.Option("--plain", help="The target alone; nothing is drafted.")] = False,
-    no_drafter: options.NoDrafter = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Leave out the bundle's prompt template.")] = False,
-    top_k: options.TopK = 0,
-    top_p: options.TopP = 1.0,
-    min_p: options.MinP = 0.0,
-    repetition_penalty: options.Penalty = 1.0,
-    verification: options.Verification = "auto",
-    logprobs: options.Logprobs = False,
-    threads: options.Threads = None,
-    target_on: options.TargetOn = "cpu",
-    drafter_on: options.DrafterOn = "cpu",
-    cache: options.CachePath = None,
-    public_key: options.PublicKey = None,
-    adapter: options.AdapterPath = None,
-    profile: options.ProfilePath = None,
-    bitwise: options.Bitwise = False,
-    trace: options.TracePath = None,
-    as_json: options.Json = False,
-) -> None:
-    """Write on from a prompt. Its law is the target's own; drafting only saves time."""
-    from omnidraft.commands import generate as answer
-    from omnidraft.commands import view
-
-    idle = options.notices(context)
-    session = _open(
-        Opening(
-            bundle,
-            threads,
-            not no_drafter,
-            cache,
-            target_on,
-            drafter_on,
-            public_key,
-            adapter,
-            bitwise,
-            trace,
-            profile,
-        )
-    )
-    found = session.generate(
-        sys.stdin.read() if prompt == "-" else prompt,
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        seed=seed,
-        mode="plain" if plain else mode,  # type: ignore[arg-type] # any text; a wrong one is refused there
-        num_draft_tokens=options.lengths(num_draft_tokens),
-        head_threshold=options.threshold(head_threshold),
-        stop=tuple(stop or ()),
-        raw=raw,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        repetition_penalty=repetition_penalty,
-        verification=verification,  # type: ignore[arg-type] # likewise
-        logprobs=logprobs,
-    )
-    _tell(idle)
-    try:
-        for piece in found:
-            if not as_json:
-                sys.stdout.write(piece.text)
-                sys.stdout.flush()
-        if as_json:
-            print_json(answer.as_json(found, len(session.cache)))
-    finally:  # also what an interrupted answer taught
-        _save_cache(session, cache)
-        _close_trace(session)
-    if not as_json:
-        told = answer.summary(found, len(session.cache), drafter=session.weights.drafter is not None)
-        view.err.print(f"\n[dim]{told}[/dim]", soft_wrap=True)
-
-
-@app.command()
-def chat(
-    context: typer.Context,
-    bundle: options.BundlePath,
-    max_new_tokens: options.MaxNewTokens = 512,
-    temperature: options.Temperature = 0.0,
-    seed: Annotated[int | None, typer.Option(help="Repeats sampled answers (default: drawn anew).")] = None,
-    mode: options.Mode = "trie",
-    num_draft_tokens: options.Lengths = "auto",
-    head_threshold: options.HeadThreshold = "1",
-    stop: options.Stop = None,
-    no_drafter: options.NoDrafter = False,
-    top_k: options.TopK = 0,
-    top_p: options.TopP = 1.0,
-    min_p: options.MinP = 0.0,
-    repetition_penalty: options.Penalty = 1.0,
-    verification: options.Verification = "auto",
-    threads: options.Threads = None,
-    target_on: options.TargetOn = "cpu",
-    drafter_on: options.DrafterOn = "cpu",
-    cache: options.CachePath = None,
-    public_key: options.PublicKey = None,
-    adapter: options.AdapterPath = None,
-    profile: options.ProfilePath = None,
-    trace: options.TracePath = None,
-) -> None:
-    """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
-    from omnidraft.commands.chat import Chat
-
-    request = Request(
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        seed=seed,
-        mode=mode,  # type: ignore[arg-type] # any text; a wrong one is refused by `check`
-        num_draft_tokens=options.lengths(num_draft_tokens),
-        head_threshold=options.threshold(head_threshold),
-        stop=tuple(stop or ()),
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        repetition_penalty=repetition_penalty,
-        verification=verification,  # type: ignore[arg-type] # likewise
-    )
-    request.check()
-    _tell(options.notices(context))
-    session = _open(
-        Opening(
-            bundle,
-            threads,
-            not no_drafter,
-            cache,
-            target_on,
-            drafter_on,
-            public_key,
-            adapter,
-            trace=trace,
-            profile=profile,
-        )
-    )
-    try:
-        Chat(session, request, sys.stdin, sys.stdout).run()
-    finally:
-        _save_cache(session, cache)
-        _close_trace(session)
-
-
-def _open(wanted: Opening) -> Session:
-    """A session, after its notices."""
-    session, notices = open_session(wanted)
-    _tell(notices)
-    return session
-
-
-def _save_cache(session: Session, path: Path | None) -> None:
-    kept = None if path is None else session.save_cache(path)
-    if kept is not None:
-        _tell([f"{path} was no whole cache of this pair of models and is kept as {kept}"])
-
-
-def _close_trace(session: Session) -> None:
-    if session.trace is not None:
-        session.trace.close()
-        _tell([session.trace.problem] if session.trace.problem else [])
-
-
-def _tell(notices: list[str]) -> None:
-    for notice in notices:
-        sys.stderr.write(f"omnidraft: {notice}\n")
 
 
 @app.command()
@@ -233,7 +61,7 @@ def check(
     from omnidraft.commands import view
     from omnidraft.commands.check import compare
 
-    with view.progress_bar("compare") as bar:
+    with view.progress_bar("compare", quiet=as_json) as bar:
         found = compare(drafter, target, bar.step)
     if as_json:
         return print_json(asdict(found))
@@ -293,7 +121,7 @@ def bench(
     )
     if measure:
         session.measure(PROMPTS[0])
-    with view.progress_bar("bench") as bar:
+    with view.progress_bar("bench", quiet=as_json) as bar:
         found = benchmark.bench(
             session,
             PROMPTS if prompts is None else options.lines(prompts),
@@ -318,23 +146,19 @@ def demo(
 ) -> None:
     """Export both starter pairs, answer a prompt with each, and draw plain against speculative."""
     options.need_export_packages()
-    from omnidraft.commands import bench as benchmark
     from omnidraft.commands import demo as demonstration
     from omnidraft.commands import view
-    from omnidraft.export.prompts import PROMPTS
 
-    with view.progress_bar("export") as bar:
-        bundles = demonstration.export_starters(place, bar.stage)
+    with view.progress_bar("export", quiet=as_json) as bar:
+        pairs = demonstration.export_starters(place, bar.stage)
     shown = []
-    for bundle in bundles:
-        with view.progress_bar(f"time {bundle.name}") as bar:
-            shown.append(demonstration.show(bundle, PROMPTS, bar.step))
+    for pair in pairs:
+        with view.progress_bar(f"time {pair.name}", quiet=as_json) as bar:
+            shown.append(demonstration.show(pair, bar.step))
     picture = place / "speed.png"
     demonstration.draw(shown, picture)
     if as_json:
-        return print_json(
-            {s.name: {"text": s.text, "learned": s.learned, **benchmark.as_json(s.result)} for s in shown}
-        )
+        return print_json(demonstration.to_json(shown))
     view.show_demo(shown, demonstration.PROMPT, picture)
 
 

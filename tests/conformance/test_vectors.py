@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance import run_adapter, run_sync, run_trace
+from conformance import run_adapter, run_course, run_learner, run_sync, run_trace
 from conformance.conftest import RAN
 from conformance.run_bundle import run_bundle
 from conformance.run_cache import run_invalid, run_learn, run_load, run_merge, run_valid
@@ -33,6 +33,16 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "cache/valid": run_valid,
     "draft_length": run_draft_length,
     "generate": run_generate,
+    "learner/align": run_learner.run_align,
+    "learner/average": run_course.run_average,
+    "learner/calls": run_learner.run_calls,
+    "learner/guard": run_course.run_guard,
+    "learner/interval": run_course.run_interval,
+    "learner/mean": run_course.run_mean,
+    "learner/rate": run_course.run_rate,
+    "learner/stop": run_course.run_stop,
+    "learner/trace": run_learner.run_trace,
+    "learner/vector": run_course.run_vector,
     "logprobs": run_generate,
     "lookup": run_lookup,
     "random": run_random,

@@ -11,16 +11,22 @@ from typing import Annotated
 import typer
 
 from omnidraft.commands import adapt_loop as work
+from omnidraft.commands import adapt_summary as ending
 from omnidraft.commands import options, view
+from omnidraft.commands.adapt_learner import LEARNERS, Learning
 from omnidraft.commands.curve_plot import NEEDED, can_draw, running
 from omnidraft.commands.prompts import FIELDS, digest, read_prompts
 from omnidraft.commands.word_problems import word_problems
+from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle import open_bundle
 from omnidraft.runtime.learner.adaptation import Adaptation
 from omnidraft.runtime.learner.adapted_target import AdaptOptions
 from omnidraft.runtime.learner.curve import Line
+from omnidraft.runtime.learner.profiles import Settings
+from omnidraft.runtime.learner.step_batch import OBJECTIVES as STEP_OBJECTIVES
 from omnidraft.runtime.request import Request
+from omnidraft.training.objective_names import FROM_TRACES
 
 USUAL_PROBLEMS = 400  # word problems where no prompts are given
 
@@ -36,8 +42,8 @@ def adapt(
         str | None,
         typer.Option(
             metavar="FILE|DATASET",
-            help="Text, a prompt on each line; JSON lines, also .gz; or a dataset of the hub as "
-            "NAME:CONFIG:SPLIT (default: word problems that are made up).",
+            help="Text, a prompt on each line; JSON lines or a JSON list, also .gz; or a dataset of the "
+            "hub as NAME:CONFIG:SPLIT (default: word problems that are made up).",
         ),
     ] = None,
     field: Annotated[
@@ -57,19 +63,31 @@ def adapt(
         ),
     ] = None,
     interval: Annotated[int, typer.Option(help="Answers between two times of learning.")] = 8,
-    passes: Annotated[int, typer.Option(help="Over the answers of an interval.")] = 4,
+    passes: Annotated[int, typer.Option(help="Times that an interval's answers are learned from.")] = 4,
     replay: Annotated[int, typer.Option(help="Earlier answers in each step besides the new ones.")] = 8,
     memory: Annotated[int, typer.Option(help="Earlier answers that are kept for that.")] = 64,
-    objective: Annotated[str, typer.Option(help="What is learned: see docs/training.md.")] = "trie-kl",
+    objective: Annotated[
+        str,
+        typer.Option(
+            help=f"What is learned: {options.one_of(STEP_OBJECTIVES)}; with torch also "
+            f"{options.one_of(n for n in FROM_TRACES if n not in STEP_OBJECTIVES)} (docs/training.md)."
+        ),
+    ] = "trie-kl",
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 4e-3,
-    lora_rank: Annotated[int, typer.Option("--lora-rank", help="Of the adapter, with torch.")] = 32,
+    lora_rank: Annotated[
+        int | None,
+        typer.Option(
+            "--lora-rank", help="Of the adapter, with torch (default: 32); a training step's is fixed."
+        ),
+    ] = None,
     head: Annotated[
         bool, typer.Option("--head", help="Also learn when to stop a draft (the adaptive head).")
     ] = False,
     learner: Annotated[
         str,
         typer.Option(
-            help="torch (with --drafter); onnx: the bundle's training graph; auto: onnx if it has one."
+            help=f"Who learns: {options.one_of(LEARNERS)}; onnx is the bundle's training graph (export "
+            "--train-step), torch needs --drafter, auto takes onnx where the bundle has it."
         ),
     ] = "auto",
     max_new_tokens: options.MaxNewTokens = 128,
@@ -86,12 +104,21 @@ def adapt(
 
     What is said is the target's own all the while. Killed at any moment, the same command goes on.
     """
-    learning = work.Learning(learner, drafter, objective, rate, lora_rank, head)
+    answering: Settings = {
+        "max_new_tokens": max_new_tokens,
+        "temperature": temperature,
+        "mode": mode,
+        "num_draft_tokens": num_draft_tokens,
+        "raw": raw,
+    }
+    learning = Learning(learner, drafter, objective, rate, lora_rank, head, answering)
     if learner == "onnx" and drafter is not None:
         raise SettingError(
             f"--learner onnx learns by the bundle's own graph and reads no checkpoint {drafter}; "
             "leave out one of the two"
         )
+    if objective not in FROM_TRACES:
+        raise SettingError(f'--objective "{objective}" is unknown here; use {options.one_of(FROM_TRACES)}')
     settings = AdaptOptions(interval, passes, replay, memory, seed)
     schedule = work.Schedule.parse(bundle, switch_at or ())
     request = Request(
@@ -105,35 +132,37 @@ def adapt(
     if mode == "plain":
         raise SettingError("mode plain drafts nothing, so nothing could be learned; leave out --mode")
     for _, path in schedule.bundles:
-        learning.check(open_bundle(path, public_key))
+        work.check(out, open_bundle(path, public_key), learning, settings)
     asked = _prompts(prompts, field, template, count, seed)
     with closing(Adaptation(out, learning.make, settings, prompts=digest(asked))) as adaptation:
         begun = adaptation.position
-        loop = work.Loop(adaptation, schedule, request, raw, threads, public_key)
+        loop = work.Loop(adaptation, learning, schedule, request, raw, threads, public_key)
         lines: list[Line] = []
-        with view.progress_bar("adapt") as bar:
+        with view.progress_bar("adapt", quiet=as_json) as bar:
 
             def on_line(line: Line) -> None:
                 lines.append(line)
                 passed = running(lines[-16:], "tokens_per_target_pass")[-1]
-                told = f"{passed:.2f} tokens per target pass, {line.cache} n-grams, adapter {line.version}"
-                bar.stage(told, adaptation.position, len(asked))
+                known = f"{counted(line.cache, 'n-gram')}, adapter {line.version}"
+                bar.stage(f"{passed:.2f} tokens per target pass, {known}", adaptation.position, len(asked))
 
             bar.stage("loading", begun, len(asked))
             with work.stopping(loop.stop, _told_to_stop):
                 loop.run(asked, minutes, on_line)
-        found = work.summary(out, loop, len(lines))
+        found = ending.summary(out, loop, len(lines))
     for sentence in (*loop.skipped, *([] if can_draw() else [f"no picture is drawn: {NEEDED}"])):
         sys.stderr.write(f"omnidraft: {sentence}\n")
     if as_json:
-        options.print_json(work.as_json(found))
+        options.print_json(ending.as_json(found))
     else:
-        view.out.print(work.table(found))
-        for line in work.files(found):
+        view.out.print(ending.table(found))
+        for line in ending.files(found):
             print(line)
     if found.ended != "done":
         left = len(asked) - adaptation.position
-        sys.stderr.write(f"omnidraft: {left} prompts are left; go on with: {shlex.join(_command())}\n")
+        sys.stderr.write(
+            f"omnidraft: left to do: {counted(left, 'prompt')}; go on with: {shlex.join(_command())}\n"
+        )
     if found.ended == "interrupted":
         raise typer.Exit(130)
 

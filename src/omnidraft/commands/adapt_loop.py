@@ -1,4 +1,4 @@
-"""The loop of `omnidraft adapt`: which bundle answers which prompt, who learns, and what it came to."""
+"""The loop of `omnidraft adapt`: which bundle answers which prompt, and what it came to."""
 
 from __future__ import annotations
 
@@ -7,98 +7,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from importlib.util import find_spec
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
-
-from rich.table import Table
+from typing import Literal
 
 from omnidraft.chat_template import template_of
-from omnidraft.commands.curve_plot import can_draw, draw_curve
+from omnidraft.commands.adapt_learner import Learning
 from omnidraft.errors import PromptError, SettingError
 from omnidraft.runtime.bundle import Bundle, open_bundle
-from omnidraft.runtime.learner.adaptation import CURVE, Adaptation
-from omnidraft.runtime.learner.averaged import Averaged
-from omnidraft.runtime.learner.curve import Line, mean, read_curve
-from omnidraft.runtime.learner.learner import Learner
+from omnidraft.runtime.learner.adaptation import Adaptation
+from omnidraft.runtime.learner.adapted_target import AdaptOptions
+from omnidraft.runtime.learner.curve import Line
+from omnidraft.runtime.learner.profiles import Settings, profile_of
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.signature import PublicKey
-from omnidraft.runtime.weights import Weights, load_weights
+from omnidraft.runtime.weights import load_weights
 
-PICTURE = "curve.png"
-LEARNERS = ("auto", "torch", "onnx")
 Ended = Literal["done", "minutes", "interrupted"]
-
-
-@dataclass(frozen=True)
-class Learning:
-    """How the drafter learns.
-
-    Attributes:
-        learner: torch, onnx (the bundle's training graph, without torch) or auto: onnx where it is there.
-        drafter: checkpoint of the bundle's drafter, for torch.
-        objective, rate, lora_rank: see `TrainerOptions`. head: also train the adaptive head.
-    """
-
-    learner: str = "auto"
-    drafter: str | None = None
-    objective: str = "trie-kl"
-    rate: float = 4e-3
-    lora_rank: int = 32
-    head: bool = False
-
-    def check(self, bundle: Bundle) -> None:
-        """
-        Raises:
-            SettingError: nothing can learn this way here.
-        """
-        if self.learner not in LEARNERS:
-            raise SettingError(f'--learner "{self.learner}" is unknown; use one of {", ".join(LEARNERS)}')
-        if self.learner == "onnx" and bundle.drafter.train is None:
-            raise SettingError(
-                f"{bundle.path.name} holds no training step; export it again with --train-step, or learn "
-                "with --learner torch"
-            )
-        if self._is_onnx(bundle):
-            if self.head:
-                raise SettingError("--head is trained by torch; add --learner torch and --drafter")
-            return
-        if self.drafter is None:
-            raise SettingError(
-                f"{bundle.path.name} holds no training step, so torch learns, which needs the weights that "
-                "its drafter was exported from; give their directory or hub id with --drafter, or export "
-                "with --train-step"
-            )
-        if missing := [name for name in ("torch", "transformers") if not find_spec(name)]:
-            raise SettingError(
-                f"learning needs {' and '.join(missing)}, which this Python does not have; "
-                "run `pip install 'omnidraft[export,train]'`"
-            )
-
-    def _is_onnx(self, bundle: Bundle) -> bool:
-        return self.learner != "torch" and bundle.drafter.train is not None
-
-    def make(self, weights: Weights) -> Learner:
-        """A learner for the drafter of some weights."""
-        self.check(weights.bundle)
-        if self._is_onnx(weights.bundle):
-            from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions
-
-            step = StepOptions(self.objective, self.rate, weight_decay=0.0)
-            return Averaged(OrtLearner(weights.bundle, weights.vocab_map, step))
-        assert self.drafter is not None
-        from omnidraft.training.torch_learner import TorchLearner
-        from omnidraft.training.trainer_options import TrainerOptions
-
-        options = TrainerOptions(
-            objective=self.objective,
-            learning_rate=self.rate,
-            lora_rank=self.lora_rank,
-            weight_decay=0.0,
-            head="joint" if self.head else None,
-        )
-        return Averaged(TorchLearner(self.drafter, weights, options))
 
 
 @dataclass(frozen=True)
@@ -143,6 +68,7 @@ class Loop:
     """
 
     adaptation: Adaptation
+    learning: Learning
     schedule: Schedule
     request: Request
     raw: bool = False
@@ -182,8 +108,34 @@ class Loop:
 
     def _load(self, path: Path) -> None:
         weights = load_weights(open_bundle(path, self.public_key), threads=self.threads)
-        self.adaptation.switch(weights)
+        self.adaptation.switch(weights, self.learning.settings(weights.bundle))
         self.adaptation.session.template = template_of(weights.bundle)
+
+
+def check(place: Path, bundle: Bundle, learning: Learning, options: AdaptOptions) -> None:
+    """
+    Raises:
+        SettingError: nothing can learn of a bundle here, or what was learned in the place was so with other
+            settings.
+    """
+    learning.check(bundle)
+    ours = {**options.settings, **learning.settings(bundle)}
+    if theirs := profile_of(place, bundle).differing(ours):
+        wanted = _typed({name: ours[name] for name in theirs})
+        raise SettingError(
+            f"{place} was begun with {_typed(theirs)} and not with {wanted}; give the same to go on, or "
+            "another --out to begin anew"
+        )
+
+
+def _typed(settings: Settings) -> str:
+    """Settings as they are typed."""
+    options = {f"--{name.replace('_', '-')}": value for name, value in settings.items()}
+    flags = {True: "{}", False: "no {}"}
+    return " ".join(
+        flags[value].format(name) if isinstance(value, bool) else f"{name} {value}"
+        for name, value in options.items()
+    )
 
 
 @contextmanager
@@ -204,86 +156,3 @@ def stopping(stop: threading.Event, told: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What an adaptation came to, over all its runs in a place.
-
-    Attributes:
-        answers: in all runs; now: in this one. first, last: means over the first and the last quarter.
-        learned, rolled_back: intervals.
-        learning_seconds: in all runs.
-    """
-
-    place: str
-    ended: Ended
-    answers: int
-    now: int
-    first: dict[str, float | None]
-    last: dict[str, float | None]
-    learned: int
-    rolled_back: int
-    learning_seconds: float
-    cache: int
-    targets: list[str]
-    curve: str
-    picture: str | None
-    skipped: list[str]
-
-
-def summary(place: Path, loop: Loop, now: int) -> Summary:
-    """Read back from what was written, with the picture drawn."""
-    lines = read_curve(place / CURVE)
-    picture = place / PICTURE if lines and can_draw() else None
-    if picture is not None:
-        draw_curve(lines, picture)
-    quarter = max(1, len(lines) // 4)
-    return Summary(
-        place=str(place),
-        ended=loop.ended,
-        answers=len(lines),
-        now=now,
-        first=mean(lines[:quarter]),
-        last=mean(lines[-quarter:]),
-        learned=sum(line.event == "learned" for line in lines),
-        rolled_back=sum(line.event == "rolled back" for line in lines),
-        learning_seconds=sum(line.learning for line in lines),
-        cache=lines[-1].cache if lines else 0,
-        targets=list(dict.fromkeys(line.target for line in lines)),
-        curve=str(place / CURVE),
-        picture=None if picture is None else str(picture),
-        skipped=loop.skipped,
-    )
-
-
-def as_json(found: Summary) -> dict[str, Any]:
-    """For machines."""
-    return asdict(found)
-
-
-FEW = 32  # answers, of which a quarter is one interval
-
-
-def table(found: Summary) -> Table:
-    """For people: the first quarter of the answers beside the last."""
-    table = Table(title=f"{found.answers} answers, {found.now} of them now")
-    for heading in ("", "first quarter", "last quarter"):
-        table.add_column(heading, justify="left" if not heading else "right")
-    for name, label, form in (
-        ("tokens_per_target_pass", "tokens per target pass", "{:.2f}"),
-        ("acceptance", "draft tokens accepted", "{:.1%}"),
-        ("speed_up", "speed-up over plain", "{:.2f}x"),
-    ):
-        cells = ["-" if v is None else form.format(v) for v in (found.first[name], found.last[name])]
-        table.add_row(label, *cells)
-    table.add_row("intervals learned, rolled back", "", f"{found.learned}, {found.rolled_back}")
-    table.add_row("n-grams learned", "", f"{found.cache:,}")
-    if found.answers < FEW:
-        table.caption = f"{found.answers} answers are too few to tell a gain from chance"
-    return table
-
-
-def files(found: Summary) -> list[str]:
-    """Where the curve and its picture are, one line each, whole however narrow the terminal is."""
-    return [f"curve: {found.curve}", *([f"picture: {found.picture}"] if found.picture else [])]

@@ -1,4 +1,4 @@
-"""`omnidraft adapter`: make adapters of peft's, and look into them."""
+"""`omnidraft adapter`: make adapters of peft's, look into them, and fold them into their checkpoint."""
 
 import sys
 from datetime import datetime, timezone
@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from omnidraft.commands.options import BundlePath, Json, print_json
+from omnidraft.commands.options import BundlePath, Json, need_export_packages, print_json
 from omnidraft.errors import AdapterError, SettingError
 from omnidraft.runtime.adapter import Adapter
 from omnidraft.runtime.adapter_file import metadata_of, read_adapter, write_adapter
@@ -16,7 +16,7 @@ from omnidraft.runtime.bundle import open_bundle
 from omnidraft.runtime.vocab_map import load_vocab_map
 
 app = typer.Typer(
-    help="LoRA adapters: convert them from peft, look into them.\n\n"
+    help="LoRA adapters: convert them from peft, look into them, fold them in.\n\n"
     "`omnidraft generate BUNDLE PROMPT --adapter FILE` uses one.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -62,6 +62,33 @@ def convert_command(
     if as_json:
         return print_json({**summary(adapter), "role": role, "files": [str(path) for path in paths]})
     print(f"{out}: {_line(adapter)}, for the {role} of {bundle}")
+
+
+@app.command("merge")
+def merge_command(
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CHECKPOINT", help="What it was learned on: a directory or a hub id.")
+    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An adapter.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The checkpoint to write, a new directory.")],
+    as_json: Json = False,
+) -> None:
+    """Fold an adapter that has settled into its checkpoint, to be exported as a drafter of its own.
+
+    A swapped adapter costs time at every step, a small drafter the most; a merged one costs none and can be
+    quantised with the rest, but it cannot be swapped any more.
+    """
+    need_export_packages()
+    from omnidraft.training.merge import merge
+
+    adapter = read_adapter(file)
+    merge(checkpoint, adapter, out)
+    if as_json:
+        return print_json({**summary(adapter), "checkpoint": checkpoint, "out": str(out)})
+    print(f"{out}: {checkpoint} with {_line(adapter)} folded in")
+    if adapter.head is not None:
+        print("  its head was left out: a checkpoint has none")
+    print(f"  omnidraft export TARGET --drafter {out} -o BUNDLE makes a bundle of it")
 
 
 @app.command("inspect")

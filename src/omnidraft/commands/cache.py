@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from omnidraft.commands.options import PUBLIC_KEY
+from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 from omnidraft.runtime.atomic_write import place_of, write_atomically
 from omnidraft.runtime.bundle import open_bundle
@@ -146,10 +147,16 @@ def inspect_command(
     if as_json:
         return _print_json({**found, "most_used": used})
     per_entry = f", {found['bytes_per_entry']} an entry" if len(table) else ""
-    print(f"{file}: {found['entries']:,} n-grams in {found['bytes']:,} bytes{per_entry}")
+    print(f"{file}: {counted(found['entries'], 'n-gram')} in {counted(found['bytes'], 'byte')}{per_entry}")
     print(f"  drafter {found['drafter'][:12]}, target {found['target'][:12]} (SHA-256 of the tokenizers)")
-    print(f"  {found['hits']:,} uses, {found['accepted']:,} accepted, learned in {found['rounds']:,} rounds")
-    print(f"  counted by {len(found['replicas'])} replica(s); goes on as {found['writer'] or 'a new one'}")
+    print(
+        f"  {counted(found['hits'], 'use')}, {found['accepted']:,} accepted, "
+        f"learned in {counted(found['rounds'], 'round')}"
+    )
+    print(
+        f"  counted by {counted(len(found['replicas']), 'replica')}; "
+        f"goes on as {found['writer'] or 'a new one'}"
+    )
     for entry in used:
         print(f"  {entry['hits']:>10,}  {_line(entry)}")
 
@@ -260,7 +267,7 @@ def _open(file: Path, bundle: Path | None) -> tuple[Names | None, CacheTable]:
 def _report(path: Path, table: CacheTable, as_json: bool, **more: object) -> None:
     if as_json:
         return _print_json({"path": str(path), **summary(table), **more})
-    print(f"{path}: {len(table):,} n-grams, {len(encode(table)):,} bytes")
+    print(f"{path}: {counted(len(table), 'n-gram')}, {counted(len(encode(table)), 'byte')}")
 
 
 def _line(entry: dict[str, Any]) -> str:

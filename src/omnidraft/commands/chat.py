@@ -8,8 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TextIO
+from typing import Annotated, TextIO
 
+import typer
+
+from omnidraft.commands import options
+from omnidraft.commands.opening import Opening, kept, opened, tell
+from omnidraft.counted import counted
 from omnidraft.errors import ContextError, OmnidraftError
 from omnidraft.runtime.generate import Generation, Request, Session, Statistics
 
@@ -21,6 +26,57 @@ HELP = """\
 /reset        begin a new conversation
 /help         this list
 /quit         leave (so does Ctrl-D); Ctrl-C cancels an answer"""
+
+
+def chat(
+    context: typer.Context,
+    bundle: options.BundlePath,
+    max_new_tokens: options.MaxNewTokens = 512,
+    temperature: options.Temperature = 0.0,
+    seed: Annotated[int | None, typer.Option(help="Repeats sampled answers (default: drawn anew).")] = None,
+    mode: options.Mode = "trie",
+    num_draft_tokens: options.Lengths = "auto",
+    head_threshold: options.HeadThreshold = "1",
+    stop: options.Stop = None,
+    no_drafter: options.NoDrafter = False,
+    top_k: options.TopK = 0,
+    top_p: options.TopP = 1.0,
+    min_p: options.MinP = 0.0,
+    repetition_penalty: options.Penalty = 1.0,
+    verification: options.Verification = "auto",
+    threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
+    cache: options.CachePath = None,
+    public_key: options.PublicKey = None,
+    adapter: options.AdapterPath = None,
+    profile: options.ProfilePath = None,
+    trace: options.TracePath = None,
+) -> None:
+    """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
+    request = Request(
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        seed=seed,
+        mode=mode,  # type: ignore[arg-type] # any text; a wrong one is refused by `check`
+        num_draft_tokens=options.lengths(num_draft_tokens),
+        head_threshold=options.threshold(head_threshold),
+        stop=tuple(stop or ()),
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        verification=verification,  # type: ignore[arg-type] # likewise
+    )
+    request.check()
+    tell(options.notices(context))
+    wanted = Opening(
+        bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter,
+        trace=trace, profile=profile,
+    )  # fmt: skip
+    session = opened(wanted)
+    with kept(session, cache):
+        Chat(session, request, sys.stdin, sys.stdout).run()
 
 
 class Chat:
@@ -109,7 +165,7 @@ class Chat:
             self._say(self._session.adapter_notice)
         answer = self._session.answer
         count = len(self._session.turns) + (answer is not None)
-        self._say(f"{count} turn{'' if count == 1 else 's'} from {file}")
+        self._say(f"{counted(count, 'turn')} from {file}")
         if answer is None:
             return
         self._out.write("" if self._session.message is None else f"> {self._session.message}\n")
@@ -140,9 +196,9 @@ class Chat:
         if not s.drafted:
             drafted = "nothing drafted"
         return (
-            f"{self._answers} answers, {s.emitted} tokens, {s.emitted / seconds:.0f} a second, "
-            f"{s.tokens_per_target_pass:.2f} per target pass\n"
-            f"{drafted}, {len(session.cache)} n-grams learned\n"
+            f"{counted(self._answers, 'answer')}, {counted(s.emitted, 'token')}, "
+            f"{s.emitted / seconds:.0f} a second, {s.tokens_per_target_pass:.2f} per target pass\n"
+            f"{drafted}, {counted(len(session.cache), 'n-gram')} learned\n"
             f"{used} of {session.bundle.target.kv.max_length} positions used"
         )
 

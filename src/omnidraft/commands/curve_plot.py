@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 from omnidraft.errors import SettingError
 from omnidraft.runtime.atomic_write import write_atomically
@@ -27,7 +28,7 @@ def can_draw() -> bool:
 
 
 def draw_curve(lines: Sequence[Line], file: Path) -> None:
-    """Write a PNG; dots are answers, lines running means, dashes changes of the target, crosses roll-backs.
+    """Write a PNG; dots are answers, lines the last `WINDOW`, dashes other targets, red lines roll-backs.
 
     Raises:
         SettingError: no matplotlib, or the file cannot be written.
@@ -51,7 +52,9 @@ def draw_curve(lines: Sequence[Line], file: Path) -> None:
                 axes.axvline(after.answer - 0.5, color="#555555", lw=1, ls="--")
         axes.set_ylabel(label)
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_title(f"running mean of {WINDOW} answers", fontsize=9, loc="left")
+    panels[0].set_title(
+        f"over the last {WINDOW} answers (of the speed-up their median)", fontsize=9, loc="left"
+    )
     panels[-1].set_xlabel("answers")
     picture = io.BytesIO()
     figure.savefig(picture, dpi=130, format="png")
@@ -62,11 +65,16 @@ def draw_curve(lines: Sequence[Line], file: Path) -> None:
 
 
 def running(lines: Sequence[Line], name: str) -> list[float]:
-    """Means over the last `WINDOW` answers of the same target, as ratios of sums; NaN where unknown."""
+    """Over the last `WINDOW` answers of a target, NaN where unknown: ratios of sums, of speed-ups medians."""
     found, start = [], 0
     for i, line in enumerate(lines):
         if i and lines[i - 1].target != line.target:
             start = i
-        value = mean(lines[max(start, i - WINDOW + 1) : i + 1])[name]
+        latest = lines[max(start, i - WINDOW + 1) : i + 1]
+        if name == "speed_up":
+            known = [each.speed_up for each in latest if each.speed_up is not None]
+            value = median(known) if known else None
+        else:
+            value = mean(latest)[name]
         found.append(float("nan") if value is None else value)
     return found

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from omnidraft.commands import options
+from omnidraft.counted import counted
 from omnidraft.doctor.verdict import Check
 
 
@@ -24,14 +25,16 @@ def doctor(
     from omnidraft.commands import view
     from omnidraft.doctor.examine import examine
 
-    with view.progress_bar("doctor") as bar:
+    with view.progress_bar("doctor", quiet=as_json) as bar:
         found = examine(bundle, public_key, bar.stage)
     counts = Counter(check.verdict for check in found)
     if as_json:
         options.print_json({"checks": [check.as_json() for check in found], "failed": counts["fail"]})
     else:
         sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
-        sys.stdout.write(f"{counts['ok']} ok, {counts['warn']} warnings, {counts['fail']} failures\n")
+        sys.stdout.write(
+            f"{counts['ok']} ok, {counted(counts['warn'], 'warning')}, {counted(counts['fail'], 'failure')}\n"
+        )
     if counts["fail"]:
         raise typer.Exit(1)
 

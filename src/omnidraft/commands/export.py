@@ -8,6 +8,8 @@ import typer
 
 from omnidraft.commands import options
 from omnidraft.errors import SettingError
+from omnidraft.export.npu_providers import NAMED
+from omnidraft.export.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
 
 if TYPE_CHECKING:
     from omnidraft.export.npu import NpuOptions
@@ -17,26 +19,41 @@ def export(
     target: Annotated[
         str,
         typer.Argument(
-            help="The model to speed up: a Hugging Face directory or hub id, or a directory of Optimum's."
+            metavar="TARGET",
+            help="The model to speed up: a Hugging Face directory or hub id, or a directory of Optimum's.",
         ),
     ],
     drafter: Annotated[str, typer.Option("--drafter", "-d", help="The small model, likewise.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The bundle directory to make.")],
     quant: Annotated[
-        str, typer.Option(help="Weights of the target: fp32, int8, int4 (or as int4-b128-gptq).")
+        str,
+        typer.Option(
+            help=f"How the target's weights are stored: {options.one_of(WEIGHTS)}, or a longer name such as "
+            "int4-b128-gptq (docs/quantization.md)."
+        ),
     ] = "int4",
     drafter_quant: Annotated[
-        str | None, typer.Option(help="Weights of the drafter (default: --quant).")
+        str | None, typer.Option(help="How the drafter's are stored, likewise (default: as --quant).")
     ] = None,
-    block: Annotated[int, typer.Option(help="Weights that share a scale: 32 (closer) or 128 (faster).")] = 32,
+    block: Annotated[
+        int,
+        typer.Option(
+            help=f"Weights that share a scale: {options.one_of(map(str, BLOCKS))}; fewer are closer, "
+            "more are faster."
+        ),
+    ] = 32,
     embedding: Annotated[
-        str, typer.Option(help="Embedding tables: fp32, int8 or int4; smaller at the same speed.")
+        str, typer.Option(help=f"Embedding tables: {options.one_of(WEIGHTS)}; smaller at the same speed.")
     ] = "fp32",
     lm_head: Annotated[
-        str, typer.Option("--lm-head", help="int8 keeps the last product of int4 weights at 8 bits.")
+        str,
+        typer.Option(
+            "--lm-head",
+            help=f"Of int4 weights the LM head: {options.one_of(HEADS)}; int8 is closer and larger.",
+        ),
     ] = "same",
     quant_method: Annotated[
-        str, typer.Option(help="How int4 weights are found: round, rtn, k-quant, hqq or gptq.")
+        str, typer.Option(help=f"How int4 weights are found: {options.one_of(METHODS)}.")
     ] = "round",
     calibration: Annotated[
         Path | None,
@@ -57,7 +74,7 @@ def export(
     npu: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="qnn|coreml|nnapi|all",
+            metavar="|".join((*NAMED, "all")),
             help="Static graphs for accelerators, too; nnapi only by its name.",
         ),
     ] = None,
@@ -83,7 +100,10 @@ def export(
     no_lora: Annotated[bool, typer.Option("--no-lora", help="Let none enter the drafter.")] = False,
     head: Annotated[
         bool,
-        typer.Option("--head/--no-head", help="Give the drafter an adaptive head, which can be trained."),
+        typer.Option(
+            "--head/--no-head",
+            help="Give the drafter an adaptive head, which training can make end drafts early.",
+        ),
     ] = True,
     head_blocks: Annotated[
         int | None, typer.Option(help="Of the head: residual blocks, 1 to 3 (default: 1).")
@@ -132,7 +152,7 @@ def export(
         train_rank=_train_rank(train_step, train_rank),
         ort=ort,
     )
-    with view.progress_bar("export") as bar:
+    with view.progress_bar("export", quiet=as_json) as bar:
         report = export_bundle(target, drafter, out, chosen, bar.stage)
     if as_json:
         return options.print_json({**asdict(report), "path": str(report.path)})
@@ -143,6 +163,11 @@ def export(
                 f"  {role} {name} against torch: max difference {parity.max_difference:.2g}, "
                 f"greedy agreement {parity.greedy_agreement:.1%} of {parity.positions} positions"
             )
+    for name, step in report.train.items():
+        view.say(
+            f"  {name} against torch: after a step the loss differs by {step.loss:.1g}, the gradient by "
+            f"{step.gradient:.1g}, what was learned by {step.tensors:.1g} of its size"
+        )
     for role, found in report.adopted.items():
         view.say(
             f"  {role} adopted as it is, not quantised here: a row changes by {found.rows:.2g} with "

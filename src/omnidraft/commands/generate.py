@@ -1,99 +1,100 @@
-"""`omnidraft generate`: open a bundle as the memory allows, and show an answer."""
+"""`omnidraft generate`: write on from a prompt, and say what it took."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+import sys
+from typing import Annotated, Any
 
-from omnidraft.chat_template import template_of
-from omnidraft.errors import SettingError
-from omnidraft.runtime.bundle import Bundle, open_bundle
-from omnidraft.runtime.cache_store import check_place
-from omnidraft.runtime.generate import Generation, Session, load_weights
-from omnidraft.runtime.installed import adapter_in_use
-from omnidraft.runtime.learner.profiles import Profile, profile_of
-from omnidraft.runtime.memory import available_bytes, memory_need, why_plain
-from omnidraft.runtime.placement import CPU_GRAPH, placed
+import typer
+
+from omnidraft.commands import options
+from omnidraft.commands.opening import Opening, kept, opened, tell
+from omnidraft.counted import counted
+from omnidraft.runtime.generate import Generation
 
 
-@dataclass(frozen=True)
-class Opening:
-    """A bundle, and how the command line was asked to open it (see `load_weights` and `Session`)."""
+def generate(
+    context: typer.Context,
+    bundle: options.BundlePath,
+    prompt: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROMPT", help="What to go on from, in quotes; - reads it from standard input."
+        ),
+    ],
+    max_new_tokens: options.MaxNewTokens = 128,
+    temperature: options.Temperature = 0.0,
+    seed: Annotated[int | None, typer.Option(help="Repeats a sampled text (default: drawn anew).")] = None,
+    mode: options.Mode = "trie",
+    num_draft_tokens: options.Lengths = "auto",
+    head_threshold: options.HeadThreshold = "1",
+    stop: options.Stop = None,
+    plain: Annotated[bool, typer.Option("--plain", help="The target alone; nothing is drafted.")] = False,
+    no_drafter: options.NoDrafter = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Leave out the bundle's prompt template.")] = False,
+    top_k: options.TopK = 0,
+    top_p: options.TopP = 1.0,
+    min_p: options.MinP = 0.0,
+    repetition_penalty: options.Penalty = 1.0,
+    verification: options.Verification = "auto",
+    logprobs: options.Logprobs = False,
+    threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
+    cache: options.CachePath = None,
+    public_key: options.PublicKey = None,
+    adapter: options.AdapterPath = None,
+    profile: options.ProfilePath = None,
+    bitwise: options.Bitwise = False,
+    trace: options.TracePath = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write on from a prompt. Its law is the target's own; drafting only saves time."""
+    from omnidraft.commands import view
 
-    path: Path
-    threads: int | None = None
-    drafter: bool = True
-    cache: Path | None = None
-    target_on: str = CPU_GRAPH
-    drafter_on: str = CPU_GRAPH
-    public_key: Path | None = None
-    adapter: Path | None = None
-    bitwise: bool = False
-    trace: Path | None = None
-    profile: Path | None = None
-
-
-def open_session(wanted: Opening) -> tuple[Session, list[str]]:
-    """A session, and what its user should know.
-
-    That is why it has no drafter where it was wanted and the memory is too short for it, and why it has
-    learned nothing where a cache was given.
-    """
-    if wanted.cache is not None:
-        check_place(wanted.cache)
-    bundle, reason = open_bundle(wanted.path, wanted.public_key), None
-    if wanted.drafter:
-        there = placed(bundle, target_on=wanted.target_on, drafter_on=wanted.drafter_on)
-        needs = memory_need(there), memory_need(there, drafter=False)
-        reason = why_plain(needs[0].total, needs[1].total, available_bytes())
-    weights = load_weights(
-        bundle,
-        threads=wanted.threads,
-        drafter=wanted.drafter and reason is None,
-        target_on=wanted.target_on,
-        drafter_on=wanted.drafter_on,
+    idle = options.notices(context)
+    wanted = Opening(
+        bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter,
+        bitwise, trace, profile,
+    )  # fmt: skip
+    session = opened(wanted)
+    found = session.generate(
+        sys.stdin.read() if prompt == "-" else prompt,
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        seed=seed,
+        mode="plain" if plain else mode,  # type: ignore[arg-type] # any text; a wrong one is refused there
+        num_draft_tokens=options.lengths(num_draft_tokens),
+        head_threshold=options.threshold(head_threshold),
+        stop=tuple(stop or ()),
+        raw=raw,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        verification=verification,  # type: ignore[arg-type] # likewise
+        logprobs=logprobs,
     )
-    adapter, cache = wanted.adapter, wanted.cache
-    if adapter is not None and adapter.is_dir():  # what `omnidraft sync pull` keeps there
-        adapter = adapter_in_use(adapter)
-    if wanted.profile is not None:
-        learned = learned_of(wanted.profile, bundle)
-        adapter, cache = adapter or existing(learned.adapter), cache or existing(learned.cache)
-    session = Session(weights, cache=cache, adapter=adapter, bitwise=wanted.bitwise, trace=wanted.trace)
-    session.template = template_of(bundle)
-    bare = wanted.profile is not None and adapter is None
-    no_adapter = f"{wanted.profile} has no adapter of this target yet, only n-grams" if bare else None
-    return session, [notice for notice in (reason, session.cache_notice, no_adapter) if notice]
-
-
-def learned_of(place: Path, bundle: Bundle) -> Profile:
-    """What `omnidraft adapt` left of a bundle's target.
-
-    Raises:
-        SettingError: nothing.
-    """
-    found = profile_of(place, bundle)
-    if not found.cache.is_file():
-        raise SettingError(
-            f"{place} has nothing that was learned of the target of {bundle.path.name}; "
-            "run `omnidraft adapt` with it first"
-        )
-    return found
-
-
-def existing(path: Path) -> Path | None:
-    """A file that is there."""
-    return path if path.is_file() else None
+    tell(idle)
+    with kept(session, cache):
+        for piece in found:
+            if not as_json:
+                sys.stdout.write(piece.text)
+                sys.stdout.flush()
+        if as_json:
+            options.print_json(_as_json(found, len(session.cache)))
+    if not as_json:
+        told = summary(found, len(session.cache), drafter=session.weights.drafter is not None)
+        view.err.print(f"\n[dim]{told}[/dim]", soft_wrap=True)
 
 
 def summary(found: Generation, cache_size: int, *, drafter: bool = True) -> str:
     """One line about an answer, which a drafter was loaded for or not."""
     s = found.statistics
     return (
-        f"{s.emitted} tokens in {s.total_seconds:.2f} s "
+        f"{counted(s.emitted, 'token')} in {s.total_seconds:.2f} s "
         f"({s.emitted / max(s.total_seconds, 1e-9):.0f} a second), "
         f"{s.tokens_per_target_pass:.2f} per target pass, "
         f"{drafting(found) if drafter else 'nothing drafted'}, "
-        f"{cache_size} n-grams learned; ended by {found.stop_reason}"
+        f"{counted(cache_size, 'n-gram')} learned; ended by {found.stop_reason}"
         + ("" if _seed(found) is None else f", seed {found.seed}")
     )
 
@@ -113,7 +114,7 @@ def _seed(found: Generation) -> int | None:
     return found.seed if found.request.temperature > 0.0 else None
 
 
-def as_json(found: Generation, cache_size: int) -> dict[str, Any]:
+def _as_json(found: Generation, cache_size: int) -> dict[str, Any]:
     """An answer and its counts."""
     s = found.statistics
     return {

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from omnidraft.commands import options
+from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 from omnidraft.runtime.atomic_write import place_of
+from omnidraft.runtime.learner.step_batch import OBJECTIVES
 
 
 def learn(
@@ -24,33 +26,28 @@ def learn(
         int | None, typer.Option(help="Steps of training (default: one pass over all traces).")
     ] = None,
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
-    schedule: Annotated[
-        str, typer.Option(help="decay: the rate rises at first and falls to 0 at the end; or constant.")
-    ] = "decay",
-    objective: Annotated[str, typer.Option(help="What is learned: trie-kl or omnidraft.")] = "trie-kl",
+    schedule: options.Schedule = "decay",
+    objective: Annotated[
+        str, typer.Option(help=f"What is learned: {options.one_of(OBJECTIVES)}.")
+    ] = "trie-kl",
     batch_size: Annotated[int, typer.Option(help="Responses in a step.")] = 8,
-    head: Annotated[bool, typer.Option("--head", help="Train the adaptive head too.")] = False,
+    head: Annotated[
+        bool,
+        typer.Option("--head", help="Train the adaptive head too, which ends drafts early (docs/head.md)."),
+    ] = False,
     at_once: Annotated[
         int, typer.Option(help="Of these, how many go through the graph at once; more take more memory.")
     ] = 1,
     threads: Annotated[int, typer.Option(help="Threads of a step.")] = 1,
     seed: Annotated[int, typer.Option(help="Of the order, and of the adapter's beginning.")] = 0,
-    max_length: Annotated[
-        int | None, typer.Option(help="Draft tokens of a response with its prompt (default: the context).")
-    ] = None,
+    max_length: options.MaxLength = None,
     adapter: Annotated[
         Path | None,
         typer.Option(help="Begin with this adapter, which `learn` wrote, instead of none.", readable=False),
     ] = None,
-    target_adapter: Annotated[
-        Path | None,
-        typer.Option(help="Learn from the target with this adapter (default: without any).", readable=False),
-    ] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Go on from this file if it is there, and keep it up to date.", readable=False),
-    ] = None,
-    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps.")] = 20,
+    target_adapter: options.TargetAdapter = None,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_every: options.CheckpointEvery = 20,
     public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:
@@ -77,12 +74,12 @@ def learn(
         max_length,
         digest,
     )
-    _check_place(out)
+    check_places(out, checkpoint)
     found = open_bundle(bundle, public_key)
     vocab_map = load_vocab_map(found.file(found.vocab_map))
     begin = None if adapter is None else read_adapter(adapter)
     learner = OrtLearner(found, vocab_map, of_step, adapter=begin)
-    with view.progress_bar("learn") as bar:
+    with view.progress_bar("learn", quiet=as_json) as bar:
         bar.stage("read the traces", 0, 0)
         responses = learn_traces.responses_of(traces, found, vocab_map, chosen)
 
@@ -101,16 +98,23 @@ def learn(
         )
     losses = "" if result.first_loss is None else f", loss {result.first_loss:.3f} -> {result.last_loss:.3f}"
     skipped = f", {result.skipped} of them skipped" if result.skipped else ""
-    view.say(f"{out}: {result.steps} steps on {result.responses} responses{skipped}{losses}")
+    done = counted(result.steps, "step")
+    view.say(f"{out}: {done} on {counted(result.responses, 'response')}{skipped}{losses}")
 
 
-def _check_place(out: Path) -> None:
-    """Refuse a place that could not be written, before anything is learned."""
+def check_places(out: Path, checkpoint: Path | None) -> None:
+    """Refuse places that could not be written, before anything is learned.
+
+    Raises:
+        SettingError: the adapter's name is none, or one of the files cannot be written.
+    """
     if out.suffix != ".safetensors":
         raise SettingError(f"{out} is no name of an adapter; give one like {out.stem or 'mine'}.safetensors")
-    try:
-        place_of(out)
-    except OSError as error:
-        raise SettingError(
-            f"the adapter cannot be written to {out} because {error.strerror}; give another place"
-        ) from None
+    for what, file in (("adapter", out), ("checkpoint", checkpoint)):
+        try:
+            if file is not None:
+                place_of(file)
+        except OSError as error:
+            raise SettingError(
+                f"the {what} cannot be written to {file} because {error.strerror}; give another place"
+            ) from None

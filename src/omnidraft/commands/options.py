@@ -3,7 +3,7 @@
 import json
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,16 @@ import typer
 
 from omnidraft.errors import SettingError
 from omnidraft.export.find_graph import find_graph
+from omnidraft.runtime.learner.rate import SCHEDULES
 from omnidraft.runtime.request import Request
+from omnidraft.runtime.round import MODES, VERIFICATIONS
+
+
+def one_of(names: Iterable[str]) -> str:
+    """Names for a help text, as `a, b or c`."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
+
 
 PUBLIC_KEY = "OMNIDRAFT_PUBLIC_KEY"
 PublicKey = Annotated[
@@ -41,7 +50,10 @@ HeadThreshold = Annotated[
         "0 to 1 (1: never); auto: where going on does not pay, if -k is auto too."
     ),
 ]
-Temperature = Annotated[float, typer.Option("--temperature", "-t", help="0 is greedy.")]
+Temperature = Annotated[
+    float,
+    typer.Option("--temperature", "-t", help="0 always takes the likeliest token; above, tokens are drawn."),
+]
 MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", "-n", help="Output tokens at most.")]
 Stop = Annotated[
     list[str] | None, typer.Option(help="Text that ends the output and is no part of it; may be repeated.")
@@ -52,7 +64,8 @@ NoDrafter = Annotated[
 Mode = Annotated[
     str,
     typer.Option(
-        help="trie, match, direct, lookup (copies from the context): exact; paper: only at temperature 0."
+        help=f"How to draft: {one_of(MODES)}. plain drafts nothing, lookup copies from the context; all are "
+        "exact, but paper above temperature 0."
     ),
 ]
 TopK = Annotated[int, typer.Option(help="Keep so many of the most probable tokens; 0 keeps all.")]
@@ -60,7 +73,11 @@ TopP = Annotated[float, typer.Option(help="Keep the most probable tokens of this
 MinP = Annotated[float, typer.Option(help="Keep this share of the largest probability and more.")]
 Penalty = Annotated[float, typer.Option(help="Above 1: repeats become less likely.")]
 Verification = Annotated[
-    str, typer.Option(help="Of mode trie above temperature 0: token, block; auto: as pays.")
+    str,
+    typer.Option(
+        help=f"How drafts of mode trie are judged above temperature 0: {one_of(VERIFICATIONS)}; all exact; "
+        "auto: what pays."
+    ),
 ]
 TargetOn = Annotated[
     str,
@@ -87,6 +104,31 @@ Logprobs = Annotated[
         "at temperature 0, under the target's own at temperature 1.",
     ),
 ]
+Schedule = Annotated[
+    str,
+    typer.Option(
+        help=f"Of the learning rate: {one_of(SCHEDULES)}; decay rises at first and falls to 0 at the end."
+    ),
+]
+MaxLength = Annotated[
+    int | None, typer.Option(help="Draft tokens of a response with its prompt (default: the context).")
+]
+TargetAdapter = Annotated[
+    Path | None,
+    typer.Option(
+        help="The target's adapter while the traces were recorded (default: it had none); its records are "
+        "learned from.",
+        readable=False,
+    ),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file that the same command goes on from where it is there; it is kept up to date.",
+        readable=False,
+    ),
+]
+CheckpointEvery = Annotated[int, typer.Option(min=1, help="Write --checkpoint after so many steps.")]
 _SHORT = {"max_new_tokens": "-n", "temperature": "-t", "num_draft_tokens": "-k"}
 _SAMPLED = ("seed", "top_k", "top_p", "min_p", "verification")  # without a meaning where nothing is drawn
 _WITH_DRAFTER = ("trie", "match", "direct", "paper")
@@ -118,6 +160,9 @@ def notices(context: typer.Context) -> list[str]:
 def as_typed(sentence: str, arguments: Sequence[str]) -> str:
     """A refusal that begins with a setting's name in Python, with the option in its place as it was typed."""
     word, _, rest = sentence.partition(" ")
+    for option in (_option(word), _option(word.rpartition("_")[2])):  # learning_rate is --rate
+        if any(a == option or a.startswith(f"{option}=") for a in arguments):
+            return f"{option} {rest}"
     if word not in {field.name for field in fields(Request)}:
         return sentence
     short = _SHORT.get(word)
@@ -142,7 +187,8 @@ ProfilePath = Annotated[
     Path | None,
     typer.Option(
         "--profile",
-        help="What `omnidraft adapt` left: its adapter and n-grams of this target are used.",
+        help="What `omnidraft adapt` left: its adapter and n-grams of this target are used, and not changed; "
+        "--adapter or --cache beside it take their place.",
         readable=False,
     ),
 ]

@@ -40,6 +40,8 @@ def read_prompts(
             found: Iterator[str] = iter(_text(path).split("\n"))
         else:
             found = (_prompt(row, field, template, source) for row in _rows(path))
+    elif path.is_dir():
+        raise SettingError(f"{source} is a directory; give a .txt or .jsonl file in it")
     elif path.exists() or path.suffix or source.startswith((".", "/", "~")):
         raise SettingError(f"there is no file {source}; give a .txt or .jsonl file, or a dataset of the hub")
     else:
@@ -69,7 +71,19 @@ def _text(path: Path) -> str:
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    for number, line in enumerate(_text(path).split("\n"), 1):
+    """The objects of JSON lines, or of one JSON list, as many datasets are."""
+    text = _text(path)
+    if text.lstrip().startswith("["):
+        try:
+            rows = json.loads(text)
+        except ValueError as error:
+            raise SettingError(f"{path} is no whole JSON list ({error}); give JSON lines or a list") from None
+        for number, row in enumerate(rows, 1):
+            if not isinstance(row, dict):
+                raise SettingError(f"entry {number} of {path} is no JSON object; give a list of objects")
+            yield row
+        return
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:

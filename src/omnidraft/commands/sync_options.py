@@ -40,11 +40,11 @@ def open_pair(bundle: Path) -> "Pair":
 
 
 @contextmanager
-def transfer(what: str) -> Iterator["Progress"]:
-    """A bar of bytes on a terminal's standard error."""
+def transfer(what: str, quiet: bool) -> Iterator["Progress"]:
+    """How many bytes were moved, on standard error."""
     from omnidraft.commands import view
 
-    with view.progress_bar(what) as bar:
+    with view.progress_bar(what, quiet=quiet) as bar:
         yield bar.stage
 
 

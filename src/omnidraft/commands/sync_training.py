@@ -10,6 +10,7 @@ import typer
 from omnidraft.commands import options
 from omnidraft.commands.signing import passphrase_of
 from omnidraft.commands.sync_options import BundlePath, Json, StoreAddress, open_pair, release_json, transfer
+from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 from omnidraft.runtime.release import LARGEST
 
@@ -29,7 +30,7 @@ def list_command(bundle: BundlePath, store: StoreAddress, as_json: Json = False)
     from omnidraft.sync.store import open_store
 
     pair, place = open_pair(bundle), open_store(store)
-    with transfer("list") as progress:
+    with transfer("list", as_json) as progress:
         sent = publish.sent_by_devices(place, pair, (), progress)
     newest = publish.latest_release(place, pair.channel, None)
     rows = [_row(each, size) for each in sent]
@@ -80,12 +81,12 @@ def fetch_command(
     from omnidraft.sync.fetch import fetch
     from omnidraft.sync.store import open_store
 
-    with transfer("fetch") as progress:
+    with transfer("fetch", as_json) as progress:
         found = fetch(open_store(store), open_pair(bundle), into, device or (), progress)
     if as_json:
         return options.print_json({"into": str(into), "devices": found})
     for name, files in found.items():
-        print(f"{into / name}: {files} files")
+        print(f"{into / name}: {counted(files, 'file')}")
     if not found:
         print(f"no device sent traces to {store}")
 
@@ -105,7 +106,12 @@ def publish_command(
         int | None, typer.Option(help="Rank of the mean (default: the devices' own largest).")
     ] = None,
     cap: Annotated[
-        int, typer.Option(min=1, help="Accepted tokens that a device counts with in the mean at most.")
+        int,
+        typer.Option(
+            min=1,
+            help="Accepted tokens that a device counts with in the mean at most.",
+            show_default="no bound",
+        ),
     ] = LARGEST,
     days: Annotated[float, typer.Option(help="Devices refuse it after so many days.")] = 180.0,
     as_json: Json = False,
@@ -127,7 +133,7 @@ def publish_command(
     need_cryptography()
     private = read_private_key(key, lambda: passphrase_of(key))
     pair, place = open_pair(bundle), open_store(store)
-    with transfer("publish") as progress:
+    with transfer("publish", as_json) as progress:
         sent = publish.sent_by_devices(place, pair, device or (), progress)
     for each in sent:
         if each.refusal:
@@ -151,12 +157,16 @@ def publish_command(
         return options.print_json(
             {**release_json(release), "channel": pair.channel.id, "lost": lost, "weights": weights}
         )
-    print(f"{place.shown}: release {release.number}, good until {release.expires}, of {devices} devices")
+    print(
+        f"{place.shown}: release {release.number}, good until {release.expires}, "
+        f"of {counted(devices, 'device')}"
+    )
     if chosen is not None:
         print(f"  adapter of rank {chosen.rank}" + ("" if mean else ", as given"))
     if mean is not None:
-        print(f"  the mean by {mean.accepted:,} tokens, {mean.averaged.lost:.2%} of it lost to the rank")
+        tokens = counted(mean.accepted, "token")
+        print(f"  the mean by {tokens}, {mean.averaged.lost:.2%} of it lost to the rank")
         for name, weight in mean.weights.items():
-            print(f"    {name}: {weight:,} tokens, {weight / mean.accepted:.1%}")
+            print(f"    {name}: {counted(weight, 'token')}, {weight / mean.accepted:.1%}")
     if cache is not None:
-        print(f"  {len(cache):,} n-grams")
+        print(f"  {counted(len(cache), 'n-gram')}")

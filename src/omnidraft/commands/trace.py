@@ -10,6 +10,7 @@ import typer
 
 from omnidraft.commands.cache import BundlePath, Names
 from omnidraft.commands.options import Json, print_json
+from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 from omnidraft.runtime.atomic_write import place_of, write_atomically
 from omnidraft.runtime.trace import Masses, Start, Traced, TracedRound, TracedToken, Vocabularies
@@ -134,16 +135,19 @@ def inspect_command(trace: TracePath, bundle: BundlePath = None, as_json: Json =
     found = summary(trace, None if bundle is None else Names.of_bundle(bundle))
     if as_json:
         return print_json(found)
-    files = "1 file" if found["segments"] == 1 else f"{found['segments']} files"
-    print(f"{trace}: {found['records']:,} records in {files} of {found['bytes']:,} bytes together")
+    print(
+        f"{trace}: {counted(found['records'], 'record')} in {counted(found['segments'], 'file')} "
+        f"of {counted(found['bytes'], 'byte')} together"
+    )
     drafter, target = found["draft_fingerprint"], found["target_fingerprint"]
     print(f"  drafter {drafter[:12]}, target {target[:12]} (SHA-256 of the tokenizers)")
     print(
-        f"  {found['tokens']:,} target tokens in {found['rounds']:,} rounds, {found['accepted']:,} proposed"
+        f"  {counted(found['tokens'], 'target token')} in {counted(found['rounds'], 'round')}, "
+        f"{found['accepted']:,} proposed"
     )
     print(f"  {found['passed']:,} of {found['drafted']:,} draft tokens accepted")
     if found["torn_bytes"]:
-        print(f"  {found['torn_bytes']:,} bytes of writes that were broken off are left out")
+        print(f"  left out: {counted(found['torn_bytes'], 'byte')} of writes that were broken off")
     print("  whoever has it and the bundle can read every prompt and answer in it; `trace wipe` deletes it")
 
 
@@ -181,7 +185,7 @@ def wipe_command(trace: TracePath, as_json: Json = False) -> None:
     count = wipe(trace)
     if as_json:
         return print_json({"path": str(trace), "deleted": count})
-    print(f"{trace}: {count} file{'' if count == 1 else 's'} deleted")
+    print(f"{trace}: {counted(count, 'file')} deleted")
 
 
 def _show(data: bytes) -> str:

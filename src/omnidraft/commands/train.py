@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnidraft.commands import options
+from omnidraft.commands.learn import check_places
+from omnidraft.counted import counted
 from omnidraft.errors import SettingError
+from omnidraft.training.objective_names import FROM_TRACES
+from omnidraft.training.trainer_options import HEAD_TRAININGS, PRECISIONS
 
 if TYPE_CHECKING:
     from omnidraft.training.train_drafter import Trained
@@ -36,7 +40,7 @@ def train(
         typer.Option("--out", "-o", help="The adapter to write, FILE.safetensors; with --full a directory."),
     ],
     objective: Annotated[
-        str, typer.Option(help="What is learned; docs/training.md has the names.")
+        str, typer.Option(help=f"What is learned: {options.one_of(FROM_TRACES)} (docs/training.md).")
     ] = "trie-kl",
     full: Annotated[
         bool, typer.Option("--full", help="Train every weight and write a checkpoint to export.")
@@ -45,35 +49,28 @@ def train(
     head: Annotated[
         str | None,
         typer.Option(
-            help="Train the adaptive head too: joint (on each step's batch) or interleaved (on a replay)."
+            help=f"Train the adaptive head too: {options.one_of(HEAD_TRAININGS)}; joint is on each step's "
+            "batch, interleaved on a replay (docs/head.md)."
         ),
     ] = None,
     head_temperature: Annotated[
-        float, typer.Option(help="With --head: of the sessions that it is for.")
+        float, typer.Option(help="With --head: the temperature of the sessions that it is for.")
     ] = 0.0,
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-4,
-    schedule: Annotated[
-        str, typer.Option(help="decay: the rate rises at first and falls to 0 at the end; or constant.")
-    ] = "decay",
+    schedule: options.Schedule = "decay",
     batch_size: Annotated[int, typer.Option(help="Responses in a step, over all processes.")] = 8,
     epochs: Annotated[int, typer.Option(help="Passes over all traces.")] = 1,
-    precision: Annotated[str, typer.Option(help="Of the forward pass: fp32 or bf16.")] = "fp32",
+    precision: Annotated[
+        str, typer.Option(help=f"Of the forward pass: {options.one_of(PRECISIONS)}.")
+    ] = "fp32",
     seed: Annotated[int, typer.Option(help="Of the order, and of the adapter's beginning.")] = 0,
-    max_length: Annotated[
-        int | None, typer.Option(help="Draft tokens of a response with its prompt (default: the context).")
-    ] = None,
-    target_adapter: Annotated[
-        Path | None,
-        typer.Option(help="Learn from the target with this adapter (default: without any).", readable=False),
-    ] = None,
+    max_length: options.MaxLength = None,
+    target_adapter: options.TargetAdapter = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse traces that are broken or of another pair or target.")
     ] = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Go on from this file if it is there, and keep it up to date.", readable=False),
-    ] = None,
-    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps.")] = 50,
+    checkpoint: options.Checkpoint = None,
+    checkpoint_every: options.CheckpointEvery = 50,
     log: Annotated[Path | None, typer.Option(help="JSON lines, one for each step.", readable=False)] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -88,15 +85,13 @@ def train(
 
     from omnidraft.commands import view
     from omnidraft.runtime.adapter_file import read_adapter
-    from omnidraft.training.objectives import OBJECTIVES
     from omnidraft.training.processes import Processes
     from omnidraft.training.train_drafter import Job, train_drafter
     from omnidraft.training.train_traces import Files, TraceOptions
     from omnidraft.training.training_log import StepReport
 
-    known = [name for name in OBJECTIVES if name != "dskd"]  # it needs hidden states, which no trace has
-    if objective not in known:
-        raise SettingError(f'--objective "{objective}" is unknown here; use one of {", ".join(known)}')
+    if objective not in FROM_TRACES:
+        raise SettingError(f'--objective "{objective}" is unknown here; use {options.one_of(FROM_TRACES)}')
     if max_length is not None and max_length < 2:
         raise SettingError(f"--max-length {max_length} leaves no room; leave it out")
     chosen = TraceOptions(
@@ -112,6 +107,8 @@ def train(
         max_length=max_length or 0,
         epochs=epochs,
     )
+    if not full:
+        check_places(out, None)
     if full and head is not None:
         raise SettingError("--head goes into an adapter, which --full does not make; leave one of them out")
     digest = None if target_adapter is None else read_adapter(target_adapter).digest
@@ -120,7 +117,7 @@ def train(
     accelerator = Accelerator(cpu=not is_available())
     processes = Processes(accelerator)
     try:
-        with view.progress_bar("train") as bar:
+        with view.progress_bar("train", quiet=as_json or not processes.is_main) as bar:
 
             def show(report: StepReport, total: int) -> None:
                 bar.stage(f"loss {report.loss:.3f}", report.step, total)
@@ -148,8 +145,8 @@ def _as_json(found: "Trained") -> dict[str, Any]:
 
 def _told(found: "Trained") -> list[str]:
     lines = [
-        f"{found.files[0]}: {_count(found.steps, 'step')} on {_count(found.responses, 'response')} of "
-        f"{_count(found.segments, 'segment')}, {found.seconds:.0f} s"
+        f"{found.files[0]}: {counted(found.steps, 'step')} on {counted(found.responses, 'response')} of "
+        f"{counted(found.segments, 'segment')}, {found.seconds:.0f} s"
         + (f", {found.processes} processes" if found.processes > 1 else "")
     ]
     if found.done < found.steps:
@@ -157,18 +154,16 @@ def _told(found: "Trained") -> list[str]:
     if found.first_loss is not None and found.last_loss is not None:
         lines.append(f"  loss {found.first_loss:.3f} at first, {found.last_loss:.3f} at last")
     if found.skipped:
-        lines.append(f"  {found.skipped} steps were not finite and changed nothing; a lower --rate may help")
+        lines.append(
+            f"  {counted(found.skipped, 'step')} not finite, which changed nothing; a lower --rate may help"
+        )
     if found.left_out:
-        lines.append(f"  {sum(found.left_out.values())} segments or records were left out:")
+        lines.append(f"  left out: {counted(sum(found.left_out.values()), 'segment or record')}")
         lines += [
-            f"    {_count(count, 'time')}: {why}" for why, count in list(found.left_out.items())[:SHOWN]
+            f"    {counted(count, 'time')}: {why}" for why, count in list(found.left_out.items())[:SHOWN]
         ]
         lines += ["    and others; --json lists all"] if len(found.left_out) > SHOWN else []
     return lines
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _need_packages() -> None:

@@ -1,54 +1,27 @@
 """How results look in a terminal."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from omnidraft.commands.bench import Result
 from omnidraft.commands.check import Comparison
 from omnidraft.commands.demo import Shown
+from omnidraft.commands.progress import err as err
+from omnidraft.commands.progress import progress_bar as progress_bar
 from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.memory import memory_need
 from omnidraft.runtime.model_entry import ModelEntry
 
 out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 
 
 def say(line: str) -> None:
     """One line, as long as it is: whoever reads a pipe counts lines."""
     out.print(line, markup=False, soft_wrap=True)
-
-
-@contextmanager
-def progress_bar(description: str) -> Iterator["Bar"]:
-    """A bar on standard error, gone when it is done; silent where that is no terminal."""
-    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        yield Bar(progress, description)
-
-
-class Bar:
-    """One bar, moved by (done, total) or by (what, done, total)."""
-
-    def __init__(self, progress: Progress, description: str) -> None:
-        self._progress, self._description = progress, description
-        self._task = progress.add_task(description, total=None)
-
-    def step(self, done: int, total: int) -> None:
-        """Move the bar."""
-        self._progress.update(self._task, completed=done, total=total)
-
-    def stage(self, what: str, done: int, total: int) -> None:
-        """Move the bar and say what is being done."""
-        self._progress.update(
-            self._task, completed=done, total=total, description=f"{self._description}: {what}"
-        )
 
 
 def size(number: int) -> str:
@@ -167,41 +140,36 @@ def show_demo(shown: Sequence[Shown], prompt: str, picture: Path) -> None:
         )
         out.print(f"\n[bold]{one.name}[/bold] ({same})")
         out.print(one.text.strip(), markup=False)
-    table = Table(title="plain against speculative, six prompts, greedy")
-    for name in (
-        "",
-        "plain tok/s",
-        "speculative tok/s",
-        "ratio",
-        "tokens per target pass",
-        "cache entries learned",
-    ):
-        table.add_column(name, justify="right" if name else "left")
+    prompts = len(shown[0].learned.lines)
+    table = Table(
+        title=f"one drafter, {len(shown)} targets: {prompts} prompts, greedy, beside plain decoding"
+    )
+    for name in ("", "drafter", "tok/s", "ratio", "95 %", "tokens per target pass", "n-grams known"):
+        table.add_column(name, justify="right" if name not in ("", "drafter") else "left")
     for one in shown:
-        plain = _plain_speed(one)
-        table.add_row(
-            one.name,
-            f"{plain:.0f}",
-            f"{plain * one.result.speed_up:.0f}",
-            f"{one.result.speed_up:.2f}x",
-            f"{one.result.tokens_per_target_pass:.2f}",
-            str(one.learned),
-        )
+        table.add_row(one.name, "none (plain)", f"{one.plain:.0f}", "1.00x", "", "1.00", "")
+        for name, result, ngrams in (("untrained", one.untrained, 0), ("learned", one.learned, one.ngrams)):
+            low, high = result.interval
+            table.add_row(
+                "",
+                name,
+                f"{one.plain * result.speed_up:.0f}",
+                f"{result.speed_up:.2f}x",
+                f"{low:.2f}-{high:.2f}",
+                f"{result.tokens_per_target_pass:.2f}",
+                str(ngrams),
+            )
     out.print(table)
-    widest = max(_plain_speed(one) * max(1.0, one.result.speed_up) for one in shown)
+    widest = max(one.plain * max(1.0, one.untrained.speed_up, one.learned.speed_up) for one in shown)
     for one in shown:
-        plain = _plain_speed(one)
         for name, speed, style in (
-            ("plain", plain, "dim"),
-            ("omnidraft", plain * one.result.speed_up, "blue"),
+            ("plain", one.plain, "dim"),
+            ("untrained", one.plain * one.untrained.speed_up, "cyan"),
+            ("learned", one.plain * one.learned.speed_up, "blue"),
         ):
             bar = "█" * max(1, round(50 * speed / widest))
             out.print(f"{one.name:>10} {name:>9} [{style}]{bar}[/{style}] {speed:.0f} tok/s")
     out.print(f"\npicture: {picture}")
-
-
-def _plain_speed(one: Shown) -> float:
-    return sum(line.plain for line in one.result.lines) / len(one.result.lines)
 
 
 def memory_json(bundle: Bundle) -> dict[str, dict[str, int]]:

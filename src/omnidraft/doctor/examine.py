@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
+from omnidraft.counted import counted
 from omnidraft.doctor.environment import CLOUD, environment_checks
 from omnidraft.doctor.mobile import ESTIMATED, NEED_ONNX, can_estimate, estimate
 from omnidraft.doctor.pair import health_checks, memory_check
@@ -46,7 +47,7 @@ def _bundle_checks(path: Path, public_key: PublicKey | None, progress: Progress)
     except OmnidraftError as error:
         yield _refused("bundle", error)
         return
-    yield Check("bundle", "ok", f"{len(bundle.stamps)} files, all hashes match")
+    yield Check("bundle", "ok", f"{counted(len(bundle.stamps), 'file')}, all hashes match")
     yield _signature_check(bundle)
     extra = unlisted_files(bundle)
     if extra:

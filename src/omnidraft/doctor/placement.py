@@ -6,6 +6,8 @@ from pathlib import Path
 
 import onnxruntime as ort
 
+from omnidraft.counted import counted
+
 CPU = "CPUExecutionProvider"
 
 
@@ -31,11 +33,7 @@ class Placement:
 
     def sentence(self) -> str:
         """For people."""
-        parts = (
-            ""
-            if self.partitions is None
-            else f" in {self.partitions} partition{'s' * (self.partitions != 1)}"
-        )
+        parts = "" if self.partitions is None else f" in {counted(self.partitions, 'partition')}"
         said = f"takes {self.taken} of {self.nodes} nodes{parts}"
         if self.left:
             most = sorted(self.left.items(), key=lambda item: (-item[1], item[0]))[:6]

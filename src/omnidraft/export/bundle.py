@@ -126,7 +126,7 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
     costs = replace(measure_costs(shipped, *pairs[0]), acceptance=after.of_tested)
     shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs need none
     progress("write the manifest", 8, STEPS)
-    report = Report(work, 0, parity, before, after, costs, adopted, limits(sides))
+    report = Report(work, 0, parity, before, after, costs, adopted, limits(sides), drafter.train_parity)
     ort = write_ort(work, {side.role: side.graph for side in sides}) if options.ort else None
     write_manifest(work, sides, {**asdict(prompt), **template_entry(template)}, options, report, ort)
     open_bundle(work)  # what a user will read must read

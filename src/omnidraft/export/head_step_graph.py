@@ -6,6 +6,7 @@ What the drafter draws and the states of what it drew are computed by the very c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
@@ -54,7 +55,12 @@ def trace_head_step(frozen: Frozen, lora: Layout, head: Layout, shape: HeadShape
         "said": torch.empty(responses, draws, dtype=whole),
         "longer": torch.empty(responses, draws, longer, dtype=whole),
     }
-    return to_onnx(lambda given: _step(frozen, (lora, head), shape, given), batch, fixed)
+    return to_onnx(head_step(frozen, (lora, head), shape), batch, fixed)
+
+
+def head_step(frozen: Frozen, layouts: tuple[Layout, Layout], shape: HeadShape) -> Callable[[Named], Named]:
+    """The step as a function of the graph's inputs by name, the drafter's weights among them."""
+    return lambda given: _step(frozen, layouts, shape, given)
 
 
 def _vocab(frozen: Frozen) -> int:

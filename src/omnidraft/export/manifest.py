@@ -38,6 +38,7 @@ def write_manifest(
         "costs": asdict(report.costs),
         "checks": {
             "parity": {role: {q: asdict(p) for q, p in each.items()} for role, each in report.parity.items()},
+            "train": {name: asdict(each) for name, each in report.train.items()},
             "adopted": {role: asdict(each) for role, each in report.adopted.items()},
             "acceptance": {
                 "num_draft_tokens": DRAFTED,

@@ -54,7 +54,7 @@ ACCELERATORS = {
     ),
     "nnapi": Accelerator("float", "NnapiExecutionProvider", {}),
 }
-_NAMED = {"qnn": ("qnn", "qnn-fp16"), "coreml": ("coreml",), "nnapi": ("nnapi",)}
+NAMED = {"qnn": ("qnn", "qnn-fp16"), "coreml": ("coreml",), "nnapi": ("nnapi",)}
 _ALL = ("qnn", "coreml")  # NNAPI is deprecated since Android 15
 
 
@@ -67,10 +67,10 @@ def accelerators(names: Iterable[str]) -> tuple[str, ...]:
     wanted = [name.strip() for each in names for name in each.split(",") if name.strip()]
     found: dict[str, None] = {}
     for name in wanted:
-        if name != "all" and name not in _NAMED:
+        if name != "all" and name not in NAMED:
             raise SettingError(
-                f"--npu {name!r} is unknown; use {', '.join(_NAMED)}, or all for {' and '.join(_ALL)}"
+                f"--npu {name!r} is unknown; use {', '.join(NAMED)}, or all for {' and '.join(_ALL)}"
             )
         for each in _ALL if name == "all" else (name,):
-            found.update(dict.fromkeys(_NAMED[each]))
+            found.update(dict.fromkeys(NAMED[each]))
     return tuple(found)

@@ -6,7 +6,7 @@ from pathlib import Path
 from omnidraft.errors import SettingError
 from omnidraft.export.adopt import Adoption
 from omnidraft.export.npu import NpuOptions
-from omnidraft.export.parity import Acceptance, Parity
+from omnidraft.export.parity import Acceptance, Parity, StepParity
 from omnidraft.export.quantize import FP32, Quantization
 from omnidraft.export.write import EXTERNAL_ABOVE
 from omnidraft.runtime.adapter import MAX_RANK
@@ -110,6 +110,7 @@ class Report:
 
     Attributes:
         parity: of each exported model's graph in float32 and as shipped, against torch.
+        train: of each training graph, against torch.
         adopted: what was measured of each adopted graph.
         before, after: the drafter's acceptance with both models in float32, and as shipped.
         limits: what was checked less than wholly for want of memory, a sentence each.
@@ -124,5 +125,6 @@ class Report:
     costs: Costs
     adopted: dict[str, Adoption] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
+    train: dict[str, StepParity] = field(default_factory=dict)
     seconds: float = 0.0
     peak_bytes: int | None = None

@@ -39,6 +39,27 @@ class Parity:
     positions: int
 
 
+@dataclass(frozen=True)
+class StepParity:
+    """A training graph against torch, after one step in two calls.
+
+    Attributes:
+        loss: difference of the losses, as a share of torch's.
+        gradient: norm of the difference, as a share of the norm of torch's.
+        tensors: the same of how far the step moved the tensors and AdamW's moments, the largest of the three.
+    """
+
+    loss: float
+    gradient: float
+    tensors: float
+
+    @property
+    def worst(self) -> float:
+        """The largest; infinite where one is no number."""
+        found = max(self.loss, self.gradient, self.tensors)
+        return found if np.isfinite([self.loss, self.gradient, self.tensors]).all() else float("inf")
+
+
 def torch_rows(
     checkpoint: Checkpoint, prompts: Sequence[Sequence[int]], layers: int | None = None
 ) -> list[np.ndarray]:

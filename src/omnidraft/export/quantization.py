@@ -11,7 +11,8 @@ from omnidraft.errors import SettingError
 METHODS = ("round", "rtn", "k-quant", "hqq", "gptq")  # of 4-bit weights; see grids.py and gptq.py
 BLOCKS = (32, 128)
 EMBEDDING_BITS = (32, 8, 4)
-_WEIGHTS = {"fp32": 32, "int8": 8, "int4": 4}
+WEIGHTS = {"fp32": 32, "int8": 8, "int4": 4}
+HEADS = ("same", "int8")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def named(text: str) -> Quantization:
     found = {each.name: each for each in FORMS if each.name.startswith(weights)}
     if text not in found:
         raise SettingError(
-            f'quantisation "{text}" is unknown; use {", ".join(_WEIGHTS)}'
+            f'quantisation "{text}" is unknown; use {", ".join(WEIGHTS)}'
             + (", or a longer name such as int4-b128-e8-h8-gptq" if rest else "")
         )
     return found[text]
@@ -104,11 +105,11 @@ class Choices:
 
     def __post_init__(self) -> None:
         Quantization(4, self.block, method=self.method)  # refuses what is not there
-        if self.embedding not in _WEIGHTS:
+        if self.embedding not in WEIGHTS:
             raise SettingError(
-                f'an embedding in "{self.embedding}" is not supported; use {", ".join(_WEIGHTS)}'
+                f'an embedding in "{self.embedding}" is not supported; use {", ".join(WEIGHTS)}'
             )
-        if self.head not in ("int8", "same"):
+        if self.head not in HEADS:
             raise SettingError(f'an LM head in "{self.head}" is not supported; use int8, or same as the rest')
 
 
@@ -131,7 +132,7 @@ def choose(names: Sequence[str], choices: Choices) -> list[Quantization]:
 
 
 def _with(quantization: Quantization, choices: Choices) -> Quantization:
-    q, embedding = quantization, _WEIGHTS[choices.embedding]
+    q, embedding = quantization, WEIGHTS[choices.embedding]
     four = q.bits == 4
     return replace(
         q,

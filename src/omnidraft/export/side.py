@@ -22,7 +22,7 @@ from omnidraft.export.lora import add_lora_sites, lora_sites
 from omnidraft.export.memory import layers_within
 from omnidraft.export.optimum_directory import OptimumDirectory, read_optimum
 from omnidraft.export.options import Options
-from omnidraft.export.parity import Parity, parity_of, torch_rows
+from omnidraft.export.parity import Parity, StepParity, parity_of, torch_rows
 from omnidraft.export.prompts import PROMPTS
 from omnidraft.export.quantize import FP32, Calibration, quantize
 from omnidraft.export.weights import fill
@@ -51,6 +51,7 @@ class Side:
     Attributes:
         reference: its float32 graph for comparison, which is not shipped, as a path in the bundle to be; an
             adopted graph itself. reference_layers: how many layers it has; all where memory allows.
+        train_parity: of its training graphs with torch, by file name.
         static: its static graphs by form, "float" and "qdq". npu: what the manifest says of them.
     """
 
@@ -65,6 +66,7 @@ class Side:
     lora: LoraSites | None = None
     head: HeadShape | None = None
     train: StepEntry | None = None
+    train_parity: dict[str, StepParity] = field(default_factory=dict)
     reference: str = ""
     reference_layers: int = 0
 
@@ -166,12 +168,14 @@ def _export(
     else:
         write_skeleton(found, quantization, work / side.graph, external_above=above)
     if learns:
-        side.train = _write_step(work, side, thin, found, options)
+        side.train, side.train_parity = _write_step(work, side, thin, found, options)
     return taken
 
 
-def _write_step(work: Path, side: Side, thin: ThinModel, found: Skeleton, options: Options) -> StepEntry:
-    from omnidraft.export.train_step import train_steps, write_train_steps
+def _write_step(
+    work: Path, side: Side, thin: ThinModel, found: Skeleton, options: Options
+) -> tuple[StepEntry, dict[str, StepParity]]:
+    from omnidraft.export.train_step import step_parities, train_steps, write_train_steps
 
     assert options.train_rank is not None
     if side.lora is None:
@@ -181,7 +185,8 @@ def _write_step(work: Path, side: Side, thin: ThinModel, found: Skeleton, option
         )
     graph = work / side.graph
     steps = train_steps(graph, thin, found, layout_of(side.lora, options.train_rank), side.head)
-    return write_train_steps(graph, steps, options.train_rank)
+    entry = write_train_steps(graph, steps, options.train_rank)
+    return entry, step_parities(graph, steps)
 
 
 def _rows(side: Side, max_length: int, options: Options) -> list[list[int]]:

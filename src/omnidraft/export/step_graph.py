@@ -5,6 +5,7 @@ The frozen weights are inputs here, and `step_weights` binds them to the drafter
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 
 import torch
@@ -26,7 +27,12 @@ def trace_step(frozen: Frozen, layout: Layout) -> ModelProto:
         layout: of what learns.
     """
     fixed = _state(layout) | frozen.weights()
-    return to_onnx(lambda given: _step(frozen, layout, given), _batch(fixed), fixed)
+    return to_onnx(lora_step(frozen, layout), _batch(fixed), fixed)
+
+
+def lora_step(frozen: Frozen, layout: Layout) -> Callable[[Named], Named]:
+    """The step as a function of the graph's inputs by name, the frozen weights among them."""
+    return lambda given: _step(frozen, layout, given)
 
 
 def _batch(fixed: Named) -> Named:

@@ -10,8 +10,10 @@ from onnx import ModelProto
 from omnidraft.export.cpu import Skeleton
 from omnidraft.export.head_step_graph import trace_head_step
 from omnidraft.export.markers import HEAD
+from omnidraft.export.parity import StepParity
 from omnidraft.export.step_forward import Frozen
 from omnidraft.export.step_graph import trace_step
+from omnidraft.export.step_parity import head_parity, lora_parity
 from omnidraft.export.step_weights import Shipped, bind_weights
 from omnidraft.export.thin_model import ThinModel
 from omnidraft.export.write import write_graph
@@ -21,12 +23,18 @@ from omnidraft.runtime.learner.step_entry import HeadStep, Layout, StepEntry, he
 
 @dataclass(frozen=True)
 class TrainSteps:
-    """What learns and its graphs, the drafter's weights still inputs; of the head, if there is one."""
+    """What learns and its graphs, the drafter's weights still inputs; of the head, if there is one.
 
+    Attributes:
+        frozen: the drafter that they were traced with.
+    """
+
+    frozen: Frozen
     layout: Layout
     graph: ModelProto
     head_layout: Layout | None = None
     head_graph: ModelProto | None = None
+    head_shape: HeadShape | None = None
 
 
 def train_steps(
@@ -43,9 +51,9 @@ def train_steps(
     frozen = Frozen(thin, found.weights.places, tied)
     step = trace_step(frozen, layout)
     if head is None:
-        return TrainSteps(layout, step)
+        return TrainSteps(frozen, layout, step)
     of_head = head_layout(head)
-    return TrainSteps(layout, step, of_head, trace_head_step(frozen, layout, of_head, head))
+    return TrainSteps(frozen, layout, step, of_head, trace_head_step(frozen, layout, of_head, head), head)
 
 
 def write_train_steps(graph: Path, steps: TrainSteps, rank: int) -> StepEntry:
@@ -68,3 +76,19 @@ def write_train_steps(graph: Path, steps: TrainSteps, rank: int) -> StepEntry:
         write_graph(bind_weights(steps.head_graph, shipped), folder / "head.onnx")
         head = HeadStep(f"{role.name}/train/head.onnx", steps.head_layout)
     return StepEntry(f"{role.name}/train/step.onnx", role.name, rank, steps.layout, head)
+
+
+def step_parities(graph: Path, steps: TrainSteps) -> dict[str, StepParity]:
+    """The written steps of `drafter/cpu/model.onnx` against torch, by the names of their files.
+
+    Raises:
+        ExportError: one of them is not what torch computes.
+    """
+    folder, shipped = graph.parent.parent / "train", Shipped.read(graph)
+    found = {"step.onnx": lora_parity(folder / "step.onnx", steps.frozen, steps.layout, shipped)}
+    if steps.head_layout is not None and steps.head_shape is not None:
+        layouts = steps.layout, steps.head_layout
+        found["head.onnx"] = head_parity(
+            folder / "head.onnx", steps.frozen, layouts, steps.head_shape, shipped
+        )
+    return found

@@ -185,7 +185,9 @@ def _read(path: Path) -> bytes:
                 raise AdapterError("not_an_adapter", "it is no safetensors file")
             return head + file.read()
     except (OSError, ValueError) as error:
-        raise AdapterError("unreadable", f"it cannot be read ({error})") from None
+        raise AdapterError(
+            "unreadable", f"it cannot be read ({getattr(error, 'strerror', None) or error})"
+        ) from None
 
 
 def write_adapter(path: str | Path, adapter: Adapter) -> list[Path]:

@@ -94,9 +94,7 @@ class Drafter:
                         break
             law = draft_law(row, temperature, banned)
             token = choose.token(law)
-            if (
-                more is not None and says < 1.0 and len(draft.tokens) + 1 < count
-            ):  # before the next pass writes over the row
+            if more is not None and drawn + 1 < count:  # before the next pass writes over the row
                 confidence = _confidence(row, token, banned)
             draft.tokens.append(token)
             draft.laws.append(law)

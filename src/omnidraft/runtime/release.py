@@ -106,12 +106,14 @@ class StoredFile:
         if len(data) != self.size:
             raise SyncError(
                 "size",
-                f"{what} has {len(data)} bytes where {self.size} were announced; try again, or publish again",
+                f"{what} has {len(data)} bytes where {self.size} were announced; "
+                "try again, or ask who put it there",
             )
         if hashlib.sha256(data).hexdigest() != self.sha256:
             raise SyncError(
                 "checksum",
-                f"{what} is damaged (its SHA-256 is not {self.sha256[:12]}...); try again, or publish again",
+                f"{what} is damaged (its SHA-256 is not {self.sha256[:12]}); try again, or ask "
+                "who put it there",
             )
 
 
@@ -162,12 +164,14 @@ def decode_release(data: bytes, public_key: bytes | None) -> tuple[Release, str 
         SettingError: checking needs a package that is not installed.
     """
     if len(data) > MOST_BYTES:
-        raise SyncError("too_large", f"the release has more than {MOST_BYTES} bytes; publish it again")
+        raise SyncError(
+            "too_large", f"the release has more than {MOST_BYTES} bytes; ask its publisher for another"
+        )
     try:
         signature = decode(data[:FILE_BYTES])
     except SignatureError:
         raise SyncError(
-            "malformed", "the release does not begin with a signature; publish it again with --key"
+            "malformed", "the release does not begin with a signature; ask its publisher for another"
         ) from None
     text = data[FILE_BYTES:]
     if public_key is not None:  # before anything in it is believed
@@ -206,10 +210,14 @@ def parse_release(text: bytes) -> Release:
         )
     found = _FORM.fullmatch(text.decode("latin-1"))  # every byte is a character, and no other one fits
     if found is None or (found["adapter"], found["cache"]) == ("none", "none"):
-        raise SyncError("malformed", "the release is not written as spec/sync.md says; publish it again")
+        raise SyncError(
+            "malformed", "the release is not written as spec/sync.md says; ask its publisher for another"
+        )
     adapter, cache = (StoredFile.read(found[name]) for name in ("adapter", "cache"))
     if max(file.size for file in (adapter, cache) if file) > MAX_FILE:
-        raise SyncError("too_large", f"the release has a file of more than {MAX_FILE} bytes; publish another")
+        raise SyncError(
+            "too_large", f"the release has a file of more than {MAX_FILE} bytes; ask for a smaller one"
+        )
     return Release(
         int(found["number"]),
         channel_of(found),
@@ -249,7 +257,7 @@ def check_release(release: Release, channel: Channel, seen: Seen | None, now: st
         raise SyncError(
             "older",
             f"the store offers release {release.number} and this device has seen {seen.number}: somebody put "
-            "an old one back; do not use this store before its owner published again",
+            "an old one back; do not use this store before its publisher has made a newer one",
         )
     if (
         seen is not None
@@ -259,11 +267,11 @@ def check_release(release: Release, channel: Channel, seen: Seen | None, now: st
         raise SyncError(
             "conflict",
             f"the store's release {release.number} is not the one that this device has seen under that "
-            "number; its owner must publish under the next",
+            "number; tell its publisher, who has to take the next",
         )
     if release.expires < now:
         raise SyncError(
             "expired",
             f"release {release.number} was good until {release.expires} and it is {now}; check this "
-            "machine's clock, or let the store's owner publish again",
+            "machine's clock, or ask its publisher for a new one",
         )

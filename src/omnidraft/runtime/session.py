@@ -5,11 +5,9 @@ sessions may run in different threads at once, also on the same `Weights`. `Gene
 from anywhere.
 """
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,24 +18,23 @@ from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.cache_store import open_cache, write_cache
 from omnidraft.runtime.conversation import Template, Turn, answer_ids, conversation_ids
 from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength
-from omnidraft.runtime.drafter import Drafter, common_length
-from omnidraft.runtime.generation import Generation, Limits
+from omnidraft.runtime.drafter import Drafter
+from omnidraft.runtime.generation import Generation
 from omnidraft.runtime.measure import measure_costs
 from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.recorder import Source, open_trace, recorded
-from omnidraft.runtime.request import Request, check_prompt, checked_text, prompt_ids, stop_strings
-from omnidraft.runtime.rng import SplitMix64, fresh_seed
-from omnidraft.runtime.round import Mode, Pair, Settings, Verification, rule_for, speculate
-from omnidraft.runtime.session_file import Answer
+from omnidraft.runtime.recorder import open_trace
+from omnidraft.runtime.request import Request, checked_text, prompt_ids, stop_strings
+from omnidraft.runtime.rng import SplitMix64
+from omnidraft.runtime.round import Mode, Pair, Verification
+from omnidraft.runtime.session_generation import begin, start
 from omnidraft.runtime.session_models import SessionModels
 from omnidraft.runtime.session_store import capture, install, read_session, write_session
-from omnidraft.runtime.stop import StopReason, StopText, cut_at_stop
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.trace_memory import TraceMemory
 from omnidraft.runtime.trace_store import TraceStore
 from omnidraft.runtime.tracer import Tracer
 from omnidraft.runtime.vocab_map import VocabMap
-from omnidraft.runtime.weights import Weights, draft_length_for, verification_for
+from omnidraft.runtime.weights import Weights
 
 DEFAULTS = Request()
 
@@ -53,6 +50,7 @@ class Session:
         cache_notice: why the cache is empty though a file was given, in one sentence; else None.
         adapter_notice: that a loaded session was saved with another adapter of the drafter; else None.
         trace: where generations are recorded for training (see `TraceStore.pause`); None for nowhere.
+        tracer: takes down for it what each round saw.
     """
 
     def __init__(
@@ -91,15 +89,14 @@ class Session:
         self.answer: Generation | None = None
         self.draft_length: DraftLength = FixedLength(0)
         self.choose = SplitMix64(0)
-        self._lock = threading.Lock()
         self.adapter_notice: str | None = None
         if adapter is not None:
             self.use_adapter(adapter)
         self.trace: TraceStore | TraceMemory | None = None
-        self._tracer: Tracer | None = None
+        self.tracer: Tracer | None = None
         if trace is not None:
             self.trace = store = open_trace(trace, self.vocab_map)
-            self._tracer = Tracer(self.vocab_map, lambda: store.is_recording)
+            self.tracer = Tracer(self.vocab_map, lambda: store.is_recording)
 
     @property
     def bundle(self) -> Bundle:
@@ -156,7 +153,7 @@ class Session:
             CacheFileError: the file cannot be written.
             SessionError: another thread is using this session.
         """
-        with self._turn():
+        with self.turn():
             return write_cache(path, self.cache)
 
     def reset_cache(self) -> None:
@@ -165,7 +162,7 @@ class Session:
 
     def reset(self) -> None:
         """Forget what was said, not what was learned."""
-        with self._turn():
+        with self.turn():
             self.turns, self.message, self.answer = [], None, None
 
     def measure(self, prompt: str) -> Costs:
@@ -173,7 +170,7 @@ class Session:
 
         A draft length that was measured anew can change which sampled text a seed gives.
         """
-        with self._turn():
+        with self.turn():
             ids = self.encode(prompt)
             self.pair.held = 0  # the timing writes other things into the target's context
             found = measure_costs(self.pair, ids, self.draft_prompt(ids))
@@ -229,15 +226,13 @@ class Session:
             max_new_tokens, temperature, seed, mode, num_draft_tokens, stop_strings(stop), ignore_eos,
             top_k, top_p, min_p, repetition_penalty, verification, logprobs, head_threshold,
         )  # fmt: skip
-        with self._turn():
+        with self.turn():
             request.check()
             if isinstance(prompt, str):
                 ids = self.encode(checked_text(prompt), raw=raw)
             else:
                 ids = prompt_ids(prompt)
-            context = self._draft_context(ids, request)
-            # All of it counts as unread, whatever came before: a seed repeats a text in any session.
-            found = self._start(ids, context, request, len(context))
+            found = start(self, ids, request, goes_on=False)
             self.turns, self.message = [], None
             return found
 
@@ -257,14 +252,11 @@ class Session:
         if "stop" in settings:
             settings["stop"] = stop_strings(settings["stop"])
         request = replace(request, **settings)
-        with self._turn():
+        with self.turn():
             request.check()
             turns = self._finished_turns()
             ids = conversation_ids(self.target_tokenizer, self.template, turns, checked_text(message))
-            context = self._draft_context(ids, request)
-            known = common_length(self.pair.context, context)
-            unread = len(context) - known + min(known, self.draft_length.unread)
-            found = self._start(ids, context, request, unread)
+            found = start(self, ids, request, goes_on=True)
             self.turns, self.message = turns, message
             return found
 
@@ -276,12 +268,12 @@ class Session:
         Raises:
             SessionError: there is none, or it had ended.
         """
-        with self._turn():
+        with self.turn():
             if self.answer is None or self.answer.stop_reason is not None:
                 raise SessionError("there is no unfinished generation to go on with; start one")
             self.pair.tokens = [*self.answer.prompt_ids, *self.answer.token_ids]
             said = self.answer
-            self.answer = self._begin(said.request, said.prompt_ids, said.token_ids, said.logprobs)
+            self.answer = begin(self, said.request, said.prompt_ids, said.token_ids, said.logprobs)
             return self.answer
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -293,7 +285,7 @@ class Session:
             SessionFileError: the place cannot be written, or has a file that is no session
                 (unless `overwrite`).
         """
-        with self._turn():
+        with self.turn():
             write_session(path, *capture(self), overwrite=overwrite)
 
     def load(self, path: str | Path) -> None:
@@ -302,7 +294,7 @@ class Session:
         Raises:
             SessionFileError: the file is refused; this session stays as it was.
         """
-        with self._turn():
+        with self.turn():
             install(self, path, *read_session(path))
 
     def _finished_turns(self) -> list[Turn]:
@@ -312,103 +304,14 @@ class Session:
         answer = answer_ids(self.target_tokenizer, self.answer, self.bundle.target.eos_ids)
         return [*self.turns, Turn(self.message, answer)]
 
-    def _draft_context(self, ids: list[int], request: Request) -> list[int]:
-        """A prompt in draft ids; where it goes on from the text before, so do the draft ids."""
-        if not request.asks_drafter:
-            return []
-        known, tokenizer = len(self.pair.tokens), self.weights.drafter_tokenizer
-        # An answer that asked no drafter left no context, or one without its prompt.
-        whole = self.answer is not None and self.answer.request.asks_drafter and self.pair.context
-        if tokenizer is None or not whole or ids[:known] != self.pair.tokens:
-            return self.draft_prompt(ids)
-        new = self.target_tokenizer.text_of(ids[known:])
-        return self.pair.context + (tokenizer.spell(new) or self.draft_prompt(ids[known:]))
-
-    def _start(self, ids: list[int], context: list[int], request: Request, unread: int) -> Generation:
-        """Begin a generation after a prompt in target and draft ids, `unread` of them new to the drafter."""
-        check_prompt(ids, self.bundle.target)
-        seed = fresh_seed() if request.seed is None else request.seed
-        request = replace(request, seed=seed)
-        self.choose = SplitMix64(seed)
-        self.draft_length = draft_length_for(request, self.weights, self.costs, unread)
-        self.pair.tokens, self.pair.context = list(ids), context
-        self.answer = self._begin(request, ids)
-        return self.answer
-
-    def replayed(self, saved: Answer) -> Generation:
-        """A generation that an earlier process had begun; `resume` goes on with it.
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One user of the models at a time, with the adapters that are wanted now.
 
         Raises:
-            ValueError: its output goes on after its end, or ended in another way than it says.
+            SessionError: another thread is using this session.
         """
-        found = self._begin(saved.request, saved.prompt, saved.output, saved.logprobs, saved.stop_reason)
-        if found.end() != (None if saved.stop_reason == "cancelled" else saved.stop_reason):
-            raise ValueError("its output ended in another way than it says")
-        return found
-
-    def _begin(
-        self,
-        request: Request,
-        prompt: Sequence[int],
-        output: Sequence[int] = (),
-        logprobs: Sequence[float] = (),
-        stop_reason: StopReason | None = None,
-    ) -> Generation:
-        """A generation that goes on from `pair.tokens`, of which `output` was said already."""
-        eos_ids = () if request.ignore_eos else self.bundle.target.eos_ids
-        stop_text = StopText(request.stop)
-        cut = partial(cut_at_stop, eos_ids=eos_ids, text=stop_text, bytes_of=self.vocab_map.bytes_of)
-        if len(cut(list(output))[0]) < len(output):
-            raise ValueError("its output goes on after its end")
-        rule = rule_for(request.mode, request.temperature, verification_for(request, self.weights))
-        left = request.max_new_tokens - len(output)
-        settings = Settings(rule, request.sampling, left, eos_ids, request.logprobs, self._tracer)
-        pair, length, choose = self.pair, self.draft_length, self.choose
-        rounds = speculate(pair, pair.tokens, pair.context, settings, length, choose, cut)
-        if self.trace is not None:
-            rounds = recorded(rounds, self.trace, self._source(request, bool(output)))
-        found = Generation(
-            rounds, request, prompt, stop_text, Limits(eos_ids, self.models.target.max_length), self._step
-        )
-        found.replay(output, logprobs, stop_reason)
-        return found
-
-    def _source(self, request: Request, continues: bool) -> Source:
-        """What a trace says of a generation that is about to begin."""
-        tokens, context = self.pair.tokens, self.pair.context
-
-        def text() -> Sequence[int]:
-            if request.asks_drafter and self.weights.drafter_tokenizer is not None:
-                return context
-            # Nothing drafts, so there are no draft ids yet.
-            spelled = [d for token in tokens for d in self.vocab_map.spell(token)]
-            return self.draft_prompt(tokens) or spelled
-
-        def adapters() -> tuple[str | None, str | None]:
-            return self.models.digests
-
-        return Source(self.vocab_map, text, adapters, request.temperature, request.mode, continues)
-
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """One user of the models at a time; who comes second is refused, since waiting could be for ever."""
-        if not self._lock.acquire(blocking=False):
-            raise SessionError(
-                "this session is in use by another thread; "
-                "give each thread a session of its own on the same weights"
-            )
-        try:
-            if self.models.take_up():
+        with self.models.turn() as read_anew:
+            if read_anew:
                 self.pair.held = 0
             yield
-        finally:
-            self._lock.release()
-
-    @contextmanager
-    def _step(self, generation: Generation) -> Iterator[None]:
-        """Surrounds a round: only the newest generation may run, and it can be cancelled before each pass."""
-        with self._turn():
-            if generation is not self.answer:
-                raise SessionError("a newer generation of this session took over; start another one to go on")
-            with self.models.cancelled_by(lambda: generation.is_cancelled):
-                yield

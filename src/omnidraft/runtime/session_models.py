@@ -1,9 +1,11 @@
 """A session's own models on shared weights: contexts of their own, and the adapters that they are given."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from omnidraft.errors import SessionError
 from omnidraft.runtime.adapter import Adapter
 from omnidraft.runtime.adapter_file import read_adapter
 from omnidraft.runtime.adapter_fit import ROLES, Fitted, Role, fit, unfitted
@@ -39,6 +41,7 @@ class SessionModels:
             self.drafter = Drafter(self.all[-1], [] if bos is None else [bos])
         self._wanted: dict[Role, Fitted] = {role: Fitted() for role in ROLES}
         self._in_use: dict[Role, str | None] = dict.fromkeys(ROLES)
+        self._lock = threading.Lock()
 
     @property
     def adapters(self) -> dict[Role, Adapter]:
@@ -60,7 +63,27 @@ class SessionModels:
         each, fitted = fit(found, self._weights.bundle, self._weights.vocab_map, role)
         self._wanted[each] = fitted  # one assignment: whoever runs the next round takes it up
 
-    def take_up(self) -> bool:
+    @contextmanager
+    def turn(self) -> Iterator[bool]:
+        """One user at a time; who comes second is refused, since waiting could be for ever.
+
+        Yields:
+            whether the target has to read its context again, since it was given another adapter.
+
+        Raises:
+            SessionError: another thread is using the models.
+        """
+        if not self._lock.acquire(blocking=False):
+            raise SessionError(
+                "this session is in use by another thread; "
+                "give each thread a session of its own on the same weights"
+            )
+        try:
+            yield self._take_up()
+        finally:
+            self._lock.release()
+
+    def _take_up(self) -> bool:
         """Feed the models what `use_adapter` was given; what they had read is of the old weights.
 
         Returns:

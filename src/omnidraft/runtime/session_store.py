@@ -26,6 +26,7 @@ from omnidraft.runtime.session_file import (
     decode_session,
     encode_session,
 )
+from omnidraft.runtime.session_generation import replayed
 from omnidraft.runtime.version import __version__
 from omnidraft.runtime.weights import draft_length_for, drafts
 
@@ -149,7 +150,7 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
             drafted = answer.context is not None or answer.request.mode == "lookup"
             if drafted and drafts(answer.request, session.weights):  # else every length was 0, or will be
                 length.restore(answer.draft_length)
-        generation = None if answer is None else session.replayed(answer)
+        generation = None if answer is None else replayed(session, answer)
     except (SessionFileError, ValueError) as error:
         fault = error.fault if isinstance(error, SessionFileError) else "state"
         raise SessionFileError(fault, f"{path} is refused: {error}; {_REMEDY}") from None

@@ -11,7 +11,7 @@ from omnidraft.runtime.trace_file import decode
 from omnidraft.sync.layout import device_folder
 from omnidraft.sync.publish import Pair, sent_by_devices
 from omnidraft.sync.push import TRACE
-from omnidraft.sync.store import Progress, Store
+from omnidraft.sync.store import Progress, Store, short
 
 
 def fetch(
@@ -49,7 +49,7 @@ def _fetch(
     if place.is_file() and StoredFile.of(place.read_bytes()) == file:
         return
     data = store.read(name, file.size, progress, file.size)
-    file.check(data, f"{name} in {store.shown}")
+    file.check(data, f"{short(name)} in {store.shown}")
     Vocabularies.of(pair.vocab_map).check(decode(data).header.vocabularies)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomically(place, data)

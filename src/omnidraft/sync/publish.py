@@ -42,7 +42,7 @@ from omnidraft.sync.layout import (
     utc,
 )
 from omnidraft.sync.pull import bounded
-from omnidraft.sync.store import Progress, Store
+from omnidraft.sync.store import Progress, Store, short
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -122,7 +122,7 @@ def _sent(store: Store, pair: Pair, device: str, progress: Progress | None) -> S
 def _file(store: Store, folder: str, file: StoredFile, suffix: str, progress: Progress | None) -> bytes:
     name = f"{folder}/{file.sha256}{suffix}"
     data = store.read(name, file.size, progress, file.size)
-    file.check(data, f"{name} in {store.shown}")
+    file.check(data, f"{short(name)} in {store.shown}")
     return data
 
 

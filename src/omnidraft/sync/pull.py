@@ -46,10 +46,11 @@ from omnidraft.runtime.release import (
 from omnidraft.runtime.signature import PublicKey, read_public_key
 from omnidraft.runtime.vocab_map import VocabMap
 from omnidraft.sync.layout import channel_of_bundle, files_folder, latest_name, utc
-from omnidraft.sync.store import Progress, Store
+from omnidraft.sync.store import Progress, Store, short
 
 Trial = Callable[[Adapter | None, Adapter], Shadow]  # the adapter in use, the offered one
 Outcome = Literal["switched", "kept", "newest", "refused before", "no adapter"]
+WhyNot = Literal["too few recordings", "not better", "not better before"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,15 @@ class Pulled:
     learned: int | None
     key: str | None
 
+    @property
+    def why_not_taken(self) -> WhyNot | None:
+        """Why the release's adapter is not in use; None where it is, or where it has none."""
+        if self.outcome == "refused before":
+            return "not better before"
+        if self.outcome != "kept" or self.shadow is None:
+            return None
+        return "not better" if self.shadow.is_enough else "too few recordings"
+
 
 def pull(store: Store, device: Device, progress: Progress | None = None, now: str | None = None) -> Pulled:
     """Take the newest release up if it is right and better.
@@ -109,7 +119,7 @@ def pull(store: Store, device: Device, progress: Progress | None = None, now: st
     key = None if device.public_key is None else read_public_key(device.public_key)
     with claimed_directory(device.into):
         state = _state(device, key)
-        data = store.read(latest_name(device.channel), MOST_BYTES)
+        data = _latest(store, device)
         release, signer = decode_release(data, key)
         check_release(release, device.channel, state.seen, now or utc())
         offered = _files(store, release, device, progress)
@@ -136,6 +146,19 @@ def _state(device: Device, key: bytes | None) -> Installed:
             f"releases in {device.into} were checked with key {state.key} so far; give that public key",
         )
     return state
+
+
+def _latest(store: Store, device: Device) -> bytes:
+    try:
+        return store.read(latest_name(device.channel), MOST_BYTES)
+    except SyncError as error:
+        if error.fault != "missing":
+            raise
+        raise SyncError(
+            "missing",
+            f"{store.shown} has no release for the pair of models of {device.bundle.path.name}; check the "
+            "store's address and the bundle, or ask whoever publishes there",
+        ) from None
 
 
 def _files(store: Store, release: Release, device: Device, progress: Progress | None) -> Adapter | None:
@@ -166,7 +189,7 @@ def _file(
     if data is None:
         name = f"{files_folder(release.channel)}/{file.sha256}{suffix}"
         data = store.read(name, file.size, progress, file.size)
-        file.check(data, f"{name} in {store.shown}")
+        file.check(data, f"{short(name)} in {store.shown}")
     return data
 
 

@@ -125,7 +125,7 @@ def push_of(items: Sequence[Item], device: str, channel: Channel, accepted: int 
         SettingError: nothing to send, a file too large, or an adapter without a weight.
     """
     if not items:
-        raise SettingError("nothing is to be sent; give --adapter, --cache or --traces")
+        raise SettingError("nothing is to be sent; give --adapter, --cache, --adapted or --traces")
     for item in items:
         if len(item.data) > MAX_FILE:
             raise SettingError(
@@ -136,7 +136,8 @@ def push_of(items: Sequence[Item], device: str, channel: Channel, accepted: int 
         if "adapter" in by_kind and "trace" not in by_kind:
             raise SettingError(
                 "an adapter is averaged by the tokens that its drafts were accepted for; "
-                "give --accepted-tokens, which `omnidraft adapt` and `trace inspect` count"
+                "give --accepted-tokens, which `omnidraft trace inspect` counts, or "
+                "--adapted with the directory of an `omnidraft adapt`, which has them"
             )
         accepted = sum(item.accepted for item in items)
     if not 0 <= accepted <= LARGEST:

@@ -49,7 +49,8 @@ class Store:
                 done += len(chunk)
                 if done > most:
                     raise SyncError(
-                        "too_large", f"{name} in {self.shown} has more than {most} bytes; publish it again"
+                        "too_large",
+                        f"{short(name)} in {self.shown} has more than {most} bytes; ask who put it there",
                     )
                 if progress:
                     progress(name.rpartition("/")[2], done, max(of, done))
@@ -138,7 +139,7 @@ class Store:
 
     def _taken(self, name: str) -> SyncError:
         return SyncError(
-            "taken", f"{name} is in {self.shown} already; somebody published meanwhile, try again"
+            "taken", f"{short(name)} is in {self.shown} already; somebody published meanwhile, try again"
         )
 
     @contextmanager
@@ -153,14 +154,14 @@ class Store:
             if hidden is not None and getattr(hidden, "status", None) != 404:
                 raise self._unreachable(name, hidden) from None
             raise SyncError(
-                "missing", f"{self.shown} has no {name}; check its address, or let its owner publish first"
+                "missing", f"{self.shown} has no {short(name)}; check its address, or ask who runs it"
             ) from None
         except Exception as error:  # the file systems behind fsspec share no narrower base
             raise self._unreachable(name, error) from None
 
     def _unreachable(self, name: str, error: BaseException) -> SyncError:
         return SyncError(
-            "unreachable", f"{name} in {self.shown} cannot be reached ({_reason(error)}); try again"
+            "unreachable", f"{short(name)} in {self.shown} cannot be reached ({_reason(error)}); try again"
         )
 
 
@@ -183,8 +184,18 @@ def open_store(address: str) -> Store:
         raise SettingError(
             f"{shown} is no store ({_reason(error)}); give a folder, or a URL such as s3://bucket/place"
         ) from None
+    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
+    if protocols & {"file", "local"} and Path(root).is_file():
+        raise SettingError(
+            f"{shown} is a file and no store; give a folder, or a URL such as s3://bucket/place"
+        )
     return Store(fs, str(root), shown)
 
 
+def short(name: str) -> str:
+    """A name in a store for people: of each SHA-256 in it the first 12 digits."""
+    return re.sub("[0-9a-f]{64}", lambda found: found[0][:12], name)
+
+
 def _reason(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__} {error}".split())[:200]
+    return short(" ".join(f"{type(error).__name__} {error}".split()))[:200]

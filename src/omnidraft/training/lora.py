@@ -141,6 +141,18 @@ def load_adapter(model: nn.Module, adapter: Adapter, lora: LoraSites) -> None:
             modules[place].lora_b.copy_(torch.from_numpy(np.ascontiguousarray(b)) / modules[place].scale)
 
 
+def linears_by_site(model: nn.Module) -> dict[str, list[nn.Linear]]:
+    """The linears of each place that an adapter can change, in the order in which its output has them."""
+    names = list(MODULES)
+    found: dict[str, list[tuple[int, nn.Linear]]] = {}
+    for name, linear in _linears(model):
+        match = _PLACE.fullmatch(name)
+        assert match is not None, name
+        site = f"layers.{match['layer']}.{MODULES[match['module']][0]}"
+        found.setdefault(site, []).append((names.index(match["module"]), linear))
+    return {site: [each for _, each in sorted(parts, key=lambda p: p[0])] for site, parts in found.items()}
+
+
 def _linears(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
     for name, module in model.named_modules():
         match = _PLACE.fullmatch(name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from omnidraft.errors import SettingError
 from omnidraft.training.batch import Batch
+from omnidraft.training.objective_names import OBJECTIVES
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def cross_entropy(drafted: Drafted, batch: Batch) -> Tensor:
 
 
 def objective(name: str, **settings: Any) -> Objective:
-    """An objective by its name: trie-kl, omnidraft, forward-kl, uld, alm, vocagnolm or dskd.
+    """An objective by its name.
 
     Args:
         name: one of `OBJECTIVES`.
@@ -88,29 +90,11 @@ def objective(name: str, **settings: Any) -> Objective:
     Raises:
         SettingError: there is none of that name, or it has no such setting.
     """
-    found = _objectives()
-    if name not in found:
-        raise SettingError(f'objective "{name}" is unknown; use one of {", ".join(found)}')
+    if name not in OBJECTIVES:
+        raise SettingError(f'objective "{name}" is unknown; use one of {", ".join(OBJECTIVES)}')
+    module, _, kind = OBJECTIVES[name].partition(".")
+    made: Callable[..., Objective] = getattr(import_module(f"omnidraft.training.{module}"), kind)
     try:
-        return found[name](**settings)
+        return made(**settings)
     except TypeError as error:
         raise SettingError(f"objective {name} does not take these settings: {error}") from None
-
-
-def _objectives() -> dict[str, Callable[..., Objective]]:
-    from omnidraft.training.objective_dskd import Dskd
-    from omnidraft.training.objective_kl import ForwardKl, OmniDraft, TrieKl
-    from omnidraft.training.objective_likelihood import Alm, Uld, VocAgnoLm
-
-    return {
-        "trie-kl": TrieKl,
-        "omnidraft": OmniDraft,
-        "forward-kl": ForwardKl,
-        "uld": Uld,
-        "alm": Alm,
-        "vocagnolm": VocAgnoLm,
-        "dskd": Dskd,
-    }
-
-
-OBJECTIVES = ("trie-kl", "omnidraft", "forward-kl", "uld", "alm", "vocagnolm", "dskd")

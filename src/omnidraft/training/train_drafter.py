@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnidraft.errors import SettingError
-from omnidraft.export.checkpoint import Checkpoint, load_model, quiet, read_checkpoint
+from omnidraft.export.checkpoint import Checkpoint, load_model, read_checkpoint
 from omnidraft.export.fingerprint import fingerprint
-from omnidraft.export.workplace import take_name, workplace
 from omnidraft.runtime.adapter_file import write_adapter
 from omnidraft.runtime.atomic_write import place_of
 from omnidraft.runtime.bundle import Bundle, open_bundle
@@ -24,6 +21,7 @@ from omnidraft.runtime.learner.draft_law import full_trie
 from omnidraft.runtime.learner.from_traces import TraceAligner
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
+from omnidraft.training.checkpoint_file import write_checkpoint
 from omnidraft.training.lora import to_adapter
 from omnidraft.training.processes import Processes
 from omnidraft.training.trace_source import digest, find_sources
@@ -33,11 +31,6 @@ from omnidraft.training.trainer import Trainer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-# What belongs to a tokenizer; a checkpoint's own page and logs are not of what was trained.
-TOKENIZER = re.compile(
-    r"(tokenizer|special_tokens_map|added_tokens|vocab|merges|chat_template|generation_config).*|.*\.model"
-)
 
 
 @dataclass(frozen=True)
@@ -195,7 +188,8 @@ def _written(
 ) -> tuple[Path, ...]:
     entry = bundle.drafter
     if job.options.lora_rank is None:
-        _write_checkpoint(trainer, checkpoint, job.out)
+        model: PreTrainedModel = trainer.model  # type: ignore[assignment] # it was given one
+        write_checkpoint(model, checkpoint, job.out)
         return (job.out,)
     assert entry.lora is not None and entry.fingerprint is not None
     tokenizers = vocab_map.draft_fingerprint, vocab_map.target_fingerprint
@@ -203,14 +197,3 @@ def _written(
     head = None if trainer.head is None else trainer.head.head
     adapter = to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, now, head)
     return tuple(write_adapter(job.out, adapter))
-
-
-def _write_checkpoint(trainer: Trainer, checkpoint: Checkpoint, out: Path) -> None:
-    """A directory as transformers writes it, with the tokenizer of the one that training began with."""
-    model: PreTrainedModel = trainer.model  # type: ignore[assignment] # it was given one
-    with workplace(out) as work, quiet():
-        model.save_pretrained(work)
-        for file in sorted(checkpoint.directory.iterdir()):
-            if TOKENIZER.fullmatch(file.name) and not (work / file.name).exists():
-                shutil.copyfile(file, work / file.name)
-        take_name(work, out)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from omnidraft.errors import SettingError
 from omnidraft.runtime.learner.rate import Schedule, check_schedule, rate_at
+
+HeadTraining = Literal["joint", "interleaved"]
+HEAD_TRAININGS: tuple[HeadTraining, ...] = get_args(HeadTraining)
+Precision = Literal["fp32", "bf16"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 
 @dataclass(frozen=True)
@@ -38,13 +43,13 @@ class TrainerOptions:
     clip_norm: float = 1.0
     lora_rank: int | None = None
     lora_alpha: float = 32.0
-    head: Literal["joint", "interleaved"] | None = None
+    head: HeadTraining | None = None
     head_blocks: int = 1
     head_learning_rate: float = 1e-3
     head_temperature: float = 0.0
     head_buffer: int = 256
     reject_weight: float = 6.0
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -63,9 +68,9 @@ class TrainerOptions:
             if not at_least <= value < float("inf"):
                 raise SettingError(f"{name} {value} is not a number of at least {at_least}; leave it out")
         check_schedule(self.schedule)
-        if self.head not in (None, "joint", "interleaved"):
+        if self.head not in (None, *HEAD_TRAININGS):
             raise SettingError(f'head "{self.head}" is unknown; use joint or interleaved, or leave it out')
-        if self.precision not in ("fp32", "bf16"):
+        if self.precision not in PRECISIONS:
             raise SettingError(f'precision "{self.precision}" is unknown; use fp32 or bf16')
 
     def rate_at(self, step: int, total: int) -> float:

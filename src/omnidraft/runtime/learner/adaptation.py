@@ -21,13 +21,10 @@ from omnidraft.runtime.atomic_write import write_atomically
 from omnidraft.runtime.cache_store import write_cache
 from omnidraft.runtime.generation import Generation
 from omnidraft.runtime.learner.adapted_target import AdaptedTarget, AdaptOptions
-from omnidraft.runtime.learner.curve import Curve, Event, Line
+from omnidraft.runtime.learner.course import end_interval, roll_back, take_up
+from omnidraft.runtime.learner.curve import Curve, Event, Line, costs_of, steady_seconds
 from omnidraft.runtime.learner.learner import Learner
-from omnidraft.runtime.learner.profiles import (
-    Profile,
-    Progress,
-    profiles_in,
-)
+from omnidraft.runtime.learner.profiles import Profile, Progress, Settings, profiles_in
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.session import Session
 from omnidraft.runtime.trace_directory import claimed
@@ -104,16 +101,21 @@ class Adaptation:
             raise SettingError("no target is loaded; call switch with the weights of a bundle first")
         return self._target
 
-    def switch(self, weights: Weights) -> None:
+    def switch(self, weights: Weights, settings: Settings | None = None) -> None:
         """Leave the target in use as it is, and go on with another, or with where it was left before.
 
+        Args:
+            settings: by which it answers and learns; going on with others is refused.
+
         Raises:
-            SettingError, AdapterError: what was learned of it cannot be read or is of other models.
+            SettingError, AdapterError: what was learned of it cannot be read, is of other models, or was
+                learned with other settings.
         """
         if self._target is not None:
             self.write()
         self._target = None  # its memory goes first
-        self._target = AdaptedTarget(weights, self._learner_for(weights), self.place, self.options)
+        learner = self._learner_for(weights)
+        self._target = AdaptedTarget(weights, learner, self.place, self.options, settings)
 
     def answer(self, prompt: str | Sequence[int], request: Request, *, raw: bool = False) -> Line:
         """Answer the next prompt, learn where an interval ends, and note it in the curve.
@@ -124,18 +126,18 @@ class Adaptation:
         now, progress = self._now, self._now.progress
         if not progress.pending:
             self._measure_plain(prompt, raw)
-        said, seconds = self._generate(prompt, request, raw)
+        said, rounds = self._generate(prompt, request, raw)
         number = self.answered + 1
         segment = segment_of(now.recorded.take(), now.vocabularies, number)
         write_atomically(now.profile.answer(number), segment)
         now.align(number, segment)
         progress.pending.append(number)
-        s = said.statistics
+        s, (first, costs) = said.statistics, costs_of(rounds)
         now.guard.observe(s.emitted, s.rounds)
         line = Line(
             number, self.position, now.profile.directory.name, s.emitted, s.rounds, s.drafted, s.passed,
-            steady(seconds) * s.rounds, median(progress.plain) if progress.plain else None,
-            len(now.session.cache), progress.version,
+            steady_seconds(first, costs), median(progress.plain) if progress.plain else None,
+            len(now.session.cache), progress.version, first=first, costs=costs,
         )  # fmt: skip
         self.answered, self.position = number, self.position + 1
         ends = len(progress.pending) >= self.options.interval
@@ -170,8 +172,8 @@ class Adaptation:
 
     def _generate(
         self, prompt: str | Sequence[int], request: Request, raw: bool
-    ) -> tuple[Generation, list[float]]:
-        """One answer and the seconds of its rounds.
+    ) -> tuple[Generation, list[tuple[int, float]]]:
+        """One answer, and of each of its rounds the draft tokens and seconds.
 
         It starts from contexts that are empty: what was read before must not show in the last bits.
         """
@@ -199,7 +201,7 @@ class Adaptation:
         )
         said = self.running
         try:
-            return said, _round_seconds(said)
+            return said, _rounds_of(said)
         finally:
             self.running = None
 
@@ -209,45 +211,39 @@ class Adaptation:
         now.recorded.pause()
         try:
             plain = now.session.generate(prompt, max_new_tokens=_PLAIN_TOKENS, mode="plain", raw=raw)
-            seconds = _round_seconds(plain)  # a token each
+            rounds = _rounds_of(plain)  # a token each
         finally:
             now.recorded.resume()
-        if len(seconds) > 1:
-            now.progress.plain = [*now.progress.plain, steady(seconds)][-_PLAIN_KEPT:]
+        if len(rounds) > 1:
+            each = steady_seconds(*costs_of(rounds)) / len(rounds)
+            now.progress.plain = [*now.progress.plain, each][-_PLAIN_KEPT:]
 
     def _end_interval(self, now: AdaptedTarget) -> tuple[Event, float | None]:
         """Judge the adapter in use, then learn the next one; the loss where something was learned."""
-        progress, verdict = now.progress, now.guard.judge()
-        if verdict == "worse" and progress.version != progress.good:
-            now.roll_back(self.options.memory)
+        new, earlier = now.progress.pending, now.progress.memory
+        ending, is_good = end_interval(now.progress, now.guard, self.options.memory)
+        if is_good:
+            now.keep_good()
+        if ending == "roll back":
+            now.go_back()
             return "rolled back", None
-        if verdict == "worse":  # no new adapter is in use, so the texts have changed
-            now.guard.forget()
-        if verdict == "good" and progress.version != progress.good:
-            now.find_good()
-        new, progress.pending = progress.pending, []
-        earlier = [*progress.memory]
-        now.remember(new, self.options.memory)
-        if progress.rest:
-            progress.rest -= 1
-            return "rested", None
-        return self._learn(now, new, earlier)
+        return ("rested", None) if ending == "rest" else self._learn(now, new, earlier)
 
     def _learn(self, now: AdaptedTarget, new: list[int], earlier: list[int]) -> tuple[Event, float | None]:
         """Steps on the new answers, each with some earlier ones, and the adapter that comes of it."""
-        progress = now.progress
         try:
             loss = self._steps(now, new, earlier)
             if loss is None:
                 return "skipped", None
-            progress.learned += 1
-            progress.version = progress.learned
+            now.learner.adapter()  # refuses what is not finite
+            take_up(now.progress)
             now.forget_answers()
             now.swap_in()
         except AdapterError as error:
             if error.fault != "non_finite":
                 raise
-            now.roll_back(self.options.memory)
+            roll_back(now.progress, now.guard, self.options.memory)
+            now.go_back()
             return "rolled back", None
         return "learned", loss
 
@@ -266,19 +262,10 @@ class Adaptation:
         return loss
 
 
-def steady(seconds: Sequence[float]) -> float:
-    """Seconds a round: the first as it was, and the lower quartile of the others for each of them.
-
-    So what else the machine does meanwhile shows little; of long rounds it breaks into more than of short.
-    """
-    first, *others = seconds
-    return (first + (float(np.quantile(others, 0.25)) * len(others) if others else 0.0)) / len(seconds)
-
-
-def _round_seconds(said: Generation) -> list[float]:
-    """Run to the end; the seconds of each round without recording it."""
+def _rounds_of(said: Generation) -> list[tuple[int, float]]:
+    """Run to the end; draft tokens and seconds of each round, without recording it."""
     rounds = [piece.round for piece in said if piece.round is not None]
-    return [sum(asdict(each.seconds).values()) - each.seconds.trace for each in rounds]
+    return [(len(r.draft), sum(asdict(r.seconds).values()) - r.seconds.trace) for r in rounds]
 
 
 def _claimed(place: Path) -> int:

@@ -16,16 +16,13 @@ from omnidraft.runtime.learner.draft_law import full_trie
 from omnidraft.runtime.learner.from_traces import TraceAligner, from_traces
 from omnidraft.runtime.learner.guard import Guard, GuardOptions
 from omnidraft.runtime.learner.learner import Learner
-from omnidraft.runtime.learner.profiles import Checkpoint, Progress, pair_of, profile_of
+from omnidraft.runtime.learner.profiles import Checkpoint, Progress, Settings, pair_of, profile_of
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.session import Session
 from omnidraft.runtime.trace import Vocabularies
 from omnidraft.runtime.trace_file import decode as decode_trace
 from omnidraft.runtime.trace_memory import TraceMemory
 from omnidraft.runtime.weights import Weights
-
-_MOST_REST = 32  # intervals
-_SLOWER, _RECOVERY = 0.5, 1.25  # of the rate: at a roll-back, and at every adapter that is found good
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,12 @@ class AdaptOptions:
     seed: int = 0
     guard: GuardOptions = field(default_factory=GuardOptions)
 
+    @property
+    def settings(self) -> Settings:
+        """What going on needs to have the same, by name."""
+        names = {"interval": self.interval, "passes": self.passes, "replay": self.replayed}
+        return {**names, "memory": self.memory, "seed": self.seed}
+
     def __post_init__(self) -> None:
         for name, at_least in (("interval", 1), ("passes", 1), ("replayed", 0), ("memory", 0), ("seed", 0)):
             if getattr(self, name) < at_least:
@@ -56,7 +59,21 @@ class AdaptOptions:
 class AdaptedTarget:
     """The target that is adapted to now: its session, learner, guard and place."""
 
-    def __init__(self, weights: Weights, learner: Learner, place: Path, options: AdaptOptions) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        learner: Learner,
+        place: Path,
+        options: AdaptOptions,
+        settings: Settings | None = None,
+    ) -> None:
+        """
+        Args:
+            settings: what going on needs to have the same, besides those of the options.
+
+        Raises:
+            SettingError: what is there was learned with others, or cannot be read.
+        """
         bundle, vocab_map = weights.bundle, weights.vocab_map
         self.vocabularies = Vocabularies.of(vocab_map)
         self.recorded = TraceMemory(self.vocabularies)
@@ -70,7 +87,14 @@ class AdaptedTarget:
         aligner = Aligner(full_trie(vocab_map), max_length=bundle.drafter.kv.max_length)
         self._aligner = TraceAligner(aligner, () if bos is None else (bos,))
         self.aligned: dict[int, list[Aligned]] = {}
+        self._settings = {**options.settings, **(settings or {})}
         self.profile.prepare()
+        if differing := self.profile.differing(self._settings):
+            told = (f"{name} {value} and not {self._settings[name]}" for name, value in differing.items())
+            raise SettingError(
+                f"{self.profile.directory} was learned with {', '.join(told)}; go on with the same, or begin "
+                "anew in another place"
+            )
         found = self.profile.read(self.pair)
         if found is not None:
             self._go_on(found)
@@ -112,38 +136,18 @@ class AdaptedTarget:
         progress = self.progress
         progress.guard = self.guard.state()
         good = {} if self.progress.good == self.progress.version else self.good
-        return Checkpoint(self.pair, progress, self.learner.state(), good, encode_cache(cache.table()))
+        return Checkpoint(
+            self.pair, progress, self.learner.state(), good, encode_cache(cache.table()), self._settings
+        )
 
-    def find_good(self) -> None:
+    def keep_good(self) -> None:
         """Keep what is in use as what to go back to."""
-        progress = self.progress
-        self.good, progress.good = self.learner.state(), progress.version
-        self.good_adapter = self.learner.adapter()
-        progress.falls, progress.slow = 0, min(1.0, progress.slow * _RECOVERY)
+        self.good, self.good_adapter = self.learner.state(), self.learner.adapter()
 
-    def roll_back(self, memory: int) -> None:
-        """Back to the last good adapter, which drafts alone for a while: its answers are what to expect.
-
-        So where the texts have changed and no adapter was at fault, the expectation is of the new texts.
-
-        Args:
-            memory: answers to keep.
-        """
-        progress = self.progress
-        progress.falls += 1
-        progress.rest = min(2 ** (progress.falls - 1), _MOST_REST)
-        progress.slow *= _SLOWER
-        progress.version = progress.good
-        self.remember(progress.pending, memory)
-        progress.pending = []
-        self.guard.forget()
+    def go_back(self) -> None:
+        """Draft and learn on with the last good adapter."""
         self.learner.restore(self.good)
         self.swap_in()
-
-    def remember(self, numbers: list[int], memory: int) -> None:
-        """Keep answers to learn from again; the oldest go."""
-        found = [*self.progress.memory, *numbers]
-        self.progress.memory = found[len(found) - min(len(found), memory) :]
 
     def forget_answers(self) -> None:
         """Let those go that are not kept."""

@@ -22,13 +22,31 @@ KEPT = 0.9  # of the average at a step, at most: in the first ones less
 _PREFIX, _STEPS = "average.", "average_steps"
 
 
+class Mean:
+    """Tensors averaged over steps.
+
+    Attributes:
+        tensors: by name; none before the first step. steps: so far.
+    """
+
+    def __init__(self, tensors: Mapping[str, Floats] | None = None, steps: int = 0) -> None:
+        self.tensors, self.steps = dict(tensors or {}), steps
+
+    def add(self, latest: Mapping[str, Floats]) -> None:
+        """Take in what a step came to."""
+        share = np.float32(min(KEPT, self.steps / (self.steps + 9.0)))
+        for name, tensor in latest.items():
+            before = self.tensors.get(name)
+            self.tensors[name] = tensor if before is None else before * share + tensor * (1 - share)
+        self.steps += 1
+
+
 class Averaged:
     """Another learner, and the average of the tensors that it had after each step; its head is the latest."""
 
     def __init__(self, inner: Learner) -> None:
         self.inner = inner
-        self._average: dict[str, Floats] = {}
-        self._steps = 0
+        self._mean = Mean()
 
     @property
     def rate(self) -> float:
@@ -48,26 +66,22 @@ class Averaged:
         found = self.inner.learn(responses)
         if found.skipped:
             return found
-        kept = min(KEPT, self._steps / (self._steps + 9.0))
-        for name, tensor in _tensors(self.inner.adapter()).items():
-            before = self._average.get(name)
-            share = np.float32(kept)
-            self._average[name] = tensor if before is None else before * share + tensor * (1 - share)
-        self._steps += 1
+        self._mean.add(_tensors(self.inner.adapter()))
         return found
 
     def adapter(self) -> Adapter:
         """The average; before the first step, what the learner begins with."""
         latest = self.inner.adapter()
-        if not self._average:
+        mean = self._mean.tensors
+        if not mean:
             return latest
-        sites = {s: (self._average[a_name(s)], self._average[b_name(s)]) for s in latest.tensors}
+        sites = {s: (mean[a_name(s)], mean[b_name(s)]) for s in latest.tensors}
         return replace(latest, tensors=sites)
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """The learner's, the average and its steps."""
-        average = {_PREFIX + name: tensor.copy() for name, tensor in self._average.items()}
-        return {**self.inner.state(), **average, _STEPS: np.array([self._steps], np.int64)}
+        average = {_PREFIX + name: tensor.copy() for name, tensor in self._mean.tensors.items()}
+        return {**self.inner.state(), **average, _STEPS: np.array([self._mean.steps], np.int64)}
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go on from a `state()`.
@@ -83,8 +97,8 @@ class Averaged:
                 "others; go on with the LoRA rank that it was begun with"
             )
         self.inner.restore({n: a for n, a in state.items() if not n.startswith(_PREFIX) and n != _STEPS})
-        self._average = {name.removeprefix(_PREFIX): np.array(state[name], np.float32) for name in found}
-        self._steps = int(state[_STEPS][0])
+        average = {name.removeprefix(_PREFIX): np.array(state[name], np.float32) for name in found}
+        self._mean = Mean(average, int(state[_STEPS][0]))
 
 
 def _tensors(adapter: Adapter) -> dict[str, Floats]:

@@ -146,8 +146,8 @@ def _laws(found: Sequence[tuple[SparseLaws, np.integer]]) -> Laws:
 
 
 def _stacked(arrays: Sequence[npt.NDArray[Any]], fill: float) -> npt.NDArray[Any]:
-    """Tables below each other, filled up to the widest."""
-    widest = max(a.shape[1] for a in arrays)
+    """Tables below each other, filled up to the widest; a column at least, which a graph's input needs."""
+    widest = max(1, *(a.shape[1] for a in arrays))
     return np.concatenate(
         [np.pad(a, ((0, 0), (0, widest - a.shape[1])), constant_values=fill) for a in arrays]
     )

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from omnidraft.errors import SettingError
 from omnidraft.runtime.atomic_write import PRIVATE, write_atomically
 
+Cost = tuple[int, int, float]  # draft tokens of a round, how many rounds had them, seconds of one
 Event = Literal["learned", "skipped", "rolled back", "rested"]
 
 
@@ -24,13 +28,14 @@ class Line:
         target: the profile that it belongs to.
         tokens, passes: emitted tokens, and the target passes that they took.
         drafted, accepted: draft tokens.
-        seconds: of its rounds, without recording them (see `adaptation.steady`).
+        seconds: of its rounds, without recording them (see `steady_seconds`).
         plain: seconds a token of plain decoding, median of the latest measurements; None before the first.
         cache: n-grams known after it. version: of the adapter that drafted, 0 for none.
         event: what came after it, where an interval ended: a step was learned, was not finite (skipped), the
             adapter was rolled back, or nothing was learned after a roll-back (rested).
         loss: of the last step that was learned.
         learning: seconds of that learning.
+        first, costs: what `costs_of` says of its rounds; none in curves of earlier versions.
     """
 
     answer: int
@@ -47,6 +52,8 @@ class Line:
     event: Event | None = None
     loss: float | None = None
     learning: float = 0.0
+    first: float = 0.0
+    costs: tuple[Cost, ...] = ()
 
     @property
     def tokens_per_target_pass(self) -> float:
@@ -128,7 +135,9 @@ def read_curve(path: Path) -> list[Line]:
     for number, data in enumerate(whole_lines(path), 1):
         try:
             value = json.loads(data)
-            found.append(Line(**{name: value[name] for name in names}))
+            known = {name: value[name] for name in names if name in value}
+            known["costs"] = tuple((int(d), int(n), float(s)) for d, n, s in known.get("costs", ()))
+            found.append(Line(**known))
         except (ValueError, KeyError, TypeError):
             raise SettingError(f"line {number} of {path} is none of a learning curve; restore it") from None
     return found
@@ -146,14 +155,31 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def mean(lines: Sequence[Line]) -> dict[str, float | None]:
-    """Tokens per target pass, acceptance and speed-up over some answers, as ratios of sums."""
-    seconds = sum(line.seconds for line in lines if line.plain is not None)
-    plain = sum(line.plain * line.tokens for line in lines if line.plain is not None)
+    """Tokens per target pass and acceptance, as ratios of sums; `curve_speed` has the speed."""
     return {
         "tokens_per_target_pass": _share(sum(x.tokens for x in lines), sum(x.passes for x in lines)),
         "acceptance": _share(sum(x.accepted for x in lines), sum(x.drafted for x in lines)),
-        "speed_up": _share(plain, seconds),
     }
+
+
+def costs_of(rounds: Sequence[tuple[int, float]]) -> tuple[float, tuple[Cost, ...]]:
+    """The first round's seconds, and of the others by their draft tokens the lower quartile of seconds.
+
+    So what else the machine does meanwhile shows little, and short rounds do not pass for long ones.
+
+    Args:
+        rounds: draft tokens and seconds of each, at least one.
+    """
+    (_, first), *others = rounds
+    by_length = defaultdict[int, list[float]](list)
+    for drafted, seconds in others:
+        by_length[drafted].append(seconds)
+    return first, tuple((d, len(s), float(np.quantile(s, 0.25))) for d, s in sorted(by_length.items()))
+
+
+def steady_seconds(first: float, costs: Sequence[Cost]) -> float:
+    """Seconds of an answer's rounds at the costs of `costs_of`."""
+    return first + sum(count * seconds for _, count, seconds in costs)
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -21,7 +21,7 @@ from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.learner.alignment import Aligned
 from omnidraft.runtime.learner.head_step import head_batch, head_of, head_vector
 from omnidraft.runtime.learner.learner import Learned
-from omnidraft.runtime.learner.step_batch import factors_of, step_batch
+from omnidraft.runtime.learner.step_batch import factors_of, step_batch, step_scales
 from omnidraft.runtime.learner.step_entry import StepEntry
 from omnidraft.runtime.learner.step_run import StepRun
 from omnidraft.runtime.learner.step_tensors import initial, sites_of, vector_of
@@ -162,6 +162,11 @@ class OrtLearner:
         runs = [(self._drafter, ""), *([] if self._head is None else [(self._head, _OF_HEAD)])]
         for run, prefix in runs:
             run.check(state, prefix)
+        if self._head is None and any(name.startswith(_OF_HEAD) for name in state):
+            raise SettingError(
+                "the state of a learner has an adaptive head and this one trains none; go on with --head, "
+                "as it was begun"
+            )
         if "counts" not in state or state["counts"].shape != (len(_COUNTS),):
             raise SettingError(
                 "the state of a learner has no counts; go on with the file that it was kept in"
@@ -192,11 +197,9 @@ class OrtLearner:
     def _learn_drafter(self, groups: Sequence[Sequence[Aligned]]) -> tuple[dict[str, float], dict[str, Any]]:
         """The mean of each term, and what the graph said."""
         parts = [step_batch(group, self._factors) for group in groups]
-        counts = {name: max(sum(part.counts[name] for part in parts), 1e-6) for name in self._factors}
         terms = self._entry.layout.terms
-        scales = [self._factors[name] / counts[name] if name in counts else 0.0 for name in terms]
-        settings = self._settings(self.rate, self.options.weight_decay)
-        settings["scales"] = np.array(scales, np.float32)
+        scales, counts = step_scales(parts, self._factors, terms)
+        settings = {**self._settings(self.rate, self.options.weight_decay), "scales": scales}
         found = self._drafter.run([part.inputs for part in parts], settings)
         sums = dict(zip(terms, found["sums"].tolist(), strict=True))
         return {name: float(sums[name] / counts[name]) for name in counts}, found

@@ -29,6 +29,7 @@ from omnidraft.runtime.trace_files import name_of, number_of, segments_of
 FORMAT, VERSION = "omnidraft.adaptation", "1"
 CHECKPOINT, ADAPTER, CACHE, ANSWERS = "checkpoint.safetensors", "adapter.safetensors", "cache.odc", "answers"
 Arrays = dict[str, npt.NDArray[np.generic]]
+Settings = Mapping[str, str | int | float | bool | None]  # as JSON has them
 _LEARNER, _GOOD, _CACHE = "learner/", "good/", "cache"
 
 
@@ -71,6 +72,7 @@ class Checkpoint:
         pair: what it was learned on (see `pair_of`). progress: counts.
         learner: its state. good: its state at the last adapter that was found good.
         cache: the bytes of the n-gram cache.
+        settings: how answers are given and learned from, by name; empty where that was not written yet.
     """
 
     pair: Mapping[str, str]
@@ -78,6 +80,7 @@ class Checkpoint:
     learner: Arrays
     good: Arrays
     cache: bytes
+    settings: Settings = field(default_factory=dict)
 
 
 class Profile:
@@ -119,6 +122,7 @@ class Profile:
             "version": VERSION,
             "pair": json.dumps(dict(checkpoint.pair), sort_keys=True),
             "progress": json.dumps(asdict(checkpoint.progress), sort_keys=True),
+            "settings": json.dumps(dict(checkpoint.settings), sort_keys=True),
         }
         try:
             write_atomically(self.checkpoint, save(tensors, header))
@@ -135,7 +139,7 @@ class Profile:
         """
         if not self.checkpoint.exists():
             return None
-        progress, theirs = self._header()
+        progress, theirs, settings = self._header()
         for name, ours in pair.items():
             if theirs.get(name) != ours:
                 raise SettingError(
@@ -154,7 +158,7 @@ class Profile:
         cache = tensors.get(_CACHE)
         if cache is None:
             raise self._refused("it has no cache")
-        return Checkpoint(theirs, progress, learner, good, cache.tobytes())
+        return Checkpoint(theirs, progress, learner, good, cache.tobytes(), settings)
 
     def progress(self) -> Progress | None:
         """Of the checkpoint alone, without its tensors; None where there is none.
@@ -164,14 +168,24 @@ class Profile:
         """
         return self._header()[0] if self.checkpoint.exists() else None
 
-    def _header(self) -> tuple[Progress, dict[str, str]]:
+    def differing(self, settings: Settings) -> dict[str, Any]:
+        """Of some settings those that the checkpoint was made with another value of, by name.
+
+        Raises:
+            SettingError: it cannot be read.
+        """
+        theirs = self._header()[2] if self.checkpoint.exists() else {}
+        return {name: theirs[name] for name, ours in settings.items() if theirs.get(name, ours) != ours}
+
+    def _header(self) -> tuple[Progress, dict[str, str], dict[str, Any]]:
         try:
             with safe_open(self.checkpoint, framework="np") as file:
                 header = file.metadata() or {}
             if (header.get("format"), header.get("version")) != (FORMAT, VERSION):
                 raise self._refused(f"it is {header.get('format')} version {header.get('version')}")
             found = json.loads(header["progress"])
-            return _progress(found), {str(k): str(v) for k, v in json.loads(header["pair"]).items()}
+            pair = {str(k): str(v) for k, v in json.loads(header["pair"]).items()}
+            return _progress(found), pair, dict(json.loads(header.get("settings", "{}")))
         except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError) as error:
             raise self._refused(error) from None
 

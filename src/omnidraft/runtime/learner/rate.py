@@ -7,7 +7,8 @@ from typing import Literal, get_args
 from omnidraft.errors import SettingError
 
 Schedule = Literal["constant", "decay"]
-_WARM_UP, _DECAY = 0.05, 0.3  # shares of a pass
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
+WARM_UP, DECAY = 0.05, 0.3  # shares of a pass
 
 
 def check_schedule(schedule: str) -> None:
@@ -15,7 +16,7 @@ def check_schedule(schedule: str) -> None:
     Raises:
         SettingError: there is none of that name.
     """
-    if schedule not in get_args(Schedule):
+    if schedule not in SCHEDULES:
         raise SettingError(f'schedule "{schedule}" is unknown; use constant or decay')
 
 
@@ -27,6 +28,6 @@ def rate_at(schedule: Schedule, rate: float, step: int, total: int) -> float:
     """
     if schedule == "constant":
         return rate
-    rising = (step + 1) / max(1.0, _WARM_UP * total)
-    falling = (total - step) / max(1.0, _DECAY * total)
+    rising = (step + 1) / max(1.0, WARM_UP * total)
+    falling = (total - step) / max(1.0, DECAY * total)
     return rate * min(1.0, rising, falling)

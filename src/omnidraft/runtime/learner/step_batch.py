@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from omnidraft.errors import SettingError
 from omnidraft.runtime.learner.alignment import Aligned
-from omnidraft.runtime.learner.batch import Batch, Laws, collate
+from omnidraft.runtime.learner.batch import Batch, Floats, Laws, collate
 
 Inputs = dict[str, npt.NDArray[np.generic]]
 _FLOOR = 1e-8  # mass below which a law is all OTHER
@@ -58,6 +58,19 @@ def step_batch(responses: Sequence[Aligned], factors: dict[str, float]) -> StepB
     }
     counts = {"trie": float(trie.weights.sum()), "direct": len(direct.rows), "ngram": len(ngram_rows)}
     return StepBatch(inputs, {name: float(count) for name, count in counts.items()})
+
+
+def step_scales(
+    parts: Sequence[StepBatch], factors: dict[str, float], terms: Sequence[str]
+) -> tuple[Floats, dict[str, float]]:
+    """What each term of the graph is multiplied with in every call of a step, and what its sum is over.
+
+    Args:
+        parts: all calls of the step. factors: of the objective. terms: of the graph, in its order.
+    """
+    counts = {name: max(sum(part.counts[name] for part in parts), 1e-6) for name in factors}
+    scales = [factors[name] / counts[name] if name in counts else 0.0 for name in terms]
+    return np.array(scales, np.float32), counts
 
 
 def factors_of(objective: str) -> dict[str, float]:

@@ -1,0 +1,65 @@
+"""Fold an adapter into the weights that it was learned on: W + A B, a checkpoint that costs no more a step.
+
+An adapter that can be swapped costs time at every step; one that has settled need not.
+"""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from omnidraft.errors import AdapterError
+from omnidraft.export.checkpoint import load_model, read_checkpoint
+from omnidraft.export.fingerprint import fingerprint
+from omnidraft.export.workplace import refuse_existing
+from omnidraft.runtime.adapter import Adapter, LoraSites, Site
+from omnidraft.training.checkpoint_file import write_checkpoint
+from omnidraft.training.lora import linears_by_site
+
+
+def merge(name: str, adapter: Adapter, out: Path) -> None:
+    """Write the checkpoint `name` with an adapter folded in, in float32, with its tokenizer.
+
+    Args:
+        name: directory or hub id of the very checkpoint that the adapter was learned on.
+        adapter: whose tensors are added; a head in it is left out, checkpoints have none.
+        out: a directory that is not there yet.
+
+    Raises:
+        AdapterError: `wrong_base` for another checkpoint, `missing_tensor` for an adapter without tensors.
+        OmnidraftError: the checkpoint cannot be read or the place not be written.
+    """
+    refuse_existing(out, overwrite=False)
+    if not adapter.tensors:
+        raise AdapterError("missing_tensor", "the adapter has a head alone; there is nothing to merge")
+    checkpoint = read_checkpoint(name)
+    model = load_model(checkpoint)
+    if (found := fingerprint(checkpoint)) != adapter.base:
+        raise AdapterError(
+            "wrong_base",
+            f"{name} has the weights {found[:12]} and the adapter was learned on {adapter.base[:12]}; "
+            "give the checkpoint that it was learned on",
+        )
+    add(model, adapter)
+    write_checkpoint(model, checkpoint, out)
+
+
+def add(model: nn.Module, adapter: Adapter) -> None:
+    """Add an adapter to a model's weights in place, computed in float32.
+
+    Raises:
+        AdapterError: the model has other places; nothing was added then.
+    """
+    linears = linears_by_site(model)
+    sites = {
+        site: Site(parts[0].in_features, tuple((str(i), part.out_features) for i, part in enumerate(parts)))
+        for site, parts in linears.items()
+    }
+    adapter.check_fits(LoraSites(None, sites))
+    with torch.no_grad():
+        for site, (a, b) in adapter.tensors.items():
+            widths = [linear.out_features for linear in linears[site]]
+            for linear, added in zip(
+                linears[site], torch.split(torch.from_numpy(a @ b).T, widths), strict=True
+            ):
+                linear.weight += added.to(linear.weight)
