@@ -1,34 +1,39 @@
 """Measured speed-up of the trained drafters: real targets, interleaved with plain decoding.
 
-Target and drafter in fp32, one thread, k = 4, greedy, the end of the text ignored; the cache is the one that
-saw the training answers. A busy machine slows both ways of a prompt alike.
+Exported as an app would ship them: target in fp32, the trained drafter in int8, without places for adapters;
+one thread, greedy, to the answer's own end; the cache is the one that saw the training answers.
 """
 
+import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.experiments.answers import MAX_NEW_TOKENS, load, prompts_of
-from benchmarks.experiments.drafters import graph
 from benchmarks.experiments.e1 import PASSES
 from benchmarks.experiments.measure import NUM_DRAFT_TOKENS, learned
-from benchmarks.experiments.pairs import TARGETS, torch_model, weights
+from benchmarks.experiments.pairs import TARGETS, torch_model
 from benchmarks.experiments.recipes import LOSSES
 from benchmarks.experiments.results import Arm
 from benchmarks.experiments.tasks import TASKS, spread
 from benchmarks.experiments.training import Training
 from omnidraft.commands.bench import as_json, bench
-from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.commands.demo import starter
+from omnidraft.export.bundle import export_bundle
+from omnidraft.export.checkpoint import read_checkpoint
+from omnidraft.export.options import Options
+from omnidraft.export.quantize import FP32, INT8
+from omnidraft.runtime.generate import Session, load_weights
 from omnidraft.runtime.round import Mode
-from omnidraft.runtime.session import Session
+from omnidraft.training.checkpoint_file import write_checkpoint
 
-PROMPTS = 8
+PROMPTS = 20
+WAYS: dict[str, int | Literal["auto"]] = {"fixed": NUM_DRAFT_TOKENS, "auto": "auto"}
 
 
 def arms() -> Iterator[Arm]:
-    """Every task and target: untrained with the direct map, and after a pass with trie-KL."""
+    """Every task and target: not trained, with the direct map or freely; and after a pass with trie-KL."""
     for task in TASKS:
         for target in TARGETS:
             settings = {
@@ -42,22 +47,27 @@ def arms() -> Iterator[Arm]:
 
 
 def _measure(training: Training | None, target: str, task: str, work: Path) -> dict[str, Any]:
-    pair = weights(work, target)
     model = torch_model("drafter") if training is None else training.drafter(work)[0]
-    session = Session(replace(pair, drafter=graph(pair, model)))
-    mode: Mode = "direct"
-    if training is not None:
-        mode, session.pair.cache = (
-            "trie",
-            learned(pair.vocab_map, load(work, target, task, "train", training.count)),
-        )
     prompts = spread(prompts_of(task, "test"), PROMPTS)
-    found = bench(
-        session, prompts, max_new_tokens=MAX_NEW_TOKENS, num_draft_tokens=NUM_DRAFT_TOKENS, mode=mode
-    )
-    told = as_json(found)
-    assert isinstance(found.predicted, float) and isinstance(session.cache, NgramCache)
-    return {name: value for name, value in told.items() if name != "prompts"} | {
-        "ratios": [line.ratio for line in found.lines],
-        "same_text": all(line.same_text for line in found.lines),
-    }
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        write_checkpoint(model, read_checkpoint(str(starter("drafter"))), place / "drafter")
+        options = Options(FP32, drafter_quantization=INT8, lora_drafter=False, head_blocks=None)
+        export_bundle(str(starter(target)), str(place / "drafter"), place / "bundle", options)
+        loaded = load_weights(place / "bundle", threads=1)
+        for name, length in WAYS.items():
+            session = Session(loaded)
+            if training is not None:
+                answers = load(work, target, task, "train", training.count)
+                session.pair.cache = learned(loaded.vocab_map, answers)
+            session.measure(prompts[0])
+            mode: Mode = "direct" if training is None and length != "auto" else "trie"
+            result = bench(
+                session, prompts, max_new_tokens=MAX_NEW_TOKENS, num_draft_tokens=length, mode=mode,
+                ignore_eos=False,
+            )  # fmt: skip
+            told = {key: value for key, value in as_json(result).items() if key != "prompts"}
+            same = all(line.same_text for line in result.lines)
+            found[name] = told | {"ratios": [line.ratio for line in result.lines], "same_text": same}
+    return found
