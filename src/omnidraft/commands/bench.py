@@ -75,11 +75,18 @@ def bench(
     head_threshold: float | Literal["auto"] = 1.0,
     mode: Mode = "trie",
     temperature: float = 0.0,
+    ignore_eos: bool = True,
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Result:
-    """Time both ways of decoding on each prompt; the end of the text is ignored, so lengths are equal."""
+    """Time both ways of decoding on each prompt, past the end of the text unless that is to be heeded."""
     asked = Request(
-        max_new_tokens, temperature, 0, mode, num_draft_tokens, ignore_eos=True, head_threshold=head_threshold
+        max_new_tokens,
+        temperature,
+        0,
+        mode,
+        num_draft_tokens,
+        ignore_eos=ignore_eos,
+        head_threshold=head_threshold,
     )
     order = [*prompts[:_WARM_UP], *prompts]
     lines = []
