@@ -158,3 +158,37 @@ def test_a_text_that_the_drafter_has_to_read_first_must_be_worth_it() -> None:
 def test_drafting_is_tried_again_after_a_long_while_whatever_it_costs() -> None:
     chosen = drive(MeasuredLength(replace(DEAR, read=1.0), unread=100), 0.0, 1100)
     assert [i for i, count in enumerate(chosen) if count] == [1024]
+
+
+def test_the_next_text_begins_with_what_the_last_one_taught() -> None:
+    before = MeasuredLength(CHEAP, unread=7)
+    for _ in range(30):
+        before.record(before.next(), 4, 4, 5)
+    after = MeasuredLength(CHEAP, unread=90)
+    after.follow(before)
+    assert after.state() == {**before.state(), "unread": 90}
+    assert after.next() > MeasuredLength(CHEAP, unread=90).next()
+    after.follow(FixedLength(3))
+    assert after.state() == {**before.state(), "unread": 90}, "another kind knows nothing of it"
+
+
+def test_probes_come_due_over_several_short_texts() -> None:
+    costs = Costs(
+        target=(1.0, 1.05, 1.1), draft=0.3, host=0.1, acceptance=0.1
+    )  # a probe is due after 27 rounds
+
+    def drafted(following: bool) -> int:
+        found, last = 0, MeasuredLength(costs)
+        for _ in range(6):
+            length = MeasuredLength(costs)
+            if following:
+                length.follow(last)
+            for _ in range(16):
+                count = length.next()
+                length.record(count, count, count, count + 1)
+                found += count
+            last = length
+        return found
+
+    assert drafted(False) == 0
+    assert drafted(True) > 0

@@ -105,3 +105,35 @@ def test_after_an_answer_without_the_drafter_its_context_is_whole(weights: Weigh
         answer = session.chat("And then?", Request(8)).finish()
         prompt = session.draft_prompt(answer.prompt_ids)
         assert session.pair.context[: len(prompt)] == prompt
+
+
+def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(weights: Weights, tmp_path: Path) -> None:
+    """Where a probe takes longer to come due than an answer is long, several answers share the wait."""
+    costs = replace(
+        weights.bundle.costs, target=(1.0, 1.05, 1.1), draft=0.3, host=0.1, read=0.0, acceptance=0.1
+    )
+
+    def drafted(temperature: float, seed: int | None) -> list[int]:
+        session = Session(weights)
+        session.costs = costs
+        found = []
+        for _ in range(4):
+            answer = session.generate(
+                STORY, max_new_tokens=16, temperature=temperature, seed=seed, ignore_eos=True
+            )
+            found.append(answer.finish().statistics.drafted)
+        return found
+
+    session = Session(weights)
+    session.costs = costs
+    found = []
+    for i in range(4):
+        answer = session.generate(STORY, max_new_tokens=16, ignore_eos=True).finish()
+        found.append(answer.statistics.drafted)
+        if i == 0:  # and a restart in between changes nothing
+            session.save(tmp_path / "s")
+            session = Session(weights)
+            session.load(tmp_path / "s")
+    assert found[0] == 0 < sum(found)
+    assert sum(drafted(0.0, None)) > 0 and sum(drafted(0.8, None)) > 0
+    assert drafted(0.8, 7) == [0, 0, 0, 0], "what a seed repeats begins anew"

@@ -42,6 +42,8 @@ CASES: list[tuple[Any, ...]] = [
      [ALL], 1500),
     ("prompt", "100 tokens to read first: it pays, with fewer draft tokens", replace(EVEN, read=0.0004), 24,
      [HALF], 100),
+    ("middling_prompt", "500 tokens to read first: an answer of 24 rounds would not earn it back",
+     replace(EVEN, read=0.0004), 24, [ALL], 500),
     ("unread_grows", "what is said without the drafter is to be read too", replace(DEAR, read=0.0002), 1100,
      [NONE], 40),
     ("one_measured_pass", "no slope to go on with", FLAT, 12, [HALF]),

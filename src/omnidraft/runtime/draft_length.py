@@ -15,7 +15,7 @@ PRIOR_ACCEPTANCE = 0.6  # of a drafter that was never measured
 _PROBE = 2  # draft tokens of a probe
 _FIRST_SHARE, _LAST_SHARE = 0.03, 0.0025  # of the time since the last draft, what a probe may cost
 _LAST_WAIT = 1024  # rounds without a draft after which it is tried whatever it costs
-_CATCH_UP_ROUNDS = 64  # rounds that share the cost of reading what the drafter has not read
+_CATCH_UP_ROUNDS = 24  # rounds that share the cost of reading what the drafter has not read
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,11 @@ class DraftLength(Protocol):
     def state(self) -> dict[str, Any]:
         """What was learned, as JSON can hold it."""
 
+    def follow(self, before: "DraftLength") -> None:
+        """Begin with what another one of this kind learned of the texts before; of others, with nothing."""
+
     def restore(self, state: dict[str, Any]) -> None:
-        """Take over what another one of this kind had learned.
+        """Take over what another one of this kind had learned, in the middle of a text.
 
         Raises:
             ValueError: the state cannot be one of this kind; nothing was taken over.
@@ -106,6 +109,9 @@ class FixedLength:
         return 0 if 1.0 - stands > self._threshold else self._count - drawn
 
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
+        """A fixed length has nothing to learn."""
+
+    def follow(self, before: DraftLength) -> None:
         """A fixed length has nothing to learn."""
 
     def state(self) -> dict[str, Any]:
@@ -211,6 +217,10 @@ class MeasuredLength:
             "earned": self._earned,
             "spent": self._spent,
         }
+
+    def follow(self, before: DraftLength) -> None:
+        if isinstance(before, MeasuredLength) and len(before._tested) == len(self._tested):
+            self.restore({**before.state(), "unread": self.unread})
 
     def restore(self, state: dict[str, Any]) -> None:
         own = self.state()

@@ -27,11 +27,7 @@ def measure_costs(
     The pair's cache is not touched; the models' contexts are rewritten. Acceptance is not measured.
     """
     target = pair.target
-    past = min(len(prompt), target.max_length - longest)
-    passes: list[float] = []
-    for n in range(1, longest + 1):
-        # A longer pass never counts as cheaper than a shorter one: that would be noise.
-        passes.append(max([_fastest_pass(target, prompt[:past], n, repeats), *passes[-1:]]))
+    passes = _fastest_passes(target, prompt[: target.max_length - longest], longest, repeats)
     settings = Settings(rule_for("trie", 0.0), Sampling(), min(_ROUNDS, target.max_length - len(prompt)), ())
     trial = Pair(target, pair.drafter, NgramCache(pair.cache.map), pair.clock)
     rounds = list(speculate(trial, prompt, draft_prompt, settings, FixedLength(_DRAFTED), SplitMix64(0)))
@@ -56,14 +52,19 @@ def _seconds_to_read(pair: Pair, prompt: Sequence[int], repeats: int) -> float:
     return min(taken) / len(ids)
 
 
-def _fastest_pass(model: Model, prompt: Sequence[int], n: int, repeats: int) -> float:
-    """Seconds of the fastest of several passes over n tokens after a prompt; ids do not change the cost."""
+def _fastest_passes(model: Model, prompt: Sequence[int], longest: int, repeats: int) -> list[float]:
+    """Seconds of passes over 1..longest tokens after a prompt; ids do not change the cost.
+
+    All lengths take turns, so that a busy moment of the machine does not fall on one of them, and a pass
+    counts as no dearer than a longer one: whatever made it so was the machine.
+    """
     model.rewind(0)
     model.score(prompt, num_logits=1)
-    past, taken = model.length, []
+    past, taken = model.length, [float("inf")] * longest
     for _ in range(repeats):
-        started = time.perf_counter()
-        model.score([prompt[0]] * n)
-        taken.append(time.perf_counter() - started)
-        model.rewind(past)
-    return min(taken)
+        for n in range(1, longest + 1):
+            started = time.perf_counter()
+            model.score([prompt[0]] * n)
+            taken[n - 1] = min(taken[n - 1], time.perf_counter() - started)
+            model.rewind(past)
+    return [min(taken[n:]) for n in range(longest)]

@@ -88,6 +88,7 @@ class Session:
         self.message: str | None = None
         self.answer: Generation | None = None
         self.draft_length: DraftLength = FixedLength(0)
+        self.draft_lengths: dict[Mode, DraftLength] = {}  # the last of each mode, which the next one follows
         self.choose = SplitMix64(0)
         self.adapter_notice: str | None = None
         if adapter is not None:
@@ -157,8 +158,9 @@ class Session:
             return write_cache(path, self.cache)
 
     def reset_cache(self) -> None:
-        """Forget every n-gram that was learned."""
+        """Forget every n-gram that was learned, and how often drafts were accepted."""
         self.pair.cache = NgramCache(self.vocab_map)
+        self.draft_lengths = {}
 
     def reset(self) -> None:
         """Forget what was said, not what was learned."""

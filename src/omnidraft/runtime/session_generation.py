@@ -38,10 +38,16 @@ def start(session: Session, ids: list[int], request: Request, *, goes_on: bool) 
     check_prompt(ids, session.bundle.target)
     known = common_length(session.pair.context, context) if goes_on else 0
     unread = len(context) - known + min(known, session.draft_length.unread)
+    repeatable = request.seed is not None and request.temperature > 0.0
     seed = fresh_seed() if request.seed is None else request.seed
     request = replace(request, seed=seed)
     session.choose = SplitMix64(seed)
-    session.draft_length = draft_length_for(request, session.weights, session.costs, unread)
+    length = draft_length_for(request, session.weights, session.costs, unread)
+    # How much is drafted moves what a seed draws, so a text that a seed has to repeat goes by the bundle's
+    # figures alone. Greedy text does not depend on it, and nobody can repeat a text whose seed was drawn.
+    if not repeatable and request.mode in session.draft_lengths:
+        length.follow(session.draft_lengths[request.mode])
+    session.draft_length = session.draft_lengths[request.mode] = length
     session.pair.tokens, session.pair.context = list(ids), context
     session.answer = begin(session, request, ids)
     return session.answer

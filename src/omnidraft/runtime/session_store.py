@@ -156,6 +156,7 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
         raise SessionFileError(fault, f"{path} is refused: {error}; {_REMEDY}") from None
     session.turns, session.message, session.answer = list(state.turns), state.message, generation
     session.costs, session.draft_length = state.costs, length
+    session.draft_lengths = {} if answer is None else {answer.request.mode: length}
     pair = session.pair
     pair.cache, pair.held, pair.tokens, pair.context, pair.alone = cache, 0, [], [], []
     if answer is not None:
