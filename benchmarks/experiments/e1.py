@@ -29,22 +29,24 @@ SEEDS = (0, 1, 2)
 
 
 def arms() -> Iterator[Arm]:
-    """What matters most first: untrained, the first seed, whole passes, other seeds."""
+    """What matters most first: untrained, the first seed, whole passes, LoRA, other seeds."""
     for target in TARGETS:
         for task in TASKS:
             yield _untrained(target, task)
     grid = [(target, task, loss) for task in TASKS for target in TARGETS for loss in LOSSES]
     for target, task, loss in grid:
         yield _trained(loss, target, task, LOSSES[loss], TRAIN, 0)
-    for task, count in PASSES.items():
+    for task in TASKS:
         for target in TARGETS:
-            for loss in ("trie-kl", "dm-ngram"):
-                yield _trained(f"pass-{loss}", target, task, LOSSES[loss], count, 0)
+            yield _trained("pass-trie-kl", target, task, LOSSES["trie-kl"], PASSES[task], 0)
     for target, task, loss in grid:
         yield _trained(f"{loss}-lora", target, task, LOSSES[loss].with_lora(), TRAIN, 0)
     for seed in SEEDS[1:]:
         for target, task, loss in grid:
             yield _trained(loss, target, task, LOSSES[loss], TRAIN, seed)
+    for task in TASKS:
+        for target in TARGETS:
+            yield _trained("pass-dm-ngram", target, task, LOSSES["dm-ngram"], PASSES[task], 0)
     for seed in SEEDS[1:]:
         for target, task, loss in grid:
             yield _trained(f"{loss}-lora", target, task, LOSSES[loss].with_lora(), TRAIN, seed)
