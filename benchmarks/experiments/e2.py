@@ -24,6 +24,7 @@ TASK = "gsm8k"
 ABLATED: dict[str, Recipe | None] = {
     "untrained": None,
     **LOSSES,
+    "ngram-tenth": Recipe("omnidraft", {"factor": 0.02}, PAPER),
     "ngram-p": Recipe("omnidraft", {"factor": 1.0, "ngram": "probability"}, PAPER),
     "ngram-kl": Recipe("omnidraft", {"factor": 0.2, "ngram": "kl"}, PAPER),
     "renormalised": Recipe("omnidraft", {"factor": 0.2, "intersection": "renormalise"}, PAPER),

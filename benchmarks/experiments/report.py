@@ -11,7 +11,7 @@ from benchmarks.experiments.results import read
 from benchmarks.experiments.tasks import TASKS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-EXPERIMENTS = ("e1", "e2", "e4", "e5", "e6", "e7", "speed")
+EXPERIMENTS = ("texts", "e1", "e2", "e4", "e5", "e6", "e7", "speed")
 
 
 def main() -> None:
@@ -32,6 +32,7 @@ def main() -> None:
         eviction=tables.eviction_table(found["e5"]),
         ranks=tables.rank_table(found["e6"], found["e1"]),
         growth=tables.growth_table(found["e7"]),
+        texts=tables.text_table(found["texts"]),
         speed=tables.speed_table(found["speed"]),
         paper_main=tables.paper_main(),
         paper_cache=tables.markdown(

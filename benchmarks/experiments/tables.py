@@ -19,6 +19,7 @@ E1_ROWS = {
 E2_ROWS = {
     "untrained": "not trained",
     **TITLES,
+    "ngram-tenth": "L_DM + 0.02 L_ngram",
     "ngram-p": "L_DM + p(t) L_ngram",
     "ngram-kl": "L_DM + 0.2 KL of n-grams",
     "renormalised": "L_DM + 0.2 L_ngram, q' renormalised",
@@ -211,6 +212,25 @@ def speed_table(results: Sequence[Found]) -> str:
             if cells != ["-", "-"]:
                 rows.append([each.title, _TARGETS[target], *cells])
     return markdown(["task", "target", "direct map, not trained", "trie-KL, one pass, with the cache"], rows)
+
+
+def text_table(results: Sequence[Found]) -> str:
+    """What the targets say."""
+    found = {(r["settings"]["task"], r["settings"]["target"]): r for r in results}
+    rows = []
+    for task, each in TASKS.items():
+        for target in ("a", "b"):
+            r = found.get((task, target))
+            if r is not None:
+                t, test = r["result"], r["settings"]["test"]
+                rows.append(
+                    [
+                        each.title, _TARGETS[target], f"{t['tokens'] / test:.0f}", f"{t['distinct']} of {test}",
+                        f"{t['in_training']} of {test}", f"{t['distinct_runs_of_4']:.0%}", f"{t['ngrams']:.1%}",
+                    ]
+                )  # fmt: skip
+    head = ["task", "target", "tokens an answer", "different answers", "said to a training prompt too"]
+    return markdown([*head, "different runs of 4 tokens", "n-grams among tokens"], rows)
 
 
 def paper_main() -> str:
