@@ -2,16 +2,15 @@
 
 Every trained arm sees the same answers in the order of its seed. Each is measured with the direct map alone
 and with the cache that saw those answers ("warm"); the untrained drafter also with a cache that starts
-empty. The headline arms (`pass-`) make one pass over as many
-answers as their settings say.
+empty. The headline arms (`pass-`) make one pass over the whole of a task's training prompts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.experiments.answers import MAX_NEW_TOKENS, load
+from benchmarks.experiments.answers import MAX_NEW_TOKENS, Answer, load
 from benchmarks.experiments.drafters import in_onnxruntime
 from benchmarks.experiments.measure import NUM_DRAFT_TOKENS, Way, counts, learned, recorded, size_of
 from benchmarks.experiments.pairs import TARGETS, torch_model, weights
@@ -23,7 +22,7 @@ from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.ngram_cache import NgramCache
 
 TRAIN = 448  # answers that every arm learns from
-PASSES = {"gsm8k": 7473, "code": 910, "alpaca": 1024, "scitldr": 1024}  # answers of the headline arms
+PASSES = {"gsm8k": 7473, "code": 910, "alpaca": 8000, "scitldr": 1992}  # all there are
 TEST = 40
 SEEDS = (0, 1, 2)
 
@@ -44,20 +43,26 @@ def arms() -> Iterator[Arm]:
     for seed in SEEDS[1:]:
         for target, task, loss in grid:
             yield _trained(loss, target, task, LOSSES[loss], TRAIN, seed)
-    for task in TASKS:
-        for target in TARGETS:
-            yield _trained("pass-dm-ngram", target, task, LOSSES["dm-ngram"], PASSES[task], 0)
     for seed in SEEDS[1:]:
         for target, task, loss in grid:
             yield _trained(f"{loss}-lora", target, task, LOSSES[loss].with_lora(), TRAIN, seed)
+    for task in TASKS:
+        for target in TARGETS:
+            yield _trained("pass-dm-ngram", target, task, LOSSES["dm-ngram"], PASSES[task], 0)
 
 
 def evaluated(
-    work: Path, target: str, task: str, drafter: Drafter, count: int, ways: tuple[str, ...]
+    work: Path,
+    target: str,
+    task: str,
+    drafter: Drafter,
+    count: int,
+    ways: tuple[str, ...],
+    prompts: Sequence[Answer] = (),
 ) -> dict[str, Any]:
-    """Greedy counts on unseen prompts in each way: direct, cold (cache empty at first), warm."""
+    """Greedy counts in each way: direct, cold (cache empty at first), warm; on the test prompts by default."""
     pair = weights(work, target)
-    prompts = load(work, target, task, "test", TEST)
+    prompts = prompts or load(work, target, task, "test", TEST)
     found: dict[str, Any] = {}
     for way in ways:
         cache = NgramCache(pair.vocab_map, replica=1)
