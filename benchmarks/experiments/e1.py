@@ -60,7 +60,7 @@ def evaluated(
     ways: tuple[str, ...],
     prompts: Sequence[Answer] = (),
 ) -> dict[str, Any]:
-    """Greedy counts in each way: direct, cold (cache empty at first), warm; on the test prompts by default."""
+    """Greedy counts in each way: direct, cold (cache empty at first), warm; on test prompts by default."""
     pair = weights(work, target)
     prompts = prompts or load(work, target, task, "test", TEST)
     found: dict[str, Any] = {}

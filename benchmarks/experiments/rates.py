@@ -1,4 +1,4 @@
-"""Which rate and schedule each loss gets: chosen on held-out training prompts of GSM8K, never on test ones."""
+"""Which rate and schedule each loss gets: chosen on held-out training prompts of GSM8K, never on test."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,8 +37,9 @@ def arms() -> Iterator[Arm]:
 def _arm(name: str, target: str, recipe: Recipe, rate: float) -> Arm:
     recipe = replace(recipe, options={**recipe.options, "learning_rate": rate})
     settings = {
-        "target": target, "task": "gsm8k", "train": TRAIN, "held_out": list(HELD_OUT), "rate": rate, "seed": 0,
-        "num_draft_tokens": NUM_DRAFT_TOKENS, "max_new_tokens": MAX_NEW_TOKENS, "recipe": recipe.as_json(),
+        "target": target, "task": "gsm8k", "train": TRAIN, "held_out": list(HELD_OUT), "rate": rate,
+        "num_draft_tokens": NUM_DRAFT_TOKENS, "max_new_tokens": MAX_NEW_TOKENS, "seed": 0,
+        "recipe": recipe.as_json(),
     }  # fmt: skip
     return Arm("rates", name, settings, partial(_measure, Training(target, "gsm8k", recipe, TRAIN, 0)))
 
