@@ -49,6 +49,7 @@ def arms() -> Iterator[Arm]:
     for task in TASKS:
         for target in TARGETS:
             yield _trained("pass-dm-ngram", target, task, LOSSES["dm-ngram"], PASSES[task], 0)
+            yield _trained("pass-trie-kl-lora", target, task, LOSSES["trie-kl"].with_lora(), PASSES[task], 0)
 
 
 def evaluated(

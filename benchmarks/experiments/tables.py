@@ -64,7 +64,7 @@ def pass_table(results: Sequence[Found]) -> str:
         for target in ("a", "b"):
             base = _by_arm(results, target, task).get("untrained", [])
             for found in _sorted_passes(results, target, task):
-                title = TITLES[found["arm"].removeprefix("pass-")]
+                title = E1_ROWS[found["arm"].removeprefix("pass-")]
                 count = found["result"]["training"]["answers"]
                 rows.append(
                     [TASKS[task].title, _TARGETS[target], title, f"{count:,}", *_counted([found], base)]
