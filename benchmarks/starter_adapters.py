@@ -1,0 +1,76 @@
+"""Make what the starter drafter learned of both starter targets: an adapter and a cache for each.
+
+    python -m benchmarks.experiments prepare             # what the targets say
+    python -m benchmarks.starter_adapters [--work DIR] [--rank N] [--out DIR]
+
+One pass with trie-KL over each target's greedy answers to the training prompts of GSM8K, MBPP and SciTLDR
+(not Alpaca, whose licence is non-commercial). What comes out lies in src/omnidraft/starters/learned, a place
+that `omnidraft generate --profile` takes.
+"""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from benchmarks.experiments.answers import Answer, load
+from benchmarks.experiments.measure import learned
+from benchmarks.experiments.pairs import TARGETS, torch_model, weights
+from benchmarks.experiments.recipes import LOSSES
+from benchmarks.experiments.training import align
+from omnidraft.runtime.adapter_file import write_adapter
+from omnidraft.runtime.cache_store import write_table
+from omnidraft.runtime.learner.profiles import profile_of
+from omnidraft.training.lora import to_adapter
+from omnidraft.training.objectives import objective
+from omnidraft.training.trainer import Trainer
+
+TASKS = ("gsm8k", "code", "scitldr")
+SEED = 0
+CREATED = "2026-11-21T00:00:00Z"  # so that the same answers make the same bytes
+STARTERS = Path(__file__).resolve().parents[1] / "src/omnidraft/starters"
+
+
+def make(work: Path, target: str, rank: int, out: Path) -> dict[str, object]:
+    """Train on a target's answers and write the adapter and the cache; what the training says of itself."""
+    pair = weights(work, target)
+    answers: list[Answer] = [each for task in TASKS for each in load(work, target, task)]
+    recipe = LOSSES["trie-kl"].with_lora(rank)
+    trainer = Trainer(
+        torch_model("drafter"), recipe.trainer_options(SEED), objective=objective(recipe.objective)
+    )
+    aligned = align(pair, answers)
+    reports = trainer.train(aligned)
+    entry = pair.bundle.drafter
+    assert entry.lora is not None and entry.fingerprint is not None, "the bundle takes adapters"
+    tokenizers = pair.vocab_map.draft_fingerprint, pair.vocab_map.target_fingerprint
+    profile = profile_of(out, pair.bundle)
+    profile.directory.mkdir(parents=True, exist_ok=True)
+    write_adapter(
+        profile.adapter, to_adapter(trainer.model, entry.lora, entry.fingerprint, tokenizers, CREATED)
+    )
+    write_table(profile.cache, learned(pair.vocab_map, answers).table(), overwrite=True)
+    tenth = max(1, len(reports) // 10)
+    return {
+        "target": target, "answers": len(aligned), "tasks": list(TASKS), "seed": SEED, "steps": trainer.steps,
+        "recipe": recipe.as_json(), "skipped": trainer.skipped,
+        "first_loss": round(sum(r.loss for r in reports[:tenth]) / tenth, 4),
+        "last_loss": round(sum(r.loss for r in reports[-tenth:]) / tenth, 4),
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--rank", type=int, default=32, help="of LoRA")
+    parser.add_argument("--out", type=Path, default=STARTERS / "learned", help="a place for profiles")
+    parser.add_argument("--targets", nargs="+", choices=TARGETS, default=TARGETS)
+    parser.add_argument(
+        "--work", type=Path, default=Path(os.environ.get("OMNIDRAFT_EXPERIMENTS", "omnidraft-experiments"))
+    )
+    options = parser.parse_args()
+    for target in options.targets:
+        print(json.dumps(make(options.work, target, options.rank, options.out)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
