@@ -14,14 +14,14 @@ from benchmarks.experiments.answers import MAX_NEW_TOKENS, Answer, load
 from benchmarks.experiments.drafters import in_onnxruntime
 from benchmarks.experiments.measure import NUM_DRAFT_TOKENS, Way, counts, learned, recorded, size_of
 from benchmarks.experiments.pairs import TARGETS, torch_model, weights
-from benchmarks.experiments.recipes import LOSSES, Recipe
+from benchmarks.experiments.recipes import EQUAL, EQUAL_LORA, LOSSES, Recipe
 from benchmarks.experiments.results import Arm
 from benchmarks.experiments.tasks import TASKS
 from benchmarks.experiments.training import Training
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.ngram_cache import NgramCache
 
-TRAIN = 448  # answers that every arm learns from
+TRAIN = 448  # answers that every arm but the whole passes learns from
 PASSES = {"gsm8k": 7473, "code": 910, "alpaca": 8000, "scitldr": 1992}  # all there are
 TEST = 40
 SEEDS = (0, 1, 2)
@@ -34,18 +34,18 @@ def arms() -> Iterator[Arm]:
             yield _untrained(target, task)
     grid = [(target, task, loss) for task in TASKS for target in TARGETS for loss in LOSSES]
     for target, task, loss in grid:
-        yield _trained(loss, target, task, LOSSES[loss], TRAIN, 0)
+        yield _trained(loss, target, task, EQUAL[loss], TRAIN, 0)
     for task in TASKS:
         for target in TARGETS:
             yield _trained("pass-trie-kl", target, task, LOSSES["trie-kl"], PASSES[task], 0)
     for target, task, loss in grid:
-        yield _trained(f"{loss}-lora", target, task, LOSSES[loss].with_lora(), TRAIN, 0)
+        yield _trained(f"{loss}-lora", target, task, EQUAL_LORA[loss], TRAIN, 0)
     for seed in SEEDS[1:]:
         for target, task, loss in grid:
-            yield _trained(loss, target, task, LOSSES[loss], TRAIN, seed)
+            yield _trained(loss, target, task, EQUAL[loss], TRAIN, seed)
     for seed in SEEDS[1:]:
         for target, task, loss in grid:
-            yield _trained(f"{loss}-lora", target, task, LOSSES[loss].with_lora(), TRAIN, seed)
+            yield _trained(f"{loss}-lora", target, task, EQUAL_LORA[loss], TRAIN, seed)
     for task in TASKS:
         for target in TARGETS:
             yield _trained("pass-dm-ngram", target, task, LOSSES["dm-ngram"], PASSES[task], 0)

@@ -49,7 +49,7 @@ def _arm(
     count: int = TRAIN,
     held_out: tuple[int, int] = HELD_OUT,
 ) -> Arm:
-    recipe = replace(recipe, options={**recipe.options, "learning_rate": rate})
+    recipe = recipe.at(rate)
     settings = {
         "target": target, "task": "gsm8k", "train": count, "held_out": list(held_out), "rate": rate,
         "num_draft_tokens": NUM_DRAFT_TOKENS, "max_new_tokens": MAX_NEW_TOKENS, "seed": 0,

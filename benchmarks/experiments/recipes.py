@@ -7,7 +7,6 @@ from typing import Any
 from omnidraft.training.trainer_options import TrainerOptions
 
 FULL: Mapping[str, Any] = {"learning_rate": 3e-3, "schedule": "decay", "batch_size": 8}
-# Each loss at the best rate for it of 5e-4, 1e-3 and 3e-3: one pass over 448 GSM8K answers, on both targets.
 PAPER: Mapping[str, Any] = {**FULL, "learning_rate": 1e-3}
 LORA: Mapping[str, Any] = {"learning_rate": 3e-3, "schedule": "decay", "batch_size": 8, "lora_rank": 32}
 
@@ -29,6 +28,10 @@ class Recipe:
         """The same loss for LoRA of a rank in place of every weight."""
         return replace(self, options={**LORA, "lora_rank": rank})
 
+    def at(self, rate: float) -> "Recipe":
+        """With another learning rate."""
+        return replace(self, options={**self.options, "learning_rate": rate})
+
     def trainer_options(self, seed: int, **more: Any) -> TrainerOptions:
         """As the trainer takes them."""
         return TrainerOptions(objective=self.objective, seed=seed, **self.options, **more)
@@ -44,9 +47,15 @@ class Recipe:
         return asdict(self)
 
 
+# Whole passes and E2 to E6.
 LOSSES = {
     "dm": Recipe("omnidraft", {"factor": 0.0}, PAPER),
     "dm-ngram": Recipe("omnidraft", {"factor": 0.2}, PAPER),
     "trie-kl": Recipe("trie-kl"),
 }
+# E1's 448 answers: each loss at its best rate on held-out prompts, over both targets, with the cache.
+RATES = {"dm": 1e-3, "dm-ngram": 5e-4, "trie-kl": 1e-3}
+LORA_RATES = {"dm": 3e-3, "dm-ngram": 3e-3, "trie-kl": 3e-3}
+EQUAL = {name: recipe.at(RATES[name]) for name, recipe in LOSSES.items()}
+EQUAL_LORA = {name: recipe.with_lora().at(LORA_RATES[name]) for name, recipe in LOSSES.items()}
 TITLES = {"dm": "L_DM", "dm-ngram": "L_DM + 0.2 L_ngram", "trie-kl": "trie-KL"}
