@@ -55,7 +55,7 @@ LOSSES = {
 }
 # E1's 448 answers: each loss at its best rate on held-out prompts, over both targets, with the cache.
 RATES = {"dm": 1e-3, "dm-ngram": 5e-4, "trie-kl": 1e-3}
-LORA_RATES = {"dm": 3e-3, "dm-ngram": 3e-3, "trie-kl": 3e-3}
+LORA_RATES = {"dm": 3e-3, "dm-ngram": 3e-3, "trie-kl": 1e-2}
 EQUAL = {name: recipe.at(RATES[name]) for name, recipe in LOSSES.items()}
 EQUAL_LORA = {name: recipe.with_lora().at(LORA_RATES[name]) for name, recipe in LOSSES.items()}
 TITLES = {"dm": "L_DM", "dm-ngram": "L_DM + 0.2 L_ngram", "trie-kl": "trie-KL"}
