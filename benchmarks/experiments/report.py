@@ -7,11 +7,12 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from benchmarks.experiments import paper, plots, tables
+from benchmarks.experiments.rate_table import rate_table
 from benchmarks.experiments.results import read
 from benchmarks.experiments.tasks import TASKS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-EXPERIMENTS = ("texts", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "speed")
+EXPERIMENTS = ("texts", "rates", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "speed")
 
 
 def main() -> None:
@@ -26,6 +27,7 @@ def main() -> None:
     )
     text = page.render(
         main={task: tables.main_table(found["e1"], task) for task in TASKS},
+        rates=rate_table(found["rates"]),
         passes=tables.pass_table(found["e1"]),
         losses=tables.loss_table(found["e1"]),
         temperatures=tables.temperature_table(found["e2"]),
