@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks.experiments import paper
+from benchmarks.experiments import paper as published
 from benchmarks.experiments.bootstrap import tokens_per_pass
 from benchmarks.experiments.tables import best_pass
 from benchmarks.experiments.tasks import TASKS
@@ -19,34 +19,39 @@ _SMOOTH = 5  # intervals
 
 
 def draw_main(results: Sequence[Found], file: Path) -> None:
-    """Tokens per target pass: untrained, and after the longest pass with either loss; with intervals."""
+    """Tokens per target pass: untrained, after 448 answers with either loss, after the longest pass."""
     figure = Figure(figsize=(8.0, 3.2), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     for axes, target in zip(panels, ("a", "b"), strict=True):
         for place, task in enumerate(TASKS):
             here = [r for r in results if _place(r) == (target, task)]
             base = [r for r in here if r["arm"] == "untrained"]
-            passes = [best_pass(results, target, task, loss) for loss in ("dm-ngram", "trie-kl")]
+            longest = best_pass(results, target, task, "trie-kl")
+            paper = [r for r in here if r["arm"] == "dm-ngram" and r["settings"]["seed"] == 0]
+            ours = [r for r in here if r["arm"] == "trie-kl" and r["settings"]["seed"] == 0]
             bars = [
                 ("direct map, not trained", base[0]["result"]["direct"] if base else None),
-                ("paper's loss + cache", passes[0]["result"]["warm"] if passes[0] else None),
-                ("trie-KL + cache", passes[1]["result"]["warm"] if passes[1] else None),
+                ("448 answers: the paper's loss", paper[0]["result"]["warm"] if paper else None),
+                ("448 answers: trie-KL", ours[0]["result"]["warm"] if ours else None),
+                ("a whole pass: trie-KL", longest["result"]["warm"] if longest else None),
             ]
             for i, (name, counts) in enumerate(bars):
                 if counts is not None:
-                    _bar(axes, place + 0.27 * (i - 1), counts, name if place == 0 else None, _COLOURS[i])
+                    _bar(axes, place + 0.21 * (i - 1.5), counts, name if place == 0 else None, _COLOURS[i])
         axes.set_xticks(range(len(TASKS)), [t.title.replace(" + ", " +\n") for t in TASKS.values()])
         axes.set_title(f"starter-{target}", fontsize=10)
         axes.set_ylim(1.0)
     panels[0].set_ylabel("tokens per target pass, k = 4")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False, fontsize=8
+    )
     _finish(figure, file)
 
 
 def _bar(axes: Axes, place: float, counts: Found, label: str | None, colour: str) -> None:
     found = tokens_per_pass([counts])
     error = np.array([[found.value - found.low], [found.high - found.value]])
-    axes.bar(place, found.value, width=0.25, yerr=error, label=label, color=colour, error_kw={"lw": 0.8})
+    axes.bar(place, found.value, width=0.2, yerr=error, label=label, color=colour, error_kw={"lw": 0.8})
 
 
 def draw_growth(results: Sequence[Found], file: Path) -> None:
@@ -59,7 +64,7 @@ def draw_growth(results: Sequence[Found], file: Path) -> None:
                 if _place(r) == (target, task):
                     answers, entries = zip(*r["result"]["curve"], strict=True)
                     axes.plot(answers, entries, color=colour, label=each.title)
-                    axes.plot(paper.SAMPLES[task], paper.ENTRIES[task], "x", color=colour)
+                    axes.plot(published.SAMPLES[task], published.ENTRIES[task], "x", color=colour)
         axes.set_title(f"Llama-2 drafts for {title}", fontsize=10)
         axes.set_xlabel("answers")
     panels[0].set_ylabel("n-grams (x: the paper's)")
