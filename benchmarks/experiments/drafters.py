@@ -37,12 +37,13 @@ def in_onnxruntime(pair: Weights, model: PreTrainedModel) -> Drafter:
         _, fitted = fit(adapter, pair.bundle, pair.vocab_map, "drafter")
         made.use_adapter(fitted.tensors or {})
     else:
-        made = OrtModel.on(_rewritten(pair, dict(model.state_dict())))
+        made = OrtModel.on(graph(pair, model))
     return Drafter(made, [] if entry.bos_id is None else [entry.bos_id])
 
 
-def _rewritten(pair: Weights, state: Mapping[str, Tensor]) -> Graph:
-    """The bundle's drafter graph with the weights of a Llama state."""
+def graph(pair: Weights, model: PreTrainedModel) -> Graph:
+    """The bundle's drafter graph with the weights of a torch drafter without LoRA."""
+    state = dict(model.state_dict())
     entry = pair.bundle.drafter
     proto = onnx.load(str(pair.bundle.file(entry.graph)))
     for tensor in proto.graph.initializer:
