@@ -24,6 +24,7 @@ from benchmarks.experiments.recipes import LOSSES  # noqa: E402
 from benchmarks.experiments.results import Arm  # noqa: E402
 from benchmarks.experiments.training import align  # noqa: E402
 
+from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.runtime.ngram_cache import NgramCache  # noqa: E402
 from omnidraft.runtime.weights import Weights  # noqa: E402
 from omnidraft.training.lora import add_lora, lora_modules  # noqa: E402
@@ -121,7 +122,7 @@ def test_shards_are_taken_up_to_the_first_gap(said: list[Answer], tmp_path: Path
             answers.Shard("a", "code", "train", start, start + 2).file(tmp_path), [(said[0], [1])] * 2
         )
     assert len(answers.load(tmp_path, "a", "code")) == 2
-    with pytest.raises(answers.SettingError, match="has 2 answers of a to code"):
+    with pytest.raises(SettingError, match="has 2 answers of a to code"):
         answers.load(tmp_path, "a", "code", count=3)
 
 

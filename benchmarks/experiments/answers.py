@@ -141,7 +141,7 @@ def write(path: Path, said: Sequence[tuple[Response | Answer, Sequence[int]]]) -
         arrays[f"{name}_lengths"] = np.array([len(each) for each in lists], dtype=np.int32)
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+        np.savez(file, allow_pickle=False, **arrays)
     partial.replace(path)
 
 
@@ -151,9 +151,10 @@ def _read(path: Path) -> Iterator[Answer]:
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise SettingError(f"{path} cannot be read ({error}); delete it and prepare it again") from None
+    names = ("prompt", "draft_prompt", "tokens")
     split = {
         name: np.split(arrays[name].astype(np.int64), np.cumsum(arrays[f"{name}_lengths"])[:-1])
-        for name in ("prompt", "draft_prompt", "tokens")
+        for name in names
     }
     ends = np.cumsum(arrays["tokens_lengths"])
     for i, end in enumerate(ends.tolist()):
@@ -161,4 +162,5 @@ def _read(path: Path) -> Iterator[Answer]:
         p = arrays["probabilities"][span].astype(np.float64)
         p /= np.maximum(p.sum(axis=1, keepdims=True), 1.0)  # float16 may round up
         rows = TargetRows(arrays["ids"][span].astype(np.int32), p, np.maximum(1.0 - p.sum(axis=1), 0.0))
-        yield Answer(*(tuple(split[n][i].tolist()) for n in ("prompt", "draft_prompt", "tokens")), rows)
+        prompt, draft_prompt, tokens = (tuple(split[name][i].tolist()) for name in names)
+        yield Answer(prompt, draft_prompt, tokens, rows)

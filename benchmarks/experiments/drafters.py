@@ -31,6 +31,7 @@ def in_onnxruntime(pair: Weights, model: PreTrainedModel) -> Drafter:
     entry = pair.bundle.drafter
     assert isinstance(pair.drafter, Graph)
     if lora_modules(model):
+        assert entry.lora is not None and entry.fingerprint is not None, "the bundle takes adapters"
         made = OrtModel.on(pair.drafter)
         tokenizers = pair.vocab_map.draft_fingerprint, pair.vocab_map.target_fingerprint
         adapter = to_adapter(model, entry.lora, entry.fingerprint, tokenizers, _CREATED)

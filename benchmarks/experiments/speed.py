@@ -36,7 +36,7 @@ def arms() -> Iterator[Arm]:
                 "max_new_tokens": MAX_NEW_TOKENS,
             }  # fmt: skip
             yield Arm("speed", "untrained", settings, partial(_measure, None, target, task))
-            training = Training(target, task, LOSSES["trie-kl"], PASSES[task][0], 0)
+            training = Training(target, task, LOSSES["trie-kl"], PASSES[task], 0)
             told = {"train": training.count, "seed": 0, "recipe": training.recipe.as_json()}
             yield Arm("speed", "trie-kl", settings | told, partial(_measure, training, target, task))
 

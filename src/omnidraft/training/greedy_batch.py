@@ -88,12 +88,13 @@ class _GrowingLayer(DynamicLayer):
         if self._whole is None or self._whole[0].shape[-2] < past + new:
             shape = (*key_states.shape[:-2], past + new + _ROOM, key_states.shape[-1])
             roomy = key_states.new_empty(shape), value_states.new_empty(shape)
-            if past:
-                roomy[0][..., :past, :], roomy[1][..., :past, :] = self.keys, self.values
+            if self._whole is not None:
+                roomy[0][..., :past, :].copy_(self._whole[0][..., :past, :])
+                roomy[1][..., :past, :].copy_(self._whole[1][..., :past, :])
             self._whole = roomy
-        for whole, states in zip(self._whole, (key_states, value_states), strict=True):
-            whole[..., past : past + new, :] = states
-        self.keys, self.values = (whole[..., : past + new, :] for whole in self._whole)
+        keys, values = self._whole
+        keys[..., past : past + new, :], values[..., past : past + new, :] = key_states, value_states
+        self.keys, self.values = keys[..., : past + new, :], values[..., : past + new, :]
         return self.keys, self.values
 
     def batch_select_indices(self, indices: Tensor) -> None:
@@ -107,7 +108,8 @@ class _GrowingLayer(DynamicLayer):
 def _growing_cache(model: PreTrainedModel) -> DynamicCache:
     """The model's usual cache; layers with full attention grow in place."""
     cache = DynamicCache(config=model.config)
-    cache.layers = [_GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    made: Any = _GrowingLayer  # untyped in transformers
+    cache.layers = [made() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache
 
 
