@@ -13,7 +13,7 @@ from benchmarks.experiments.drafters import in_onnxruntime
 from benchmarks.experiments.e1 import TRAIN
 from benchmarks.experiments.measure import Way, counts, learned
 from benchmarks.experiments.pairs import TARGETS, torch_model, weights
-from benchmarks.experiments.recipes import LOSSES, Recipe
+from benchmarks.experiments.recipes import LOSSES, PAPER, Recipe
 from benchmarks.experiments.results import Arm
 from benchmarks.experiments.training import Training
 from omnidraft.runtime.ngram_cache import NgramCache
@@ -24,10 +24,10 @@ TASK = "gsm8k"
 ABLATED: dict[str, Recipe | None] = {
     "untrained": None,
     **LOSSES,
-    "ngram-p": Recipe("omnidraft", {"factor": 1.0, "ngram": "probability"}),
-    "ngram-kl": Recipe("omnidraft", {"factor": 0.2, "ngram": "kl"}),
-    "renormalised": Recipe("omnidraft", {"factor": 0.2, "intersection": "renormalise"}),
-    "trie-kl-reverse": Recipe("trie-kl", {"direction": "reverse"}),
+    "ngram-p": Recipe("omnidraft", {"factor": 1.0, "ngram": "probability"}, PAPER),
+    "ngram-kl": Recipe("omnidraft", {"factor": 0.2, "ngram": "kl"}, PAPER),
+    "renormalised": Recipe("omnidraft", {"factor": 0.2, "intersection": "renormalise"}, PAPER),
+    "trie-kl-reverse": Recipe("trie-kl", {"direction": "reverse"}, PAPER),
     "forward-kl": Recipe("forward-kl"),
 }
 
