@@ -27,8 +27,8 @@ RECIPE = Recipe(
 )  # no end is known: constant
 Phase = tuple[str, str, int, int]  # target, task, first and last answer
 DRIFTS: dict[str, tuple[Phase, ...]] = {
-    "data": (("b", "gsm8k", 0, 320), ("b", "code", 0, 320)),
-    "target": (("a", "gsm8k", 0, 240), ("b", "gsm8k", 240, 480), ("a", "gsm8k", 480, 720)),
+    "data": (("b", "gsm8k", 0, 240), ("b", "code", 0, 240)),
+    "target": (("a", "gsm8k", 0, 160), ("b", "gsm8k", 160, 320), ("a", "gsm8k", 320, 480)),
 }
 
 
