@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.experiments.results import Arm, measure
 from omnidraft.errors import OmnidraftError, SettingError
 
-EXPERIMENTS = ("texts", "e1", "e2", "e4", "e5", "e6", "e7", "speed")
+EXPERIMENTS = ("texts", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "speed")
 
 
 def main() -> None:

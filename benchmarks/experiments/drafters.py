@@ -21,13 +21,14 @@ from omnidraft.runtime.adapter_fit import fit
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.ort_model import Graph, OrtModel
 from omnidraft.runtime.weights import Weights
+from omnidraft.training.head import AcceptanceHead, head_of
 from omnidraft.training.lora import add_lora, lora_modules, to_adapter
 
 _CREATED = "2026-01-01T00:00:00Z"  # an adapter must have a time; nothing here reads it
 
 
-def in_onnxruntime(pair: Weights, model: PreTrainedModel) -> Drafter:
-    """A torch drafter, whole or with LoRA, as the runtime runs it."""
+def in_onnxruntime(pair: Weights, model: PreTrainedModel, head: AcceptanceHead | None = None) -> Drafter:
+    """A torch drafter, whole or with LoRA, as the runtime runs it; with a head that was trained beside it."""
     entry = pair.bundle.drafter
     assert isinstance(pair.drafter, Graph)
     if lora_modules(model):
@@ -36,9 +37,10 @@ def in_onnxruntime(pair: Weights, model: PreTrainedModel) -> Drafter:
         tokenizers = pair.vocab_map.draft_fingerprint, pair.vocab_map.target_fingerprint
         adapter = to_adapter(model, entry.lora, entry.fingerprint, tokenizers, _CREATED)
         _, fitted = fit(adapter, pair.bundle, pair.vocab_map, "drafter")
-        made.use_adapter(fitted.tensors or {})
+        tensors = dict(fitted.tensors or {})
     else:
-        made = OrtModel.on(graph(pair, model))
+        made, tensors = OrtModel.on(graph(pair, model)), {}
+    made.use_adapter(tensors | (dict(head_of(head).tensors) if head is not None else {}))
     return Drafter(made, [] if entry.bos_id is None else [entry.bos_id])
 
 

@@ -26,12 +26,13 @@ ROUND = 4  # target tokens that a cache learns at once from an answer
 
 @dataclass(frozen=True)
 class Way:
-    """How to speculate: the mode, draft tokens a round, and the temperature of target and drafter."""
+    """How to speculate: the mode, draft tokens a round, temperature, and where a head ends a draft (1: never)."""
 
     mode: Mode
     num_draft_tokens: int = NUM_DRAFT_TOKENS
     temperature: float = 0.0
     max_new_tokens: int = MAX_NEW_TOKENS
+    head_threshold: float = 1.0
 
 
 def recorded(pair: Weights) -> RecordedTarget:
@@ -85,7 +86,7 @@ def rounds(
     )  # fmt: skip
     return speculate(
         Pair(target, drafter, cache), answer.prompt, answer.draft_prompt, settings,
-        FixedLength(way.num_draft_tokens), SplitMix64(seed),
+        FixedLength(way.num_draft_tokens, way.head_threshold), SplitMix64(seed),
     )  # fmt: skip
 
 

@@ -22,8 +22,10 @@ def bundle(work: Path, target: str) -> Path:
     """The bundle of a pair, exported where it is not there yet."""
     path = work / "bundles" / target
     try:
-        open_bundle(path)
+        whole = open_bundle(path).drafter.head is not None
     except BundleError:
+        whole = False
+    if not whole:  # also one that was exported before drafters had heads
         path.parent.mkdir(parents=True, exist_ok=True)
         options = Options(FP32, drafter_quantization=FP32, overwrite=True)
         export_bundle(str(starter(target)), str(starter("drafter")), path, options)

@@ -29,9 +29,9 @@ class Recipe:
         """The same loss for LoRA of a rank in place of every weight."""
         return replace(self, options={**LORA, "lora_rank": rank})
 
-    def trainer_options(self, seed: int) -> TrainerOptions:
+    def trainer_options(self, seed: int, **more: Any) -> TrainerOptions:
         """As the trainer takes them."""
-        return TrainerOptions(objective=self.objective, seed=seed, **self.options)
+        return TrainerOptions(objective=self.objective, seed=seed, **self.options, **more)
 
     @property
     def lora_rank(self) -> int | None:

@@ -11,7 +11,7 @@ from benchmarks.experiments.results import read
 from benchmarks.experiments.tasks import TASKS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-EXPERIMENTS = ("texts", "e1", "e2", "e4", "e5", "e6", "e7", "speed")
+EXPERIMENTS = ("texts", "e1", "e2", "e3", "e4", "e5", "e6", "e7", "speed")
 
 
 def main() -> None:
@@ -29,6 +29,7 @@ def main() -> None:
         passes=tables.pass_table(found["e1"]),
         losses=tables.loss_table(found["e1"]),
         temperatures=tables.temperature_table(found["e2"]),
+        heads=tables.head_table(found["e3"]),
         eviction=tables.eviction_table(found["e5"]),
         ranks=tables.rank_table(found["e6"], found["e1"]),
         growth=tables.growth_table(found["e7"]),
