@@ -26,7 +26,7 @@ ROUND = 4  # target tokens that a cache learns at once from an answer
 
 @dataclass(frozen=True)
 class Way:
-    """How to speculate: the mode, draft tokens a round, temperature, and where a head ends a draft (1: never)."""
+    """How to speculate; a head ends a draft where a refusal is likelier than its threshold (1: never)."""
 
     mode: Mode
     num_draft_tokens: int = NUM_DRAFT_TOKENS

@@ -253,7 +253,7 @@ def _drafted(found: Found) -> float:
 
 
 def _predicted(found: Found, costs: Found) -> float:
-    """Plain seconds over speculative ones, from counts alone; passes over n tokens cost as the bundle says."""
+    """Plain seconds over speculative ones, from counts and the costs of the bundle alone."""
     target, emitted, rounds = costs["target"], sum(found["emitted"]), sum(found["rounds"])
     drafted = _drafted(found)
     at = min(drafted, len(target) - 2)
