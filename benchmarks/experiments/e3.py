@@ -53,7 +53,7 @@ def _measure(target: str, task: str, mode: Head, work: Path) -> dict[str, Any]:
     prompts = load(work, target, task, "test", TEST)
     costs = pair.bundle.costs
     found: dict[str, Any] = {
-        "head_loss": [round(r.means["head"], 4) for r in (reports[0], reports[-1])],
+        "head_loss": [round(r.terms["head"], 4) for r in (reports[0], reports[-1])],
         "costs": {"target": list(costs.target), "draft": costs.draft},
     }
     ways = {f"k={k}": Way("trie", k) for k in (2, 4, MOST)}
