@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from transformers import PreTrainedModel
 
 from omnidraft.runtime.draft_length import FixedLength
 from omnidraft.runtime.drafter import Drafter
-from omnidraft.runtime.learner.target_rows import TargetRows, top_rows
+from omnidraft.runtime.learner.target_rows import TargetRows
 from omnidraft.runtime.ngram_cache import NgramCache
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import Mode, Pair, Settings, rule_for, speculate
 from omnidraft.runtime.sampler import Sampling
 from omnidraft.runtime.statistics import Statistics
 from omnidraft.runtime.vocab_map import VocabMap
+from omnidraft.training.greedy_batch import Step, greedy_steps
 from omnidraft.training.torch_model import TorchModel
 
 
@@ -51,34 +50,56 @@ def respond(
 
     Args:
         target: a transformers decoder.
-        prompts: in target ids.
+        prompts: in target ids; those of a batch are filled up to its longest.
         max_new_tokens: of a response.
         eos_ids: end a response, and are part of it.
         top: ids that are kept of a row.
-        batch_size: prompts at once; their whole rows are in memory together.
+        batch_size: prompts at once.
         hidden: also keep hidden states.
     """
-    pad = eos_ids[0] if eos_ids else 0
-    for at in range(0, len(prompts), batch_size):
-        some = prompts[at : at + batch_size]
-        longest = max(map(len, some))
-        ids = torch.tensor([[pad] * (longest - len(p)) + list(p) for p in some], device=target.device)
-        mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in some], device=target.device)
-        generate: Any = target.generate  # untyped in transformers
-        out = generate(
-            ids, attention_mask=mask, do_sample=False, max_new_tokens=max_new_tokens, pad_token_id=pad,
-            eos_token_id=list(eos_ids) or None, output_logits=True, return_dict_in_generate=True,
-            output_hidden_states=hidden,
-        )  # fmt: skip
-        rows = torch.stack(out.logits, dim=1).float().softmax(dim=-1).cpu().numpy()  # [B, n, vocab]
-        states = None
-        if hidden:  # of each step the last position, of that the last layer
-            states = torch.stack([step[-1][:, -1] for step in out.hidden_states], dim=1).float().cpu().numpy()
-        for b, said in enumerate(out.sequences[:, longest:].tolist()):
-            count = next((i + 1 for i, t in enumerate(said) if t in eos_ids), len(said))
-            kept = top_rows(rows[b, :count], said[:count], top)
-            of_it = None if states is None else states[b, :count]
-            yield Response(tuple(some[b]), tuple(said[:count]), kept, of_it)
+    training = target.training
+    target.train(False)
+    try:
+        for at in range(0, len(prompts), batch_size):
+            some = prompts[at : at + batch_size]
+            passes = greedy_steps(
+                target, some, max_new_tokens=max_new_tokens, eos_ids=eos_ids, hidden=hidden
+            )
+            yield from _collected(some, passes, top)
+    finally:
+        target.train(training)
+
+
+def _collected(prompts: Sequence[Sequence[int]], passes: Iterable[Step], top: int) -> Iterator[Response]:
+    """The answers of one batch; only the likeliest ids of a row outlive its pass."""
+    said = [list[_Said]() for _ in prompts]
+    for each in passes:
+        count = min(top, each.laws.shape[1])
+        p, ids = (values.cpu().numpy() for values in each.laws.topk(count))
+        whole = count == each.laws.shape[1]
+        rest = np.zeros(len(p)) if whole else np.maximum(1.0 - p.sum(axis=1, dtype=np.float64), 0.0)
+        hidden = [None] * len(p) if each.hidden is None else each.hidden.cpu().numpy()
+        for row, (b, token) in enumerate(zip(each.which.tolist(), each.tokens.tolist(), strict=True)):
+            said[b].append(_Said(token, ids[row], p[row], rest[row], hidden[row]))
+    for prompt, answer in zip(prompts, said, strict=True):
+        rows = TargetRows(
+            np.stack([s.ids for s in answer]).astype(np.int32),
+            np.stack([s.probabilities for s in answer]).astype(np.float64),
+            np.array([s.rest for s in answer]),
+        )
+        states = [s.hidden for s in answer if s.hidden is not None]
+        yield Response(tuple(prompt), tuple(s.token for s in answer), rows, np.stack(states) if states else None)
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A token, and the likeliest ids of the law that it was chosen by."""
+
+    token: int
+    ids: npt.NDArray[np.int64]
+    probabilities: npt.NDArray[np.float32]
+    rest: float
+    hidden: npt.NDArray[np.float32] | None
 
 
 def measure_drafter(

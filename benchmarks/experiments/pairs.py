@@ -1,0 +1,49 @@
+"""The starter pairs as bundles in the work directory: target and drafter in fp32, with places for adapters."""
+
+from functools import cache
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from omnidraft.commands.demo import starter
+from omnidraft.errors import BundleError
+from omnidraft.export.bundle import export_bundle
+from omnidraft.export.options import Options
+from omnidraft.export.quantize import FP32
+from omnidraft.runtime.bundle import open_bundle
+from omnidraft.runtime.session import Session
+from omnidraft.runtime.weights import Weights, load_weights
+
+TARGETS = ("a", "b")
+
+
+def bundle(work: Path, target: str) -> Path:
+    """The bundle of a pair, exported where it is not there yet."""
+    path = work / "bundles" / target
+    try:
+        open_bundle(path)
+    except BundleError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        options = Options(FP32, drafter_quantization=FP32, overwrite=True)
+        export_bundle(str(starter(target)), str(starter("drafter")), path, options)
+    return path
+
+
+@cache
+def weights(work: Path, target: str) -> Weights:
+    """What is loaded of a pair, once."""
+    return load_weights(bundle(work, target), threads=1)
+
+
+def encode(pair: Weights, prompt: str) -> tuple[list[int], list[int]]:
+    """A prompt inside its template in target ids, and in draft ids without their start."""
+    session = Session(pair)
+    ids = session.encode(prompt)
+    return ids, session.draft_prompt(ids)
+
+
+def torch_model(name: str) -> PreTrainedModel:
+    """A starter in torch: a, b or drafter."""
+    found: PreTrainedModel = AutoModelForCausalLM.from_pretrained(starter(name), dtype=torch.float32)
+    return found

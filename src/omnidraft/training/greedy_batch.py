@@ -1,0 +1,115 @@
+"""Greedy answers to many prompts at once: keys and values grow in place, and who has ended leaves the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+
+_ROOM = 32  # positions that a layer grows by: to copy everything for each token is half of the time
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass: what each answer that goes on says next.
+
+    Attributes:
+        which: the answers, as places in the batch, shape [B].
+        tokens: their next ids, shape [B].
+        laws: at temperature 1, shape [B, vocab].
+        hidden: the last hidden states, [B, width], where they were asked for.
+    """
+
+    which: Tensor
+    tokens: Tensor
+    laws: Tensor
+    hidden: Tensor | None
+
+
+@torch.inference_mode()
+def greedy_steps(
+    model: PreTrainedModel,
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_new_tokens: int,
+    eos_ids: Sequence[int] = (),
+    hidden: bool = False,
+) -> Iterator[Step]:
+    """The passes of a batch of prompts, until each has ended or said so many tokens.
+
+    Args:
+        model: a transformers decoder in evaluation mode.
+        prompts: of ids, each at least one; equal lengths waste nothing.
+        max_new_tokens: of an answer.
+        eos_ids: end an answer, and are said.
+        hidden: also give hidden states.
+    """
+    longest, device = max(map(len, prompts)), model.device
+    ids = torch.tensor([[0] * (longest - len(p)) + list(p) for p in prompts], device=device)
+    mask = torch.tensor([[0] * (longest - len(p)) + [1] * len(p) for p in prompts], device=device)
+    positions = (mask.cumsum(1) - 1).clamp_min(0)
+    which, ends = torch.arange(len(prompts), device=device), torch.tensor(list(eos_ids), device=device)
+    cache, decoder = _growing_cache(model), _untyped(model)
+    for _ in range(max_new_tokens):
+        out = decoder(
+            input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True,
+            logits_to_keep=1, output_hidden_states=hidden,
+        )  # fmt: skip
+        logits = out.logits[:, -1].float()
+        tokens = logits.argmax(dim=-1)
+        states = out.hidden_states[-1][:, -1].float() if hidden else None
+        yield Step(which, tokens, logits.softmax(dim=-1), states)
+        on = ~torch.isin(tokens, ends)
+        if not on.any():
+            return
+        if not on.all():
+            kept = on.nonzero()[:, 0]
+            cache.batch_select_indices(kept)
+            which, mask, tokens, positions = which[kept], mask[kept], tokens[kept], positions[kept]
+        ids, positions = tokens[:, None], positions[:, -1:] + 1
+        mask = torch.cat([mask, torch.ones_like(ids)], dim=1)
+
+
+class _GrowingLayer(DynamicLayer):
+    """Keys and values in buffers with room at their end."""
+
+    _whole: tuple[Tensor, Tensor] | None = None
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        """Append; returns all keys and values so far."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)  # type: ignore[no-untyped-call]
+        past, new = self.get_seq_length(), key_states.shape[-2]
+        if self._whole is None or self._whole[0].shape[-2] < past + new:
+            shape = (*key_states.shape[:-2], past + new + _ROOM, key_states.shape[-1])
+            roomy = key_states.new_empty(shape), value_states.new_empty(shape)
+            if past:
+                roomy[0][..., :past, :], roomy[1][..., :past, :] = self.keys, self.values
+            self._whole = roomy
+        for whole, states in zip(self._whole, (key_states, value_states), strict=True):
+            whole[..., past : past + new, :] = states
+        self.keys, self.values = (whole[..., : past + new, :] for whole in self._whole)
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        """Keep these of the batch, with the room at their end."""
+        if self._whole is not None:
+            length = self.get_seq_length()
+            self._whole = self._whole[0][indices], self._whole[1][indices]
+            self.keys, self.values = (whole[..., :length, :] for whole in self._whole)
+
+
+def _growing_cache(model: PreTrainedModel) -> DynamicCache:
+    """The model's usual cache; layers with full attention grow in place."""
+    cache = DynamicCache(config=model.config)
+    cache.layers = [_GrowingLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    return cache
+
+
+def _untyped(model: PreTrainedModel) -> Any:
+    return model
