@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.experiments.pairs import encode, torch_model, weights
+from benchmarks.experiments.pairs import TARGETS, encode, torch_model, weights
 from benchmarks.experiments.tasks import TASKS, Split, spread
 from omnidraft.errors import SettingError
 from omnidraft.runtime.learner.target_rows import TargetRows
@@ -24,7 +24,10 @@ TOP = 64  # ids kept of a row
 MAX_NEW_TOKENS = 96
 MAX_PROMPT = 800  # target ids; longer prompts are left out
 NUM_TEST = 80
+COUNTS = {"gsm8k": 7473, "code": 910, "alpaca": 2048, "scitldr": 1992}  # training prompts that are answered
+EVERY = 1024  # of them come first, in all tasks
 _BATCH = 64
+_SHARD = 256
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,19 @@ class Shard:
         return work / "answers" / name
 
 
+def plan() -> list[Shard]:
+    """All shards, the ones that every experiment needs first."""
+    found = list[Shard]()
+    for first, last in ((0, EVERY), (EVERY, max(COUNTS.values()))):
+        for task, count in COUNTS.items():
+            for target in TARGETS:
+                if not first:
+                    found.append(Shard(target, task, "test", 0, NUM_TEST))
+                stops = range(first, min(last, count), _SHARD)
+                found += [Shard(target, task, "train", at, min(at + _SHARD, last, count)) for at in stops]
+    return found
+
+
 def prompts_of(task: str, split: Split) -> list[str]:
     """All training prompts, or the test prompts that arms are measured on."""
     found = TASKS[task].prompts(split)
@@ -65,13 +81,15 @@ def compute(work: Path, shard: Shard) -> None:
     target = torch_model(shard.target)
     texts = prompts_of(shard.task, shard.split)[shard.start : shard.stop]
     pairs = [encode(pair, text) for text in texts]
-    places = sorted((i for i, (p, _) in enumerate(pairs) if len(p) <= MAX_PROMPT), key=lambda i: len(pairs[i][0]))
+    places = sorted(
+        (i for i, (p, _) in enumerate(pairs) if len(p) <= MAX_PROMPT), key=lambda i: len(pairs[i][0])
+    )
     said = respond(
         target, [pairs[i][0] for i in places], max_new_tokens=MAX_NEW_TOKENS, top=TOP, batch_size=_BATCH,
         eos_ids=pair.bundle.target.eos_ids,
     )  # fmt: skip
     found = dict(zip(places, said, strict=True))
-    _write(shard.file(work), [(found[i], pairs[i][1]) for i in sorted(found)])
+    write(shard.file(work), [(found[i], pairs[i][1]) for i in sorted(found)])
 
 
 def load(
@@ -107,7 +125,8 @@ def present(work: Path, target: str, task: str, split: Split) -> list[Shard]:
     return found
 
 
-def _write(path: Path, said: Sequence[tuple[Response, Sequence[int]]]) -> None:
+def write(path: Path, said: Sequence[tuple[Response | Answer, Sequence[int]]]) -> None:
+    """A shard of answers and their draft prompts."""
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays: dict[str, npt.NDArray[np.generic]] = {
         "ids": np.concatenate([r.rows.ids for r, _ in said]).astype(np.uint16),

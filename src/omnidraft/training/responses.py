@@ -62,9 +62,7 @@ def respond(
     try:
         for at in range(0, len(prompts), batch_size):
             some = prompts[at : at + batch_size]
-            passes = greedy_steps(
-                target, some, max_new_tokens=max_new_tokens, eos_ids=eos_ids, hidden=hidden
-            )
+            passes = greedy_steps(target, some, max_new_tokens=max_new_tokens, eos_ids=eos_ids, hidden=hidden)
             yield from _collected(some, passes, top)
     finally:
         target.train(training)
@@ -88,7 +86,9 @@ def _collected(prompts: Sequence[Sequence[int]], passes: Iterable[Step], top: in
             np.array([s.rest for s in answer]),
         )
         states = [s.hidden for s in answer if s.hidden is not None]
-        yield Response(tuple(prompt), tuple(s.token for s in answer), rows, np.stack(states) if states else None)
+        yield Response(
+            tuple(prompt), tuple(s.token for s in answer), rows, np.stack(states) if states else None
+        )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,98 @@
+"""E1, the main table: what a pass over each task's answers is worth, loss by loss, whole and LoRA.
+
+Every trained arm sees the same answers in the order of its seed. Each is measured with the direct map alone
+and with the cache that saw those answers ("warm"); the untrained drafter also with a cache that starts
+empty. The headline arms make one pass over all answers that were prepared.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.experiments.answers import MAX_NEW_TOKENS, load
+from benchmarks.experiments.drafters import in_onnxruntime
+from benchmarks.experiments.measure import NUM_DRAFT_TOKENS, Way, counts, learned, recorded, size_of
+from benchmarks.experiments.pairs import TARGETS, torch_model, weights
+from benchmarks.experiments.recipes import LOSSES, Recipe
+from benchmarks.experiments.results import Arm
+from benchmarks.experiments.tasks import TASKS
+from benchmarks.experiments.training import Training
+from omnidraft.runtime.drafter import Drafter
+from omnidraft.runtime.ngram_cache import NgramCache
+
+TRAIN = 448  # answers that every arm learns from
+ALL = {"gsm8k": 7424, "code": 910, "alpaca": 1024, "scitldr": 1024}  # of the headline arms
+TEST = 40
+SEEDS = (0, 1, 2)
+
+
+def arms() -> Iterator[Arm]:
+    """What matters most first: untrained, the first seed, whole passes, other seeds."""
+    for target in TARGETS:
+        for task in TASKS:
+            yield _untrained(target, task)
+    grid = [(target, task, loss) for task in TASKS for target in TARGETS for loss in LOSSES]
+    for target, task, loss in grid:
+        yield _trained(loss, target, task, LOSSES[loss], TRAIN, 0)
+    for task in TASKS:
+        for target in TARGETS:
+            for loss in ("trie-kl", "dm-ngram"):
+                yield _trained(f"all-{loss}", target, task, LOSSES[loss], ALL[task], 0)
+    for target, task, loss in grid:
+        yield _trained(f"{loss}-lora", target, task, LOSSES[loss].with_lora(), TRAIN, 0)
+    for seed in SEEDS[1:]:
+        for target, task, loss in grid:
+            yield _trained(loss, target, task, LOSSES[loss], TRAIN, seed)
+    for seed in SEEDS[1:]:
+        for target, task, loss in grid:
+            yield _trained(f"{loss}-lora", target, task, LOSSES[loss].with_lora(), TRAIN, seed)
+
+
+def evaluated(
+    work: Path, target: str, task: str, drafter: Drafter, count: int, ways: tuple[str, ...]
+) -> dict[str, Any]:
+    """Greedy counts on unseen prompts in each way: direct, cold (cache empty at first), warm."""
+    pair = weights(work, target)
+    prompts = load(work, target, task, "test", TEST)
+    found: dict[str, Any] = {}
+    for way in ways:
+        cache = NgramCache(pair.vocab_map, replica=1)
+        if way == "warm":
+            cache = learned(pair.vocab_map, load(work, target, task, "train", count))
+            found["cache"] = size_of(cache)
+        mode = Way("direct" if way == "direct" else "trie")
+        found[way] = counts(pair, recorded(pair), drafter, prompts, mode, cache)
+    return found
+
+
+def _settings(target: str, task: str, count: int) -> dict[str, Any]:
+    return {
+        "target": target, "task": task, "train": count, "test": TEST, "num_draft_tokens": NUM_DRAFT_TOKENS,
+        "max_new_tokens": MAX_NEW_TOKENS,
+    }  # fmt: skip
+
+
+def _untrained(target: str, task: str) -> Arm:
+    def run(work: Path) -> dict[str, Any]:
+        drafter = in_onnxruntime(weights(work, target), torch_model("drafter"))
+        return evaluated(work, target, task, drafter, TRAIN, ("direct", "cold", "warm"))
+
+    return Arm("e1", "untrained", _settings(target, task, TRAIN), run)
+
+
+def _trained(name: str, target: str, task: str, recipe: Recipe, count: int, seed: int) -> Arm:
+    settings = _settings(target, task, count) | {"seed": seed, "recipe": recipe.as_json()}
+    training = Training(target, task, recipe, count, seed)
+    return Arm("e1", name, settings, partial(train_and_measure, training))
+
+
+def train_and_measure(training: Training, work: Path) -> dict[str, Any]:
+    """Train, then count in both ways."""
+    model, told = training.drafter(work)
+    drafter = in_onnxruntime(weights(work, training.target), model)
+    ways = ("direct", "warm")
+    return {
+        "training": told,
+        **evaluated(work, training.target, training.task, drafter, training.count, ways),
+    }

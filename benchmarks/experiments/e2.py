@@ -1,0 +1,63 @@
+"""E2, the losses at temperature 0.01, as the paper measures, and at 1, where rejection is random.
+
+Drafter and target sample at the temperature; the target is the real one, since its whole laws are needed.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.experiments.answers import load
+from benchmarks.experiments.drafters import in_onnxruntime
+from benchmarks.experiments.e1 import TRAIN
+from benchmarks.experiments.measure import Way, counts, learned
+from benchmarks.experiments.pairs import TARGETS, torch_model, weights
+from benchmarks.experiments.recipes import LOSSES, Recipe
+from benchmarks.experiments.results import Arm
+from benchmarks.experiments.training import Training
+from omnidraft.runtime.ngram_cache import NgramCache
+
+TEMPERATURES = (0.01, 1.0)
+TEST = 20
+TASK = "gsm8k"
+ABLATED: dict[str, Recipe | None] = {
+    "untrained": None,
+    **LOSSES,
+    "ngram-p": Recipe("omnidraft", {"factor": 1.0, "ngram": "probability"}),
+    "ngram-kl": Recipe("omnidraft", {"factor": 0.2, "ngram": "kl"}),
+    "renormalised": Recipe("omnidraft", {"factor": 0.2, "intersection": "renormalise"}),
+    "trie-kl-reverse": Recipe("trie-kl", {"direction": "reverse"}),
+    "forward-kl": Recipe("forward-kl"),
+}
+
+
+def arms() -> Iterator[Arm]:
+    """Every loss on both targets; a drafter that E1 trained is taken from there."""
+    for target in TARGETS:
+        for name, recipe in ABLATED.items():
+            settings = {
+                "target": target, "task": TASK, "train": TRAIN, "test": TEST, "seed": 0,
+                "temperatures": list(TEMPERATURES), "recipe": recipe.as_json() if recipe else None,
+            }  # fmt: skip
+            yield Arm("e2", name, settings, partial(_measure, target, recipe))
+
+
+def _measure(target: str, recipe: Recipe | None, work: Path) -> dict[str, Any]:
+    pair = weights(work, target)
+    model, told = torch_model("drafter"), dict[str, Any]()
+    if recipe is not None:
+        model, told = Training(target, TASK, recipe, TRAIN, 0).drafter(work)
+    drafter, real = in_onnxruntime(pair, model), pair.target.new_model()
+    prompts = load(work, target, TASK, "test", TEST)
+    found: dict[str, Any] = {"training": told}
+    for temperature in TEMPERATURES:
+        for name, mode in (
+            ("direct", Way("direct", temperature=temperature)),
+            ("warm", Way("trie", temperature=temperature)),
+        ):
+            cache = NgramCache(pair.vocab_map)
+            if name == "warm":
+                cache = learned(pair.vocab_map, load(work, target, TASK, "train", TRAIN))
+            found[f"{name} {temperature}"] = counts(pair, real, drafter, prompts, mode, cache)
+    return found
