@@ -1,4 +1,4 @@
-"""The experiments' harness: cached answers, a recorded target that counts as the real one, drafters swapped in."""
+"""The experiments: cached answers, a recorded target that counts as the real one, drafters swapped in."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from benchmarks.experiments.pairs import encode, torch_model, weights  # noqa: E
 from benchmarks.experiments.recipes import LOSSES  # noqa: E402
 from benchmarks.experiments.results import Arm  # noqa: E402
 from benchmarks.experiments.training import align  # noqa: E402
+
 from omnidraft.runtime.ngram_cache import NgramCache  # noqa: E402
 from omnidraft.runtime.weights import Weights  # noqa: E402
 from omnidraft.training.lora import add_lora, lora_modules  # noqa: E402

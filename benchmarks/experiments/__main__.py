@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.experiments.results import Arm, measure
-from omnidraft.errors import OmnidraftError
+from omnidraft.errors import OmnidraftError, SettingError
 
 EXPERIMENTS = ("e1", "e2", "e4", "e5", "e6", "e7")
 
@@ -50,7 +50,11 @@ def _run(arms: list[Arm], work: Path, ending: float, only_list: bool) -> None:
             print("the time is over; run this again to go on", flush=True)
             return
         started = time.monotonic()
-        measure(arm, work)
+        try:
+            measure(arm, work)
+        except SettingError as error:  # its answers were not prepared; others' may have been
+            print(f"{place}: {error}", flush=True)
+            continue
         print(f"{place}: {time.monotonic() - started:.0f} s", flush=True)
 
 

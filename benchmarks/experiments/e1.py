@@ -2,7 +2,8 @@
 
 Every trained arm sees the same answers in the order of its seed. Each is measured with the direct map alone
 and with the cache that saw those answers ("warm"); the untrained drafter also with a cache that starts
-empty. The headline arms make one pass over all answers that were prepared.
+empty. The headline arms (`pass-`) make one pass over as many
+answers as their settings say.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,12 @@ from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.ngram_cache import NgramCache
 
 TRAIN = 448  # answers that every arm learns from
-ALL = {"gsm8k": 7424, "code": 910, "alpaca": 1024, "scitldr": 1024}  # of the headline arms
+PASSES = {
+    "gsm8k": (4096, 7473),
+    "code": (910,),
+    "alpaca": (1024,),
+    "scitldr": (1024,),
+}  # of the headline arms
 TEST = 40
 SEEDS = (0, 1, 2)
 
@@ -35,10 +41,12 @@ def arms() -> Iterator[Arm]:
     grid = [(target, task, loss) for task in TASKS for target in TARGETS for loss in LOSSES]
     for target, task, loss in grid:
         yield _trained(loss, target, task, LOSSES[loss], TRAIN, 0)
-    for task in TASKS:
-        for target in TARGETS:
-            for loss in ("trie-kl", "dm-ngram"):
-                yield _trained(f"all-{loss}", target, task, LOSSES[loss], ALL[task], 0)
+    for place in (0, 1):
+        for task, counted in PASSES.items():
+            for target in TARGETS:
+                for loss in ("trie-kl", "dm-ngram"):
+                    for count in counted[place : place + 1]:
+                        yield _trained(f"pass-{loss}", target, task, LOSSES[loss], count, 0)
     for target, task, loss in grid:
         yield _trained(f"{loss}-lora", target, task, LOSSES[loss].with_lora(), TRAIN, 0)
     for seed in SEEDS[1:]:

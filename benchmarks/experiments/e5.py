@@ -1,4 +1,4 @@
-"""E5, the cache's budget: none, a sixteenth to all of what training answers hold, LFU and LRU, and pre-filled.
+"""E5, the budget of the cache: none, a sixteenth to all of what answers hold, LFU and LRU, and pre-filled.
 
 The cache sees the training answers under its budget and goes on learning on the unseen prompts.
 """

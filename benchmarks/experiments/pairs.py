@@ -1,4 +1,4 @@
-"""The starter pairs as bundles in the work directory: target and drafter in fp32, with places for adapters."""
+"""The starter pairs as bundles in the work directory: all in fp32, with places for adapters."""
 
 from functools import cache
 from pathlib import Path

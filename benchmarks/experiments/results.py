@@ -1,4 +1,4 @@
-"""Result files: one JSON object an arm, with its settings, seed, commit and seconds; done arms are not done again."""
+"""Result files: one JSON object an arm, with settings, seed, commit, seconds; done arms are not run again."""
 
 import hashlib
 import json

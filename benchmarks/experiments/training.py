@@ -1,4 +1,4 @@
-"""Train an arm's drafter on cached answers; what was trained is kept in the work directory and found again."""
+"""Train an arm's drafter on cached answers; what was trained is kept in the work directory."""
 
 import hashlib
 import json
@@ -43,7 +43,7 @@ class Training:
         return f"{self.target}-{self.task}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
 
     def drafter(self, work: Path) -> tuple[PreTrainedModel, dict[str, Any]]:
-        """The trained drafter, and what its training tells: steps, skipped, first and last losses, seconds."""
+        """The trained drafter, and what its training tells: steps, skipped, first and last losses."""
         file, told = work / "drafters" / f"{self.key}.safetensors", work / "drafters" / f"{self.key}.json"
         if told.exists() and file.exists():
             alpha = self.recipe.trainer_options(self.seed).lora_alpha

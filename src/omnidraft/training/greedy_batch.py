@@ -1,4 +1,4 @@
-"""Greedy answers to many prompts at once: keys and values grow in place, and who has ended leaves the batch."""
+"""Greedy answers to many prompts at once: keys and values grow in place, who has ended leaves the batch."""
 
 from __future__ import annotations
 
