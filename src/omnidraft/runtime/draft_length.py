@@ -196,6 +196,8 @@ class MeasuredLength:
             self.unread += emitted  # in draft tokens it may be more or fewer
             return
         self._note_pace(drafted, emitted)
+        if self._best == 0 and passed == drafted and self._may_pay():
+            self._idle = _LAST_WAIT  # a probe that went well: one more, at once
         self._best, self.unread = None, 0
         self._reached = max(self._reached, min(tested, len(self._tested)))
         for j in range(min(tested, len(self._tested))):
@@ -289,6 +291,10 @@ class MeasuredLength:
         if count:
             seconds += self.unread * self._costs.read / _CATCH_UP_ROUNDS
         return (1.0 + self._ratio() * expected) / seconds
+
+    def _may_pay(self) -> bool:
+        """Whether a probe's drafts would pay if all of them stood."""
+        return (1.0 + self._ratio() * _PROBE) * self._costs.target[0] > self._costs.round_seconds(_PROBE)
 
     def _probe_seconds(self) -> float:
         """What a probe takes more than a plain step, if none of it is accepted."""
