@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from omnidraft.errors import SettingError
 
 MAX_DRAFT_TOKENS = 48
-_PRIOR_ROUNDS = 4.0  # what is believed before the first round weighs as much as so many rounds
+PRIOR_ROUNDS = 4.0  # what is believed before the first round weighs as much as so many rounds
 PRIOR_ACCEPTANCE = 0.6  # of a drafter that was never measured
 _PROBE = 2  # draft tokens of a probe
 _FIRST_SHARE, _LAST_SHARE = 0.03, 0.0025  # of the time since the last draft, what a probe may cost
@@ -150,10 +150,10 @@ class MeasuredLength:
         self._costs = costs
         self._decay = decay
         # How often draft token j was judged and accepted, given those before it, as decayed counts.
-        self._tested = [_PRIOR_ROUNDS] * longest
-        self._passed = [_PRIOR_ROUNDS * costs.acceptance] * longest
+        self._tested = [PRIOR_ROUNDS] * longest
+        self._passed = [PRIOR_ROUNDS * costs.acceptance] * longest
         self._reached = 0  # depths that were ever judged
-        self._draft_passed, self._target_accepted = _PRIOR_ROUNDS, _PRIOR_ROUNDS
+        self._draft_passed, self._target_accepted = PRIOR_ROUNDS, PRIOR_ROUNDS
         self.unread = unread
         self._idle, self._share = 0, _FIRST_SHARE  # rounds since the last draft
         self._best: int | None = None  # what these counts choose, once it was asked for
@@ -254,7 +254,7 @@ class MeasuredLength:
             return
         if not self._spent:  # what was believed so far weighs as much as before the first round
             best = max(range(1, len(self._tested) + 1), key=self._speed)
-            self._spent = _PRIOR_ROUNDS * self._costs.round_seconds(best)
+            self._spent = PRIOR_ROUNDS * self._costs.round_seconds(best)
             self._earned = self._spent * self._speed(best)
         passes = max(drafted, judged + 1)  # of the drafter: the last may have drawn nothing
         seconds = self._costs.round_seconds(drafted) + (passes - drafted) * self._costs.draft
