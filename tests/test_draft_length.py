@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -192,3 +193,21 @@ def test_probes_come_due_over_several_short_texts() -> None:
 
     assert drafted(False) == 0
     assert drafted(True) > 0
+
+
+def test_probes_that_go_well_follow_each_other_until_drafting_pays() -> None:
+    wrong = Costs(target=(1.0, 1.05, 1.1, 1.15, 1.2), draft=0.12, host=0.1, acceptance=0.02)
+    length = MeasuredLength(wrong)
+    chosen = drive(length, 1.0, 60)
+    first = next(i for i, count in enumerate(chosen) if count)
+    assert 0 < first < 30, "the measured acceptance promises nothing, so a probe has to come due"
+    assert all(chosen[first:]), "and from then on every round drafts"
+    assert max(chosen) > 2
+
+    refused = drive(MeasuredLength(wrong), 0.0, 60)
+    assert not any(a and b for a, b in pairwise(refused)), "a failed one waits its turn"
+
+
+def test_probes_that_could_not_pay_do_not_follow_each_other() -> None:
+    chosen = drive(MeasuredLength(replace(DEAR, acceptance=0.5)), 1.0, 2000)
+    assert sum(map(bool, chosen)) < 20

@@ -137,3 +137,19 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(weights: Weig
     assert found[0] == 0 < sum(found)
     assert sum(drafted(0.0, None)) > 0 and sum(drafted(0.8, None)) > 0
     assert drafted(0.8, 7) == [0, 0, 0, 0], "what a seed repeats begins anew"
+
+
+def test_measuring_counts_what_is_accepted(weights: Weights) -> None:
+    """A bundle's figure, from other prompts, gives way to what this prompt shows."""
+    found = []
+    for recorded in (0.0, 1.0):
+        session = Session(
+            replace(
+                weights,
+                bundle=replace(weights.bundle, costs=replace(weights.bundle.costs, acceptance=recorded)),
+            )
+        )
+        found.append(session.measure(STORY).acceptance)
+    low, high = found
+    assert 0.0 < low < high < 1.0
+    assert high - low < 0.5, "the prompt counts for more than what was recorded"

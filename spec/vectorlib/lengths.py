@@ -36,6 +36,7 @@ class Lengths:
         self._asked = 0  # tokens drawn when a head was asked last in this round
         self._earned = self._spent = 0.0
         self._idle, self._share = 0, defaults["first_share"]
+        self._probing = False
 
     def next(self) -> int:
         speeds = [self._speed(k) for k in range(int(self._d["longest"]) + 1)]
@@ -47,6 +48,7 @@ class Lengths:
             best = int(self._d["longest"]) if paid > self._spent else 0
         elif sorted(speeds)[-1] - sorted(speeds)[-2] < 1e-9 * max(speeds):
             raise TooClose(f"speeds {speeds}")
+        self._probing = not best
         if best:
             self._idle, self._share = 0, self._d["first_share"]
             return best
@@ -105,6 +107,10 @@ class Lengths:
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
         if drafted:
             self._note(drafted, emitted)
+            probe, single = int(self._d["probe"]), self._costs.target[0]
+            at_best = (1.0 + self._ratio() * probe) * single
+            if self._probing and passed == drafted and at_best > self._costs.of_round(probe):
+                self._idle = int(self._d["last_wait"])
             self._rounds.append((drafted, tested, passed, emitted))
             self._unread = 0
         else:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from omnidraft.errors import SettingError
 
 MAX_DRAFT_TOKENS = 48
-_PRIOR_ROUNDS = 4.0  # what is believed before the first round weighs as much as so many rounds
+PRIOR_ROUNDS = 4.0  # what is believed before the first round weighs as much as so many rounds
 PRIOR_ACCEPTANCE = 0.6  # of a drafter that was never measured
 _PROBE = 2  # draft tokens of a probe
 _FIRST_SHARE, _LAST_SHARE = 0.03, 0.0025  # of the time since the last draft, what a probe may cost
@@ -150,10 +150,10 @@ class MeasuredLength:
         self._costs = costs
         self._decay = decay
         # How often draft token j was judged and accepted, given those before it, as decayed counts.
-        self._tested = [_PRIOR_ROUNDS] * longest
-        self._passed = [_PRIOR_ROUNDS * costs.acceptance] * longest
+        self._tested = [PRIOR_ROUNDS] * longest
+        self._passed = [PRIOR_ROUNDS * costs.acceptance] * longest
         self._reached = 0  # depths that were ever judged
-        self._draft_passed, self._target_accepted = _PRIOR_ROUNDS, _PRIOR_ROUNDS
+        self._draft_passed, self._target_accepted = PRIOR_ROUNDS, PRIOR_ROUNDS
         self.unread = unread
         self._idle, self._share = 0, _FIRST_SHARE  # rounds since the last draft
         self._best: int | None = None  # what these counts choose, once it was asked for
@@ -196,6 +196,8 @@ class MeasuredLength:
             self.unread += emitted  # in draft tokens it may be more or fewer
             return
         self._note_pace(drafted, emitted)
+        if self._best == 0 and passed == drafted and self._may_pay():
+            self._idle = _LAST_WAIT  # a probe that went well: one more, at once
         self._best, self.unread = None, 0
         self._reached = max(self._reached, min(tested, len(self._tested)))
         for j in range(min(tested, len(self._tested))):
@@ -252,7 +254,7 @@ class MeasuredLength:
             return
         if not self._spent:  # what was believed so far weighs as much as before the first round
             best = max(range(1, len(self._tested) + 1), key=self._speed)
-            self._spent = _PRIOR_ROUNDS * self._costs.round_seconds(best)
+            self._spent = PRIOR_ROUNDS * self._costs.round_seconds(best)
             self._earned = self._spent * self._speed(best)
         passes = max(drafted, judged + 1)  # of the drafter: the last may have drawn nothing
         seconds = self._costs.round_seconds(drafted) + (passes - drafted) * self._costs.draft
@@ -289,6 +291,10 @@ class MeasuredLength:
         if count:
             seconds += self.unread * self._costs.read / _CATCH_UP_ROUNDS
         return (1.0 + self._ratio() * expected) / seconds
+
+    def _may_pay(self) -> bool:
+        """Whether a probe's drafts would pay if all of them stood."""
+        return (1.0 + self._ratio() * _PROBE) * self._costs.target[0] > self._costs.round_seconds(_PROBE)
 
     def _probe_seconds(self) -> float:
         """What a probe takes more than a plain step, if none of it is accepted."""

@@ -1,12 +1,13 @@
 """Seconds on this device: what a target pass, a draft token and the round's own work cost.
 
-The machine is rarely quiet, so each figure is the fastest of several, not their mean.
+The machine is rarely quiet, so each figure is the fastest of several, not their mean. How often draft tokens
+are accepted is counted by the way: what a bundle says of it was counted on other prompts.
 """
 
 import time
 from collections.abc import Sequence
 
-from omnidraft.runtime.draft_length import Costs, FixedLength
+from omnidraft.runtime.draft_length import PRIOR_ACCEPTANCE, PRIOR_ROUNDS, Costs, FixedLength
 from omnidraft.runtime.drafter import DrafterState
 from omnidraft.runtime.model import Model
 from omnidraft.runtime.ngram_cache import NgramCache
@@ -20,11 +21,18 @@ _READ = 64  # tokens that the drafter reads at once
 
 
 def measure_costs(
-    pair: Pair, prompt: Sequence[int], draft_prompt: Sequence[int], *, longest: int = 9, repeats: int = 9
+    pair: Pair,
+    prompt: Sequence[int],
+    draft_prompt: Sequence[int],
+    *,
+    believed: float = PRIOR_ACCEPTANCE,
+    longest: int = 9,
+    repeats: int = 9,
 ) -> Costs:
-    """Time target passes over 1..longest tokens after a prompt, then some real rounds.
+    """Time target passes over 1..longest tokens after a prompt, then some real rounds, greedy.
 
-    The pair's cache is not touched; the models' contexts are rewritten. Acceptance is not measured.
+    The pair's cache is not touched; the models' contexts are rewritten. Acceptance is that of the rounds,
+    beside what was believed before, which counts as much as a few draft tokens.
     """
     target = pair.target
     passes = _fastest_passes(target, prompt[: target.max_length - longest], longest, repeats)
@@ -35,7 +43,9 @@ def measure_costs(
     drafts = [r.seconds.draft / len(r.draft) for r in rounds[1:] if r.draft]
     hosts = [r.seconds.translate + r.seconds.verify + r.seconds.learn for r in rounds[1:] if r.draft]
     read = _seconds_to_read(pair, draft_prompt, repeats) if draft_prompt else 0.0
-    return Costs(tuple(passes), min(drafts, default=passes[0]), min(hosts, default=0.0), read)
+    tested, passed = sum(r.tested for r in rounds), sum(r.passed for r in rounds)
+    acceptance = (PRIOR_ROUNDS * believed + passed) / (PRIOR_ROUNDS + tested)
+    return Costs(tuple(passes), min(drafts, default=passes[0]), min(hosts, default=0.0), read, acceptance)
 
 
 def _seconds_to_read(pair: Pair, prompt: Sequence[int], repeats: int) -> float:

@@ -168,15 +168,16 @@ class Session:
             self.turns, self.message, self.answer = [], None, None
 
     def measure(self, prompt: str) -> Costs:
-        """Time this machine, and let "auto" go by that instead of the figures in the bundle.
+        """Time this machine and count what is accepted, and let "auto" go by that and less by the bundle.
 
         A draft length that was measured anew can change which sampled text a seed gives.
         """
         with self.turn():
             ids = self.encode(prompt)
             self.pair.held = 0  # the timing writes other things into the target's context
-            found = measure_costs(self.pair, ids, self.draft_prompt(ids))
-            self.costs = replace(found, acceptance=self.costs.acceptance)
+            context = self.draft_prompt(ids)
+            believed = self.weights.bundle.costs.acceptance
+            self.costs = measure_costs(self.pair, ids, context, believed=believed)
             return self.costs
 
     def encode(self, prompt: str, *, raw: bool = False) -> list[int]:
