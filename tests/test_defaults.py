@@ -76,7 +76,8 @@ def test_draft_length_constants_agree_with_the_spec() -> None:
     assert parameters["longest"].default == wanted["longest"]
     assert parameters["decay"].default == wanted["decay"]
     assert wanted["prior_acceptance"] == draft_length.PRIOR_ACCEPTANCE
-    for name in ("prior_rounds", "probe", "first_share", "last_share", "last_wait", "catch_up_rounds"):
+    assert wanted["prior_rounds"] == draft_length.PRIOR_ROUNDS
+    for name in ("probe", "first_share", "last_share", "last_wait", "catch_up_rounds"):
         assert getattr(draft_length, f"_{name.upper()}") == wanted[name], name
 
 

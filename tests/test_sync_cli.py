@@ -166,6 +166,7 @@ def test_what_is_told_of_a_store_has_no_long_digests(
     assert run(*publish)[0] == 0
     for kept in store.glob("channels/*/files/*"):
         kept.write_bytes(kept.read_bytes()[:-1])
+    refused(run("sync", "pull", bundle, store, "--into", bundle), "is a bundle", "a directory of its own")
     told = run("sync", "pull", bundle, store, "--into", tmp_path / "dir")
     refused(told, "channels/", "try again, or ask who put it there")
     assert not re.search("[0-9a-f]{64}", told[2]) and re.search("files/[0-9a-f]{12}[.]safetensors", told[2])

@@ -53,10 +53,12 @@ class Learning:
             self._check_step(bundle.path.name, bundle.drafter.train)
             return
         if self.drafter is None:
+            no_step = bundle.drafter.train is None
+            why = f"{bundle.path.name} holds no training step, so torch learns" if no_step else "torch learns"
+            other = "export with --train-step" if no_step else "leave out --learner torch"
             raise SettingError(
-                f"{bundle.path.name} holds no training step, so torch learns, which needs the weights that "
-                "its drafter was exported from; give their directory or hub id with --drafter, or export "
-                "with --train-step"
+                f"{why}, which needs the weights that the drafter was exported from; give their directory or "
+                f"hub id with --drafter, or {other}"
             )
         if missing := [name for name in ("torch", "transformers") if not find_spec(name)]:
             raise SettingError(

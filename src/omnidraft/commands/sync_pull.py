@@ -16,6 +16,8 @@ from omnidraft.commands.sync_options import (
     transfer,
 )
 from omnidraft.counted import counted
+from omnidraft.errors import SettingError
+from omnidraft.runtime.bundle import MANIFEST
 from omnidraft.runtime.learner.shadow import LEAST_GENERATIONS
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ def pull_command(
     from omnidraft.sync.store import open_store
 
     pair = open_pair(bundle)
+    if (into / MANIFEST).exists():
+        raise SettingError(f"--into {into} is a bundle; give a directory of its own for what is pulled")
     with transfer("pull", as_json) as progress:
         trial = None if traces is None else _trial(traces, pair, progress)
         device = Device(pair.bundle, pair.vocab_map, into, public_key, trial, adapter, cache, again)

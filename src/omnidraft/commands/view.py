@@ -144,7 +144,7 @@ def show_demo(shown: Sequence[Shown], prompt: str, picture: Path) -> None:
     table = Table(
         title=f"one drafter, {len(shown)} targets: {prompts} prompts, greedy, beside plain decoding"
     )
-    for name in ("", "drafter", "tok/s", "ratio", "95 %", "tokens per target pass", "n-grams known"):
+    for name in ("", "drafter", "tok/s", "ratio", "95 %", "tokens per target pass", "n-grams at first"):
         table.add_column(name, justify="right" if name not in ("", "drafter") else "left")
     for one in shown:
         table.add_row(one.name, "none (plain)", f"{one.plain:.0f}", "1.00x", "", "1.00", "")

@@ -175,7 +175,9 @@ class Profile:
             SettingError: it cannot be read.
         """
         theirs = self._header()[2] if self.checkpoint.exists() else {}
-        return {name: theirs[name] for name, ours in settings.items() if theirs.get(name, ours) != ours}
+        return {
+            name: theirs[name] for name, ours in settings.items() if name in theirs and theirs[name] != ours
+        }
 
     def _header(self) -> tuple[Progress, dict[str, str], dict[str, Any]]:
         try:
