@@ -21,7 +21,7 @@ from omnidraft.runtime.cache_file import encode
 from omnidraft.runtime.cache_store import read_table, write_table
 from omnidraft.runtime.cache_table import CacheTable
 from omnidraft.runtime.conversation import Turn
-from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.costs import Costs
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.session_file import Answer, Drafted, Identity, State, encode_session
 from omnidraft.runtime.session_store import read_session, write_session

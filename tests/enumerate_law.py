@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.costs import Costs
+from omnidraft.runtime.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.round import Mode, Pair, Settings, Verification, rule_for, speculate
 from omnidraft.runtime.sampler import Law, Sampling

@@ -17,7 +17,7 @@ from omnidraft.runtime.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.cache_file import encode
 from omnidraft.runtime.cache_store import write_table
 from omnidraft.runtime.cache_table import CacheTable
-from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.costs import Costs
 from omnidraft.runtime.installed import adapter_in_use
 from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.ort_model import KvShape

@@ -11,6 +11,7 @@ from omnidraft.runtime import (
     block_verifier,
     cache_file,
     cache_table,
+    costs,
     draft_length,
     prompt_lookup,
     push_record,
@@ -75,9 +76,9 @@ def test_draft_length_constants_agree_with_the_spec() -> None:
     parameters = inspect.signature(draft_length.MeasuredLength).parameters
     assert parameters["longest"].default == wanted["longest"]
     assert parameters["decay"].default == wanted["decay"]
-    assert wanted["prior_acceptance"] == draft_length.PRIOR_ACCEPTANCE
+    assert wanted["prior_acceptance"] == costs.PRIOR_ACCEPTANCE
     assert wanted["prior_rounds"] == draft_length.PRIOR_ROUNDS
-    for name in ("probe", "first_share", "last_share", "last_wait", "catch_up_rounds"):
+    for name in ("probe", "first_share", "last_share", "last_wait", "prior_tokens"):
         assert getattr(draft_length, f"_{name.upper()}") == wanted[name], name
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.draft_length import MAX_DRAFT_TOKENS, Costs, DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.costs import Costs
+from omnidraft.runtime.draft_length import MAX_DRAFT_TOKENS, DraftLength, FixedLength, MeasuredLength
 
 CHEAP = Costs(target=(1.0, 1.01, 1.02, 1.03, 1.04), draft=0.02, host=0.01)  # a large target, a small drafter
 DEAR = Costs(target=(1.0, 1.9, 2.8), draft=0.9, host=0.1)  # every draft token costs a plain one
@@ -167,10 +168,11 @@ def test_the_next_text_begins_with_what_the_last_one_taught() -> None:
         before.record(before.next(), 4, 4, 5)
     after = MeasuredLength(CHEAP, unread=90)
     after.follow(before)
-    assert after.state() == {**before.state(), "unread": 90}
+    told = {**before.state(), "unread": 90, "usual": (64 + 150) / 2, "said": 0}
+    assert after.state() == told
     assert after.next() > MeasuredLength(CHEAP, unread=90).next()
     after.follow(FixedLength(3))
-    assert after.state() == {**before.state(), "unread": 90}, "another kind knows nothing of it"
+    assert after.state() == told, "another kind knows nothing of it"
 
 
 def test_probes_come_due_over_several_short_texts() -> None:
@@ -211,3 +213,32 @@ def test_probes_that_go_well_follow_each_other_until_drafting_pays() -> None:
 def test_probes_that_could_not_pay_do_not_follow_each_other() -> None:
     chosen = drive(MeasuredLength(replace(DEAR, acceptance=0.5)), 1.0, 2000)
     assert sum(map(bool, chosen)) < 20
+
+
+def test_where_texts_are_short_a_long_prompt_is_not_read_for_them() -> None:
+    costs = Costs(target=(1.0, 1.05, 1.1, 1.15), draft=0.05, host=0.02, read=0.05)
+
+    def drafted(tokens: int) -> list[bool]:
+        """Whether each of twelve texts of so many tokens, after prompts of 200, drafts anything."""
+        found, last = [], MeasuredLength(costs)
+        for _ in range(12):
+            length = MeasuredLength(costs, unread=200)
+            length.follow(last)
+            said, counts = 0, []
+            while said < tokens:
+                counts.append(count := length.next())
+                length.record(count, count, count, count + 1)
+                said += count + 1
+            found.append(any(counts))
+            last = length
+        return found
+
+    assert all(drafted(120)), "ten seconds of reading pay"
+    assert sum(drafted(6)) <= 4, "and do not for six tokens, which take six seconds"
+
+
+def test_a_text_that_may_not_be_long_is_not_worth_much_reading() -> None:
+    costs = Costs(target=(1.0, 1.05, 1.1, 1.15), draft=0.05, host=0.02, read=0.05)
+    assert MeasuredLength(costs, unread=200, limit=8).next() == 0
+    assert MeasuredLength(costs, unread=200, limit=500).next() > 0
+    assert MeasuredLength(costs, unread=0, limit=8).next() > 0

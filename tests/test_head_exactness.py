@@ -9,7 +9,8 @@ import pytest
 
 from enumerate_law import LENGTH, Case, law_of_output, total_variation
 from omnidraft.errors import SettingError
-from omnidraft.runtime.draft_length import Costs, FixedLength, MeasuredLength
+from omnidraft.runtime.costs import Costs
+from omnidraft.runtime.draft_length import FixedLength, MeasuredLength
 from omnidraft.runtime.drafter import Drafter, _confidence
 from omnidraft.runtime.head import chance
 from omnidraft.runtime.request import Request

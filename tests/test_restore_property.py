@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from omnidraft import Generation, Request, Session, Weights
 from omnidraft.errors import ContextError
-from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.costs import Costs
 from omnidraft.runtime.ngram_cache import NgramCache, Policy
 from tiny_worlds import random_text, random_weights, without_drafter
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from omnidraft import Request
 from omnidraft.errors import SessionFileError
 from omnidraft.runtime.conversation import Turn
-from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.costs import Costs
 from omnidraft.runtime.session_file import (
     HEADER_BYTES,
     Answer,

@@ -10,7 +10,7 @@ import numpy as np
 from omnidraft import Weights
 from omnidraft.export.vocab_map import build_vocab_map
 from omnidraft.runtime.bundle import Bundle, PromptTemplate
-from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.costs import Costs
 from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.ort_model import Graph
 from omnidraft.runtime.tokenizer import Tokenizer

@@ -18,7 +18,7 @@ from omnidraft.export.stream import write_skeleton
 from omnidraft.export.thin_model import thin_model
 from omnidraft.export.train_step import TrainSteps, train_steps, write_train_steps
 from omnidraft.runtime.bundle import Bundle, PromptTemplate
-from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.costs import Costs
 from omnidraft.runtime.learner.step_entry import layout_of
 from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.ort_model import KvShape

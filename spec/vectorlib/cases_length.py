@@ -42,12 +42,28 @@ CASES: list[tuple[Any, ...]] = [
      [ALL], 1500),
     ("prompt", "100 tokens to read first: it pays, with fewer draft tokens", replace(EVEN, read=0.0004), 24,
      [HALF], 100),
-    ("middling_prompt", "500 tokens to read first: an answer of 24 rounds would not earn it back",
-     replace(EVEN, read=0.0004), 24, [ALL], 500),
+    ("middling_prompt", "1,000 tokens to read first: 64 tokens would not earn it back",
+     replace(EVEN, read=0.0004), 24, [ALL], 1000),
     ("unread_grows", "what is said without the drafter is to be read too", replace(DEAR, read=0.0002), 1100,
      [NONE], 40),
     ("one_measured_pass", "no slope to go on with", FLAT, 12, [HALF]),
     ("comes_back", "bad rounds, then a probe that goes well", EVEN, 90, [NONE] * 12 + [ALL] * 78),
+]  # fmt: skip
+# Texts of one session: (to read, limit, rounds, outcomes) of each.
+READER = replace(EVEN, read=0.000103, host=0.00101)
+TEXTS: list[tuple[Any, ...]] = [
+    ("counts_go_on", "the second text begins with what the first taught", EVEN,
+     [(0, None, 12, [NONE]), (0, None, 12, [NONE]), (0, None, 60, [ALL])]),
+    ("probes_over_texts", "no text is long enough for a probe, but all together are",
+     replace(EVEN, acceptance=0.05, host=0.00107), [(0, None, 7, [ALL])] * 8),
+    ("short_texts", "300 tokens to read for 3 to 6: after some texts it is not worth it",
+     READER, [(300, None, 2, [HALF])] * 8),
+    ("short_then_long", "one long text, and reading is worth it again",
+     READER, [(300, None, 2, [HALF])] * 5 + [(300, None, 150, [HALF]), (300, None, 3, [HALF])]),
+    ("nothing_said", "a text that ended before its first round tells nothing of how long texts are",
+     READER, [(300, None, 2, [HALF])] * 3 + [(300, None, 0, [])] * 6 + [(300, None, 2, [HALF])]),
+    ("limits", "no more than 12 tokens may come: reading is not worth it; than 200: it is",
+     READER, [(600, 12, 4, [HALF]), (600, 200, 4, [HALF]), (600, 12, 11, [HALF]), (0, 12, 4, [HALF])]),
 ]  # fmt: skip
 # Which verification "auto" takes, by the costs of a round and the target's vocabulary.
 CHOICES: list[tuple[str, str, Costs, int]] = [
@@ -79,6 +95,7 @@ HEADED: list[tuple[Any, ...]] = [
 def write(shelf: Shelf) -> None:
     defaults = json.loads(DEFAULTS.read_text(encoding="utf-8"))
     shelf.vectors("draft_length", "measured", [_case(defaults["draft_length"], *case) for case in CASES])
+    shelf.vectors("draft_length", "texts", [_texts(defaults["draft_length"], *case) for case in TEXTS])
     shelf.vectors("draft_length", "headed", [_headed(defaults["draft_length"], *case) for case in HEADED])
     shelf.vectors("draft_length", "verification", [_choice(defaults, *case) for case in CHOICES])
 
@@ -92,9 +109,34 @@ def _case(
     outcomes: Sequence[tuple[float, float, float]],
     unread: int = 0,
 ) -> dict[str, Any]:
+    lengths, records = _run(Lengths(costs, defaults, unread), rounds, outcomes)
+    return vector(
+        name, why, {"costs": asdict(costs), "unread": unread, "records": records}, {"lengths": lengths}
+    )
+
+
+def _texts(
+    defaults: dict[str, float],
+    name: str,
+    why: str,
+    costs: Costs,
+    texts: Sequence[tuple[int, int | None, int, Sequence[tuple[float, float, float]]]],
+) -> dict[str, Any]:
+    length, given, expect = Lengths(costs, defaults, 0), [], []
+    for unread, limit, rounds, outcomes in texts:
+        length.another_text(unread, limit)
+        lengths, records = _run(length, rounds, outcomes)
+        given.append({"unread": unread, "limit": limit, "records": records})
+        expect.append({"lengths": lengths})
+    return vector(name, why, {"costs": asdict(costs), "texts": given}, {"texts": expect})
+
+
+def _run(
+    length: Lengths, rounds: int, outcomes: Sequence[tuple[float, float, float]]
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Lengths that are chosen, and what becomes of each round."""
     lengths: list[list[int]] = []
     records: list[list[int]] = []
-    length = Lengths(costs, defaults, unread)
     for i in range(rounds):
         drafted = length.next()
         judged, passed, emitted = (int(share * drafted) for share in outcomes[i % len(outcomes)])
@@ -102,12 +144,7 @@ def _case(
         length.record(*record)
         lengths.append([drafted])
         records.append(list(record))
-    return vector(
-        name,
-        why,
-        {"costs": asdict(costs), "unread": unread, "records": _runs(records)},
-        {"lengths": _runs(lengths)},
-    )
+    return _runs(lengths), _runs(records)
 
 
 def _headed(

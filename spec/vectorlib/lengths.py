@@ -29,10 +29,14 @@ class Costs:
 class Lengths:
     """Maximises expected target tokens a second, and probes now and then where nothing pays."""
 
-    def __init__(self, costs: Costs, defaults: dict[str, float], unread: int) -> None:
+    def __init__(
+        self, costs: Costs, defaults: dict[str, float], unread: int, limit: int | None = None
+    ) -> None:
         self._costs, self._d = costs, defaults
         self._rounds: list[tuple[int, int, int, int]] = []  # those that drafted
-        self._unread = unread
+        self._unread, self._limit = unread, limit
+        self._texts: list[int] = []  # tokens of each text that was said before this one
+        self._said = 0
         self._asked = 0  # tokens drawn when a head was asked last in this round
         self._earned = self._spent = 0.0
         self._idle, self._share = 0, defaults["first_share"]
@@ -42,7 +46,7 @@ class Lengths:
         speeds = [self._speed(k) for k in range(int(self._d["longest"]) + 1)]
         best = speeds.index(max(speeds))
         if self._spent:
-            paid = self._earned * self._costs.target[0]
+            paid = self._earned * (self._costs.target[0] - self._reading())
             if abs(paid - self._spent) < 1e-9 * self._spent:
                 raise TooClose(f"{paid} s earned")
             best = int(self._d["longest"]) if paid > self._spent else 0
@@ -104,7 +108,14 @@ class Lengths:
             self._costs.of_round(drafted) + idle_passes * self._costs.draft
         )
 
+    def another_text(self, unread: int, limit: int | None = None) -> None:
+        """Go on with the next text of a session, which has so much to read."""
+        if self._said:
+            self._texts.append(self._said)
+        self._said, self._unread, self._limit = 0, unread, limit
+
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
+        self._said += emitted
         if drafted:
             self._note(drafted, emitted)
             probe, single = int(self._d["probe"]), self._costs.target[0]
@@ -121,8 +132,17 @@ class Lengths:
         for depth in range(k):
             alive *= self._chance(depth)
             expected += alive
-        catch_up = self._unread * self._costs.read / self._d["catch_up_rounds"] if k else 0.0
-        return (1.0 + self._ratio() * expected) / (self._costs.of_round(k) + catch_up)
+        tokens = 1.0 + self._ratio() * expected
+        catch_up = self._reading() * tokens if k else 0.0
+        return tokens / (self._costs.of_round(k) + catch_up)
+
+    def _reading(self) -> float:
+        """Seconds to read what is unread, for each token of a usual text."""
+        # Half the last one, a quarter of the one before it, ...
+        usual = self._d["prior_tokens"] / 2 ** len(self._texts)
+        usual += sum(said / 2**age for age, said in enumerate(reversed(self._texts), 1))
+        tokens = usual if self._limit is None else min(usual, self._limit)
+        return self._unread * self._costs.read / max(1, tokens)
 
     def _chance(self, depth: int) -> float:
         """Of a draft token; a depth that was never reached is believed to be like the one before it."""

@@ -7,7 +7,8 @@ import numpy as np
 from conformance.choosing import Given
 from conformance.vectors import DEFAULTS, Vector, close
 from omnidraft.runtime.block_verifier import block_pays
-from omnidraft.runtime.draft_length import Costs, MeasuredLength
+from omnidraft.runtime.costs import Costs
+from omnidraft.runtime.draft_length import MeasuredLength
 from omnidraft.runtime.prompt_lookup import PromptLookup
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.sampler import DenseLaw, Sampling, draft_law, law_of
@@ -53,12 +54,28 @@ def run_draft_length(vector: Vector) -> None:
         return
     if "rounds" in given:
         return _run_headed(vector, known)
-    length, found = MeasuredLength(known, unread=given["unread"]), []
-    for times, *record in given["records"]:
+    if "texts" in given:
+        return _run_texts(vector, known)
+    _drive(MeasuredLength(known, unread=given["unread"]), given["records"], vector["expect"]["lengths"])
+
+
+def _run_texts(vector: Vector, known: Costs) -> None:
+    before: MeasuredLength | None = None
+    for given, expect in zip(vector["input"]["texts"], vector["expect"]["texts"], strict=True):
+        length = MeasuredLength(known, unread=given["unread"], limit=given["limit"])
+        if before is not None:
+            length.follow(before)
+        _drive(length, given["records"], expect["lengths"])
+        before = length
+
+
+def _drive(length: MeasuredLength, records: list[list[int]], wanted: list[list[int]]) -> None:
+    found = []
+    for times, *record in records:
         for _ in range(times):
             found.append(length.next())
             length.record(*record)
-    assert found == [length for times, length in vector["expect"]["lengths"] for _ in range(times)]
+    assert found == [each for times, each in wanted for _ in range(times)]
 
 
 def _run_headed(vector: Vector, known: Costs) -> None:

@@ -15,7 +15,7 @@ from conformance.vectors import ROOT, Vector, map_of
 from omnidraft import Session, Weights
 from omnidraft.errors import SessionFileError
 from omnidraft.runtime.bundle import Bundle, PromptTemplate
-from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.costs import Costs
 from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.ort_model import Graph, KvShape
 from omnidraft.runtime.session_file import HEADER_BYTES, decode_session, encode_session

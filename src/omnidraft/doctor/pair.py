@@ -2,7 +2,7 @@
 
 from omnidraft.doctor.verdict import Check
 from omnidraft.runtime.bundle import Bundle
-from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.costs import Costs
 from omnidraft.runtime.memory import memory_need
 
 LONGEST = 12  # draft tokens that "auto" considers

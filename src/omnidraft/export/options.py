@@ -10,7 +10,7 @@ from omnidraft.export.parity import Acceptance, Parity, StepParity
 from omnidraft.export.quantize import FP32, Quantization
 from omnidraft.export.write import EXTERNAL_ABOVE
 from omnidraft.runtime.adapter import MAX_RANK
-from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.costs import Costs
 from omnidraft.runtime.head import MAX_BLOCKS
 
 USUAL_RANK = 16  # of what a device learns: more makes decoding slower (design: at most 16 on phones)

@@ -13,7 +13,7 @@ from typing import Any
 from omnidraft.errors import BundleError, PromptError
 from omnidraft.runtime.bundle_files import Stamp, verify_files
 from omnidraft.runtime.bundle_files import file_sha256 as file_sha256
-from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.costs import Costs
 from omnidraft.runtime.field_types import listed as _list
 from omnidraft.runtime.field_types import text as _str
 from omnidraft.runtime.model_entry import ModelEntry, read_entry

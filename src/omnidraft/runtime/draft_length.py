@@ -4,47 +4,17 @@ The costs come from a measurement, the acceptance from the rounds so far; no clo
 inputs give equal lengths.
 """
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from omnidraft.errors import SettingError
+from omnidraft.runtime.costs import Costs
 
 MAX_DRAFT_TOKENS = 48
 PRIOR_ROUNDS = 4.0  # what is believed before the first round weighs as much as so many rounds
-PRIOR_ACCEPTANCE = 0.6  # of a drafter that was never measured
 _PROBE = 2  # draft tokens of a probe
 _FIRST_SHARE, _LAST_SHARE = 0.03, 0.0025  # of the time since the last draft, what a probe may cost
 _LAST_WAIT = 1024  # rounds without a draft after which it is tried whatever it costs
-_CATCH_UP_ROUNDS = 24  # rounds that share the cost of reading what the drafter has not read
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Seconds on one device.
-
-    Attributes:
-        target: one target pass over n = 1, 2, ... tokens.
-        draft: one draft token.
-        host: the round's own work (translate, verify, learn, rewind).
-        read: one token of a text that the drafter has not read yet.
-        acceptance: not seconds: how often a draft token that was judged was accepted, when last measured.
-    """
-
-    target: tuple[float, ...]
-    draft: float
-    host: float
-    read: float = 0.0
-    acceptance: float = PRIOR_ACCEPTANCE
-
-    def round_seconds(self, num_draft_tokens: int) -> float:
-        """A round with so many draft tokens; longer passes than were measured go on at the last slope."""
-        n, known = num_draft_tokens + 1, self.target
-        if n <= len(known):
-            target = known[n - 1]
-        else:
-            slope = (known[-1] - known[0]) / max(1, len(known) - 1)
-            target = known[-1] + slope * (n - len(known))
-        return target + num_draft_tokens * self.draft + (self.host if num_draft_tokens else 0.0)
+_PRIOR_TOKENS = 64.0  # of a text, before the first has ended
 
 
 class DraftLength(Protocol):
@@ -135,6 +105,7 @@ class MeasuredLength:
         costs: Costs,
         *,
         unread: int = 0,
+        limit: int | None = None,
         longest: int = 12,
         decay: float = 0.95,
         head_threshold: float | None = None,
@@ -143,6 +114,7 @@ class MeasuredLength:
         Args:
             costs: of this device.
             unread: draft tokens of the text so far that the drafter has not read.
+            limit: target tokens that may be said, where that is known.
             longest: draft tokens of a round at most.
             decay: what a round counts after the next, of what it counted before.
             head_threshold: as of `FixedLength`; None stops where the next token does not pay.
@@ -154,7 +126,8 @@ class MeasuredLength:
         self._passed = [PRIOR_ROUNDS * costs.acceptance] * longest
         self._reached = 0  # depths that were ever judged
         self._draft_passed, self._target_accepted = PRIOR_ROUNDS, PRIOR_ROUNDS
-        self.unread = unread
+        self.unread, self._limit = unread, limit
+        self._usual, self._said = _PRIOR_TOKENS, 0  # target tokens of a text, and of this one so far
         self._idle, self._share = 0, _FIRST_SHARE  # rounds since the last draft
         self._best: int | None = None  # what these counts choose, once it was asked for
         self._threshold, self.hears = head_threshold, head_threshold is None or head_threshold < 1.0
@@ -192,6 +165,7 @@ class MeasuredLength:
         return count
 
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
+        self._said += emitted
         if drafted == 0:
             self.unread += emitted  # in draft tokens it may be more or fewer
             return
@@ -218,11 +192,14 @@ class MeasuredLength:
             "share": self._share,
             "earned": self._earned,
             "spent": self._spent,
+            "usual": self._usual,
+            "said": self._said,
         }
 
     def follow(self, before: DraftLength) -> None:
         if isinstance(before, MeasuredLength) and len(before._tested) == len(self._tested):
-            self.restore({**before.state(), "unread": self.unread})
+            usual = (before._usual + before._said) / 2 if before._said else before._usual
+            self.restore({**before.state(), "unread": self.unread, "usual": usual, "said": 0})
 
     def restore(self, state: dict[str, Any]) -> None:
         own = self.state()
@@ -237,13 +214,15 @@ class MeasuredLength:
         self._idle, self._share = state["idle"], state["share"]
         self._draft_passed, self._target_accepted = state["draft_passed"], state["target_accepted"]
         self._earned, self._spent = state["earned"], state["spent"]
+        self._usual, self._said = state["usual"], state["said"]
         self._best = None
 
     def _choose(self) -> int:
         """The length that pays best; with a head the longest, which it will shorten, if its rounds pay."""
         if not self._spent:
             return max(range(len(self._tested) + 1), key=self._speed)
-        return len(self._tested) if self._earned * self._costs.target[0] > self._spent else 0
+        spent = self._spent + self._earned * self._reading_seconds()
+        return len(self._tested) if self._earned * self._costs.target[0] > spent else 0
 
     def _note_pace(self, drafted: int, emitted: int) -> None:
         """Take in a round that drafted: where a head spoke, what it earned and what it took."""
@@ -287,10 +266,13 @@ class MeasuredLength:
         for chance in self._chances(count):
             alive *= chance
             expected += alive
-        seconds = self._costs.round_seconds(count)
-        if count:
-            seconds += self.unread * self._costs.read / _CATCH_UP_ROUNDS
-        return (1.0 + self._ratio() * expected) / seconds
+        tokens, seconds = 1.0 + self._ratio() * expected, self._costs.round_seconds(count)
+        return tokens / (seconds + tokens * self._reading_seconds() if count else seconds)
+
+    def _reading_seconds(self) -> float:
+        """What the drafter has to read first takes, shared among the tokens that a text like this has."""
+        tokens = self._usual if self._limit is None else min(self._usual, self._limit)
+        return self.unread * self._costs.read / max(1.0, tokens)
 
     def _may_pay(self) -> bool:
         """Whether a probe's drafts would pay if all of them stood."""

@@ -7,7 +7,8 @@ are accepted is counted by the way: what a bundle says of it was counted on othe
 import time
 from collections.abc import Sequence
 
-from omnidraft.runtime.draft_length import PRIOR_ACCEPTANCE, PRIOR_ROUNDS, Costs, FixedLength
+from omnidraft.runtime.costs import PRIOR_ACCEPTANCE, Costs
+from omnidraft.runtime.draft_length import PRIOR_ROUNDS, FixedLength
 from omnidraft.runtime.drafter import DrafterState
 from omnidraft.runtime.model import Model
 from omnidraft.runtime.ngram_cache import NgramCache

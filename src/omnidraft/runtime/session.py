@@ -17,7 +17,8 @@ from omnidraft.runtime.adapter_fit import Role
 from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.cache_store import open_cache, write_cache
 from omnidraft.runtime.conversation import Template, Turn, answer_ids, conversation_ids
-from omnidraft.runtime.draft_length import Costs, DraftLength, FixedLength
+from omnidraft.runtime.costs import Costs
+from omnidraft.runtime.draft_length import DraftLength, FixedLength
 from omnidraft.runtime.drafter import Drafter
 from omnidraft.runtime.generation import Generation
 from omnidraft.runtime.measure import measure_costs

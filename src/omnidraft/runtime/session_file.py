@@ -13,7 +13,7 @@ from typing import Any
 
 from omnidraft.errors import OmnidraftError, SessionFileError
 from omnidraft.runtime.conversation import Turn
-from omnidraft.runtime.draft_length import Costs
+from omnidraft.runtime.costs import Costs
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.stop import StopReason
 

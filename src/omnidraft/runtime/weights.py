@@ -9,7 +9,8 @@ from omnidraft.runtime.block_verifier import block_pays
 from omnidraft.runtime.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle_files import check_unchanged
 from omnidraft.runtime.concat_model import ConcatGraph
-from omnidraft.runtime.draft_length import PRIOR_ACCEPTANCE, Costs, DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.costs import PRIOR_ACCEPTANCE, Costs
+from omnidraft.runtime.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.model_entry import ModelEntry
 from omnidraft.runtime.ort_model import Graph
 from omnidraft.runtime.placement import CPU_GRAPH, placed
@@ -151,7 +152,7 @@ def draft_length_for(request: Request, weights: Weights, costs: Costs, unread: i
     wanted = request.num_draft_tokens
     threshold = None if request.head_threshold == "auto" else request.head_threshold
     if wanted == "auto":
-        return MeasuredLength(costs, unread=unread, head_threshold=threshold)
+        return MeasuredLength(costs, unread=unread, limit=request.max_new_tokens, head_threshold=threshold)
     return FixedLength(wanted, 1.0 if threshold is None else threshold)
 
 
