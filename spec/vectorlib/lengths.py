@@ -142,7 +142,7 @@ class Lengths:
         usual = self._d["prior_tokens"] / 2 ** len(self._texts)
         usual += sum(said / 2**age for age, said in enumerate(reversed(self._texts), 1))
         tokens = usual if self._limit is None else min(usual, self._limit)
-        return self._unread * self._costs.read / max(1, tokens)
+        return float(self._unread * self._costs.read / max(1, tokens))
 
     def _chance(self, depth: int) -> float:
         """Of a draft token; a depth that was never reached is believed to be like the one before it."""
