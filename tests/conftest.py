@@ -99,6 +99,46 @@ def bundle(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> P
     return out
 
 
+LEARNED = [f"Tom buys {n} books for ${m} each. How much does he pay?" for n in (3, 4, 5) for m in (7, 9)]
+
+
+@pytest.fixture(scope="session")
+def exported_learnable(
+    export_packages: None, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[str]]:
+    """A bundle whose drafter learns on the device, exported once, and what was said of its export."""
+    from omnidraft.export.bundle import export_bundle
+    from omnidraft.export.options import Options
+    from omnidraft.export.quantize import FP32, INT8
+
+    out, stages = tmp_path_factory.mktemp("bundle") / "learnable", list[str]()
+    options = Options(FP32, INT8, max_length=256, train_rank=8)
+    export_bundle(
+        str(STARTERS / "b"), str(STARTERS / "drafter"), out, options, lambda what, *_: stages.append(what)
+    )
+    return out, stages
+
+
+@pytest.fixture(scope="session")
+def learnable(exported_learnable: tuple[Path, list[str]]) -> Path:
+    """That bundle."""
+    return exported_learnable[0]
+
+
+@pytest.fixture(scope="session")
+def learned_traces(learnable: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What was recorded of it: an answer to each of `LEARNED`."""
+    from omnidraft.runtime.generate import load
+
+    place = tmp_path_factory.mktemp("traces") / "trace"
+    session = load(learnable, trace=place)
+    for question in LEARNED:
+        session.generate(question, max_new_tokens=40, num_draft_tokens=3).finish()
+    assert session.trace is not None
+    session.trace.close()
+    return place
+
+
 @pytest.fixture(scope="session")
 def exported(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Export:
     """Tiny models of every architecture by their names in `exported_graphs.CASES`, each exported once."""

@@ -158,13 +158,20 @@ def test_refusals_are_a_sentence(bundle: Path, tmp_path: Path, run: Run) -> None
         (("--learner", "jax"), '--learner "jax" is unknown; use one of auto, torch, onnx'),
         ((), "give their directory or hub id with --drafter"),
         (("--drafter", STARTERS / "a"), "give the checkpoint that it was exported from"),
-        (("--drafter", DRAFTER, "--interval", 0), "--interval 0 is less than 1"),
+        (("--drafter", DRAFTER, "--interval", 0), "--interval 0 is less than 1; 8 is usual"),
+        (("--drafter", DRAFTER, "--replay", -1), "--replay -1 is less than 0; 8 is usual"),
         (("--drafter", DRAFTER, "--mode", "plain"), "drafts nothing, so nothing could be learned"),
         (("--drafter", DRAFTER, "--field", "question"), "are of the rows of --prompts"),
         (("--drafter", DRAFTER, "--objective", "none"), '--objective "none" is unknown here; use trie-kl, '),
-        (("--drafter", DRAFTER, "--rate", "nan"), "--rate nan is not a number"),
+        (
+            ("--drafter", DRAFTER, "--rate", "nan"),
+            "--rate nan is not a number of at least 0.0; 0.0001 is usual",
+        ),
     ):
-        status, _, err = run("adapt", bundle, "-o", tmp_path / "p", "--count", 2, *arguments)
+        place = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        status, _, err = run("adapt", bundle, "-o", place, "--count", 2, *arguments)
         assert status == 1 and words in err and err.count("\n") == 1, (arguments, err)
+        # Whose weights a checkpoint has is known once it is read, by then the place is claimed.
+        assert place.exists() == ("give the checkpoint" in words), arguments
     status, _, err = run("generate", bundle, "Hi", "--profile", tmp_path)
     assert status == 1 and "run `omnidraft adapt` with it first" in err

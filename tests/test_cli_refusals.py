@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from conftest import ROOT, STARTERS, Run, refused
 from omnidraft.commands import options
+from omnidraft.reason import reason
 
 
 def test_pairs_of_control_tokens_are_named_right_or_refused(run: Run, tmp_path: Path) -> None:
@@ -146,3 +148,33 @@ def test_without_its_packages_export_says_what_to_install(
     monkeypatch.setattr(options, "find_spec", lambda name: None if name == "torch" else object())
     result = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
     refused(result, "needs torch", "pip install")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), "Permission denied"),
+        (ValueError("no such thing.\nand more"), "no such thing"),
+        (TimeoutError(), "no answer in time"),
+        (RuntimeError(), "no reason given"),
+    ],
+)
+def test_a_reason_is_words_of_a_sentence(error: Exception, words: str) -> None:
+    assert reason(error) == words
+
+
+def test_no_message_names_a_python_exception(
+    run: Run, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("cryptography", reason="signatures need the package cryptography")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    wrong = tmp_path / "wrong.pem"
+    wrong.write_text("no key")
+    for call in (
+        ("sign", bundle, "--key", wrong),
+        ("inspect", bundle, "--public-key", wrong),
+        ("export", "nobody/nothing", "-d", STARTERS / "drafter", "-o", tmp_path / "out"),
+    ):
+        result = run(*call)
+        refused(result)
+        assert not re.search(r"[A-Z]\w*(Error|Exception)\b", result[2]), result[2]

@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 import torch
 from safetensors.torch import save_file
 
-from conftest import STARTERS, Run
+from conftest import STARTERS, Run, refused
 from omnidraft.errors import AdapterError
 from omnidraft.export.peft_adapter import convert, read_peft
 from omnidraft.runtime.adapter import Adapter
@@ -161,6 +161,8 @@ def test_the_command_writes_both_forms_and_inspect_reads_them(run: Run, bundle: 
     layers = open_bundle(bundle).drafter.kv.num_layers
     assert said.startswith(f"{out}: rank 4 at {layers} products (o), ")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.onnx_adapter", "mine.safetensors", "peft"]
+    refused(run("adapter", "convert", place, bundle, "-o", out), "exists already; choose another place")
+    assert run("adapter", "convert", place, bundle, "-o", out, "--overwrite")[0] == 0
     code, said, _ = run("adapter", "inspect", out, "--bundle", bundle)
     assert code == 0 and f"fits the drafter of {bundle}" in said
     found = json.loads(run("adapter", "inspect", out, "--json")[1])

@@ -155,7 +155,52 @@ def test_too_few_recordings_are_told_with_how_many_are_needed(
     found = json.loads(out)
     assert (code, found["why_not_taken"], found["adapter"]) == (3, "too few recordings", None)
     assert (found["recordings"], found["recordings_needed"]) == (1, 8)
+    code, out, _ = run("sync", "pull", "--help")
+    assert code == 0 and "needs 8 recorded generations" in " ".join(out.split())
     assert run(*pull)[0] == 0
+
+
+def test_a_first_pull_speaks_of_no_adapter_in_use(
+    run: Run, bundle: Path, traces: Path, files: dict[str, Path], tmp_path: Path
+) -> None:
+    store, into = tmp_path / "store", tmp_path / "dir"
+    publish = ("sync", "publish", bundle, store, "--key", files["private"], "--adapter")
+    pull = ("sync", "pull", bundle, store, "--into", into, "--traces", traces)
+    assert run(*publish, files["poison"])[0] == 0
+    code, out, _ = run(*pull)
+    assert code == 4 and "of those of the drafter without an adapter, a difference of" in out
+    code, out, _ = run(*pull, "--again", "--adapter", files["fair"])
+    assert code == 4 and "of those of the adapter that was in use, a difference of" in out
+    push = ("sync", "push", bundle, tmp_path / "grams", "--cache", files["cache"], "--yes")
+    assert run(*push)[0] == 0
+    assert run("sync", "publish", bundle, tmp_path / "grams", "--key", files["private"])[0] == 0
+    code, out, _ = run("sync", "pull", bundle, tmp_path / "grams", "--into", tmp_path / "other")
+    assert code == 0 and "release 1 has n-grams only; the drafter stays as it is" in out
+
+
+def test_an_interrupt_says_what_is_kept(
+    run: Run, bundle: Path, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from omnidraft.sync.store import Store
+
+    store, into = tmp_path / "store", tmp_path / "dir"
+    publish = ("sync", "publish", bundle, store, "--key", files["private"], "--adapter", files["good"])
+    assert run(*publish)[0] == 0
+
+    def interrupted(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    for operation in ("read", "write"):
+        monkeypatch.setattr(Store, operation, interrupted)
+    for command, said in (
+        (("sync", "pull", bundle, store, "--into", into), f"`omnidraft sync status {into}`), and the same"),
+        (("sync", "push", bundle, store, "--cache", files["cache"], "--yes"), "is seen once it is whole"),
+        (publish, "the newest release is the old one or the new one, whole"),
+        (("sync", "list", bundle, store), "nothing was changed"),
+    ):
+        code, out, err = run(*command)
+        said_last = err.splitlines()[-1]
+        assert (code, out) == (130, "") and said_last.startswith("omnidraft: stopped; ") and said in said_last
 
 
 def test_what_is_told_of_a_store_has_no_long_digests(
@@ -186,7 +231,9 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path],
     refused(run(*publish), "neither adapters nor caches")
     refused(run(*publish, "--days", 0), "--days")
     refused(run(*publish, "--device", "nobody"), "nobody sent nothing")
-    refused(run(*publish[:-1], files["public"], "--adapter", files["good"]), "no private key")
+    refused(
+        run(*publish[:-1], files["public"], "--adapter", files["good"]), "is no private key in PEM form; `"
+    )
     refused(run("sync", "status", into), "holds nothing that was pulled")
     refused(run("sync", "rollback", into), "nothing before it")
     refused(run("generate", bundle, "x", "--adapter", tmp_path), "holds nothing that was pulled")

@@ -42,7 +42,7 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, tmp_path: Path) -> None
     toy.write_bytes(build())
     assert run("trace", "inspect", toy)[0] == 0
     refused(run("trace", "inspect", toy, "--bundle", bundle), "tokenizer", "use it with the pair of models")
-    refused(run("trace", "inspect", tmp_path / "none"), "there is no file")
+    refused(run("trace", "inspect", tmp_path / "none"), "there is no trace")
     refused(run("trace", "wipe", tmp_path / "none"), "is no trace")
     refused(run("generate", bundle, "hello", "--trace", tmp_path), "choose another place for this pair")
     (tmp_path / "file").write_bytes(b"mine")

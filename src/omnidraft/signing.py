@@ -122,13 +122,13 @@ def read_private_key(path: Path, passphrase: Passphrase) -> "Ed25519PrivateKey":
     secret = passphrase() if encrypted else None
     try:
         key = load_pem_private_key(pem, secret)
-    except Exception as error:  # cryptography's own exceptions share no narrower base
+    except Exception:  # cryptography's own exceptions share no narrower base
         if encrypted:
             raise SettingError(
                 f"{path} does not open with this passphrase; give the one that it was made with"
             ) from None
         raise SettingError(
-            f"{path} is no private key in PEM form ({type(error).__name__}); `omnidraft keygen` makes a pair"
+            f"{path} is no private key in PEM form; `omnidraft keygen -o NAME` makes a pair"
         ) from None
     if not isinstance(key, Ed25519PrivateKey):
         raise SettingError(f"{path} is no Ed25519 key; `omnidraft keygen -o NAME` makes a pair")

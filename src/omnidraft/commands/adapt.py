@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +16,7 @@ from omnidraft.commands import adapt_summary as ending
 from omnidraft.commands import options, view
 from omnidraft.commands.adapt_learner import LEARNERS, Learning
 from omnidraft.commands.curve_plot import NEEDED, can_draw, running
+from omnidraft.commands.interrupted import tells_when_interrupted
 from omnidraft.commands.prompts import FIELDS, digest, read_prompts
 from omnidraft.commands.word_problems import word_problems
 from omnidraft.counted import counted
@@ -23,7 +25,7 @@ from omnidraft.runtime.bundle import open_bundle
 from omnidraft.runtime.learner.adaptation import Adaptation
 from omnidraft.runtime.learner.adapted_target import AdaptOptions
 from omnidraft.runtime.learner.curve import Line
-from omnidraft.runtime.learner.profiles import Settings
+from omnidraft.runtime.learner.profiles import Settings, profiles_in
 from omnidraft.runtime.learner.step_batch import OBJECTIVES as STEP_OBJECTIVES
 from omnidraft.runtime.request import Request
 from omnidraft.training.objective_names import FROM_TRACES
@@ -31,6 +33,15 @@ from omnidraft.training.objective_names import FROM_TRACES
 USUAL_PROBLEMS = 400  # word problems where no prompts are given
 
 
+def _kept(given: Mapping[str, Any]) -> str:
+    """Of an interrupt that does not wait for the answer's end."""
+    out = given["out"]
+    if not profiles_in(out):
+        return "nothing was learned yet"
+    return f"{out} has all up to its last checkpoint; go on with: {shlex.join(_command())}"
+
+
+@tells_when_interrupted(_kept)
 def adapt(
     bundle: options.BundlePath,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where all that is learned is kept.")],

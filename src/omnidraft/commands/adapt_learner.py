@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle import Bundle
 from omnidraft.runtime.learner.averaged import Averaged
 from omnidraft.runtime.learner.learner import Learner
 from omnidraft.runtime.learner.profiles import Settings
+from omnidraft.runtime.learner.step_batch import OBJECTIVES
 from omnidraft.runtime.learner.step_entry import StepEntry
 from omnidraft.runtime.weights import Weights
+
+if TYPE_CHECKING:
+    from omnidraft.runtime.learner.ort_learner import StepOptions
+    from omnidraft.training.trainer_options import TrainerOptions
 
 LEARNERS = ("auto", "torch", "onnx")
 USUAL_RANK = 32  # with torch; a training step has its own
@@ -51,7 +57,9 @@ class Learning:
             )
         if self.learner != "torch" and bundle.drafter.train is not None:
             self._check_step(bundle.path.name, bundle.drafter.train)
+            self._step_options()
             return
+        self._trainer_options()
         if self.drafter is None:
             no_step = bundle.drafter.train is None
             why = f"{bundle.path.name} holds no training step, so torch learns" if no_step else "torch learns"
@@ -72,6 +80,11 @@ class Learning:
                 f"--lora-rank {self.lora_rank} is for torch: the training step of {name} has rank "
                 f"{step.rank}, fixed when it was exported; leave --lora-rank out, export again with "
                 f"--train-rank {self.lora_rank}, or learn with --learner torch"
+            )
+        if self.objective not in OBJECTIVES:
+            raise SettingError(
+                f'--objective "{self.objective}" is not in the training step of {name}, which has '
+                f"{' and '.join(OBJECTIVES)}; give one of these, or learn with --learner torch"
             )
         if self.head and step.head is None:
             raise SettingError(
@@ -99,19 +112,34 @@ class Learning:
         """A learner for the drafter of some weights."""
         self.check(weights.bundle)
         if self.learner != "torch" and weights.bundle.drafter.train is not None:
-            from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions
+            from omnidraft.runtime.learner.ort_learner import OrtLearner
 
-            step = StepOptions(self.objective, self.rate, weight_decay=0.0, head=self.head)
-            return Averaged(OrtLearner(weights.bundle, weights.vocab_map, step))
+            return Averaged(OrtLearner(weights.bundle, weights.vocab_map, self._step_options()))
         assert self.drafter is not None
         from omnidraft.training.torch_learner import TorchLearner
+
+        return Averaged(TorchLearner(self.drafter, weights, self._trainer_options()))
+
+    def _step_options(self) -> StepOptions:
+        """
+        Raises:
+            SettingError: the rate is none.
+        """
+        from omnidraft.runtime.learner.ort_learner import StepOptions
+
+        return StepOptions(self.objective, self.rate, weight_decay=0.0, head=self.head)
+
+    def _trainer_options(self) -> TrainerOptions:
+        """
+        Raises:
+            SettingError: the rate is none.
+        """
         from omnidraft.training.trainer_options import TrainerOptions
 
-        options = TrainerOptions(
+        return TrainerOptions(
             objective=self.objective,
             learning_rate=self.rate,
             lora_rank=self._rank,
             weight_decay=0.0,
             head="joint" if self.head else None,
         )
-        return Averaged(TorchLearner(self.drafter, weights, options))

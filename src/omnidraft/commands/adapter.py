@@ -10,7 +10,7 @@ import typer
 from omnidraft.commands.options import BundlePath, Json, need_export_packages, print_json
 from omnidraft.errors import AdapterError, SettingError
 from omnidraft.runtime.adapter import Adapter
-from omnidraft.runtime.adapter_file import metadata_of, read_adapter, write_adapter
+from omnidraft.runtime.adapter_file import SUFFIX, metadata_of, read_adapter, write_adapter
 from omnidraft.runtime.adapter_fit import Role, fit
 from omnidraft.runtime.bundle import open_bundle
 from omnidraft.runtime.vocab_map import load_vocab_map
@@ -22,7 +22,27 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+OverwriteAdapter = Annotated[bool, typer.Option("--overwrite", help="Replace an adapter that is there.")]
 RoleOption = Annotated[str, typer.Option("--role", help="The model that it is of: drafter or target.")]
+
+
+def refuse_existing_adapter(out: Path, overwrite: bool) -> None:
+    """Refuse to write an adapter where something is, before any work is done.
+
+    Raises:
+        SettingError: one of the two files is there and not to be replaced, or is no adapter.
+    """
+    for file in (out, out.with_suffix(SUFFIX)):
+        if file.exists() and not overwrite:
+            raise SettingError(f"{file} exists already; choose another place or add --overwrite")
+    try:
+        if out.is_file() and out.stat().st_size:
+            read_adapter(out)
+    except AdapterError as error:
+        if error.fault == "not_an_adapter":
+            raise SettingError(
+                f"{out} is no adapter, so it is not overwritten; choose another place"
+            ) from None
 
 
 @app.command("convert")
@@ -31,6 +51,7 @@ def convert_command(
     bundle: BundlePath,
     out: Annotated[Path, typer.Option("--out", "-o", help="The adapter to write, FILE.safetensors.")],
     role: RoleOption = "drafter",
+    overwrite: OverwriteAdapter = False,
     as_json: Json = False,
 ) -> None:
     """Make an adapter of one that peft trained on the very checkpoint that the bundle was exported from.
@@ -39,6 +60,7 @@ def convert_command(
     """
     if role not in get_args(Role):
         raise SettingError(f'--role "{role}" is unknown; use {" or ".join(get_args(Role))}')
+    refuse_existing_adapter(out, overwrite)
     opened = open_bundle(bundle)
     entry = getattr(opened, role)
     if entry.lora is None or entry.fingerprint is None:

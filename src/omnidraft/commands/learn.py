@@ -1,18 +1,35 @@
 """`omnidraft learn`: the drafter learns from what was recorded on this device, without torch."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from omnidraft.commands import options
+from omnidraft.commands.adapter import OverwriteAdapter, refuse_existing_adapter
+from omnidraft.commands.interrupted import tells_when_interrupted
 from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 from omnidraft.runtime.atomic_write import place_of
 from omnidraft.runtime.learner.step_batch import OBJECTIVES
 
+if TYPE_CHECKING:
+    from omnidraft.runtime.learner.losses import Losses
 
+
+def kept(given: Mapping[str, Any]) -> str:
+    """What an interrupt leaves of a run that writes its result at the end."""
+    checkpoint: Path | None = given["checkpoint"]
+    if checkpoint is None:
+        return "nothing was written; with --checkpoint FILE the same command can go on where it was stopped"
+    if not checkpoint.exists():
+        return f"nothing was written, and the first checkpoint comes after {given['checkpoint_every']} steps"
+    return f"the last checkpoint is in {checkpoint}, and the same command goes on from it"
+
+
+@tells_when_interrupted(kept)
 def learn(
     bundle: options.BundlePath,
     traces: Annotated[
@@ -49,6 +66,7 @@ def learn(
     checkpoint: options.Checkpoint = None,
     checkpoint_every: options.CheckpointEvery = 20,
     public_key: options.PublicKey = None,
+    overwrite: OverwriteAdapter = False,
     as_json: options.Json = False,
 ) -> None:
     """Make the drafter of BUNDLE, exported with --train-step, better at what TRACES recorded.
@@ -74,7 +92,7 @@ def learn(
         max_length,
         digest,
     )
-    check_places(out, checkpoint)
+    check_places(out, checkpoint, overwrite)
     found = open_bundle(bundle, public_key)
     vocab_map = load_vocab_map(found.file(found.vocab_map))
     begin = None if adapter is None else read_adapter(adapter)
@@ -90,23 +108,36 @@ def learn(
             learner, responses, chosen, checkpoint=checkpoint, every=checkpoint_every, progress=show
         )
     files = write_adapter(out, result.adapter)
-    told = {name: value for name, value in vars(result).items() if name != "adapter"}
     if as_json:
+        told = {name: value for name, value in vars(result).items() if name not in ("adapter", "losses")}
+        told |= losses_json(result.losses)
         settings = asdict(chosen)
         return options.print_json(
             {**told, "digest": result.adapter.digest, "files": [str(f) for f in files], "settings": settings}
         )
-    losses = "" if result.first_loss is None else f", loss {result.first_loss:.3f} -> {result.last_loss:.3f}"
+    losses = f", {result.losses}" if result.done else ""
     skipped = f", {result.skipped} of them skipped" if result.skipped else ""
     done = counted(result.steps, "step")
     view.say(f"{out}: {done} on {counted(result.responses, 'response')}{skipped}{losses}")
 
 
-def check_places(out: Path, checkpoint: Path | None) -> None:
-    """Refuse places that could not be written, before anything is learned.
+def losses_json(losses: "Losses") -> dict[str, Any]:
+    """The means of a run for programs: of its ends null, over 0 steps, where it was too short to compare."""
+    return {
+        "mean_loss": losses.mean,
+        "first_loss": losses.first,
+        "last_loss": losses.last,
+        "loss_steps": losses.compared,
+    }
+
+
+def check_places(out: Path, checkpoint: Path | None, overwrite: bool) -> None:
+    """Refuse places that could not be written or have something else, before anything is learned.
+
+    A run that goes on from its checkpoint may write again what it wrote.
 
     Raises:
-        SettingError: the adapter's name is none, or one of the files cannot be written.
+        SettingError: the adapter's name is none, one of the files cannot be written, or an adapter is there.
     """
     if out.suffix != ".safetensors":
         raise SettingError(f"{out} is no name of an adapter; give one like {out.stem or 'mine'}.safetensors")
@@ -118,3 +149,4 @@ def check_places(out: Path, checkpoint: Path | None) -> None:
             raise SettingError(
                 f"the {what} cannot be written to {file} because {error.strerror}; give another place"
             ) from None
+    refuse_existing_adapter(out, overwrite or (checkpoint is not None and checkpoint.exists()))

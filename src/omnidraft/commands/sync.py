@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from omnidraft.commands import options, sync_training
+from omnidraft.commands.interrupted import tells_when_interrupted
 from omnidraft.commands.sync_options import BundlePath, Json, StoreAddress, open_pair
 from omnidraft.commands.sync_pull import pull_command
 from omnidraft.commands.sync_push import push_command
@@ -28,6 +29,7 @@ Directory = Annotated[
 
 
 @app.command("withdraw")
+@tells_when_interrupted(lambda _: "some of the device's files may be left; the same command deletes them")
 def withdraw_command(
     bundle: BundlePath,
     store: StoreAddress,

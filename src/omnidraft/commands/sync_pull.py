@@ -1,5 +1,6 @@
 """`omnidraft sync pull`: what became of the newest release, and why where it was not taken."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnidraft.commands import options
+from omnidraft.commands.interrupted import tells_when_interrupted
 from omnidraft.commands.sync_options import (
     BundlePath,
     Json,
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
 STATUS = {"too few recordings": 3, "not better": 4, "not better before": 4}
 
 
+def _kept(given: Mapping[str, Any]) -> str:
+    into = given["into"]
+    return f"what is in use in {into} is whole (`omnidraft sync status {into}`), and the same command goes on"
+
+
+@tells_when_interrupted(_kept)
 def pull_command(
     bundle: BundlePath,
     store: StoreAddress,
@@ -48,7 +56,12 @@ def pull_command(
     ] = None,
     traces: Annotated[
         Path | None,
-        typer.Option("--traces", help="Try it on these recent traces, and keep the better.", readable=False),
+        typer.Option(
+            "--traces",
+            help=f"Try it on these recent traces, and keep the better; {LEAST_GENERATIONS} recorded "
+            "generations are needed (without this option it is used untried).",
+            readable=False,
+        ),
     ] = None,
     adapter: Annotated[
         Path | None,
@@ -67,7 +80,8 @@ def pull_command(
 
     Signature, models, tokenizers, sizes and hashes are checked, and an older release than one seen before is
     refused. With --traces both adapters read what was recorded here, and the new one is used if its drafts
-    would surely have been accepted more often; without, it is taken as it is. Traces stay here.
+    would surely have been accepted more often; without, it is taken as it is. Traces stay here. The trial
+    needs 8 recorded generations: with fewer the adapter is not taken, and the next pull tries it again.
 
     Exit status: 0 the newest release is in use, or has n-grams only; 1 something was refused or failed;
     2 wrong options; 3 not taken, too few recordings to try it on; 4 not taken, tried (now or before) and not
@@ -132,7 +146,8 @@ def _sentence(found: "Pulled", into: Path, traces: Path | None) -> str:
     if found.outcome == "newest":
         return f"release {number} is in use already; the store has no newer one"
     if found.outcome == "no adapter":
-        return f"release {number} has n-grams only; the adapter in use stays"
+        stays = "the drafter stays as it is" if found.adapter is None else "the adapter in use stays"
+        return f"release {number} has n-grams only; {stays}"
     if found.why_not_taken == "not better before":
         return (
             f"release {number} was not taken: it was tried before or given up, and the store has no newer "
@@ -149,9 +164,10 @@ def _sentence(found: "Pulled", into: Path, traces: Path | None) -> str:
             f"{traces}`, or pull without --traces to take it untried"
         )
     read = f"{counted(s.generations, 'recorded generation')} ({counted(s.positions, 'place')})"
+    current = "the adapter that was in use" if found.had_adapter else "the drafter without an adapter"
     compared = (
         f"on {read} {s.offered:.4f} of its draft tokens would have been accepted and {s.current:.4f} of "
-        f"those of the adapter in use, a difference of {s.low:+.4f} to {s.high:+.4f} (95 %)"
+        f"those of {current}, a difference of {s.low:+.4f} to {s.high:+.4f} (95 %)"
     )
     if found.outcome == "switched":
         return f"release {number} is in use, better: {compared}"

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from omnidraft.commands import options
+from omnidraft.commands.interrupted import tells_when_interrupted
 from omnidraft.commands.opening import existing, learned_of
 from omnidraft.commands.sync_options import BundlePath, Json, StoreAddress, open_pair, transfer
 from omnidraft.counted import counted
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from omnidraft.sync.publish import Pair
 
 
+@tells_when_interrupted(lambda _: "a push is seen once it is whole, and the same command goes on with it")
 def push_command(
     bundle: BundlePath,
     store: StoreAddress,
@@ -146,5 +148,8 @@ def _show_push(record: Any, items: Any, due: Any, shown: str) -> None:
 def _confirm() -> None:
     if not sys.stdin.isatty():
         raise SettingError("nothing was sent; add --yes to send what the table lists")
-    if not typer.confirm("Send this?", err=True):
-        raise SettingError("nothing was sent")
+    try:
+        if not typer.confirm("Send this?", err=True):
+            raise SettingError("nothing was sent")
+    except typer.Abort:  # Ctrl-C or the end of the input
+        raise SettingError("nothing was sent") from None

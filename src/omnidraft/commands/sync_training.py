@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from omnidraft.commands import options
+from omnidraft.commands.interrupted import tells_when_interrupted
 from omnidraft.commands.signing import passphrase_of
 from omnidraft.commands.sync_options import BundlePath, Json, StoreAddress, open_pair, release_json, transfer
 from omnidraft.counted import counted
@@ -20,6 +21,7 @@ Devices = Annotated[
 ]
 
 
+@tells_when_interrupted(lambda _: "nothing was changed")
 def list_command(bundle: BundlePath, store: StoreAddress, as_json: Json = False) -> None:
     """Show what devices sent for a pair of models, each file verified, and the newest release."""
     from rich.table import Table
@@ -67,6 +69,9 @@ def _row(each: Any, size: Any) -> dict[str, Any]:
     }
 
 
+@tells_when_interrupted(
+    lambda given: f"the files in {given['into']} are whole, and the same command fetches the others"
+)
 def fetch_command(
     bundle: BundlePath,
     store: StoreAddress,
@@ -91,6 +96,9 @@ def fetch_command(
         print(f"no device sent traces to {store}")
 
 
+@tells_when_interrupted(
+    lambda given: "the newest release is the old one or the new one, whole (`omnidraft sync list` says which)"
+)
 def publish_command(
     bundle: BundlePath,
     store: StoreAddress,

@@ -1,5 +1,7 @@
 """`omnidraft train`: a drafter learns from recorded generations, in one process or in many."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from omnidraft.commands import options
-from omnidraft.commands.learn import check_places
+from omnidraft.commands.adapter import OverwriteAdapter
+from omnidraft.commands.interrupted import tells_when_interrupted
+from omnidraft.commands.learn import check_places, kept, losses_json
 from omnidraft.counted import counted
 from omnidraft.errors import SettingError
 from omnidraft.training.objective_names import FROM_TRACES
@@ -20,6 +24,12 @@ if TYPE_CHECKING:
 SHOWN = 5  # reasons why something was left out
 
 
+def _kept(given: Mapping[str, Any]) -> str:
+    """As `learn.kept`; one of many processes speaks."""
+    return kept(given) if os.environ.get("RANK", "0") == "0" else ""
+
+
+@tells_when_interrupted(_kept)
 def train(
     bundle: options.BundlePath,
     drafter: Annotated[
@@ -72,6 +82,7 @@ def train(
     checkpoint: options.Checkpoint = None,
     checkpoint_every: options.CheckpointEvery = 50,
     log: Annotated[Path | None, typer.Option(help="JSON lines, one for each step.", readable=False)] = None,
+    overwrite: OverwriteAdapter = False,
     as_json: options.Json = False,
 ) -> None:
     """Train a drafter on traces: LoRA as an adapter of the bundle, or every weight as a checkpoint.
@@ -93,7 +104,10 @@ def train(
     if objective not in FROM_TRACES:
         raise SettingError(f'--objective "{objective}" is unknown here; use {options.one_of(FROM_TRACES)}')
     if max_length is not None and max_length < 2:
-        raise SettingError(f"--max-length {max_length} leaves no room; leave it out")
+        raise SettingError(
+            f"--max-length {max_length} leaves no room; give 2 or more, or leave it out for all that the "
+            "drafter's context holds"
+        )
     chosen = TraceOptions(
         objective=objective,
         learning_rate=rate,
@@ -108,7 +122,11 @@ def train(
         epochs=epochs,
     )
     if not full:
-        check_places(out, None)
+        check_places(out, checkpoint, overwrite)
+    if full and overwrite:
+        raise SettingError(
+            "--overwrite replaces adapters, and --full makes a checkpoint; leave one of them out"
+        )
     if full and head is not None:
         raise SettingError("--head goes into an adapter, which --full does not make; leave one of them out")
     digest = None if target_adapter is None else read_adapter(target_adapter).digest
@@ -140,7 +158,8 @@ def train(
 
 
 def _as_json(found: "Trained") -> dict[str, Any]:
-    return {**asdict(found), "files": [str(file) for file in found.files]}
+    told = {name: value for name, value in asdict(found).items() if name != "losses"}
+    return {**told, **losses_json(found.losses), "files": [str(file) for file in found.files]}
 
 
 def _told(found: "Trained") -> list[str]:
@@ -151,8 +170,8 @@ def _told(found: "Trained") -> list[str]:
     ]
     if found.done < found.steps:
         lines.append(f"  {found.steps - found.done} of the steps were done before")
-    if found.first_loss is not None and found.last_loss is not None:
-        lines.append(f"  loss {found.first_loss:.3f} at first, {found.last_loss:.3f} at last")
+    if found.done:
+        lines.append(f"  {found.losses}")
     if found.skipped:
         lines.append(
             f"  {counted(found.skipped, 'step')} not finite, which changed nothing; a lower --rate may help"

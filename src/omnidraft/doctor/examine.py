@@ -13,6 +13,7 @@ from omnidraft.doctor.pair import health_checks, memory_check
 from omnidraft.doctor.placement import CPU, Placement, can_ask, placement
 from omnidraft.doctor.verdict import Check
 from omnidraft.errors import OmnidraftError, SignatureError
+from omnidraft.reason import reason
 from omnidraft.runtime.bundle import Bundle, open_bundle, unlisted_files
 from omnidraft.runtime.memory import available_bytes
 from omnidraft.runtime.signature import PublicKey, read_signature
@@ -139,7 +140,7 @@ def _asked(bundle: Bundle, name: str, provider: str) -> Check:
             if needed
             else "leave this provider out, or install the onnxruntime that is made for it"
         )
-        return Check(title, "fail" if needed else "warn", f"cannot be loaded ({_first(error)})", remedy)
+        return Check(title, "fail" if needed else "warn", f"cannot be loaded ({reason(error)})", remedy)
 
 
 def _estimated(bundle: Bundle, name: str, missing: list[str]) -> Iterator[Check]:
@@ -151,7 +152,7 @@ def _estimated(bundle: Bundle, name: str, missing: list[str]) -> Iterator[Check]
         yield Check(
             f"{name} on phones",
             "warn",
-            f"cannot be estimated ({_first(error)})",
+            f"cannot be estimated ({reason(error)})",
             "try it on the phone itself",
         )
 
@@ -166,7 +167,3 @@ def _placed(title: str, found: Placement, name: str) -> Check:
         remedy = "every change of provider copies tensors: measure it on the device, or use the cpu graph"
         return Check(title, "warn", found.sentence(), remedy, details)
     return Check(title, "ok", found.sentence(), details=details)
-
-
-def _first(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

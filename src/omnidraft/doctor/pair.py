@@ -33,8 +33,8 @@ def health_checks(bundle: Bundle) -> list[Check]:
         drafted = int(found["num_draft_tokens"])
         before, after = float(found["before"]["of_drafted"]), float(found["after"]["of_drafted"])
         emitted = float(found["after"]["tokens_per_target_pass"])
-    except (KeyError, TypeError, ValueError) as error:
-        said = f"the manifest does not tell it ({type(error).__name__} {error})"
+    except (KeyError, TypeError, ValueError):
+        said = "the manifest does not tell it"
         return [Check("acceptance", "warn", said, "run `omnidraft export` again, or `omnidraft bench`")]
     return [_acceptance(before, after, emitted), _length(bundle.costs, after, emitted, drafted)]
 

@@ -47,8 +47,8 @@ def telemetry_check(module: str = "omnidraft") -> Check:
         try:
             seen = _run(module, home)
         except (OSError, subprocess.SubprocessError, ValueError, RuntimeError) as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[-1][:200]
-            return Check("telemetry", "fail", f"could not be tried ({reason})", remedy)
+            why = (str(error).strip().splitlines() or ["no reason given"])[-1][:200]
+            return Check("telemetry", "fail", f"could not be tried ({why})", remedy)
         written = sorted(f.relative_to(home).as_posix() for f in Path(home).rglob("*") if f.is_file())
     details = {"before_loading": seen, "in_this_process": os.environ.get(VARIABLE), "files_written": written}
     if written:

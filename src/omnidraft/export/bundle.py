@@ -80,7 +80,7 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
     for step, side in enumerate(sides, 1):
         progress(f"export the {side.role}", step, STEPS)
-        taken = write_side(work, side, max_length, options, room)
+        taken = write_side(work, side, max_length, options, room, _stage_of(progress, step))
         room = None if room is None else max(0, room - taken)
         if options.npu is not None:
             folder = work / side.role / "npu"
@@ -132,6 +132,11 @@ def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -
     open_bundle(work)  # what a user will read must read
     progress("done", STEPS, STEPS)
     return replace(report, bytes=sum(f.stat().st_size for f in work.rglob("*") if f.is_file()))
+
+
+def _stage_of(progress: Progress, step: int) -> Callable[[str], None]:
+    """Say what begins within a step."""
+    return lambda what: progress(what, step, STEPS)
 
 
 def _acceptance(

@@ -19,11 +19,11 @@ from omnidraft.export.refusals import (
     check_attention,
     check_weights,
     head_dim,
-    line,
     max_positions,
     optional_json,
     stored_types,
 )
+from omnidraft.reason import reason
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -123,7 +123,7 @@ def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
                 ignore_mismatched_sizes=True,  # refused below, with the sizes
             )
     except (OSError, RuntimeError, ValueError) as error:
-        raise CheckpointError(f"{name} does not load ({line(error)}); download it again") from error
+        raise CheckpointError(f"{name} does not load ({reason(error)}); download it again") from error
     model: PreTrainedModel = loaded[0]
     if mismatched := sorted(loaded[1]["mismatched_keys"]):
         key, stored, wanted = mismatched[0]
@@ -161,7 +161,7 @@ def _download(name: str, patterns: list[str]) -> Path:
     except (OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"{name} is neither a directory here nor a model the Hugging Face hub gives us"
-            f" ({type(error).__name__}); check the name, the connection and, for a gated model, the login"
+            "; check the name, the connection and, for a gated model, the login"
         ) from error
 
 
@@ -179,7 +179,7 @@ def _config(directory: Path, name: str) -> PreTrainedConfig:
     try:
         config: PreTrainedConfig = AutoConfig.from_pretrained(directory, local_files_only=True)
     except Exception as error:  # a config.json can be wrong in as many ways as transformers has checks
-        raise CheckpointError(f"{name}: config.json is refused by transformers: {line(error)}") from error
+        raise CheckpointError(f"{name}: config.json is refused by transformers: {reason(error)}") from error
     return config
 
 

@@ -19,7 +19,8 @@ from omnidraft.errors import CheckpointError
 from omnidraft.export.checkpoint import Shape
 from omnidraft.export.contract import GraphContract, TensorSpec, tensor_specs
 from omnidraft.export.graph_weights import count_parameters, quantization_of, weight_files
-from omnidraft.export.refusals import line, optional_json
+from omnidraft.export.refusals import optional_json
+from omnidraft.reason import reason
 
 _AGAIN = "export it again with `optimum-cli export onnx --task text-generation-with-past --dtype fp32`"
 _TEXT_INPUTS = {"input_ids", "attention_mask", "position_ids"}
@@ -89,7 +90,7 @@ def _read(name: str, graph: Path) -> ModelProto:
         return onnx.load(str(graph), load_external_data=False)
     except (DecodeError, OSError) as error:
         raise CheckpointError(
-            f"{name}: {graph.name} is not a whole ONNX file ({graph.stat().st_size} bytes: {line(error)});"
+            f"{name}: {graph.name} is not a whole ONNX file ({graph.stat().st_size} bytes: {reason(error)});"
             " copy it again"
         ) from error
 

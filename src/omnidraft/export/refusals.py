@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnidraft.errors import CheckpointError
+from omnidraft.reason import reason
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -133,7 +134,7 @@ def _check_safetensors(file: Path) -> None:
             pass
     except (SafetensorError, OSError) as error:
         raise CheckpointError(
-            f"{file} is not a whole safetensors file ({file.stat().st_size} bytes: {line(error)});"
+            f"{file} is not a whole safetensors file ({file.stat().st_size} bytes: {reason(error)});"
             " download it again"
         ) from error
 
@@ -145,7 +146,7 @@ def optional_json(path: Path, name: str) -> dict[str, Any]:
         value = json.loads(path.read_bytes())
     except ValueError as error:
         raise CheckpointError(
-            f"{name}: {path.name} is not JSON ({line(error)}); download it again"
+            f"{name}: {path.name} is not JSON ({reason(error)}); download it again"
         ) from error
     if not isinstance(value, dict):
         raise CheckpointError(f"{name}: {path.name} is not a JSON object; download it again")
@@ -154,8 +155,3 @@ def optional_json(path: Path, name: str) -> dict[str, Any]:
 
 def head_dim(config: PreTrainedConfig) -> int:
     return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
-
-
-def line(error: BaseException) -> str:
-    """The first line of a message that goes inside one of our sentences."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(". ")

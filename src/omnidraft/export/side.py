@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,10 +116,18 @@ def read_side(role: str, name: str) -> Side:
     return Side(role, checkpoint, Tokenizer.from_file(checkpoint.directory))
 
 
-def write_side(work: Path, side: Side, max_length: int, options: Options, room: int | None) -> int:
+def write_side(
+    work: Path,
+    side: Side,
+    max_length: int,
+    options: Options,
+    room: int | None,
+    stage: Callable[[str], None] = lambda _: None,
+) -> int:
     """Write a model's shipped graph, its tokenizer and its float32 graph for comparison.
 
     `room` is how many bytes of weights the latter may have, None where any number; returns how many it has.
+    `stage` is called with what begins.
     """
     (work / side.graph).parent.mkdir(parents=True, exist_ok=True)
     if isinstance(side.checkpoint, OptimumDirectory):
@@ -128,18 +136,25 @@ def write_side(work: Path, side: Side, max_length: int, options: Options, room: 
         side.reference, side.reference_layers = side.graph, side.checkpoint.shape.num_layers
         taken = 0
     else:
-        taken = _export(work, side, side.checkpoint, max_length, options, room)
+        taken = _export(work, side, max_length, options, room, stage)
     shutil.copyfile(side.checkpoint.directory / "tokenizer.json", work / f"{side.role}/tokenizer.json")
     return taken
 
 
 def _export(
-    work: Path, side: Side, checkpoint: Checkpoint, max_length: int, options: Options, room: int | None
+    work: Path,
+    side: Side,
+    max_length: int,
+    options: Options,
+    room: int | None,
+    stage: Callable[[str], None],
 ) -> int:
     from omnidraft.export.cpu import check_length, skeleton  # torch, which adopting does without
     from omnidraft.export.stream import write_skeleton
     from omnidraft.export.thin_model import thin_model
 
+    checkpoint = side.checkpoint
+    assert isinstance(checkpoint, Checkpoint)
     check_length(checkpoint, max_length)
     thin = thin_model(checkpoint)
     found = skeleton(checkpoint, thin, max_length)
@@ -168,12 +183,12 @@ def _export(
     else:
         write_skeleton(found, quantization, work / side.graph, external_above=above)
     if learns:
-        side.train, side.train_parity = _write_step(work, side, thin, found, options)
+        side.train, side.train_parity = _write_step(work, side, thin, found, options, stage)
     return taken
 
 
 def _write_step(
-    work: Path, side: Side, thin: ThinModel, found: Skeleton, options: Options
+    work: Path, side: Side, thin: ThinModel, found: Skeleton, options: Options, stage: Callable[[str], None]
 ) -> tuple[StepEntry, dict[str, StepParity]]:
     from omnidraft.export.train_step import step_parities, train_steps, write_train_steps
 
@@ -184,8 +199,9 @@ def _write_step(
             "leave --train-step out"
         )
     graph = work / side.graph
-    steps = train_steps(graph, thin, found, layout_of(side.lora, options.train_rank), side.head)
+    steps = train_steps(graph, thin, found, layout_of(side.lora, options.train_rank), side.head, stage)
     entry = write_train_steps(graph, steps, options.train_rank)
+    stage("compare the training step with torch")
     return entry, step_parities(graph, steps)
 
 

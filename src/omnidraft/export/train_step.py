@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,12 @@ class TrainSteps:
 
 
 def train_steps(
-    graph: Path, thin: ThinModel, found: Skeleton, layout: Layout, head: HeadShape | None
+    graph: Path,
+    thin: ThinModel,
+    found: Skeleton,
+    layout: Layout,
+    head: HeadShape | None,
+    stage: Callable[[str], None] = lambda _: None,
 ) -> TrainSteps:
     """The steps of a drafter.
 
@@ -46,12 +52,15 @@ def train_steps(
         graph: the drafter's, as it is in the bundle: whether its LM head is the embedding is up to it.
         thin, found: the drafter, and its graph without weights.
         layout: of what learns. head: of its adaptive head.
+        stage: called with what begins; of a drafter of many layers each takes minutes.
     """
     tied = thin.tied and not Shipped.read(graph).is_quantised(HEAD)
     frozen = Frozen(thin, found.weights.places, tied)
+    stage("trace the training step")
     step = trace_step(frozen, layout)
     if head is None:
         return TrainSteps(frozen, layout, step)
+    stage("trace the training step of the head")
     of_head = head_layout(head)
     return TrainSteps(frozen, layout, step, of_head, trace_head_step(frozen, layout, of_head, head), head)
 

@@ -17,6 +17,7 @@ import onnxruntime as ort
 from safetensors import SafetensorError, deserialize
 
 from omnidraft.errors import AdapterError
+from omnidraft.reason import reason
 from omnidraft.runtime.adapter import Adapter, Floats, a_name, b_name
 from omnidraft.runtime.atomic_write import write_atomically
 from omnidraft.runtime.head import PREFIX, Head, check_names
@@ -209,7 +210,7 @@ def write_adapter(path: str | Path, adapter: Adapter) -> list[Path]:
         write_atomically(beside, encode_for_onnxruntime(adapter))
     except (OSError, ValueError) as error:
         raise AdapterError(
-            "unwritable", f"the adapter cannot be written to {path} ({error}); choose another place"
+            "unwritable", f"the adapter cannot be written to {path} ({reason(error)}); choose another place"
         ) from None
     return [path, beside]
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from omnidraft.errors import BundleError
+from omnidraft.reason import reason
 from omnidraft.runtime.head import OUTPUT
 from omnidraft.runtime.model import Cancelled, Logits, SessionModel
 
@@ -69,7 +70,7 @@ class Graph:
             self.session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's own exceptions share no narrower base
             raise BundleError(
-                f"onnxruntime cannot load {path} ({_first_line(error)}); run `omnidraft export` again"
+                f"onnxruntime cannot load {path} ({reason(error)}); run `omnidraft export` again"
             ) from None
         self.kv, self.vocab_size = kv, vocab_size
         self.ranks = {i.name: len(i.shape) for i in self.session.get_inputs()}
@@ -200,7 +201,3 @@ class OrtModel:
 def never() -> bool:
     """What says that no generation was cancelled."""
     return False
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0][:200]

@@ -11,6 +11,7 @@ from pathlib import Path
 import onnxruntime as ort
 
 from omnidraft.errors import BundleError
+from omnidraft.reason import reason
 
 CPU = "CPUExecutionProvider"
 _LIBRARIES = {"QNNExecutionProvider": "onnxruntime_qnn"}  # packages that hold a provider of their own
@@ -65,7 +66,7 @@ def _open(path: Path, provider: Provider, threads: int, entries: Mapping[str, st
         return ort.InferenceSession(str(path), options, providers=chosen)
     except Exception as error:  # onnxruntime's own exceptions share no narrower base
         raise BundleError(
-            f"{provider.name} cannot load {path} ({_first_line(error)}); use the CPU, or run "
+            f"{provider.name} cannot load {path} ({reason(error)}); use the CPU, or run "
             "`omnidraft export` again"
         ) from None
 
@@ -93,7 +94,3 @@ def _registered(provider: Provider) -> list[ort.OrtEpDevice]:
     if provider.name not in _LIBRARIES:
         return []
     return [device for device in ort.get_ep_devices() if device.ep_name == provider.name]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

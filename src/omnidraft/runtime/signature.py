@@ -137,9 +137,9 @@ def read_public_key(key: PublicKey) -> bytes:
         ) from None
     try:
         found = serialization.load_pem_public_key(pem)
-    except Exception as error:  # cryptography's own exceptions share no narrower base
+    except Exception:  # cryptography's own exceptions share no narrower base
         raise SettingError(
-            f"{path} is no public key in PEM form ({type(error).__name__}); `omnidraft keygen` makes a pair"
+            f"{path} is no public key in PEM form; `omnidraft keygen -o NAME` makes a pair"
         ) from None
     if not isinstance(found, Ed25519PublicKey):
         raise SettingError(f"{path} is no Ed25519 key; `omnidraft keygen -o NAME` makes a pair")

@@ -58,7 +58,11 @@ def read_segments(
         except FileNotFoundError:
             if path.is_dir():  # the ring has moved on
                 continue
-            raise TraceFileError("unreadable", f"there is no file {file}; check the path") from None
+            raise TraceFileError(
+                "unreadable",
+                f"there is no trace {file}; give a directory that a session with a trace recorded in, as "
+                f"`omnidraft generate BUNDLE PROMPT --trace {file}` does",
+            ) from None
         except TraceFileError as error:
             remedy = _REMEDIES.get(error.fault, "delete it, or give a whole copy of it")
             raise TraceFileError(error.fault, f"{file} is refused: {error}; {remedy}") from None

@@ -88,6 +88,7 @@ class Pulled:
     Attributes:
         shadow: how the offered adapter compared; None where it was not tried.
         adapter: the file in use now; None for the drafter as it is.
+        had_adapter: whether there was an adapter that the offered one was compared with.
         learned: n-grams that were new to the device's own cache; None where none was given.
         key: id of the key that the signature was checked with.
     """
@@ -98,6 +99,7 @@ class Pulled:
     adapter: Path | None
     learned: int | None
     key: str | None
+    had_adapter: bool
 
     @property
     def why_not_taken(self) -> WhyNot | None:
@@ -131,8 +133,9 @@ def pull(store: Store, device: Device, progress: Progress | None = None, now: st
         tidy(device.into, state)
         learned = None if device.cache is None else _merge(device, state)
         used = state.current
+        had = (state.previous if outcome == "switched" else used) is not None
     adapter = None if used is None else device.into / f"{used.file.sha256}{ADAPTER}"
-    return Pulled(outcome, release, found, adapter, learned, signer)
+    return Pulled(outcome, release, found, adapter, learned, signer, had)
 
 
 def _state(device: Device, key: bytes | None) -> Installed:

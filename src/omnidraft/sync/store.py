@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import OmnidraftError, SettingError, SyncError
+from omnidraft.reason import reason
 from omnidraft.runtime.atomic_write import write_atomically
 
 Progress = Callable[[str, int, int], None]  # what is moved, bytes done, bytes in all
@@ -198,4 +199,4 @@ def short(name: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    return short(" ".join(f"{type(error).__name__} {error}".split()))[:200]
+    return short(reason(error))

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from omnidraft.errors import OmnidraftError, SettingError, TraceFileError
+from omnidraft.reason import reason
 from omnidraft.runtime.trace import Vocabularies
 from omnidraft.runtime.trace_file import Segment, decode
 from omnidraft.runtime.trace_files import SUFFIX
@@ -143,14 +144,10 @@ def _telling(what: str) -> Iterator[None]:
     except OmnidraftError:
         raise
     except ImportError as error:
-        raise SettingError(f"{what} needs a package that is not installed ({_line(error)})") from None
+        raise SettingError(f"{what} needs a package that is not installed ({reason(error)})") from None
     except FileNotFoundError:
         raise SettingError(f"there is no {what}; check the address") from None
     except Exception as error:  # the file systems behind fsspec share no narrower base
         raise SettingError(
-            f"{what} cannot be read ({_line(error)}); check the address and try again"
+            f"{what} cannot be read ({reason(error)}); check the address and try again"
         ) from None
-
-
-def _line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__} {error}".split())[:200]

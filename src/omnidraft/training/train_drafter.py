@@ -19,6 +19,7 @@ from omnidraft.runtime.bundle import Bundle, open_bundle
 from omnidraft.runtime.learner.alignment import Aligner
 from omnidraft.runtime.learner.draft_law import full_trie
 from omnidraft.runtime.learner.from_traces import TraceAligner
+from omnidraft.runtime.learner.losses import Losses, losses_of
 from omnidraft.runtime.tokenizer import Tokenizer
 from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
 from omnidraft.training.checkpoint_file import write_checkpoint
@@ -63,7 +64,7 @@ class Trained:
         files: that were written. segments, responses: that there were to learn from, in each epoch.
         left_out: how many segments and records were passed by, by the sentence that says why.
         steps: in all. done: of them in this run. skipped: that were not finite and changed nothing.
-        first_loss, last_loss: means over a tenth of this run's steps; None where none was done.
+        losses: of this run's steps.
     """
 
     files: tuple[Path, ...]
@@ -73,8 +74,7 @@ class Trained:
     steps: int
     done: int
     skipped: int
-    first_loss: float | None
-    last_loss: float | None
+    losses: Losses
     processes: int
     seconds: float
 
@@ -122,8 +122,6 @@ def train_drafter(
     count, reports = train_on_traces(trainer, stream, options, job.files, processes, progress)
     stage("write")
     files = processes.of_main(lambda: _written(job, trainer, bundle, vocab_map, checkpoint))
-    tenth = max(1, len(reports) // 10)
-    first, last = ([r.loss for r in part] for part in (reports[:tenth], reports[-tenth:]))
     return Trained(
         files=files,
         segments=len(sources),
@@ -132,8 +130,7 @@ def train_drafter(
         steps=trainer.steps,
         done=len(reports),
         skipped=trainer.skipped,
-        first_loss=sum(first) / tenth if reports else None,
-        last_loss=sum(last) / tenth if reports else None,
+        losses=losses_of([report.loss for report in reports]),
         processes=processes.count,
         seconds=time.monotonic() - begun,
     )

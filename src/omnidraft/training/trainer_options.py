@@ -66,7 +66,8 @@ class TrainerOptions:
         ):
             value = getattr(self, name)
             if not at_least <= value < float("inf"):
-                raise SettingError(f"{name} {value} is not a number of at least {at_least}; leave it out")
+                usual = TrainerOptions.__dataclass_fields__[name].default
+                raise SettingError(f"{name} {value} is not a number of at least {at_least}; {usual} is usual")
         check_schedule(self.schedule)
         if self.head not in (None, *HEAD_TRAININGS):
             raise SettingError(f'head "{self.head}" is unknown; use joint or interleaved, or leave it out')

@@ -13,6 +13,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from omnidraft.errors import SettingError
+from omnidraft.reason import reason
 from omnidraft.runtime.atomic_write import write_atomically
 
 FORMAT, VERSION = "omnidraft.training_state", "1"
@@ -47,7 +48,7 @@ def write_state(
     try:
         write_atomically(path, save(tensors, header))
     except OSError as error:
-        raise SettingError(f"{path} cannot be written ({error}); give another place") from None
+        raise SettingError(f"{path} cannot be written ({reason(error)}); give another place") from None
 
 
 def read_state(
@@ -71,7 +72,7 @@ def read_state(
         differs = [k for k in options if theirs.get(k) != options[k]]
         found = {key: int(counts[key]) for key in ("steps", "skipped", "begun", "responses")}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise _refused(path, f"has no readable header ({error})") from None
+        raise _refused(path, f"has no readable header ({reason(error)})") from None
     if differs:
         key = differs[0]
         raise _refused(path, f"was made with {key} {theirs.get(key)!r} and not {options[key]!r}")
@@ -96,7 +97,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
             header = file.metadata() or {}
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError) as error:
-        raise _refused(path, f"cannot be read ({error})") from None
+        raise _refused(path, f"cannot be read ({reason(error)})") from None
     if (header.get("format"), header.get("version")) != (FORMAT, VERSION):
         raise _refused(path, f"is {header.get('format')} version {header.get('version')}")
     return header, tensors

@@ -53,7 +53,9 @@ class AdaptOptions:
     def __post_init__(self) -> None:
         for name, at_least in (("interval", 1), ("passes", 1), ("replayed", 0), ("memory", 0), ("seed", 0)):
             if getattr(self, name) < at_least:
-                raise SettingError(f"{name} {getattr(self, name)} is less than {at_least}; leave it out")
+                usual = AdaptOptions.__dataclass_fields__[name].default
+                typed = "replay" if name == "replayed" else name  # as `settings` has it
+                raise SettingError(f"{typed} {getattr(self, name)} is less than {at_least}; {usual} is usual")
 
 
 class AdaptedTarget:

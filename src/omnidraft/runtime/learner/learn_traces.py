@@ -17,6 +17,7 @@ from omnidraft.runtime.learner.draft_law import full_trie
 from omnidraft.runtime.learner.from_traces import TraceAligner, from_traces
 from omnidraft.runtime.learner.learner import Learned
 from omnidraft.runtime.learner.learner_state import read_state, write_state
+from omnidraft.runtime.learner.losses import Losses, losses_of
 from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.learner.rate import Schedule, check_schedule, rate_at
 from omnidraft.runtime.trace import Vocabularies
@@ -47,11 +48,17 @@ class LearnOptions:
     target_adapter: str | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("steps", self.steps), ("batch_size", self.batch_size)):
-            if value is not None and value < 1:
-                raise SettingError(f"{name} {value} is less than 1; leave it out")
+        if self.steps is not None and self.steps < 1:
+            raise SettingError(
+                f"steps {self.steps} is less than 1; give 1 or more, or leave it out for one pass over all"
+            )
+        if self.batch_size < 1:
+            raise SettingError(f"batch_size {self.batch_size} is less than 1; 8 is usual")
         if self.max_length is not None and self.max_length < 2:
-            raise SettingError(f"max_length {self.max_length} leaves no room; leave it out")
+            raise SettingError(
+                f"max_length {self.max_length} leaves no room; give 2 or more, or leave it out for all that "
+                "the drafter's context holds"
+            )
         check_schedule(self.schedule)
 
 
@@ -62,7 +69,7 @@ class LearnedFromTraces:
     Attributes:
         adapter: for a session. responses: that there were. steps: in all; done: of them now.
         skipped: of all steps, those that were not finite and changed nothing.
-        first_loss, last_loss: means over a tenth of the steps that were done now; None where none was.
+        losses: of the steps that were done now.
     """
 
     adapter: Adapter
@@ -70,8 +77,7 @@ class LearnedFromTraces:
     steps: int
     done: int
     skipped: int
-    first_loss: float | None
-    last_loss: float | None
+    losses: Losses
 
 
 def responses_of(
@@ -87,7 +93,7 @@ def responses_of(
     if options.max_length is not None and options.max_length > longest:
         raise SettingError(
             f"max_length {options.max_length} is more than the {longest} that the drafter's context holds; "
-            "leave it out"
+            f"give {longest} or less"
         )
     aligner = Aligner(full_trie(vocab_map), options.max_length or longest)
     bos = bundle.drafter.bos_id
@@ -136,11 +142,8 @@ def learn(
         progress(found, total)
         if checkpoint is not None and (found.step % every == 0 or found.step == total):
             write_state(checkpoint, learner.state(), settings)
-    finite = [loss for loss in losses if np.isfinite(loss)]
-    tenth = max(1, len(finite) // 10)
-    first, last = ((float(np.mean(part)) if part else None) for part in (finite[:tenth], finite[-tenth:]))
     return LearnedFromTraces(
-        learner.adapter(), len(responses), learner.steps, len(losses), learner.skipped, first, last
+        learner.adapter(), len(responses), learner.steps, len(losses), learner.skipped, losses_of(losses)
     )
 
 

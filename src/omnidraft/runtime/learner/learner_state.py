@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from omnidraft.errors import SettingError
+from omnidraft.reason import reason
 from omnidraft.runtime.atomic_write import write_atomically
 
 FORMAT, VERSION = "omnidraft.learner_state", "1"
@@ -37,7 +38,7 @@ def write_state(path: Path, state: Arrays, settings: Mapping[str, Any]) -> None:
     try:
         write_atomically(path, save(arrays, header))
     except OSError as error:
-        raise SettingError(f"{path} cannot be written ({error}); give another place") from None
+        raise SettingError(f"{path} cannot be written ({reason(error)}); give another place") from None
 
 
 def read_state(path: Path, settings: Mapping[str, Any]) -> dict[str, npt.NDArray[np.generic]]:
@@ -51,13 +52,13 @@ def read_state(path: Path, settings: Mapping[str, Any]) -> dict[str, npt.NDArray
             header = file.metadata() or {}
             state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError) as error:
-        raise _refused(path, f"cannot be read ({error})") from None
+        raise _refused(path, f"cannot be read ({reason(error)})") from None
     if (header.get("format"), header.get("version")) != (FORMAT, VERSION):
         raise _refused(path, f"is {header.get('format')} version {header.get('version')}")
     try:
         theirs = dict(json.loads(header["settings"]))
     except (KeyError, ValueError, TypeError) as error:
-        raise _refused(path, f"has no readable settings ({error})") from None
+        raise _refused(path, f"has no readable settings ({reason(error)})") from None
     for name, ours in settings.items():
         if theirs.get(name) != ours:
             raise _refused(path, f"was made with {name} {theirs.get(name)!r:.80} and not {ours!r:.80}")

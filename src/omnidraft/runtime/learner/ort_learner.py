@@ -29,6 +29,7 @@ from omnidraft.runtime.vocab_map import VocabMap
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 _COUNTS = ("steps", "skipped")
+_USUAL = {"learning_rate": 1e-3}  # of a pass whose rate falls; the paper's is for learning without an end
 _OF_HEAD = "head."  # in front of the head's in a state
 
 
@@ -64,7 +65,8 @@ class StepOptions:
         for name, at_least in least.items():
             value = getattr(self, name)
             if not at_least <= value < float("inf"):
-                raise SettingError(f"{name} {value} is not a number of at least {at_least}; leave it out")
+                usual = _USUAL.get(name, StepOptions.__dataclass_fields__[name].default)
+                raise SettingError(f"{name} {value} is not a number of at least {at_least}; {usual} is usual")
         if not 0.0 < self.lora_alpha < float("inf"):
             raise SettingError(f"lora_alpha {self.lora_alpha} is no number above 0; 32 is usual")
         factors_of(self.objective)
