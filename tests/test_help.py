@@ -51,6 +51,17 @@ def test_help_lists_the_names_that_an_option_takes(
     assert status == 0 and found.issuperset(names), line
 
 
+def test_paragraphs_are_broken_by_the_terminal_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", WIDE)
+    for command, begins, ends in (
+        (("learn",), "It writes an adapter", "Nothing leaves the machine."),
+        (("sync", "pull"), "Signature, models, tokenizers", "the next pull tries it again."),
+        (("export",), "The graphs are compared", "leaves nothing behind."),
+    ):
+        lines = [line.strip() for line in run(*command, "--help")[1].splitlines()]
+        assert any(line.startswith(begins) and line.endswith(ends) for line in lines), command
+
+
 def test_sync_pull_says_its_exit_statuses(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", WIDE)
     out = " ".join(run("sync", "pull", "--help")[1].split())

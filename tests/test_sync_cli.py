@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
 
 pytest.importorskip("fsspec", reason="syncing needs fsspec")
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
@@ -201,6 +202,19 @@ def test_an_interrupt_says_what_is_kept(
         code, out, err = run(*command)
         said_last = err.splitlines()[-1]
         assert (code, out) == (130, "") and said_last.startswith("omnidraft: stopped; ") and said in said_last
+
+
+def test_an_interrupt_at_the_question_sends_nothing(
+    run: Run, bundle: Path, files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> bool:
+        raise typer.Abort  # what it makes of Ctrl-C
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr(typer, "confirm", interrupted)
+    code, out, err = run("sync", "push", bundle, tmp_path / "store", "--cache", files["cache"])
+    assert (code, out) == (130, "") and err.splitlines()[-1] == "omnidraft: stopped; nothing was sent"
+    assert not (tmp_path / "store").exists()
 
 
 def test_what_is_told_of_a_store_has_no_long_digests(

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from dataclasses import asdict
+from inspect import getdoc
 from pathlib import Path
 from typing import Annotated
 
@@ -160,6 +161,19 @@ def demo(
     if as_json:
         return print_json(demonstration.to_json(shown))
     view.show_demo(shown, demonstration.PROMPT, picture)
+
+
+def _let_flow(group: typer.Typer) -> None:
+    """Take the source's line breaks out of the paragraphs of help texts, which a terminal breaks anew."""
+    for each in group.registered_commands:
+        paragraphs = (getdoc(each.callback) or "").split("\n\n")
+        each.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    for found in group.registered_groups:
+        if found.typer_instance is not None:
+            _let_flow(found.typer_instance)
+
+
+_let_flow(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -151,5 +151,6 @@ def _confirm() -> None:
     try:
         if not typer.confirm("Send this?", err=True):
             raise SettingError("nothing was sent")
-    except typer.Abort:  # Ctrl-C or the end of the input
-        raise SettingError("nothing was sent") from None
+    except typer.Abort:  # Ctrl-C, or the end of the input
+        sys.stderr.write("omnidraft: stopped; nothing was sent\n")
+        raise typer.Exit(130) from None
