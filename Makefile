@@ -62,7 +62,7 @@ fuzz: $(READY)
 crash: $(READY)
 	OMNIDRAFT_KILLS=200 $(BIN)/python -m pytest tests/test_crash_safety.py tests/test_trace_store.py \
 		tests/test_sync_crash.py
-	OMNIDRAFT_KILLS=50 $(BIN)/python -m pytest tests/test_adapt_crash.py
+	OMNIDRAFT_KILLS=50 $(BIN)/python -m pytest tests/test_adapt_crash.py tests/test_learn_cli.py -k killed
 
 # Qualcomm's HTP emulator (x86-64 Linux) in an environment of its own; it takes a bundle made with --npu qnn.
 QNN := .venv-qnn

@@ -1,6 +1,6 @@
 """A process that adapts until it is killed or done; `test_adapt_crash.py` kills it.
 
-    python adapt_writer.py BUNDLE PLACE ANSWERS
+    python adapt_writer.py BUNDLE PLACE ANSWERS torch|onnx
 
 For each line of standard input it forks an adaptation, which goes on from what is in the place, and prints
 its process id; it prints `answered NUMBER` after every answer and `done` at the end. Forking spares torch's
@@ -16,6 +16,8 @@ from pathlib import Path
 import torch
 
 from adapting import PROMPTS, begin
+from adapting import learner as torch_learner
+from omnidraft.commands.adapt_learner import Learning
 from omnidraft.runtime.learner.adapted_target import AdaptOptions
 from omnidraft.runtime.request import Request
 from omnidraft.runtime.weights import load_weights
@@ -24,9 +26,10 @@ OPTIONS = AdaptOptions(interval=2, passes=1, replayed=1, memory=5)
 REQUEST = Request(max_new_tokens=8, num_draft_tokens=3, seed=0, temperature=0.7)  # sampled, to be stricter
 
 
-def adapt(bundle: Path, place: Path, answers: int) -> None:
+def adapt(bundle: Path, place: Path, answers: int, learner: str) -> None:
     """To the end, from wherever the place is."""
-    adaptation = begin(place, load_weights(bundle), OPTIONS)
+    make = torch_learner if learner == "torch" else Learning("onnx", head=True).make
+    adaptation = begin(place, load_weights(bundle), OPTIONS, make)
     while adaptation.position < answers:
         line = adaptation.answer(PROMPTS[adaptation.position % len(PROMPTS)], REQUEST)
         os.write(1, f"answered {line.answer}\n".encode())
@@ -36,12 +39,12 @@ def adapt(bundle: Path, place: Path, answers: int) -> None:
 
 
 def main() -> None:
-    bundle, place, answers = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+    bundle, place, answers, learner = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     torch.set_num_threads(1)
     for _ in sys.stdin:
         child = os.fork()
         if child == 0:
-            adapt(bundle, place, answers)
+            adapt(bundle, place, answers, learner)
             os._exit(0)
         os.write(1, f"{child}\n".encode())
         os.waitpid(child, 0)

@@ -242,3 +242,53 @@ def test_a_text_that_may_not_be_long_is_not_worth_much_reading() -> None:
     assert MeasuredLength(costs, unread=200, limit=8).next() == 0
     assert MeasuredLength(costs, unread=200, limit=500).next() > 0
     assert MeasuredLength(costs, unread=0, limit=8).next() > 0
+
+
+READING = Costs(target=(1.0, 1.05, 1.1, 1.15), draft=0.05, host=0.02, read=0.05)
+
+
+def test_a_text_that_said_nothing_tells_nothing_of_how_long_texts_are() -> None:
+    before, after = MeasuredLength(READING), MeasuredLength(READING)
+    after.follow(before)
+    assert after.state()["usual"] == before.state()["usual"] == 64.0
+
+
+def test_a_limit_says_how_long_a_text_may_be_and_not_how_long_it_will_be() -> None:
+    short = MeasuredLength(READING)
+    for _ in range(4):  # texts of two tokens
+        short.record(1, 1, 1, 2)
+        short, before = MeasuredLength(READING, unread=200, limit=500), short
+        short.follow(before)
+    assert short.next() == 0
+    long = MeasuredLength(READING, unread=200, limit=500)
+    assert long.next() > 0
+
+
+def test_what_was_said_without_the_drafter_is_all_to_be_read() -> None:
+    """A round that copied from the context may say several tokens and ask no drafter."""
+    length = MeasuredLength(READING, unread=7)
+    length.record(0, 0, 0, 5)
+    assert length.unread == 12
+    length.record(2, 2, 2, 3)
+    assert length.unread == 0
+
+
+def test_what_was_spared_for_a_probe_outlasts_a_restart() -> None:
+    """How long to wait for the next one, too: a share that was halved stays so."""
+    costs = replace(MERGING, acceptance=0.02)
+    first, second = MeasuredLength(costs), MeasuredLength(costs)
+    drive(first, 0.0, 400)
+    second.restore(first.state())
+    assert drive(first, 0.0, 600) == drive(second, 0.0, 600)
+
+
+def test_lengths_of_other_depths_begin_anew() -> None:
+    before = MeasuredLength(CHEAP, longest=3)
+    drive(before, 0.9, 20)
+    after = MeasuredLength(CHEAP, longest=12)
+    after.follow(before)
+    assert after.state() == MeasuredLength(CHEAP, longest=12).state()
+    with pytest.raises(ValueError, match="counts that cannot be"):
+        after.restore({**after.state(), "reached": 13})
+    with pytest.raises(ValueError, match="counts that cannot be"):
+        after.restore({**after.state(), "tested": [0.0] * 12})

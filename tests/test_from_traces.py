@@ -23,7 +23,7 @@ from omnidraft.runtime.learner.target_rows import dense_rows
 from omnidraft.runtime.rng import SplitMix64
 from omnidraft.runtime.round import MODES, Mode, Pair, Round, Settings, rule_for, speculate
 from omnidraft.runtime.sampler import Sampling
-from omnidraft.runtime.trace import FLOOR, Start, Traced, TracedRound
+from omnidraft.runtime.trace import FLOOR, Masses, Start, Traced, TracedRound
 from omnidraft.runtime.tracer import Tracer
 from omnidraft.runtime.trie import ActiveTrie
 from toy import DRAFT, TARGET, ContextModel, softmax, toy_cache, toy_map
@@ -144,6 +144,16 @@ def test_an_improbable_token_keeps_its_probability() -> None:
     assert rows.of(0, -1) is None or rows.rest[0] == 0.0
 
 
+def test_a_token_beyond_those_that_are_kept_leaves_the_others_as_they_were() -> None:
+    """By hand: 0.2 of the 0.3 that is not listed was said, so 0.1 is left of it."""
+    token = recorded("trie", 2)[0].tokens[0]
+    law = Masses(np.array([1, 2]), np.array([0.4, 0.3], np.float16), 0.3)
+    rows = rows_of([replace(token, token_id=5, surprisal=-float(np.log(0.2)), law=law)])
+    assert rows.ids.tolist() == [[1, 2, 5]]
+    np.testing.assert_allclose(rows.probabilities, [[0.4, 0.3, 0.2]], atol=1e-3)
+    assert rows.rest[0] == pytest.approx(0.1, abs=1e-3)
+
+
 # Records
 
 
@@ -182,6 +192,9 @@ def test_what_a_pause_or_another_target_cut_off_stays_apart() -> None:
     assert list(joined([first, begun])) == [first, begun]
     elsewhere = replace(gone, start=replace(gone.start, skipped=gone.start.skipped + 1))
     assert list(joined([first, elsewhere])) == [first, elsewhere]  # the same end of a longer text
+    text = tuple((d + 1) % len(DRAFT) for d in gone.start.context)
+    as_long = replace(gone, start=replace(gone.start, context=text))
+    assert list(joined([first, as_long])) == [first, as_long]  # another text of the same length
     drafters = replace(gone, start=replace(gone.start, drafter_adapter="a" * 64))
     assert len(list(joined([first, drafters, last]))) == 1
     assert len(list(from_traces([first, last], TOYS))) == 2

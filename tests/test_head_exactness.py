@@ -154,6 +154,45 @@ def test_a_head_may_go_on_to_the_longest_and_a_hopeless_pair_is_plain() -> None:
     assert gone.state()["spent"] == 0
 
 
+def test_a_head_goes_on_as_long_as_its_place_in_the_draft_is_good() -> None:
+    """By hand: a third token was never accepted, so a sure head goes on to the second and no further."""
+    length = MeasuredLength(SLOPED)
+    for _ in range(60):
+        length.record(12, 3, 2, 3)
+    assert length.more(1, 0.99) == 1 and length.more(2, 0.99) == 0
+    assert MeasuredLength(SLOPED).more(2, 0.99) > 0
+
+
+def test_a_round_of_one_token_leaves_what_a_head_earned() -> None:
+    """No head is asked after the last token, so nothing says that it was taken away."""
+    length = MeasuredLength(CHEAP)
+    run(length, 5, right=0.99)
+    before = length.state()
+    length.record(1, 1, 1, 2)
+    assert (length.state()["earned"], length.state()["spent"]) == (before["earned"], before["spent"])
+
+
+def test_a_pass_that_drew_nothing_is_paid_for() -> None:
+    """The head's last doubt came after a pass of the drafter, whose token was not drawn."""
+    drawn, stopped = MeasuredLength(CHEAP), MeasuredLength(CHEAP)
+    for length, judged in ((drawn, 2), (stopped, 3)):
+        length.more(judged, 0.5)
+        length.record(3, 3, 3, 4)
+    assert stopped.state()["earned"] == drawn.state()["earned"]
+    assert stopped.state()["spent"] - drawn.state()["spent"] == pytest.approx(CHEAP.draft)
+
+
+def test_a_head_reads_no_long_text_for_a_short_one() -> None:
+    """What its rounds earned so far has to pay for the reading, too."""
+    costs = replace(CHEAP, read=0.05)
+    taught = MeasuredLength(costs)
+    run(taught, 20, right=0.99)
+    for unread, limit, pays in ((0, 4, True), (400, 4, False), (4000, None, False), (100, None, True)):
+        length = MeasuredLength(costs, unread=unread, limit=limit)
+        length.follow(taught)
+        assert length.state()["spent"] > 0 and (length.next() == 12) is pays, (unread, limit)
+
+
 def test_the_state_of_a_headed_length_is_restored() -> None:
     for rounds in (1, 7):
         first, second = MeasuredLength(CHEAP), MeasuredLength(CHEAP)

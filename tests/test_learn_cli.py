@@ -176,6 +176,13 @@ def test_adapt_by_the_step_goes_on_to_the_last_bit(learnable: Path, tmp_path: Pa
     assert_same(tmp_path / "whole", tmp_path / "broken", weights)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by POSIX signals")
+def test_adapt_by_the_step_killed_at_any_moment_goes_on(learnable: Path, tmp_path: Path) -> None:
+    from test_adapt_crash import assert_kills_change_nothing
+
+    assert_kills_change_nothing(learnable, tmp_path, "onnx", usual=2)
+
+
 def test_adapt_refuses_what_a_step_cannot_do(learnable: Path, tmp_path: Path, run: Run) -> None:
     place = tmp_path / "p"
     for arguments, said in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,15 @@ from transformers import AutoModelForCausalLM, Phi3Config, Phi3ForCausalLM  # no
 from conftest import Run  # noqa: E402
 from omnidraft.commands.demo import starter  # noqa: E402
 from omnidraft.errors import AdapterError  # noqa: E402
-from omnidraft.export.checkpoint import read_checkpoint  # noqa: E402
+from omnidraft.export.checkpoint import load_model, read_checkpoint  # noqa: E402
 from omnidraft.export.fingerprint import fingerprint  # noqa: E402
 from omnidraft.runtime.adapter import Adapter, LoraSites, Site  # noqa: E402
 from omnidraft.runtime.adapter_file import write_adapter  # noqa: E402
+from omnidraft.training.checkpoint_file import write_checkpoint  # noqa: E402
 from omnidraft.training.lora import to_adapter  # noqa: E402
 from omnidraft.training.merge import add, merge  # noqa: E402
 from test_lora_training import CREATED, SIZES, TOKENIZERS, learned, llama, logits, sites  # noqa: E402
+from toy_step import toy_checkpoint  # noqa: E402
 
 
 def phi() -> Any:
@@ -108,6 +111,22 @@ def test_refusals_leave_nothing_behind(run: Run, tmp_path: Path) -> None:
     with pytest.raises(AdapterError, match="a head alone"):
         merge(str(starter("drafter")), headed(), tmp_path / "other")
     assert not (tmp_path / "other").exists()
+
+
+def test_a_checkpoint_takes_its_tokenizer_along_and_nothing_else(tmp_path: Path) -> None:
+    """What the model itself writes stays its own."""
+    was, now = toy_checkpoint(tmp_path / "was"), tmp_path / "now"
+    kept = ("tokenizer.model", "special_tokens_map.json", "chat_template.jinja", "merges.txt", "vocab.json")
+    for name in (*kept, "README.md", "trainer_state.json", "optimizer.pt", "my_tokenizer.txt"):
+        (was / name).write_text(name)
+    checkpoint = read_checkpoint(str(was))
+    model = load_model(checkpoint)
+    model.generation_config.eos_token_id = 7
+    write_checkpoint(model, checkpoint, now)
+    written = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}
+    assert {file.name for file in now.iterdir()} == {*kept, *written}
+    assert all((now / name).read_text() == name for name in kept)
+    assert json.loads((now / "generation_config.json").read_text())["eos_token_id"] == 7
 
 
 def headed() -> Adapter:

@@ -139,6 +139,42 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(weights: Weig
     assert drafted(0.8, 7) == [0, 0, 0, 0], "what a seed repeats begins anew"
 
 
+def test_what_is_new_in_a_conversation_is_what_the_drafter_has_to_read(weights: Weights) -> None:
+    """After turns that it drafted, after one that it did not, and in a text of its own."""
+    read, left = [], []
+    for draft in (0.01, 100.0):  # every round drafts, and none does
+        session = Session(weights)
+        session.costs = replace(weights.bundle.costs, target=(1.0, 1.01), draft=draft, host=0.0, read=1e-6)
+        answer = session.chat(STORY, Request(8, ignore_eos=True))
+        prompt = len(session.pair.context)
+        assert session.draft_length.unread == prompt
+        answer.finish()
+        left.append(session.draft_length.unread)
+        known = len(session.pair.context)
+        session.chat("And then?", Request(8, ignore_eos=True))
+        assert session.pair.context[:known] and len(session.pair.context) > known
+        read.append((session.draft_length.unread, len(session.pair.context) - known, prompt))
+        session.generate(STORY, max_new_tokens=8)
+        assert session.draft_length.unread == prompt, "a text of its own is read from its beginning"
+    (drafted, new, _), (plain, newer, prompt) = read
+    assert left[0] == 0 and drafted == new
+    assert left[1] == prompt + 8 and plain >= newer + prompt
+
+
+def test_how_much_may_be_said_decides_whether_the_prompt_is_read(weights: Weights) -> None:
+    session = Session(weights)
+    session.costs = replace(
+        weights.bundle.costs, target=(1.0, 1.05, 1.1), draft=0.05, host=0.0, read=0.5, acceptance=0.9
+    )
+    drafted = [
+        session.generate(STORY, max_new_tokens=count, seed=7, temperature=0.5, ignore_eos=True)
+        .finish()
+        .statistics.drafted
+        for count in (2, 24, 2)
+    ]
+    assert drafted[0] == drafted[2] == 0 < drafted[1]
+
+
 def test_measuring_counts_what_is_accepted(weights: Weights) -> None:
     """A bundle's figure, from other prompts, gives way to what this prompt shows."""
     found = []

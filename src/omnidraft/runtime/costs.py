@@ -24,7 +24,7 @@ class Costs:
     acceptance: float = PRIOR_ACCEPTANCE
 
     def round_seconds(self, num_draft_tokens: int) -> float:
-        """A round with so many draft tokens; longer passes than were measured go on at the last slope."""
+        """A round with so many draft tokens; longer passes than were measured go on at the mean slope."""
         n, known = num_draft_tokens + 1, self.target
         if n <= len(known):
             target = known[n - 1]
