@@ -24,6 +24,7 @@ from omnidraft.runtime.adapter import Adapter  # noqa: E402
 from omnidraft.runtime.bundle import Bundle  # noqa: E402
 from omnidraft.runtime.learner.alignment import Aligned, Aligner  # noqa: E402
 from omnidraft.runtime.learner.draft_law import full_trie  # noqa: E402
+from omnidraft.runtime.learner.learn_traces import LearnOptions, _batch, learn  # noqa: E402
 from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions  # noqa: E402
 from omnidraft.runtime.learner.target_rows import dense_rows  # noqa: E402
 from omnidraft.training import Trainer, TrainerOptions  # noqa: E402
@@ -215,6 +216,26 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_told(
     after = found.state()
     assert all(np.array_equal(before[name], after[name]) for name in before if name != "counts")
     assert not found.learn(responses[:4]).skipped
+
+
+def test_a_pass_goes_over_all_responses_in_an_order_of_its_own(
+    bundle: Bundle, responses: list[Aligned]
+) -> None:
+    """And where a step was not finite, the losses that are told are those of the others."""
+    options = LearnOptions(step=FAST, steps=8, batch_size=3, schedule="constant")
+    found, seen = learner(bundle), list[list[int]]()
+    laws = responses[5].trie_laws
+    spoiled = replace(laws, probabilities=np.full_like(laws.probabilities, np.nan))
+    given = [*responses[:5], replace(responses[5], trie_laws=spoiled), *responses[6:10]]
+    told = list[float]()
+    done = learn(found, given, options, progress=lambda step, _: told.append(step.loss))
+    for step in range(8):
+        seen.append(_batch(step, len(given), options))
+    passes = [[i for batch in seen[at : at + 4] for i in batch] for at in (0, 4)]
+    assert all(sorted(each) == [*range(10)] for each in passes) and passes[0] != passes[1]
+    assert [np.isnan(loss) for loss in told] == [5 in batch for batch in seen]
+    finite = [loss for loss in told if not np.isnan(loss)]
+    assert (done.first_loss, done.last_loss) == (finite[0], finite[-1]) and done.skipped == 2
 
 
 def test_batches_of_something_else_are_refused_and_change_nothing(

@@ -164,6 +164,23 @@ def test_many_tokens_keep_the_largest() -> None:
     assert found.rest == pytest.approx(0.3)
 
 
+def test_of_many_ties_the_lowest_are_kept() -> None:
+    weights = np.full(900, 1e-3, dtype=np.float32)
+    weights[[450, 700]] = 0.05
+    assert largest(weights, 1.0, 1.0, 64).ids.tolist() == [*range(62), 450, 700]
+
+
+def test_what_sums_are_off_by_is_no_mass_without_a_spelling() -> None:
+    """All target tokens of the toy have a spelling; float32 sums say 1 within some 1e-7 only."""
+    tracer, rng = Tracer(TOY, lambda: True), np.random.default_rng(0)
+    spelled = {int(leaf) for leaf in TOY.leaves}
+    for _ in range(200):
+        logits = rng.normal(size=len(TARGET)).astype(np.float32)
+        logits[[t for t in range(len(TARGET)) if t not in spelled]] = -np.inf
+        row = tracer.row(logits)
+        assert row is not None and tracer.roots(row)[1] == 0.0
+
+
 def test_a_row_that_is_no_law_is_not_recorded() -> None:
     tracer = Tracer(TOY, lambda: True)
     assert tracer.row(np.array([0.0, np.nan])) is None
