@@ -136,6 +136,7 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(weights: Weig
             session.load(tmp_path / "s")
     assert found[0] == 0 < sum(found)
     assert sum(drafted(0.0, None)) > 0 and sum(drafted(0.8, None)) > 0
+    assert sum(drafted(0.0, 7)) > 0, "greedy text has nothing to repeat"
     assert drafted(0.8, 7) == [0, 0, 0, 0], "what a seed repeats begins anew"
 
 
