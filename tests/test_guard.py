@@ -7,7 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from omnidraft.runtime.learner.course import roll_back
 from omnidraft.runtime.learner.guard import Guard, GuardOptions, is_worse, ratio, students
+from omnidraft.runtime.learner.profiles import Progress
 
 Rng = np.random.Generator
 
@@ -135,3 +137,14 @@ def test_the_quantile_is_students() -> None:
     for freedom, exact in ((7, 4.5300), (14, 3.6358), (30, 3.2703), (60, 3.1299)):  # scipy's
         assert students(3.0, freedom) == pytest.approx(exact, rel=0.006)
     assert ratio([(30, 10), (10, 10)]) == 2.0  # of sums, not a mean of ratios
+
+
+def test_after_a_roll_back_the_good_adapter_says_what_is_to_be_expected() -> None:
+    guard, progress = Guard(), Progress(version=3, good=1, learned=3, memory=[1, 2], pending=[3, 4])
+    for tokens in (20, 10):
+        guard.observe(tokens, 10)
+    roll_back(progress, guard, 3)
+    assert guard.state() == {"reference": [], "current": []}
+    assert (progress.version, progress.good, progress.learned) == (1, 1, 3)
+    assert (progress.falls, progress.rest, progress.slow) == (1, 1, 0.5)
+    assert (progress.memory, progress.pending) == ([2, 3, 4], [])

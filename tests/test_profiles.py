@@ -72,7 +72,7 @@ def test_other_settings_are_named(profile: Profile) -> None:
 @pytest.mark.parametrize(
     "changes",
     [{"memory": [0]}, {"pending": [1.5]}, {"memory": [True]}, {"position": "3"}, {"falls": 1.0},
-     {"guard": []}, {"more": 1}],
+     {"guard": []}, {"more": 1}, {"prompts": 5}, {"falls": True}],
 )  # fmt: skip
 def test_counts_that_cannot_be_are_refused(profile: Profile, changes: dict[str, object]) -> None:
     profile.write(CHECKPOINT)

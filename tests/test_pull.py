@@ -113,6 +113,16 @@ def test_the_devices_own_adapter_is_what_a_release_is_compared_with(folder: Stor
     publish_number(folder, 2)
     assert pull_into(folder, into, own=own, trial=lambda *_: BETTER).outcome == "switched"
     assert decode_adapter(in_use(into)).digest == adapter(2, 2).digest
+    asked = list[str]()
+
+    def trial(now: Adapter | None, _: Adapter) -> Shadow:
+        asked.append("" if now is None else now.digest)
+        return BETTER
+
+    # The release is in use already, and the device has learned on: its own is compared all the same.
+    assert pull_into(folder, into, own=own, trial=trial).outcome == "switched"
+    assert asked == [adapter(2, 77).digest]
+    assert pull_into(folder, into, trial=trial).outcome == "newest" and len(asked) == 1
     state = roll_back(into)
     assert state.current is not None and state.current.number == 0
     assert in_use(into) == own.read_bytes()

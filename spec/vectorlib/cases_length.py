@@ -61,7 +61,7 @@ TEXTS: list[tuple[Any, ...]] = [
     ("short_then_long", "one long text, and reading is worth it again",
      READER, [(300, None, 2, [HALF])] * 5 + [(300, None, 150, [HALF]), (300, None, 3, [HALF])]),
     ("nothing_said", "a text that ended before its first round tells nothing of how long texts are",
-     READER, [(300, None, 2, [HALF])] * 3 + [(300, None, 0, [])] * 6 + [(300, None, 2, [HALF])]),
+     READER, [(300, None, 2, [HALF])] + [(300, None, 0, [])] * 6 + [(300, None, 2, [HALF])]),
     ("limits", "no more than 12 tokens may come: reading is not worth it; than 200: it is",
      READER, [(600, 12, 4, [HALF]), (600, 200, 4, [HALF]), (600, 12, 11, [HALF]), (0, 12, 4, [HALF])]),
 ]  # fmt: skip
@@ -77,7 +77,8 @@ CHOICES: list[tuple[str, str, Costs, int]] = [
      4096),
 ]  # fmt: skip
 
-# Rounds with a head: what it says after each token, cycled over rounds; then the threshold, None for auto.
+# Rounds with a head: what it says after each token, cycled over rounds; the threshold, None for auto; and of
+# several texts what is to be read.
 SURE, DOUBT, MIXED, DROP = (0.99,) * 11, (0.3,) * 11, (0.95, 0.9, 0.4, 0.9, 0.2), (0.98, 0.97, 0.02)
 HEADED: list[tuple[Any, ...]] = [
     ("sure", "drafts grow to the longest", EVEN, 12, [ALL], [SURE], None),
@@ -89,7 +90,10 @@ HEADED: list[tuple[Any, ...]] = [
     ("threshold_low", "0.3: after the first doubt", EVEN, 12, [HALF], [MIXED, DROP], 0.3),
     ("threshold_high", "0.7: later", EVEN, 12, [HALF], [MIXED, DROP], 0.7),
     ("taken_away", "rounds with a head, then without", EVEN, 30, [HALF], [SURE] * 12 + [()] * 18, None),
+    ("read_headed", "texts of 8 rounds; what a head's rounds earn pays for reading 100 tokens, not 9,000",
+     READER, 32, [ALL], [SURE], None, (0, 100, 9000, 0)),
 ]  # fmt: skip
+TEXT_ROUNDS = 8  # of each text of a headed vector with several
 
 
 def write(shelf: Shelf) -> None:
@@ -156,9 +160,14 @@ def _headed(
     outcomes: Sequence[tuple[float, float, float]],
     says: Sequence[Sequence[float]],
     threshold: float | None,
+    texts: Sequence[int] = (),
 ) -> dict[str, Any]:
     length, given, expect = Lengths(costs, defaults, 0), [], []
     for i in range(rounds):
+        begun: dict[str, Any] = {}
+        if texts and not i % TEXT_ROUNDS:
+            begun = {"unread": texts[i // TEXT_ROUNDS]}
+            length.another_text(begun["unread"])
         asked = count = length.next()
         drawn, stands, answers = 0, 1.0, list[list[float]]()
         heard = iter(says[i % len(says)])
@@ -174,7 +183,7 @@ def _headed(
         judged, passed, emitted = (int(share * drawn) for share in outcomes[i % len(outcomes)])
         record = [drawn, max(judged, min(1, drawn)), passed, emitted + 1]
         length.record(*record)
-        given.append({"asks": [answer[:2] for answer in answers], "record": record})
+        given.append({**begun, "asks": [answer[:2] for answer in answers], "record": record})
         expect.append({"length": asked, "more": [answer[2] for answer in answers]})
     return vector(
         name,

@@ -81,6 +81,12 @@ def _drive(length: MeasuredLength, records: list[list[int]], wanted: list[list[i
 def _run_headed(vector: Vector, known: Costs) -> None:
     length = MeasuredLength(known, head_threshold=vector["input"]["threshold"])
     for given, expect in zip(vector["input"]["rounds"], vector["expect"]["rounds"], strict=True):
+        if "unread" in given:  # another text begins
+            before = length
+            length = MeasuredLength(
+                known, unread=given["unread"], head_threshold=vector["input"]["threshold"]
+            )
+            length.follow(before)
         assert length.next() == expect["length"]
         assert [length.more(drawn, stands) for drawn, stands in given["asks"]] == expect["more"]
         length.record(*given["record"])
