@@ -25,6 +25,7 @@ from omnidraft.runtime.bundle import Bundle  # noqa: E402
 from omnidraft.runtime.learner.alignment import Aligned, Aligner  # noqa: E402
 from omnidraft.runtime.learner.draft_law import full_trie  # noqa: E402
 from omnidraft.runtime.learner.learn_traces import LearnOptions, _batch, learn  # noqa: E402
+from omnidraft.runtime.learner.losses import losses_of  # noqa: E402
 from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions  # noqa: E402
 from omnidraft.runtime.learner.target_rows import dense_rows  # noqa: E402
 from omnidraft.training import Trainer, TrainerOptions  # noqa: E402
@@ -235,7 +236,8 @@ def test_a_pass_goes_over_all_responses_in_an_order_of_its_own(
     assert all(sorted(each) == [*range(10)] for each in passes) and passes[0] != passes[1]
     assert [np.isnan(loss) for loss in told] == [5 in batch for batch in seen]
     finite = [loss for loss in told if not np.isnan(loss)]
-    assert (done.first_loss, done.last_loss) == (finite[0], finite[-1]) and done.skipped == 2
+    assert done.losses == losses_of(told) and done.losses.mean == pytest.approx(np.mean(finite))
+    assert done.skipped == 2
 
 
 def test_batches_of_something_else_are_refused_and_change_nothing(
