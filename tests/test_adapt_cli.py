@@ -173,5 +173,9 @@ def test_refusals_are_a_sentence(bundle: Path, tmp_path: Path, run: Run) -> None
         assert status == 1 and words in err and err.count("\n") == 1, (arguments, err)
         # Whose weights a checkpoint has is known once it is read, by then the place is claimed.
         assert place.exists() == ("give the checkpoint" in words), arguments
+    before = sorted(bundle.iterdir())
+    status, _, err = run("adapt", bundle, "-o", bundle, "--count", 1, *FEW)
+    assert status == 1 and f"--out {bundle} is a bundle; give a directory of its own" in err
+    assert sorted(bundle.iterdir()) == before
     status, _, err = run("generate", bundle, "Hi", "--profile", tmp_path)
     assert status == 1 and "run `omnidraft adapt` with it first" in err

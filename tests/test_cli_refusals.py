@@ -178,3 +178,16 @@ def test_no_message_names_a_python_exception(
         result = run(*call)
         refused(result)
         assert not re.search(r"[A-Z]\w*(Error|Exception)\b", result[2]), result[2]
+
+
+@pytest.mark.usefixtures("export_packages")
+def test_an_interrupted_export_leaves_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("omnidraft.export.bundle.write_side", interrupted)
+    result = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
+    assert result == (130, "", "omnidraft: stopped; nothing was written\n")
+    assert list(tmp_path.iterdir()) == []

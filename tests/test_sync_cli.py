@@ -170,8 +170,10 @@ def test_a_first_pull_speaks_of_no_adapter_in_use(
     assert run(*publish, files["poison"])[0] == 0
     code, out, _ = run(*pull)
     assert code == 4 and "of those of the drafter without an adapter, a difference of" in out
+    assert f"{into}: the drafter without an adapter is in use\n" in run("sync", "status", into)[1]
     code, out, _ = run(*pull, "--again", "--adapter", files["fair"])
     assert code == 4 and "of those of the adapter that was in use, a difference of" in out
+    assert "is in use; before it, the drafter without an adapter\n" in run("sync", "status", into)[1]
     push = ("sync", "push", bundle, tmp_path / "grams", "--cache", files["cache"], "--yes")
     assert run(*push)[0] == 0
     assert run("sync", "publish", bundle, tmp_path / "grams", "--key", files["private"])[0] == 0

@@ -14,7 +14,7 @@ from typing import Literal
 from omnidraft.chat_template import template_of
 from omnidraft.commands.adapt_learner import Learning
 from omnidraft.errors import PromptError, SettingError
-from omnidraft.runtime.bundle import Bundle, open_bundle
+from omnidraft.runtime.bundle import MANIFEST, Bundle, open_bundle
 from omnidraft.runtime.learner.adaptation import Adaptation
 from omnidraft.runtime.learner.adapted_target import AdaptOptions
 from omnidraft.runtime.learner.curve import Line
@@ -115,9 +115,11 @@ class Loop:
 def check(place: Path, bundle: Bundle, learning: Learning, options: AdaptOptions) -> None:
     """
     Raises:
-        SettingError: nothing can learn of a bundle here, or what was learned in the place was so with other
-            settings.
+        SettingError: the place is a bundle, nothing can learn of a bundle here, or what was learned in the
+            place was so with other settings.
     """
+    if (place / MANIFEST).exists():
+        raise SettingError(f"--out {place} is a bundle; give a directory of its own for what is learned")
     learning.check(bundle)
     ours = {**options.settings, **learning.settings(bundle)}
     if theirs := profile_of(place, bundle).differing(ours):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnidraft.commands import options
+from omnidraft.commands.interrupted import tells_when_interrupted
 from omnidraft.errors import SettingError
 from omnidraft.export.npu_providers import NAMED
 from omnidraft.export.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from omnidraft.export.npu import NpuOptions
 
 
+@tells_when_interrupted(lambda _: "nothing was written")
 def export(
     target: Annotated[
         str,

@@ -64,14 +64,15 @@ def status_command(directory: Directory, as_json: Json = False) -> None:
         raise SettingError(f"{directory} holds nothing that was pulled; run `omnidraft sync pull` first")
     if as_json:
         return options.print_json(_state_json(state))
-    print(f"{directory}: {_used(state.current)} is in use; before it, {_used(state.previous)}")
+    before = "" if state.current == state.previous else f"; before it, {_used(state.previous)}"
+    print(f"{directory}: {_used(state.current)} is in use{before}")
     print(f"  newest release seen: {state.seen.number if state.seen else 'none'}"
           f"; signatures: {f'key {state.key}' if state.key else 'not checked'}")  # fmt: skip
 
 
 def _used(used: Used | None) -> str:
     if used is None:
-        return "the drafter as it is"
+        return "the drafter without an adapter"
     came = f"release {used.number}" if used.number else "this device's own adapter"
     return f"{came} ({used.file.sha256[:12]})"
 
