@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ pytest.importorskip("fsspec", reason="syncing needs fsspec")
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
 
 from adapters import adapter
+from omnidraft.errors import SyncError
+from omnidraft.runtime.push_record import MOST_BYTES, Push, decode_push, encode_push
+from omnidraft.runtime.release import StoredFile
+from omnidraft.runtime.trace_files import name_of
 from omnidraft.sync.fetch import fetch
 from omnidraft.sync.layout import device_folder
 from omnidraft.sync.publish import sent_by_devices
@@ -159,6 +164,20 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence(folder: Store, tmp_path: P
     fault(lambda: pair_of(base=None).channel, "which weights its drafter has", "export")
     fault(lambda: pair_of(target=None).channel, "which weights its target has")
     assert missing(folder, push_of(items, "phone", CHANNEL, 1, "now"), items) == items
+
+
+def test_a_record_has_a_largest_size() -> None:
+    """A store that says more is not read through, however well it is written."""
+    segment = StoredFile("a" * 64, 1)
+    push = Push("phone", CHANNEL, "2026-01-02T03:04:05Z", 1)
+    each = len(encode_push(replace(push, traces=((name_of(1), segment),)))) - len(encode_push(push))
+    most = (MOST_BYTES - len(encode_push(push))) // each
+    traces = tuple((name_of(number), segment) for number in range(1, most + 2))
+    largest = replace(push, traces=traces[:most])
+    assert decode_push(encode_push(largest)) == largest
+    with pytest.raises(SyncError) as caught:
+        decode_push(encode_push(replace(push, traces=traces)))
+    assert caught.value.fault == "malformed"
 
 
 FOLDER = device_folder(PAIR.channel, "phone")
