@@ -13,7 +13,7 @@ import pytest
 
 from conftest import ROOT, STARTERS, Run, refused
 from omnidraft.commands import options
-from omnidraft.reason import reason
+from omnidraft.runtime.reason import reason
 
 
 def test_pairs_of_control_tokens_are_named_right_or_refused(run: Run, tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from omnidraft.doctor.pair import health_checks, memory_check
 from omnidraft.doctor.placement import CPU, Placement, can_ask, placement
 from omnidraft.doctor.verdict import Check
 from omnidraft.errors import OmnidraftError, SignatureError
-from omnidraft.reason import reason
 from omnidraft.runtime.bundle import Bundle, open_bundle, unlisted_files
 from omnidraft.runtime.memory import available_bytes
+from omnidraft.runtime.reason import reason
 from omnidraft.runtime.signature import PublicKey, read_signature
 from omnidraft.runtime.weights import load_weights
 

@@ -23,7 +23,7 @@ from omnidraft.export.refusals import (
     optional_json,
     stored_types,
 )
-from omnidraft.reason import reason
+from omnidraft.runtime.reason import reason
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

@@ -20,7 +20,7 @@ from omnidraft.export.checkpoint import Shape
 from omnidraft.export.contract import GraphContract, TensorSpec, tensor_specs
 from omnidraft.export.graph_weights import count_parameters, quantization_of, weight_files
 from omnidraft.export.refusals import optional_json
-from omnidraft.reason import reason
+from omnidraft.runtime.reason import reason
 
 _AGAIN = "export it again with `optimum-cli export onnx --task text-generation-with-past --dtype fp32`"
 _TEXT_INPUTS = {"input_ids", "attention_mask", "position_ids"}

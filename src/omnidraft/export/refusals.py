@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnidraft.errors import CheckpointError
-from omnidraft.reason import reason
+from omnidraft.runtime.reason import reason
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig

@@ -17,10 +17,10 @@ import onnxruntime as ort
 from safetensors import SafetensorError, deserialize
 
 from omnidraft.errors import AdapterError
-from omnidraft.reason import reason
 from omnidraft.runtime.adapter import Adapter, Floats, a_name, b_name
 from omnidraft.runtime.atomic_write import write_atomically
 from omnidraft.runtime.head import PREFIX, Head, check_names
+from omnidraft.runtime.reason import reason
 
 FORMAT = "omnidraft.adapter"
 VERSION = 1

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import onnxruntime as ort
 
 from omnidraft.errors import BundleError
-from omnidraft.reason import reason
 from omnidraft.runtime.head import OUTPUT
 from omnidraft.runtime.model import Cancelled, Logits, SessionModel
+from omnidraft.runtime.reason import reason
 
 _PREFILL_CHUNK = 128  # positions of a long prompt that go through the graph at once
 _MOST_ROWS = 65  # rows of logits that one pass usually gives at most: a verification of MAX_PROPOSED tokens

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnxruntime as ort
 
 from omnidraft.errors import BundleError
-from omnidraft.reason import reason
+from omnidraft.runtime.reason import reason
 
 CPU = "CPUExecutionProvider"
 _LIBRARIES = {"QNNExecutionProvider": "onnxruntime_qnn"}  # packages that hold a provider of their own

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from omnidraft.errors import OmnidraftError, SettingError, TraceFileError
-from omnidraft.reason import reason
+from omnidraft.runtime.reason import reason
 from omnidraft.runtime.trace import Vocabularies
 from omnidraft.runtime.trace_file import Segment, decode
 from omnidraft.runtime.trace_files import SUFFIX

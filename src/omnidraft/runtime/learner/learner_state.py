@@ -13,8 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from omnidraft.errors import SettingError
-from omnidraft.reason import reason
 from omnidraft.runtime.atomic_write import write_atomically
+from omnidraft.runtime.reason import reason
 
 FORMAT, VERSION = "omnidraft.learner_state", "1"
 Arrays = Mapping[str, npt.NDArray[np.generic]]
