@@ -40,7 +40,8 @@ def test_a_file_holds_the_adapter_and_is_safetensors(tmp_path: Path) -> None:
     for site, (a, b) in found.tensors.items():
         stored = load(path.read_bytes())
         assert np.array_equal(stored[f"{site}.lora_a"], a) and np.array_equal(stored[f"{site}.lora_b"], b)
-    parameters = ort.AdapterFormat.read_adapter(str(beside)).get_parameters()
+    kept = ort.AdapterFormat.read_adapter(str(beside))  # owns what its parameters look at
+    parameters = kept.get_parameters()
     assert {n: v.numpy().tolist() for n, v in parameters.items()} == {
         n: t.tolist() for n, t in found.inputs(OPEN).items()
     }

@@ -18,6 +18,7 @@ from omnidraft.runtime.reason import reason
 
 def test_pairs_of_control_tokens_are_named_right_or_refused(run: Run, tmp_path: Path) -> None:
     """A wrong name is told before any work is done."""
+    pytest.importorskip("torch", reason="exporting needs torch, which this Python does not have")
     arguments = ("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
     refused(run(*arguments, "--pair", "<think>=<think>"), "<think>=<think>", "<|endoftext|>", "</s>")
     refused(run(*arguments, "--pair", "<think>"), "DRAFTER=TARGET")

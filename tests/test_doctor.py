@@ -75,6 +75,7 @@ def test_the_cpu_takes_every_node(bundle: Path) -> None:
 @pytest.mark.skipif(sys.platform == "darwin", reason="CoreML is there on a Mac")
 def test_an_estimate_is_that_of_onnxruntimes_own_checker(tmp_path: Path) -> None:
     """Three nodes that CoreML knows around one that it does not: two partitions, one node left."""
+    pytest.importorskip("onnx", reason="making a graph needs the package onnx")
     from onnx import TensorProto, helper, save
 
     info = helper.make_tensor_value_info
