@@ -1,6 +1,7 @@
 """Responses as inputs of the training graphs: spec/learner.md, a call of the step; spec/train-step.md."""
 
 from collections.abc import Sequence
+from math import fsum
 from typing import Any
 
 from vectorlib.learning import Over, Places
@@ -16,7 +17,7 @@ def calls(responses: Sequence[Places], objective: str, at_once: int) -> dict[str
     factors = FACTORS[objective]
     groups = [responses[i : i + at_once] for i in range(0, len(responses), at_once)]
     found = [_call(group, factors) for group in groups]
-    counts = {term: max(1e-6, sum(count[term] for _, count in found)) for term in factors}
+    counts = {term: max(1e-6, fsum(count[term] for _, count in found)) for term in factors}
     scales = [factors[t] / counts[t] if t in factors else 0.0 for t in TERMS]
     return {"calls": [inputs for inputs, _ in found], "counts": counts, "scales": scales}
 
@@ -47,7 +48,7 @@ def _call(group: Sequence[Places], factors: dict[str, float]) -> tuple[Tables, d
         "ngram.rows": [row for row, _ in ngram],
         "ngram.ids": [d for _, d in ngram],
     }
-    counts = {"trie": sum(law.weight for _, law in trie), "direct": float(len(direct)),
+    counts = {"trie": fsum(law.weight for _, law in trie), "direct": float(len(direct)),
               "ngram": float(len(ngram))}  # fmt: skip
     return inputs, counts
 
@@ -55,7 +56,7 @@ def _call(group: Sequence[Places], factors: dict[str, float]) -> tuple[Tables, d
 def on_intersection(law: Over) -> Over:
     """What is outside the direct pairs in OTHER, and all of it a law."""
     other = law.other + max(1.0 - law.weight, 0.0)
-    total = sum(law.p.values()) + other
+    total = fsum(law.p.values()) + other
     return Over({d: p / total for d, p in law.p.items()}, other / total) if total > 1e-8 else Over({}, 1.0)
 
 

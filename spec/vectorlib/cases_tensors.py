@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from math import fsum
 from typing import Any
 
 from vectorlib.chance import uniforms_of
@@ -119,7 +120,7 @@ def _product(devices: Sequence[Device]) -> dict[str, Matrix]:
         for site, (a, b) in sites.items():
             before = found.get(site, [[0.0] * len(b[0]) for _ in a])
             found[site] = [
-                [old + accepted / whole * sum(x * b[r][j] for r, x in enumerate(row))
+                [old + accepted / whole * fsum(x * b[r][j] for r, x in enumerate(row))
                  for j, old in enumerate(was)]
                 for row, was in zip(a, before, strict=True)
             ]  # fmt: skip
@@ -133,7 +134,7 @@ def _head(devices: Sequence[Device]) -> dict[str, Matrix] | None:
     if not heads:
         return None
     return {
-        name: [[sum(w / whole * head[name][i][j] for w, head in heads) for j in range(len(row))]
+        name: [[fsum(w / whole * head[name][i][j] for w, head in heads) for j in range(len(row))]
                for i, row in enumerate(HEAD[name])]
         for name in HEAD
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import fsum
 
 MASK = (1 << 64) - 1
 TINY = 1e-12  # below it a probability may be a rounded 0
@@ -35,10 +36,10 @@ class Law:
     certain: bool = False
 
     def probability(self, token: int) -> float:
-        return self.weights[token] / sum(self.weights)
+        return self.weights[token] / fsum(self.weights)
 
     def mass(self, tokens: Sequence[int]) -> float:
-        return sum(self.weights[t] for t in tokens) / sum(self.weights)
+        return fsum(self.weights[t] for t in tokens) / fsum(self.weights)
 
 
 class Chance:
@@ -97,7 +98,7 @@ class Chance:
 
 def inverse_cdf(weights: Sequence[float], uniform: float, margin: float = 0.0) -> int:
     """The first index whose cumulative weight exceeds uniform x total."""
-    total = sum(weights)
+    total = fsum(weights)
     sought, reached, found = uniform * total, 0.0, None
     for i, weight in enumerate(weights):
         reached += weight

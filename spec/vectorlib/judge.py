@@ -5,6 +5,7 @@ Each decision has options with the target's law P and the drafter's offer Q; all
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import fsum
 
 from vectorlib.chance import Chance, Law
 from vectorlib.walk import Decision, Proposal
@@ -41,7 +42,7 @@ def options_of(decision: Decision, q: Law, p: Law, trie: Trie) -> Options:
     found = {x: (p.mass(trie.below((*node, x))) / everything, q.probability(x)) for x in inside}
     ending = trie.ending(node)
     if ending is not None:  # proposed whenever no child is
-        found[END] = (p.probability(ending) / everything, max(0.0, 1.0 - sum(map(q.probability, inside))))
+        found[END] = (p.probability(ending) / everything, max(0.0, 1.0 - fsum(map(q.probability, inside))))
     return found
 
 
@@ -49,7 +50,7 @@ def _at_root(decision: Decision, q: Law, p: Law, trie: Trie) -> Options:
     """q renormalised over the root's children minus those that the draft token is known not to be."""
     roots = trie.children(())
     excluded = [] if decision.excluded is None else trie.children(decision.excluded)
-    possible = sum(q.probability(x) for x in roots if x not in excluded)
+    possible = fsum(q.probability(x) for x in roots if x not in excluded)
     found: Options = {}
     for x in roots:
         offered = 0.0 if x in excluded else q.probability(x) / possible
@@ -109,9 +110,9 @@ def replace(
         if token is not None:
             return token
     left = [max(0.0, reach * wanted - offered) for wanted, offered in options.values()]
-    if sum(left) == 0.0 and reach == 1.0:
+    if fsum(left) == 0.0 and reach == 1.0:
         left = [wanted for wanted, _ in options.values()]
-    if reach < 1.0 and not chance.accept(sum(left) / (sum(left) + 1.0 - reach)):
+    if reach < 1.0 and not chance.accept(fsum(left) / (fsum(left) + 1.0 - reach)):
         return None
     return emit(list(options)[chance.index(left)], decision, p, trie, chance)
 

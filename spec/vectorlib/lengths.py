@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 
 from vectorlib.chance import TooClose
 
@@ -140,7 +141,7 @@ class Lengths:
         """Seconds to read what is unread, for each token of a usual text."""
         # Half the last one, a quarter of the one before it, ...
         usual = self._d["prior_tokens"] / 2 ** len(self._texts)
-        usual += sum(said / 2**age for age, said in enumerate(reversed(self._texts), 1))
+        usual += fsum(said / 2**age for age, said in enumerate(reversed(self._texts), 1))
         tokens = usual if self._limit is None else min(usual, self._limit)
         return float(self._unread * self._costs.read / max(1, tokens))
 

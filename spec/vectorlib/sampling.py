@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import fsum
 
 from vectorlib.chance import Law, TooClose
 
@@ -40,7 +41,7 @@ def target_law(
 
 def _nucleus(ranked: list[int], weights: Sequence[float], top_p: float, margin: float) -> list[int]:
     """Each token that less than top_p of the mass comes before."""
-    limit, before, kept = top_p * sum(weights[t] for t in ranked), 0.0, []
+    limit, before, kept = top_p * fsum(weights[t] for t in ranked), 0.0, []
     for token in ranked:
         if top_p < 1.0 and abs(before - limit) < margin:
             raise TooClose(f"mass {before} at the limit of top_p {top_p}")
