@@ -292,3 +292,15 @@ def test_lengths_of_other_depths_begin_anew() -> None:
         after.restore({**after.state(), "reached": 13})
     with pytest.raises(ValueError, match="counts that cannot be"):
         after.restore({**after.state(), "tested": [0.0] * 12})
+
+
+def test_a_refused_token_of_several_pieces_speaks_of_its_first_piece_alone() -> None:
+    """The others were judged with it, but after none that stood: counted, they would shorten drafts."""
+    whole, first = MeasuredLength(MERGING), MeasuredLength(MERGING)
+    for refused in (0, 1, 0, 2) * 8:
+        whole.record(6, min(6, refused + 3), refused, refused + 1)
+        first.record(6, refused + 1, refused, refused + 1)
+        for length in (whole, first):
+            length.record(6, 6, 6, 7)
+    assert whole.state() == first.state()
+    assert whole.next() > 4, "half of the rounds stand to their end"

@@ -147,13 +147,13 @@ class Lengths:
 
     def _chance(self, depth: int) -> float:
         """Of a draft token; a depth that was never reached is believed to be like the one before it."""
-        deepest = max((tested for _, tested, _, _ in self._rounds), default=0)
+        deepest = max((min(tested, passed + 1) for _, tested, passed, _ in self._rounds), default=0)
         return self._acceptance(min(depth, deepest - 1)) if deepest else self._costs.acceptance
 
     def _acceptance(self, depth: int) -> float:
         """Decayed share of accepted among judged draft tokens of a depth, with the prior as old rounds."""
         prior = self._d["prior_rounds"]
-        judged = [int(passed > depth) for _, tested, passed, _ in self._rounds if tested > depth]
+        judged = [int(passed > depth) for _, tested, passed, _ in self._rounds if tested > depth <= passed]
         accepted = self._decayed(prior * self._costs.acceptance, judged)
         return accepted / self._decayed(prior, [1] * len(judged))
 

@@ -173,8 +173,11 @@ class MeasuredLength:
         if self._best == 0 and passed == drafted and self._may_pay():
             self._idle = _LAST_WAIT  # a probe that went well: one more, at once
         self._best, self.unread = None, 0
-        self._reached = max(self._reached, min(tested, len(self._tested)))
-        for j in range(min(tested, len(self._tested))):
+        # Of a refused target token the pieces after the first say nothing: a_j is the chance of draft token j
+        # given that those before it stood.
+        depths = min(tested, passed + 1, len(self._tested))
+        self._reached = max(self._reached, depths)
+        for j in range(depths):
             self._tested[j] = self._tested[j] * self._decay + 1.0
             self._passed[j] = self._passed[j] * self._decay + (j < passed)
         self._draft_passed = self._draft_passed * self._decay + passed
