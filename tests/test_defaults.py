@@ -78,7 +78,7 @@ def test_draft_length_constants_agree_with_the_spec() -> None:
     assert parameters["decay"].default == wanted["decay"]
     assert wanted["prior_acceptance"] == costs.PRIOR_ACCEPTANCE
     assert wanted["prior_rounds"] == draft_length.PRIOR_ROUNDS
-    for name in ("probe", "first_share", "last_share", "last_wait", "prior_tokens"):
+    for name in ("probe", "first_share", "last_share", "last_wait", "prior_tokens", "long_decay"):
         assert getattr(draft_length, f"_{name.upper()}") == wanted[name], name
 
 

@@ -169,6 +169,9 @@ def test_the_next_text_begins_with_what_the_last_one_taught() -> None:
     after = MeasuredLength(CHEAP, unread=90)
     after.follow(before)
     told = {**before.state(), "unread": 90, "usual": (64 + 150) / 2, "said": 0}
+    stood = [a / b for a, b in zip(told["stood"], told["seen"], strict=True)]
+    assert stood[3] > 0.85 > stood[4] == 0.6, "four deep, everything was accepted"
+    told |= {"tested": [4.0] * 12, "passed": [4.0 * x for x in stood]}
     assert after.state() == told
     assert after.next() > MeasuredLength(CHEAP, unread=90).next()
     after.follow(FixedLength(3))
@@ -304,3 +307,30 @@ def test_a_refused_token_of_several_pieces_speaks_of_its_first_piece_alone() -> 
             length.record(6, 6, 6, 7)
     assert whole.state() == first.state()
     assert whole.next() > 4, "half of the rounds stand to their end"
+
+
+def texts(*acceptances: float, rounds: int = 60) -> list[list[int]]:
+    """The lengths of texts one after another, each with its chance that a draft token is accepted."""
+    found, last = [], MeasuredLength(MERGING)
+    for seed, acceptance in enumerate(acceptances):
+        length = MeasuredLength(MERGING)
+        if seed:
+            length.follow(last)
+        found.append(drive(length, acceptance, rounds, seed))
+        last = length
+    return found
+
+
+def test_one_bad_text_does_not_end_drafting_in_the_next() -> None:
+    good, bad, again = texts(0.9, 0.0, 0.9)
+    assert bad[-20:].count(0) >= 18, "within the text it soon stops"
+    assert all(again[:20]) and min(again[-20:]) > 3, "and begins the next as most texts went"
+    assert min(good[-20:]) > 3
+
+
+def test_a_drafter_that_fails_in_every_text_costs_little_in_each() -> None:
+    found = texts(*[0.0] * 12, rounds=100)
+    for lengths in found[3:]:
+        seconds = sum(MERGING.round_seconds(count) for count in lengths)
+        assert seconds < 1.02 * len(lengths) * MERGING.round_seconds(0)
+    assert any(map(any, found[3:])), "it is tried now and then"

@@ -35,9 +35,11 @@ class Lengths:
     ) -> None:
         self._costs, self._d = costs, defaults
         self._rounds: list[tuple[int, int, int, int]] = []  # those that drafted
+        self._before = 0  # how many of them are of earlier texts
+        self._long = list[float]()  # chances by depth as the text began
         self._unread, self._limit = unread, limit
         self._texts: list[int] = []  # tokens of each text that was said before this one
-        self._said = 0
+        self._said, self._started = 0, False
         self._asked = 0  # tokens drawn when a head was asked last in this round
         self._earned = self._spent = 0.0
         self._idle, self._share = 0, defaults["first_share"]
@@ -113,7 +115,12 @@ class Lengths:
         """Go on with the next text of a session, which has so much to read."""
         if self._said:
             self._texts.append(self._said)
-        self._said, self._unread, self._limit = 0, unread, limit
+        if self._started:
+            depths, first = range(int(self._d["longest"])), self._costs.acceptance
+            self._long = [self._stood(depth, first, self._rounds, self._d["long_decay"]) for depth in depths]
+            self._before = len(self._rounds)
+            self._share = min(2 * self._share, self._d["first_share"])
+        self._started, self._said, self._unread, self._limit = True, 0, unread, limit
 
     def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
         self._said += emitted
@@ -151,20 +158,29 @@ class Lengths:
         return self._acceptance(min(depth, deepest - 1)) if deepest else self._costs.acceptance
 
     def _acceptance(self, depth: int) -> float:
+        """Of a depth that was reached: of this text's rounds, and before them of all, as old rounds."""
+        first = self._long[depth] if self._long else self._costs.acceptance
+        return self._stood(depth, first, self._rounds[self._before :], self._d["decay"])
+
+    def _stood(
+        self, depth: int, first: float, rounds: Sequence[tuple[int, int, int, int]], decay: float
+    ) -> float:
         """Decayed share of accepted among judged draft tokens of a depth, with the prior as old rounds."""
         prior = self._d["prior_rounds"]
-        judged = [int(passed > depth) for _, tested, passed, _ in self._rounds if tested > depth <= passed]
-        accepted = self._decayed(prior * self._costs.acceptance, judged)
-        return accepted / self._decayed(prior, [1] * len(judged))
+        judged = [int(passed > depth) for _, tested, passed, _ in rounds if tested > depth <= passed]
+        accepted = self._decayed(prior * first, judged, decay)
+        return accepted / self._decayed(prior, [1] * len(judged), decay)
 
     def _ratio(self) -> float:
         """Target tokens for each accepted draft token, at most 1.5."""
         prior = self._d["prior_rounds"]
-        accepted = self._decayed(prior, [emitted - 1 for _, _, _, emitted in self._rounds])
-        passed = self._decayed(prior, [passed for _, _, passed, _ in self._rounds])
+        decay = self._d["decay"]
+        accepted = self._decayed(prior, [emitted - 1 for _, _, _, emitted in self._rounds], decay)
+        passed = self._decayed(prior, [passed for _, _, passed, _ in self._rounds], decay)
         return min(1.5, accepted / passed) if passed > 1e-9 else 1.0
 
-    def _decayed(self, start: float, values: Sequence[int]) -> float:
+    @staticmethod
+    def _decayed(start: float, values: Sequence[int], decay: float) -> float:
         for value in values:
-            start = start * self._d["decay"] + value
+            start = start * decay + value
         return start

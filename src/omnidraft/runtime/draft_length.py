@@ -8,12 +8,14 @@ from typing import Any, Protocol
 
 from omnidraft.errors import SettingError
 from omnidraft.runtime.costs import Costs
+from omnidraft.runtime.field_types import check_like
 
 MAX_DRAFT_TOKENS = 48
 PRIOR_ROUNDS = 4.0  # what is believed before the first round weighs as much as so many rounds
 _PROBE = 2  # draft tokens of a probe
 _FIRST_SHARE, _LAST_SHARE = 0.03, 0.0025  # of the time since the last draft, what a probe may cost
 _LAST_WAIT = 1024  # rounds without a draft after which it is tried whatever it costs
+_LONG_DECAY = 0.99  # of counts that outlast a text
 _PRIOR_TOKENS = 64.0  # of a text, before the first has ended
 
 
@@ -124,6 +126,7 @@ class MeasuredLength:
         # How often draft token j was judged and accepted, given those before it, as decayed counts.
         self._tested = [PRIOR_ROUNDS] * longest
         self._passed = [PRIOR_ROUNDS * costs.acceptance] * longest
+        self._seen, self._stood = list(self._tested), list(self._passed)  # the same, of many texts
         self._reached = 0  # depths that were ever judged
         self._draft_passed, self._target_accepted = PRIOR_ROUNDS, PRIOR_ROUNDS
         self.unread, self._limit = unread, limit
@@ -180,6 +183,8 @@ class MeasuredLength:
         for j in range(depths):
             self._tested[j] = self._tested[j] * self._decay + 1.0
             self._passed[j] = self._passed[j] * self._decay + (j < passed)
+            self._seen[j] = self._seen[j] * _LONG_DECAY + 1.0
+            self._stood[j] = self._stood[j] * _LONG_DECAY + (j < passed)
         self._draft_passed = self._draft_passed * self._decay + passed
         self._target_accepted = self._target_accepted * self._decay + (emitted - 1)
 
@@ -187,6 +192,8 @@ class MeasuredLength:
         return {
             "tested": list(self._tested),
             "passed": list(self._passed),
+            "seen": list(self._seen),
+            "stood": list(self._stood),
             "reached": self._reached,
             "draft_passed": self._draft_passed,
             "target_accepted": self._target_accepted,
@@ -203,16 +210,21 @@ class MeasuredLength:
         if isinstance(before, MeasuredLength) and len(before._tested) == len(self._tested):
             usual = (before._usual + before._said) / 2 if before._said else before._usual
             self.restore({**before.state(), "unread": self.unread, "usual": usual, "said": 0})
+            # One text says less of the next than many do, and who failed in it is worth another try.
+            self._tested = [PRIOR_ROUNDS] * len(self._seen)
+            self._passed = [PRIOR_ROUNDS * a / b for a, b in zip(self._stood, self._seen, strict=True)]
+            self._share = min(2 * self._share, _FIRST_SHARE)
 
     def restore(self, state: dict[str, Any]) -> None:
         own = self.state()
         if state.keys() != own.keys():
             raise ValueError("other fields than a measured draft length has")
         for name, value in own.items():
-            _check_like(state[name], value)
-        if min(state["tested"]) <= 0.0 or state["reached"] > len(self._tested):
+            check_like(state[name], value)
+        if min(*state["tested"], *state["seen"]) <= 0.0 or state["reached"] > len(self._tested):
             raise ValueError("counts that cannot be")
         self._tested, self._passed = list(state["tested"]), list(state["passed"])
+        self._seen, self._stood = list(state["seen"]), list(state["stood"])
         self._reached, self.unread = state["reached"], state["unread"]
         self._idle, self._share = state["idle"], state["share"]
         self._draft_passed, self._target_accepted = state["draft_passed"], state["target_accepted"]
@@ -284,16 +296,3 @@ class MeasuredLength:
     def _probe_seconds(self) -> float:
         """What a probe takes more than a plain step, if none of it is accepted."""
         return self._costs.round_seconds(_PROBE) - self._costs.target[0] + self.unread * self._costs.read
-
-
-def _check_like(value: Any, own: float | list[float]) -> None:
-    """Refuse a value of a state that is not of the kind of our own: amounts, counts, or as many amounts."""
-    if isinstance(own, list):
-        if not isinstance(value, list) or len(value) != len(own):
-            raise ValueError(f"not {len(own)} numbers")
-        for each in value:
-            _check_like(each, 0.0)
-    elif not isinstance(value, int if isinstance(own, int) else (int, float)) or isinstance(value, bool):
-        raise ValueError(f"{value!r:.20} is no number of its kind")
-    elif not 0 <= value < 1e9:
-        raise ValueError(f"{value!r:.20} is no amount")

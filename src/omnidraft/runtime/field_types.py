@@ -36,3 +36,16 @@ def dictionary(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TypeError(f"{value!r:.80} is no object")
     return value
+
+
+def check_like(value: Any, own: float | list[float]) -> None:
+    """Refuse a value of a state that is not of the kind of our own: amounts, counts, or as many amounts."""
+    if isinstance(own, list):
+        if not isinstance(value, list) or len(value) != len(own):
+            raise ValueError(f"not {len(own)} numbers")
+        for each in value:
+            check_like(each, 0.0)
+    elif not isinstance(value, int if isinstance(own, int) else (int, float)) or isinstance(value, bool):
+        raise ValueError(f"{value!r:.20} is no number of its kind")
+    elif not 0 <= value < 1e9:
+        raise ValueError(f"{value!r:.20} is no amount")
