@@ -171,8 +171,10 @@ def test_the_next_text_begins_with_what_the_last_one_taught() -> None:
     told = {**before.state(), "unread": 90, "usual": (64 + 150) / 2, "said": 0}
     stood = [a / b for a, b in zip(told["stood"], told["seen"], strict=True)]
     assert stood[3] > 0.85 > stood[4] == 0.6, "four deep, everything was accepted"
-    told |= {"tested": [4.0] * 12, "passed": [4.0 * x for x in stood]}
-    assert after.state() == told
+    tested = after.state()["tested"]
+    assert tested == pytest.approx([20.0] * 4 + [4.0] * 8), "one text weighs no more than twenty rounds"
+    told |= {"tested": tested, "passed": pytest.approx([t * x for t, x in zip(tested, stood, strict=True)])}
+    assert {name: told[name] for name in told} == after.state()
     assert after.next() > MeasuredLength(CHEAP, unread=90).next()
     after.follow(FixedLength(3))
     assert after.state() == told, "another kind knows nothing of it"
@@ -326,6 +328,17 @@ def test_one_bad_text_does_not_end_drafting_in_the_next() -> None:
     assert bad[-20:].count(0) >= 18, "within the text it soon stops"
     assert all(again[:20]) and min(again[-20:]) > 3, "and begins the next as most texts went"
     assert min(good[-20:]) > 3
+
+
+def test_two_refusals_at_the_start_of_a_text_do_not_end_drafting_in_it() -> None:
+    last = MeasuredLength(MERGING)
+    drive(last, 0.6, 60)
+    length = MeasuredLength(MERGING)
+    length.follow(last)
+    for _ in range(2):
+        count = length.next()
+        length.record(count, 1, 0, 1)
+    assert length.next() > 0
 
 
 def test_a_drafter_that_fails_in_every_text_costs_little_in_each() -> None:

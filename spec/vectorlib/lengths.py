@@ -36,7 +36,9 @@ class Lengths:
         self._costs, self._d = costs, defaults
         self._rounds: list[tuple[int, int, int, int]] = []  # those that drafted
         self._before = 0  # how many of them are of earlier texts
-        self._long = list[float]()  # chances by depth as the text began
+        self._long = list[
+            tuple[float, float]
+        ]()  # as the text began: chance by depth, and its weight in rounds
         self._unread, self._limit = unread, limit
         self._texts: list[int] = []  # tokens of each text that was said before this one
         self._said, self._started = 0, False
@@ -117,7 +119,11 @@ class Lengths:
             self._texts.append(self._said)
         if self._started:
             depths, first = range(int(self._d["longest"])), self._costs.acceptance
-            self._long = [self._stood(depth, first, self._rounds, self._d["long_decay"]) for depth in depths]
+            long = self._d["long_decay"]
+            whole = [
+                self._stood(depth, first, self._d["prior_rounds"], self._rounds, long) for depth in depths
+            ]
+            self._long = [(stood, min(seen, 1 / (1 - self._d["decay"]))) for stood, seen in whole]
             self._before = len(self._rounds)
             self._share = min(2 * self._share, self._d["first_share"])
         self._started, self._said, self._unread, self._limit = True, 0, unread, limit
@@ -159,17 +165,24 @@ class Lengths:
 
     def _acceptance(self, depth: int) -> float:
         """Of a depth that was reached: of this text's rounds, and before them of all, as old rounds."""
-        first = self._long[depth] if self._long else self._costs.acceptance
-        return self._stood(depth, first, self._rounds[self._before :], self._d["decay"])
+        first = self._costs.acceptance, self._d["prior_rounds"]
+        first = self._long[depth] if self._long else first
+        return self._stood(depth, *first, self._rounds[self._before :], self._d["decay"])[0]
 
     def _stood(
-        self, depth: int, first: float, rounds: Sequence[tuple[int, int, int, int]], decay: float
-    ) -> float:
-        """Decayed share of accepted among judged draft tokens of a depth, with the prior as old rounds."""
-        prior = self._d["prior_rounds"]
+        self,
+        depth: int,
+        first: float,
+        prior: float,
+        rounds: Sequence[tuple[int, int, int, int]],
+        decay: float,
+    ) -> tuple[float, float]:
+        """Decayed share of accepted among judged draft tokens of a depth, with the prior as old rounds; and
+        how many were judged."""
         judged = [int(passed > depth) for _, tested, passed, _ in rounds if tested > depth <= passed]
         accepted = self._decayed(prior * first, judged, decay)
-        return accepted / self._decayed(prior, [1] * len(judged), decay)
+        seen = self._decayed(prior, [1] * len(judged), decay)
+        return accepted / seen, seen
 
     def _ratio(self) -> float:
         """Target tokens for each accepted draft token, at most 1.5."""

@@ -211,8 +211,9 @@ class MeasuredLength:
             usual = (before._usual + before._said) / 2 if before._said else before._usual
             self.restore({**before.state(), "unread": self.unread, "usual": usual, "said": 0})
             # One text says less of the next than many do, and who failed in it is worth another try.
-            self._tested = [PRIOR_ROUNDS] * len(self._seen)
-            self._passed = [PRIOR_ROUNDS * a / b for a, b in zip(self._stood, self._seen, strict=True)]
+            self._tested = [min(seen, 1.0 / (1.0 - self._decay)) for seen in self._seen]
+            judged = zip(self._tested, self._stood, self._seen, strict=True)
+            self._passed = [tested * stood / seen for tested, stood, seen in judged]
             self._share = min(2 * self._share, _FIRST_SHARE)
 
     def restore(self, state: dict[str, Any]) -> None:
