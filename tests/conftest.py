@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -119,6 +119,18 @@ def exported_learnable(
     return out, stages
 
 
+def record(bundle: Path, place: Path, prompts: Sequence[str], max_new_tokens: int) -> Path:
+    """Answer prompts with a bundle and record the answers in a new directory, which is returned."""
+    from omnidraft.runtime.generate import load
+
+    session = load(bundle, trace=place)
+    for prompt in prompts:
+        session.generate(prompt, max_new_tokens=max_new_tokens, num_draft_tokens=3).finish()
+    assert session.trace is not None
+    session.trace.close()
+    return place
+
+
 @pytest.fixture(scope="session")
 def learnable(exported_learnable: tuple[Path, list[str]]) -> Path:
     """That bundle."""
@@ -128,15 +140,7 @@ def learnable(exported_learnable: tuple[Path, list[str]]) -> Path:
 @pytest.fixture(scope="session")
 def learned_traces(learnable: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What was recorded of it: an answer to each of `LEARNED`."""
-    from omnidraft.runtime.generate import load
-
-    place = tmp_path_factory.mktemp("traces") / "trace"
-    session = load(learnable, trace=place)
-    for question in LEARNED:
-        session.generate(question, max_new_tokens=40, num_draft_tokens=3).finish()
-    assert session.trace is not None
-    session.trace.close()
-    return place
+    return record(learnable, tmp_path_factory.mktemp("traces") / "trace", LEARNED, 40)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ pytest.importorskip("fsspec", reason="syncing needs fsspec")
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
 
 from adapters import adapter_of
-from conftest import STARTERS, Run, refused
+from conftest import STARTERS, Run, record, refused
 from omnidraft import load
 from omnidraft.runtime.adapter_file import read_adapter, write_adapter
 from omnidraft.runtime.bundle import open_bundle
@@ -30,13 +30,7 @@ PROMPTS = [
 @pytest.fixture(scope="module")
 def traces(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a device recorded: ten short answers."""
-    place = tmp_path_factory.mktemp("recorded") / "t"
-    session = load(bundle, trace=place)
-    for prompt in PROMPTS:
-        session.generate(prompt, max_new_tokens=24, num_draft_tokens=3).finish()
-    assert session.trace is not None
-    session.trace.close()
-    return place
+    return record(bundle, tmp_path_factory.mktemp("recorded") / "t", PROMPTS, 24)
 
 
 @pytest.fixture
