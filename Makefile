@@ -20,8 +20,8 @@ demo: $(READY)
 # Again, it goes on for five more.
 ADAPT_PROMPTS := $(if $(OMNIDRAFT_DATA),--prompts $(OMNIDRAFT_DATA)/tasks/gsm8k/train.jsonl.gz,--count 5000)
 adapt: $(READY)
-	test -d omnidraft-demo/adapt-a || $(BIN)/omnidraft export src/omnidraft/starters/a \
-		-d src/omnidraft/starters/drafter -o omnidraft-demo/adapt-a --quant fp32 --train-step
+	test -d omnidraft-demo/adapt-a || $(BIN)/omnidraft export examples/starters/a \
+		-d examples/starters/drafter -o omnidraft-demo/adapt-a --quant fp32 --train-step
 	$(BIN)/omnidraft adapt omnidraft-demo/adapt-a $(ADAPT_PROMPTS) --minutes 5 --out omnidraft-demo/adapted
 
 check: lint test
@@ -60,18 +60,18 @@ fuzz: $(READY)
 # 200 kills while caches are written, as many while sessions and traces are, and amid pushes and pulls; 50
 # while a drafter adapts.
 crash: $(READY)
-	OMNIDRAFT_KILLS=200 $(BIN)/python -m pytest tests/test_crash_safety.py tests/test_trace_store.py \
-		tests/test_sync_crash.py
-	OMNIDRAFT_KILLS=50 $(BIN)/python -m pytest tests/test_adapt_crash.py tests/test_learn_cli.py -k killed
+	OMNIDRAFT_KILLS=200 $(BIN)/python -m pytest tests/runtime/session/test_crash_safety.py tests/runtime/traces/test_trace_store.py \
+		tests/sync/test_sync_crash.py
+	OMNIDRAFT_KILLS=50 $(BIN)/python -m pytest tests/learning/test_adapt_crash.py tests/commands/test_learn_cli.py -k killed
 
 # Qualcomm's HTP emulator (x86-64 Linux) in an environment of its own; it takes a bundle made with --npu qnn.
 QNN := .venv-qnn
 QNN_BUNDLE ?= omnidraft-demo/starter-qnn
 qnn: $(READY) $(QNN)/.ready
-	test -d $(QNN_BUNDLE) || $(BIN)/omnidraft export src/omnidraft/starters/b -d src/omnidraft/starters/drafter \
+	test -d $(QNN_BUNDLE) || $(BIN)/omnidraft export examples/starters/b -d examples/starters/drafter \
 		-o $(QNN_BUNDLE) --quant fp32 --max-length 256 --npu qnn --prefill-chunk 32
-	$(QNN)/bin/python -m omnidraft.export.qnn_check $(QNN_BUNDLE)
-	OMNIDRAFT_QNN_PYTHON=$(CURDIR)/$(QNN)/bin/python $(BIN)/python -m pytest tests/test_qnn.py
+	$(QNN)/bin/python -m benchmarks.qnn_check $(QNN_BUNDLE)
+	OMNIDRAFT_QNN_PYTHON=$(CURDIR)/$(QNN)/bin/python $(BIN)/python -m pytest tests/export/test_qnn.py
 
 $(QNN)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(QNN)

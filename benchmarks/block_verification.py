@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.host_overhead import DATA, TARGET_WIDTH, measure
-from omnidraft.export.prompts import PROMPTS
-from omnidraft.export.vocab_map import build_vocab_map
-from omnidraft.runtime.generate import Session, Statistics, load
-from omnidraft.runtime.round import VERIFICATIONS, Verification
-from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.export.build_vocab_map import build_vocab_map
+from omnidraft.runtime.decoding.speculate import VERIFICATIONS, Verification
+from omnidraft.runtime.session.api import Session, Statistics, load
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.sample_prompts import PROMPTS
 
 TEMPERATURES = (0.7, 1.0)
 Line = dict[str, float | str]

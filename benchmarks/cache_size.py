@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from omnidraft.export.vocab_map import build_vocab_map
-from omnidraft.runtime.cache_file import decode, encode
-from omnidraft.runtime.cache_table import check_against
-from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.export.build_vocab_map import build_vocab_map
+from omnidraft.runtime.vocab.cache_file import decode, encode
+from omnidraft.runtime.vocab.cache_table import check_against
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 DATA = Path(os.environ.get("OMNIDRAFT_DATA", Path(__file__).resolve().parents[2] / "shared/data"))
 WIDTHS = {"qwen2": 151_936, "llama3": 128_256}

@@ -23,23 +23,23 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.small_models import MODELS, save_small_model
-from omnidraft.commands.view import progress_bar
+from omnidraft.commands.terminal.output import progress_bar
 from omnidraft.doctor.mobile import estimate
 from omnidraft.doctor.placement import CPU, can_ask, placement
 from omnidraft.errors import OmnidraftError
 from omnidraft.export.bundle import export_bundle
-from omnidraft.export.npu import NpuOptions
+from omnidraft.export.npu.npu import NpuOptions
 from omnidraft.export.options import Options, Report
-from omnidraft.export.parity import Parity, measure_acceptance
-from omnidraft.export.prompts import PROMPTS
-from omnidraft.export.quantization import named
-from omnidraft.runtime.bundle import Bundle, open_bundle
-from omnidraft.runtime.drafter import Drafter
-from omnidraft.runtime.generate import Session, load_weights
-from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.placement import placed
-from omnidraft.runtime.static_model import StaticGraphs, StaticModel
-from omnidraft.runtime.weights import static_form
+from omnidraft.export.quantize.parity import Parity, measure_acceptance
+from omnidraft.export.quantize.quantization import named
+from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
+from omnidraft.runtime.bundle.placement import placed
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel
+from omnidraft.runtime.session.api import Session, load_weights
+from omnidraft.runtime.session.loaded_bundle import static_form
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.sample_prompts import PROMPTS
 
 FORMS = (
     "fp32", "int8", "int8-b128", "int4", "int4-b128", "int4-e8", "int4-e4", "int4-h8", "int4-rtn",
@@ -159,7 +159,7 @@ def _qnn_rows(model: str, bundle: Path) -> Iterator[Row]:
             yield Row(model, "-", f"{place} emulator", note=f"not run: {QNN_PYTHON} is not set (`make qnn`)")
         return
     found_file = bundle.with_name("qnn.json")
-    command = [python, "-m", "omnidraft.export.qnn_check", str(bundle), "--json", str(found_file)]
+    command = [python, "-m", "benchmarks.qnn_check", str(bundle), "--json", str(found_file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         yield Row(model, "-", "qnn emulator", note=done.stderr.strip().splitlines()[-1], failed=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-STARTERS = Path(__file__).resolve().parent.parent / "src/omnidraft/starters"
+STARTERS = Path(__file__).resolve().parent.parent / "examples/starters"
 GB = 1e9
 
 

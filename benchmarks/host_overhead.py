@@ -18,17 +18,17 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidraft.export.vocab_map import build_vocab_map
-from omnidraft.runtime.draft_length import FixedLength
-from omnidraft.runtime.drafter import Drafter
-from omnidraft.runtime.model import Logits
-from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.rng import SplitMix64
-from omnidraft.runtime.round import Pair, Round, Settings, Verification, rule_for, speculate
-from omnidraft.runtime.sampler import Sampling
-from omnidraft.runtime.tokenizer import Tokenizer
-from omnidraft.runtime.tracer import Tracer
-from omnidraft.runtime.vocab_map import VocabMap
+from omnidraft.export.build_vocab_map import build_vocab_map
+from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.model import Logits
+from omnidraft.runtime.decoding.rng import SplitMix64
+from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.speculate import Pair, Round, Settings, Verification, rule_for, speculate
+from omnidraft.runtime.traces.tracer import Tracer
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 DATA = Path(os.environ.get("OMNIDRAFT_DATA", Path(__file__).resolve().parents[2] / "shared/data"))
 TARGET_WIDTH = 151_936

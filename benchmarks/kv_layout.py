@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from omnidraft.runtime.model import Model
-from omnidraft.runtime.weights import load_weights
+from omnidraft.runtime.decoding.model import Model
+from omnidraft.runtime.session.loaded_bundle import load_weights
 
 POSITIONS = (128, 960)
 TOKENS = (1, 5, 9)

@@ -21,14 +21,14 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from benchmarks.starters import DATA, rows
+from benchmarks.support.responses import measure_drafter, respond
 from omnidraft.commands.demo import starter
-from omnidraft.export.vocab_map import build_vocab_map
-from omnidraft.runtime.learner.alignment import Aligned, Aligner
-from omnidraft.runtime.learner.draft_law import full_trie
-from omnidraft.runtime.tokenizer import Tokenizer
-from omnidraft.training.objective_names import OBJECTIVES
-from omnidraft.training.objectives import objective
-from omnidraft.training.responses import measure_drafter, respond
+from omnidraft.export.build_vocab_map import build_vocab_map
+from omnidraft.learning.positions.alignment import Aligned, Aligner
+from omnidraft.learning.positions.draft_targets import full_trie
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.training.objectives.names import OBJECTIVES
+from omnidraft.training.objectives.objectives import objective
 from omnidraft.training.trainer import Trainer
 from omnidraft.training.trainer_options import TrainerOptions
 

@@ -21,17 +21,17 @@ from pathlib import Path
 import numpy as np
 from onnx import ModelProto
 
-from omnidraft.export.checkpoint import read_checkpoint
-from omnidraft.export.contract import GraphContract
-from omnidraft.export.cpu import export_cpu
-from omnidraft.export.head import add_head
-from omnidraft.export.lora import add_lora_sites, lora_sites
-from omnidraft.export.quantize import FP32, INT4, INT8, Quantization, quantize
-from omnidraft.export.write import write_graph
-from omnidraft.runtime.adapter import LoraSites
-from omnidraft.runtime.ort_model import KvShape, OrtModel
+from omnidraft.checkpoints.checkpoint import read_checkpoint
+from omnidraft.export.graph.contract import GraphContract
+from omnidraft.export.graph.head_output import add_head
+from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
+from omnidraft.export.graph.write import write_graph
+from omnidraft.export.quantize.cpu import export_cpu
+from omnidraft.export.quantize.quantize import FP32, INT4, INT8, Quantization, quantize
+from omnidraft.runtime.models.adapter import LoraSites
+from omnidraft.runtime.models.ort_model import KvShape, OrtModel
 
-DRAFTER = Path(__file__).resolve().parents[1] / "src/omnidraft/starters/drafter"
+DRAFTER = Path(__file__).resolve().parents[1] / "examples/starters/drafter"
 HIDDEN = 160  # of the starter drafter
 RANKS = (8, 16)
 PAST, STEPS, TURNS = 64, 30, 150

@@ -12,9 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from omnidraft.runtime.bundle import Bundle, open_bundle
-from omnidraft.runtime.memory import memory_need
-from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
+from omnidraft.runtime.bundle.memory import memory_need
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 WORDS = "one two three four "
 # Started without site packages: about 10 MB, below every child.

@@ -22,25 +22,25 @@ import numpy as np
 from onnx import ModelProto
 
 from benchmarks.starters import DATA, rows, unseen
+from omnidraft.checkpoints.checkpoint import read_checkpoint
 from omnidraft.commands.demo import STARTERS, starter
-from omnidraft.commands.view import progress_bar
+from omnidraft.commands.terminal.output import progress_bar
 from omnidraft.export.bundle import export_bundle
-from omnidraft.export.checkpoint import read_checkpoint
-from omnidraft.export.cpu import export_cpu
+from omnidraft.export.graph.write import write_graph
 from omnidraft.export.options import Options
-from omnidraft.export.parity import measure_acceptance
-from omnidraft.export.prompts import PROMPTS
-from omnidraft.export.quantization import FP32, Quantization, named
-from omnidraft.export.quantize import Calibration, quantize
-from omnidraft.export.write import write_graph
-from omnidraft.runtime.generate import Session, load_weights
-from omnidraft.runtime.model import Model
-from omnidraft.runtime.model_entry import ModelEntry
-from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.ort_model import Graph, OrtModel
-from omnidraft.runtime.tokenizer import Tokenizer
-from omnidraft.runtime.weights import Weights
-from omnidraft.training.starter_data import chat, unseen_documents
+from omnidraft.export.quantize.cpu import export_cpu
+from omnidraft.export.quantize.parity import measure_acceptance
+from omnidraft.export.quantize.quantization import FP32, Quantization, named
+from omnidraft.export.quantize.quantize import Calibration, quantize
+from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.decoding.model import Model
+from omnidraft.runtime.models.ort_model import Graph, OrtModel
+from omnidraft.runtime.session.api import Session, load_weights
+from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.sample_prompts import PROMPTS
+from recipes.starters.data import chat, unseen_documents
 
 NAMES = (
     "fp32", "int8", "int8-b128", "int4", "int4-rtn", "int4-k-quant", "int4-hqq", "int4-gptq", "int4-b128",

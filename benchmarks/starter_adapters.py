@@ -4,7 +4,7 @@
     python -m benchmarks.starter_adapters [--work DIR] [--rank N] [--out DIR]
 
 One pass with trie-KL over each target's greedy answers to the training prompts of GSM8K, MBPP and SciTLDR
-(not Alpaca, whose licence is non-commercial). What comes out lies in src/omnidraft/starters/learned, a place
+(not Alpaca, whose licence is non-commercial). What comes out lies in examples/starters/learned, a place
 that `omnidraft generate --profile` takes.
 """
 
@@ -18,17 +18,17 @@ from benchmarks.experiments.measure import learned
 from benchmarks.experiments.pairs import TARGETS, torch_model, weights
 from benchmarks.experiments.recipes import LOSSES
 from benchmarks.experiments.training import align
-from omnidraft.runtime.adapter_file import write_adapter
-from omnidraft.runtime.cache_store import write_table
-from omnidraft.runtime.learner.profiles import profile_of
+from omnidraft.learning.online.profiles import profile_of
+from omnidraft.runtime.models.adapter_file import write_adapter
+from omnidraft.runtime.vocab.cache_store import write_table
 from omnidraft.training.lora import to_adapter
-from omnidraft.training.objectives import objective
+from omnidraft.training.objectives.objectives import objective
 from omnidraft.training.trainer import Trainer
 
 TASKS = ("gsm8k", "code", "scitldr")
 SEED = 0
 CREATED = "2026-11-21T00:00:00Z"  # so that the same answers make the same bytes
-STARTERS = Path(__file__).resolve().parents[1] / "src/omnidraft/starters"
+STARTERS = Path(__file__).resolve().parents[1] / "examples/starters"
 
 
 def make(work: Path, target: str, rank: int, out: Path) -> dict[str, object]:

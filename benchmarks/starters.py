@@ -4,7 +4,7 @@
 
 Each arm is interleaved with plain decoding of the same runtime, prompt by prompt (`omnidraft bench`). The
 target is stored in fp32 and the drafter in int8, as in `omnidraft demo`; greedy, 96 new tokens, end ignored.
-"Learned" has the adapter of src/omnidraft/starters/learned folded into the drafter, and its n-grams.
+"Learned" has the adapter of examples/starters/learned folded into the drafter, and its n-grams.
 """
 
 import argparse
@@ -19,8 +19,8 @@ from typing import Literal
 
 from omnidraft.commands.bench import Result, as_json, bench
 from omnidraft.commands.demo import Exported, export_starters
-from omnidraft.runtime.generate import load
-from omnidraft.runtime.round import Mode
+from omnidraft.runtime.decoding.speculate import Mode
+from omnidraft.runtime.session.api import load
 
 DATA = Path(os.environ.get("OMNIDRAFT_DATA") or Path(__file__).resolve().parents[2] / "shared/data")
 FIRST_UNSEEN_MBPP = 910  # rows before it are in the targets' training

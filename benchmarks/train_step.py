@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.memory import LAUNCHER
-from omnidraft.export.prompts import PROMPTS
-from omnidraft.runtime.bundle import open_bundle
-from omnidraft.runtime.generate import load
-from omnidraft.runtime.learner.alignment import Aligned
-from omnidraft.runtime.learner.learn_traces import LearnOptions, responses_of
-from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions
-from omnidraft.runtime.ort_model import OrtModel
-from omnidraft.runtime.vocab_map import load_vocab_map
+from omnidraft.learning.learn_traces import LearnOptions, responses_of
+from omnidraft.learning.positions.alignment import Aligned
+from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.models.ort_model import OrtModel
+from omnidraft.runtime.session.api import load
+from omnidraft.runtime.vocab.vocab_map import load_vocab_map
+from omnidraft.sample_prompts import PROMPTS
 
 ARMS = ("onnxruntime, 1 at once", "onnxruntime, 8 at once", "onnxruntime, with the head", "torch")
 BATCH, WORDS = 8, 160
@@ -54,7 +54,7 @@ def stepper(arm: str, path: Path, drafter: str) -> Step:
         return OrtLearner(bundle, load_vocab_map(bundle.file(bundle.vocab_map)), options).learn
     import torch
 
-    from omnidraft.export.checkpoint import load_model, read_checkpoint
+    from omnidraft.checkpoints.checkpoint import load_model, read_checkpoint
     from omnidraft.training import Trainer, TrainerOptions
 
     torch.set_num_threads(1)

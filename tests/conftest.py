@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from support.command_line import Run
+from support.places import ROOT, STARTERS
+from support.real_tokenizers import TokenizerOf
+from support.recordings import LEARNED, record
 
 if TYPE_CHECKING:
-    from exported_graphs import Export
     from omnidraft.sync.store import Store
-
-ROOT = Path(__file__).resolve().parent.parent
-STARTERS = ROOT / "src/omnidraft/starters"
+    from support.exported_graphs import Export
 
 # A shell starts what runs in its background deaf to Ctrl-C, and children inherit that; tests press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-TokenizerOf = Callable[[str], Tokenizer]
-Run = Callable[..., tuple[int, str, str]]  # arguments -> exit status, standard output, standard error
 
 
 @pytest.fixture
@@ -47,18 +43,6 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> R
         return code, out, err
 
     return call
-
-
-def refused(result: tuple[int, str, str], *words: str) -> None:
-    """Exit status 1 and one sentence on standard error with these words."""
-    code, out, err = result
-    assert (code, out) == (1, "")
-    # On a slow machine lines of progress may come before it, which end with the time since the beginning.
-    said = [line for line in err.strip().splitlines() if not re.search(r", \d+:\d\d:\d\d$", line)]
-    assert len(said) == 1 and said[0].startswith("omnidraft: "), err
-    assert "Traceback" not in err
-    for word in words:
-        assert word in err, (word, err)
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +72,7 @@ def bundle(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> P
     """A float32 bundle of two starter models, exported once: a target and a drafter of another vocabulary."""
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize import FP32
+    from omnidraft.export.quantize.quantize import FP32
 
     target, drafter = STARTERS / "a", STARTERS / "drafter"
     for directory in (target, drafter):
@@ -99,9 +83,6 @@ def bundle(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> P
     return out
 
 
-LEARNED = [f"Tom buys {n} books for ${m} each. How much does he pay?" for n in (3, 4, 5) for m in (7, 9)]
-
-
 @pytest.fixture(scope="session")
 def exported_learnable(
     export_packages: None, tmp_path_factory: pytest.TempPathFactory
@@ -109,7 +90,7 @@ def exported_learnable(
     """A bundle whose drafter learns on the device, exported once, and what was said of its export."""
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize import FP32, INT8
+    from omnidraft.export.quantize.quantize import FP32, INT8
 
     out, stages = tmp_path_factory.mktemp("bundle") / "learnable", list[str]()
     options = Options(FP32, INT8, max_length=256, train_rank=8)
@@ -117,18 +98,6 @@ def exported_learnable(
         str(STARTERS / "b"), str(STARTERS / "drafter"), out, options, lambda what, *_: stages.append(what)
     )
     return out, stages
-
-
-def record(bundle: Path, place: Path, prompts: Sequence[str], max_new_tokens: int) -> Path:
-    """Answer prompts with a bundle and record the answers in a new directory, which is returned."""
-    from omnidraft.runtime.generate import load
-
-    session = load(bundle, trace=place)
-    for prompt in prompts:
-        session.generate(prompt, max_new_tokens=max_new_tokens, num_draft_tokens=3).finish()
-    assert session.trace is not None
-    session.trace.close()
-    return place
 
 
 @pytest.fixture(scope="session")
@@ -146,7 +115,7 @@ def learned_traces(learnable: Path, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="session")
 def exported(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Export:
     """Tiny models of every architecture by their names in `exported_graphs.CASES`, each exported once."""
-    from exported_graphs import exporter
+    from support.exported_graphs import exporter
 
     return exporter(tmp_path_factory.mktemp)
 
@@ -155,7 +124,7 @@ def exported(export_packages: None, tmp_path_factory: pytest.TempPathFactory) ->
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """What `omnidraft sync` goes to; it is written by a rename, a whole object or a move."""
     from omnidraft.sync.store import open_store
-    from sync_world import breaking_store
+    from support.sync_world import breaking_store
 
     if request.param == "folder":
         return open_store(str(tmp_path / "store"))

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from benchmarks.experiments.pairs import TARGETS, encode, torch_model, weights
 from benchmarks.experiments.tasks import TASKS, Split, spread
+from benchmarks.support.responses import Response, respond
 from omnidraft.errors import SettingError
-from omnidraft.runtime.learner.target_rows import TargetRows
-from omnidraft.training.responses import Response, respond
+from omnidraft.learning.positions.target_rows import TargetRows
 
 TOP = 64  # ids kept of a row
 MAX_NEW_TOKENS = 96

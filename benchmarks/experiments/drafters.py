@@ -16,12 +16,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from benchmarks.experiments.pairs import torch_model
-from omnidraft.export.peft_adapter import MODULES
-from omnidraft.runtime.adapter_fit import fit
-from omnidraft.runtime.drafter import Drafter
-from omnidraft.runtime.ort_model import Graph, OrtModel
-from omnidraft.runtime.weights import Weights
-from omnidraft.training.head import AcceptanceHead, head_of
+from omnidraft.checkpoints.peft_adapter import MODULES
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.models.adapter_fit import fit
+from omnidraft.runtime.models.ort_model import Graph, OrtModel
+from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.training.head.head import AcceptanceHead, head_of
 from omnidraft.training.lora import add_lora, lora_modules, to_adapter
 
 _CREATED = "2026-01-01T00:00:00Z"  # an adapter must have a time; nothing here reads it

@@ -18,8 +18,8 @@ from benchmarks.experiments.recipes import EQUAL, EQUAL_LORA, LOSSES, Recipe
 from benchmarks.experiments.results import Arm
 from benchmarks.experiments.tasks import TASKS
 from benchmarks.experiments.training import Training
-from omnidraft.runtime.drafter import Drafter
-from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
 TRAIN = 448  # answers that every arm but the whole passes learns from
 PASSES = {"gsm8k": 7473, "code": 910, "alpaca": 8000, "scitldr": 1992}  # all there are

@@ -16,7 +16,7 @@ from benchmarks.experiments.pairs import TARGETS, torch_model, weights
 from benchmarks.experiments.recipes import LOSSES, PAPER, Recipe
 from benchmarks.experiments.results import Arm
 from benchmarks.experiments.training import Training
-from omnidraft.runtime.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
 TEMPERATURES = (0.01, 1.0)
 TEST = 20

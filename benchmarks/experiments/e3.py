@@ -18,7 +18,7 @@ from benchmarks.experiments.pairs import TARGETS, torch_model, weights
 from benchmarks.experiments.recipes import LOSSES
 from benchmarks.experiments.results import Arm
 from benchmarks.experiments.training import aligned
-from omnidraft.training.objectives import objective
+from omnidraft.training.objectives.objectives import objective
 from omnidraft.training.trainer import Trainer
 
 MOST = 8

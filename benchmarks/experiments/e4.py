@@ -17,8 +17,8 @@ from benchmarks.experiments.pairs import torch_model, weights
 from benchmarks.experiments.recipes import Recipe
 from benchmarks.experiments.results import Arm
 from benchmarks.experiments.training import align
-from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.training.objectives import objective
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.training.objectives.objectives import objective
 from omnidraft.training.trainer import Trainer
 
 INTERVAL = 8

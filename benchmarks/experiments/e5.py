@@ -16,7 +16,7 @@ from benchmarks.experiments.pairs import TARGETS, torch_model, weights
 from benchmarks.experiments.recipes import LOSSES
 from benchmarks.experiments.results import Arm
 from benchmarks.experiments.training import Training
-from omnidraft.runtime.ngram_cache import NgramCache, Policy
+from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy
 
 SHARES = (0.25, 0.5, 1.0)
 CACHED = 768  # answers that the cache saw

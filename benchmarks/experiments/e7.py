@@ -11,10 +11,10 @@ from typing import Any
 from benchmarks.experiments.measure import ROUND, size_of
 from benchmarks.experiments.results import Arm
 from benchmarks.experiments.tasks import DATA, TASKS
-from omnidraft.export.vocab_map import build_vocab_map
-from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.tokenizer import Tokenizer
-from omnidraft.runtime.vocab_map import VocabMap
+from omnidraft.export.build_vocab_map import build_vocab_map
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 WIDTHS = {"qwen2": 151_936, "llama3": 128_256}
 POINTS = 40  # of a curve

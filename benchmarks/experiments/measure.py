@@ -8,17 +8,17 @@ import numpy as np
 
 from benchmarks.experiments.answers import MAX_NEW_TOKENS, Answer
 from benchmarks.experiments.recorded import RecordedTarget
-from omnidraft.runtime.cache_file import encode
-from omnidraft.runtime.draft_length import FixedLength
-from omnidraft.runtime.drafter import Drafter
-from omnidraft.runtime.model import Model
-from omnidraft.runtime.ngram_cache import NgramCache, Policy
-from omnidraft.runtime.rng import SplitMix64
-from omnidraft.runtime.round import Mode, Pair, Round, Settings, rule_for, speculate
-from omnidraft.runtime.sampler import Sampling
-from omnidraft.runtime.statistics import Statistics
-from omnidraft.runtime.vocab_map import VocabMap
-from omnidraft.runtime.weights import Weights
+from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.model import Model
+from omnidraft.runtime.decoding.rng import SplitMix64
+from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.speculate import Mode, Pair, Round, Settings, rule_for, speculate
+from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.session.statistics import Statistics
+from omnidraft.runtime.vocab.cache_file import encode
+from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy
+from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 NUM_DRAFT_TOKENS = 4
 ROUND = 4  # target tokens that a cache learns at once from an answer

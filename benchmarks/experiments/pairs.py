@@ -10,10 +10,10 @@ from omnidraft.commands.demo import starter
 from omnidraft.errors import BundleError
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
-from omnidraft.export.quantize import FP32
-from omnidraft.runtime.bundle import open_bundle
-from omnidraft.runtime.session import Session
-from omnidraft.runtime.weights import Weights, load_weights
+from omnidraft.export.quantize.quantize import FP32
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.session.loaded_bundle import Weights, load_weights
+from omnidraft.runtime.session.session import Session
 
 TARGETS = ("a", "b")
 

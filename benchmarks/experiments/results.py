@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omnidraft.runtime.atomic_write import write_atomically
+from omnidraft.runtime.disk.atomic_write import write_atomically
 
 RESULTS = Path(__file__).parent / "results"
 _ROOT = Path(__file__).resolve().parents[2]

@@ -18,15 +18,15 @@ from benchmarks.experiments.recipes import LOSSES
 from benchmarks.experiments.results import Arm
 from benchmarks.experiments.tasks import TASKS, spread
 from benchmarks.experiments.training import Training
+from omnidraft.checkpoints.checkpoint import read_checkpoint
+from omnidraft.checkpoints.write_checkpoint import write_checkpoint
 from omnidraft.commands.bench import as_json, bench
 from omnidraft.commands.demo import starter
 from omnidraft.export.bundle import export_bundle
-from omnidraft.export.checkpoint import read_checkpoint
 from omnidraft.export.options import Options
-from omnidraft.export.quantize import FP32, INT8
-from omnidraft.runtime.generate import Session, load_weights
-from omnidraft.runtime.round import Mode
-from omnidraft.training.checkpoint_file import write_checkpoint
+from omnidraft.export.quantize.quantize import FP32, INT8
+from omnidraft.runtime.decoding.speculate import Mode
+from omnidraft.runtime.session.api import Session, load_weights
 
 PROMPTS = 20
 WAYS: dict[str, int | Literal["auto"]] = {"fixed": NUM_DRAFT_TOKENS, "auto": "auto"}

@@ -14,10 +14,10 @@ from benchmarks.experiments.answers import Answer, load
 from benchmarks.experiments.drafters import restore, save
 from benchmarks.experiments.pairs import torch_model, weights
 from benchmarks.experiments.recipes import Recipe
-from omnidraft.runtime.learner.alignment import Aligned, Aligner
-from omnidraft.runtime.learner.draft_law import full_trie
-from omnidraft.runtime.weights import Weights
-from omnidraft.training.objectives import objective
+from omnidraft.learning.positions.alignment import Aligned, Aligner
+from omnidraft.learning.positions.draft_targets import full_trie
+from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.training.objectives.objectives import objective
 from omnidraft.training.trainer import Trainer
 
 KEEP = 32  # draft ids that a law lists

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 _os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 from omnidraft.errors import OmnidraftError
-from omnidraft.runtime.version import __version__
+from omnidraft.version import __version__
 
 if _TYPE_CHECKING:
-    from omnidraft.runtime.generate import (
+    from omnidraft.runtime.session.api import (
         Generation,
         Piece,
         Request,
@@ -41,9 +41,9 @@ def __getattr__(name: str) -> object:
     """What needs onnxruntime loads it when it is first asked for, so that the command line starts at once."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from omnidraft.runtime import generate
+    from omnidraft.runtime.session import api
 
-    return getattr(generate, name)
+    return getattr(api, name)
 
 
 def __dir__() -> list[str]:

@@ -13,7 +13,6 @@ from typing import Annotated
 import typer
 
 from omnidraft import __version__
-from omnidraft.commands import adapt as adapt_command
 from omnidraft.commands import adapter as adapter_commands
 from omnidraft.commands import cache as cache_commands
 from omnidraft.commands import chat as chat_command
@@ -21,13 +20,15 @@ from omnidraft.commands import doctor as doctor_command
 from omnidraft.commands import export as export_command
 from omnidraft.commands import generate as generate_command
 from omnidraft.commands import learn as learn_command
-from omnidraft.commands import options, signing
-from omnidraft.commands import sync as sync_commands
+from omnidraft.commands import signing
 from omnidraft.commands import trace as trace_commands
 from omnidraft.commands import train as train_command
-from omnidraft.commands.options import print_json
+from omnidraft.commands.adapt import adapt as adapt_command
+from omnidraft.commands.sync import sync as sync_commands
+from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal.options import print_json
 from omnidraft.errors import OmnidraftError, SettingError
-from omnidraft.runtime.generate import load
+from omnidraft.runtime.session.api import load
 
 app = typer.Typer(
     name="omnidraft",
@@ -59,14 +60,14 @@ def check(
     as_json: options.Json = False,
 ) -> None:
     """Compare two vocabularies as bytes: what the drafter can write of the target's language."""
-    from omnidraft.commands import view
     from omnidraft.commands.check import compare
+    from omnidraft.commands.terminal import output
 
-    with view.progress_bar("compare", quiet=as_json) as bar:
+    with output.progress_bar("compare", quiet=as_json) as bar:
         found = compare(drafter, target, bar.step)
     if as_json:
         return print_json(asdict(found))
-    view.out.print(view.comparison_table(found, options.short(drafter), options.short(target)))
+    output.out.print(output.comparison_table(found, options.short(drafter), options.short(target)))
 
 
 @app.command()
@@ -74,13 +75,15 @@ def inspect(
     bundle: options.BundlePath, public_key: options.PublicKey = None, as_json: options.Json = False
 ) -> None:
     """Verify every hash of a bundle and show what is in it."""
-    from omnidraft.commands import view
-    from omnidraft.runtime.bundle import open_bundle
+    from omnidraft.commands.terminal import output
+    from omnidraft.runtime.bundle.bundle import open_bundle
 
     found = open_bundle(bundle, public_key)
     if as_json:
-        return print_json({**found.manifest, "memory": view.memory_json(found), "signed_by": found.signed_by})
-    view.out.print(view.bundle_table(found))
+        return print_json(
+            {**found.manifest, "memory": output.memory_json(found), "signed_by": found.signed_by}
+        )
+    output.out.print(output.bundle_table(found))
 
 
 @app.command()
@@ -108,8 +111,8 @@ def bench(
 ) -> None:
     """Time plain decoding against speculation, interleaved, prompt by prompt."""
     from omnidraft.commands import bench as benchmark
-    from omnidraft.commands import view
-    from omnidraft.export.prompts import PROMPTS
+    from omnidraft.commands.terminal import output
+    from omnidraft.sample_prompts import PROMPTS
 
     session = load(
         bundle,
@@ -122,7 +125,7 @@ def bench(
     )
     if measure:
         session.measure(PROMPTS[0])
-    with view.progress_bar("bench", quiet=as_json) as bar:
+    with output.progress_bar("bench", quiet=as_json) as bar:
         found = benchmark.bench(
             session,
             PROMPTS if prompts is None else options.lines(prompts),
@@ -135,7 +138,7 @@ def bench(
         )
     if as_json:
         return print_json(benchmark.as_json(found))
-    view.out.print(view.bench_table(found))
+    output.out.print(output.bench_table(found))
 
 
 @app.command()
@@ -148,19 +151,19 @@ def demo(
     """Export both starter pairs, answer a prompt with each, and draw plain against speculative."""
     options.need_export_packages()
     from omnidraft.commands import demo as demonstration
-    from omnidraft.commands import view
+    from omnidraft.commands.terminal import output
 
-    with view.progress_bar("export", quiet=as_json) as bar:
+    with output.progress_bar("export", quiet=as_json) as bar:
         pairs = demonstration.export_starters(place, bar.stage)
     shown = []
     for pair in pairs:
-        with view.progress_bar(f"time {pair.name}", quiet=as_json) as bar:
+        with output.progress_bar(f"time {pair.name}", quiet=as_json) as bar:
             shown.append(demonstration.show(pair, bar.step))
     picture = place / "speed.png"
     demonstration.draw(shown, picture)
     if as_json:
         return print_json(demonstration.to_json(shown))
-    view.show_demo(shown, demonstration.PROMPT, picture)
+    output.show_demo(shown, demonstration.PROMPT, picture)
 
 
 def _let_flow(group: typer.Typer) -> None:

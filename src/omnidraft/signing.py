@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnidraft.errors import BundleError, SettingError
-from omnidraft.runtime.atomic_write import write_atomically
-from omnidraft.runtime.bundle import MANIFEST, open_bundle
-from omnidraft.runtime.signature import SIGNATURE, Signature, encode, key_id
+from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle
+from omnidraft.runtime.bundle.signature import SIGNATURE, Signature, encode, key_id
+from omnidraft.runtime.disk.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

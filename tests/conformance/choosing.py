@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from omnidraft.runtime.rng import SplitMix64
+from omnidraft.runtime.decoding.rng import SplitMix64
 
 
 class Given(SplitMix64):

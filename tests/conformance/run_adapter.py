@@ -6,7 +6,7 @@ import pytest
 
 from conformance.vectors import ROOT, Vector
 from omnidraft.errors import AdapterError
-from omnidraft.runtime.adapter_file import encode_adapter, metadata_of, read_adapter
+from omnidraft.runtime.models.adapter_file import encode_adapter, metadata_of, read_adapter
 
 
 def run_valid(vector: Vector) -> None:

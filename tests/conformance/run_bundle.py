@@ -12,8 +12,8 @@ import pytest
 
 from conformance.vectors import ROOT, Vector
 from omnidraft.errors import BundleError
-from omnidraft.runtime.bundle import MANIFEST, Bundle, open_bundle, seal
-from omnidraft.runtime.model_entry import ModelEntry
+from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle, seal
+from omnidraft.runtime.bundle.model_entry import ModelEntry
 
 
 def run_bundle(vector: Vector) -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from conformance.vectors import ROOT, Vector, map_of
 from omnidraft.errors import CacheFileError
-from omnidraft.runtime.cache_file import decode, encode
-from omnidraft.runtime.cache_store import open_cache, read_table
-from omnidraft.runtime.cache_table import CacheTable, merge
-from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.vocab_map import VocabMap
+from omnidraft.runtime.vocab.cache_file import decode, encode
+from omnidraft.runtime.vocab.cache_store import open_cache, read_table
+from omnidraft.runtime.vocab.cache_table import CacheTable, merge
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 
 def run_valid(vector: Vector) -> None:

@@ -11,17 +11,17 @@ import numpy.typing as npt
 
 from conformance.choosing import Given
 from conformance.vectors import Vector, close
-from omnidraft.runtime.adapter import Adapter, LoraSites, Site
-from omnidraft.runtime.draft_length import FixedLength
-from omnidraft.runtime.drafter import Drafter
-from omnidraft.runtime.head import Head
-from omnidraft.runtime.learner.averaged import Mean
-from omnidraft.runtime.learner.course import end_interval, roll_back, take_up
-from omnidraft.runtime.learner.guard import Guard, GuardOptions
-from omnidraft.runtime.learner.profiles import Progress
-from omnidraft.runtime.learner.rate import rate_at
-from omnidraft.runtime.learner.step_entry import layout_of
-from omnidraft.runtime.learner.step_tensors import initial, sites_of, vector_of
+from omnidraft.learning.averaged import Mean
+from omnidraft.learning.online.guard import Guard, GuardOptions
+from omnidraft.learning.online.interval import end_interval, roll_back, take_up
+from omnidraft.learning.online.profiles import Progress
+from omnidraft.learning.step.schedule import rate_at
+from omnidraft.learning.step.step_tensors import initial, sites_of, vector_of
+from omnidraft.runtime.bundle.head import Head
+from omnidraft.runtime.bundle.train_step_entry import layout_of
+from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.models.adapter import Adapter, LoraSites, Site
 from omnidraft.sync.average import average
 
 EVENTS = {"roll back": "rolled back", "rest": "rested"}

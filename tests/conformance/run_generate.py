@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from conformance.vectors import ROOT, Vector, cache_of
-from omnidraft.runtime.draft_length import FixedLength
-from omnidraft.runtime.drafter import Drafter
-from omnidraft.runtime.ort_model import KvShape, OrtModel
-from omnidraft.runtime.rng import SplitMix64
-from omnidraft.runtime.round import Pair, Settings, rule_for, speculate
-from omnidraft.runtime.sampler import Sampling
+from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.rng import SplitMix64
+from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.speculate import Pair, Settings, rule_for, speculate
+from omnidraft.runtime.models.ort_model import KvShape, OrtModel
 
 CONTEXT = 64  # positions of the graphs
 _models: dict[str, OrtModel] = {}

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from conformance.vectors import ROOT, Vector, close, map_of
-from omnidraft.runtime.learner.alignment import Aligned, Aligner, SparseLaws
-from omnidraft.runtime.learner.from_traces import TraceAligner, from_traces
-from omnidraft.runtime.learner.head_step import head_batch
-from omnidraft.runtime.learner.step_batch import factors_of, step_batch, step_scales
-from omnidraft.runtime.learner.step_entry import TERMS
-from omnidraft.runtime.learner.target_rows import TargetRows
-from omnidraft.runtime.trace import Vocabularies
-from omnidraft.runtime.trace_files import read_traces
-from omnidraft.runtime.trie import ActiveTrie
+from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseLaws
+from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
+from omnidraft.learning.positions.target_rows import TargetRows
+from omnidraft.learning.step.head_step import head_batch
+from omnidraft.learning.step.step_batch import factors_of, step_batch, step_scales
+from omnidraft.runtime.bundle.train_step_entry import TERMS
+from omnidraft.runtime.traces.trace import Vocabularies
+from omnidraft.runtime.traces.trace_reader import read_traces
+from omnidraft.runtime.vocab.trie import ActiveTrie
 
 LAWS = ("trie", "direct")
 

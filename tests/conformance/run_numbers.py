@@ -6,13 +6,13 @@ import numpy as np
 
 from conformance.choosing import Given
 from conformance.vectors import DEFAULTS, Vector, close
-from omnidraft.runtime.block_verifier import block_pays
-from omnidraft.runtime.costs import Costs
-from omnidraft.runtime.draft_length import MeasuredLength
-from omnidraft.runtime.prompt_lookup import PromptLookup
-from omnidraft.runtime.rng import SplitMix64
-from omnidraft.runtime.sampler import DenseLaw, Sampling, draft_law, law_of
-from omnidraft.runtime.utf8_stream import Utf8Stream
+from omnidraft.runtime.decoding.block_verifier import block_pays
+from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import MeasuredLength
+from omnidraft.runtime.decoding.prompt_lookup import PromptLookup
+from omnidraft.runtime.decoding.rng import SplitMix64
+from omnidraft.runtime.decoding.sampling import DenseLaw, Sampling, draft_law, law_of
+from omnidraft.runtime.decoding.utf8_stream import Utf8Stream
 
 
 def run_random(vector: Vector) -> None:

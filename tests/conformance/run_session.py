@@ -14,12 +14,12 @@ import pytest
 from conformance.vectors import ROOT, Vector, map_of
 from omnidraft import Session, Weights
 from omnidraft.errors import SessionFileError
-from omnidraft.runtime.bundle import Bundle, PromptTemplate
-from omnidraft.runtime.costs import Costs
-from omnidraft.runtime.model_entry import ModelEntry
-from omnidraft.runtime.ort_model import Graph, KvShape
-from omnidraft.runtime.session_file import HEADER_BYTES, decode_session, encode_session
-from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
+from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.models.ort_model import Graph, KvShape
+from omnidraft.runtime.session.session_file import HEADER_BYTES, decode_session, encode_session
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 _KV = KvShape(1, 1, 1, 64)
 

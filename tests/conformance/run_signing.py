@@ -8,7 +8,7 @@ import pytest
 
 from conformance.vectors import Vector
 from omnidraft.errors import SignatureError
-from omnidraft.runtime.signature import Signature, decode, encode, key_id, verify
+from omnidraft.runtime.bundle.signature import Signature, decode, encode, key_id, verify
 
 
 def run_signing(vector: Vector) -> None:

@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Any
 
 from conformance.vectors import Vector
-from omnidraft.runtime.generation import Generation, Limits
-from omnidraft.runtime.request import Request
-from omnidraft.runtime.round import Round, Seconds
-from omnidraft.runtime.stop import StopText, cut_at_stop
+from omnidraft.runtime.decoding.speculate import Round, Seconds
+from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
+from omnidraft.runtime.session.generation import Generation, Limits
+from omnidraft.runtime.session.generation_config import Request
 
 
 def run_stop(vector: Vector) -> None:

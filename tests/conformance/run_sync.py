@@ -10,10 +10,11 @@ import pytest
 
 from conformance.vectors import Vector, close
 from omnidraft.errors import SyncError
-from omnidraft.runtime.learner.alignment import SparseLaws
-from omnidraft.runtime.learner.shadow import interval, overlaps, probabilities
-from omnidraft.runtime.push_record import decode_push, encode_push
-from omnidraft.runtime.release import (
+from omnidraft.learning.compare import interval, overlaps, probabilities
+from omnidraft.learning.positions.alignment import SparseLaws
+from omnidraft.runtime.bundle.signature import Signature, decode, key_id
+from omnidraft.sync.push_record import decode_push, encode_push
+from omnidraft.sync.release import (
     Channel,
     Release,
     Seen,
@@ -22,7 +23,6 @@ from omnidraft.runtime.release import (
     decode_release,
     encode_release,
 )
-from omnidraft.runtime.signature import Signature, decode, key_id
 
 
 def run_release(vector: Vector) -> None:

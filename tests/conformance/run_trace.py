@@ -10,10 +10,10 @@ import pytest
 from conformance.vectors import ROOT, Vector, map_of
 from omnidraft.commands.trace import round_json, start_json
 from omnidraft.errors import TraceFileError
-from omnidraft.runtime.trace import TOP, Kind, Vocabularies
-from omnidraft.runtime.trace_file import encode
-from omnidraft.runtime.trace_files import read_segments, read_traces
-from omnidraft.runtime.tracer import Tracer
+from omnidraft.runtime.traces.trace import TOP, Kind, Vocabularies
+from omnidraft.runtime.traces.trace_file import encode
+from omnidraft.runtime.traces.trace_reader import read_segments, read_traces
+from omnidraft.runtime.traces.tracer import Tracer
 
 
 def run_rows(vector: Vector) -> None:

@@ -9,14 +9,20 @@ import numpy as np
 
 from conformance.choosing import Given
 from conformance.vectors import Vector, cache_of, close
-from omnidraft.runtime.block_verifier import verify_block
-from omnidraft.runtime.drafter import Draft, Drafter
-from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.proposer import DraftModel, Method
-from omnidraft.runtime.sampler import DenseLaw, Law
-from omnidraft.runtime.translator import Proposal, translate, translate_longest
-from omnidraft.runtime.verifier import Verdict, paper_proposal, verify_match, verify_paper, verify_trie
-from toy import ContextModel
+from omnidraft.runtime.decoding.block_verifier import verify_block
+from omnidraft.runtime.decoding.drafter import Draft, Drafter
+from omnidraft.runtime.decoding.proposer import DraftModel, Method
+from omnidraft.runtime.decoding.sampling import DenseLaw, Law
+from omnidraft.runtime.decoding.translator import Proposal, translate, translate_longest
+from omnidraft.runtime.decoding.verifier import (
+    Verdict,
+    paper_proposal,
+    verify_match,
+    verify_paper,
+    verify_trie,
+)
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from support.toy import ContextModel
 
 METHODS = {
     "token": Method(translate, verify_trie),

@@ -9,12 +9,12 @@ import pytest
 
 from conformance.vectors import ROOT, Vector, cache_of
 from omnidraft.errors import PromptError
-from omnidraft.runtime.bundle import PromptTemplate
-from omnidraft.runtime.conversation import Turn, conversation_ids
-from omnidraft.runtime.tokenizer import Tokenizer
-from omnidraft.runtime.translator import Decision, Step, translate, translate_longest
-from omnidraft.runtime.trie import Node
-from omnidraft.runtime.vocab_map import VocabMap
+from omnidraft.runtime.bundle.bundle import PromptTemplate
+from omnidraft.runtime.decoding.translator import Decision, Step, translate, translate_longest
+from omnidraft.runtime.session.conversation import Turn, conversation_ids
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.trie import Node
+from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 
 def run_translate(vector: Vector) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.vocab_map import VocabMap
-from toy import ragged
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+from support.toy import ragged
 
 ROOT = Path(__file__).resolve().parents[2] / "spec/vectors"
 Vector = dict[str, Any]

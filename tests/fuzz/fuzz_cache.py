@@ -20,10 +20,10 @@ import numpy as np
 
 from fuzz.command import command
 from omnidraft.errors import CacheFileError
-from omnidraft.runtime.cache_file import HEADER_BYTES, decode, encode
-from omnidraft.runtime.cache_table import check_against, merge
-from omnidraft.runtime.ngram_cache import NgramCache
-from tables import TOY, random_table, table
+from omnidraft.runtime.vocab.cache_file import HEADER_BYTES, decode, encode
+from omnidraft.runtime.vocab.cache_table import check_against, merge
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from support.tables import TOY, random_table, table
 
 _TABLE = 104  # where the header's lengths and checksums begin
 _EDGES = (0, 1, 2, 3, 4, 9, 16, 17, 127, 128, 255, 256, 65_535, 65_536, 2**23, 2**31 - 1, 2**31, 2**32 - 1)

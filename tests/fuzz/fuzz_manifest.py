@@ -20,8 +20,8 @@ from typing import Any
 
 from fuzz.command import command
 from omnidraft.errors import OmnidraftError
-from omnidraft.runtime.bundle import FORMAT, MANIFEST, VERSION, Bundle, open_bundle, seal
-from omnidraft.runtime.model_entry import LAYOUTS
+from omnidraft.runtime.bundle.bundle import FORMAT, MANIFEST, VERSION, Bundle, open_bundle, seal
+from omnidraft.runtime.bundle.model_entry import LAYOUTS
 
 _WEIRD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63, 10**400, 0.5, -0.0, 1e308, math.inf, -math.inf, math.nan,

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from fuzz.command import command
 from omnidraft.errors import SyncError
-from omnidraft.runtime.installed import POINTER, Installed, Used, read_installed
-from omnidraft.runtime.push_record import Push, decode_push, encode_push
-from omnidraft.runtime.release import (
+from omnidraft.runtime.bundle.signature import FILE_BYTES, Signature, decode
+from omnidraft.sync.installed import POINTER, Installed, Used, read_installed
+from omnidraft.sync.push_record import Push, decode_push, encode_push
+from omnidraft.sync.release import (
     Channel,
     Release,
     Seen,
@@ -25,7 +26,6 @@ from omnidraft.runtime.release import (
     decode_release,
     encode_release,
 )
-from omnidraft.runtime.signature import FILE_BYTES, Signature, decode
 
 CHANNEL = Channel("a" * 64, "b" * 64, "d" * 64, "e" * 64)
 FILE, OTHER = StoredFile("1" * 64, 4096), StoredFile("2" * 64, 1 << 28)

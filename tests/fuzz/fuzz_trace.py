@@ -20,8 +20,8 @@ import numpy as np
 from fuzz.command import command
 from fuzz.fuzz_cache import MUTATIONS, overwrite
 from omnidraft.errors import TraceFileError
-from omnidraft.runtime.trace_file import HEADER_BYTES, decode, encode, scan
-from trace_files import TOY, random_segment
+from omnidraft.runtime.traces.trace_file import HEADER_BYTES, decode, encode, scan
+from support.trace_files import TOY, random_segment
 
 Rng = np.random.Generator
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from omnidraft.commands.options import BundlePath, Json, need_export_packages, print_json
+from omnidraft.commands.terminal.options import BundlePath, Json, need_export_packages, print_json
 from omnidraft.errors import AdapterError, SettingError
-from omnidraft.runtime.adapter import Adapter
-from omnidraft.runtime.adapter_file import SUFFIX, metadata_of, read_adapter, write_adapter
-from omnidraft.runtime.adapter_fit import Role, fit
-from omnidraft.runtime.bundle import open_bundle
-from omnidraft.runtime.vocab_map import load_vocab_map
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.models.adapter_file import SUFFIX, metadata_of, read_adapter, write_adapter
+from omnidraft.runtime.models.adapter_fit import Role, fit
+from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 
 app = typer.Typer(
     help="LoRA adapters: convert them from peft, look into them, fold them in.\n\n"
@@ -69,7 +69,7 @@ def convert_command(
             f"the {role} of {bundle} takes no adapters; export it again "
             + ("without --no-lora" if role == "drafter" else "with --lora-target"),
         )
-    from omnidraft.export.peft_adapter import convert
+    from omnidraft.checkpoints.peft_adapter import convert
 
     vocab_map = load_vocab_map(opened.file(opened.vocab_map))
     tokenizers = vocab_map.draft_fingerprint, vocab_map.target_fingerprint

@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from omnidraft.runtime.generate import Request, Session, Statistics
-from omnidraft.runtime.round import Mode
+from omnidraft.runtime.decoding.speculate import Mode
+from omnidraft.runtime.session.api import Request, Session, Statistics
 
 _WARM_UP = 2  # prompts whose times are thrown away
 _RESAMPLES = 2000

@@ -11,17 +11,17 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from omnidraft.commands.options import PUBLIC_KEY
+from omnidraft.commands.terminal.options import PUBLIC_KEY
 from omnidraft.counted import counted
 from omnidraft.errors import SettingError
-from omnidraft.runtime.atomic_write import place_of, write_atomically
-from omnidraft.runtime.bundle import open_bundle
-from omnidraft.runtime.cache_file import VERSION, encode
-from omnidraft.runtime.cache_store import read_table, wipe, write_table
-from omnidraft.runtime.cache_table import CacheTable, eviction_order, merge
-from omnidraft.runtime.ngram_cache import POLICIES
-from omnidraft.runtime.tokenizer import Tokenizer
-from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.disk.atomic_write import place_of, write_atomically
+from omnidraft.runtime.vocab.cache_file import VERSION, encode
+from omnidraft.runtime.vocab.cache_store import read_table, wipe, write_table
+from omnidraft.runtime.vocab.cache_table import CacheTable, eviction_order, merge
+from omnidraft.runtime.vocab.ngram_cache import POLICIES
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 
 app = typer.Typer(
     help="Files of learned n-grams: look into them, merge, shorten, export and delete them.\n\n"

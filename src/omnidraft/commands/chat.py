@@ -12,11 +12,11 @@ from typing import Annotated, TextIO
 
 import typer
 
-from omnidraft.commands import options
-from omnidraft.commands.opening import Opening, kept, opened, tell
+from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal.open_session import Opening, kept, opened, tell
 from omnidraft.counted import counted
 from omnidraft.errors import ContextError, OmnidraftError
-from omnidraft.runtime.generate import Generation, Request, Session, Statistics
+from omnidraft.runtime.session.api import Generation, Request, Session, Statistics
 
 HELP = """\
 /stats        what was said and how fast

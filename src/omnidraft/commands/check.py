@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidraft.export.vocab_map import Progress, build_vocab_map
-from omnidraft.runtime.tokenizer import Tokenizer
+from omnidraft.export.build_vocab_map import Progress, build_vocab_map
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 _EXAMPLES = 8
 

@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from omnidraft.commands.bench import Result, as_json, bench
 from omnidraft.commands.word_problems import word_problems
-from omnidraft.export.prompts import PROMPTS
-from omnidraft.runtime.adapter_file import read_adapter
-from omnidraft.runtime.generate import load
-from omnidraft.runtime.learner.profiles import profile_of
+from omnidraft.learning.online.profiles import profile_of
+from omnidraft.runtime.models.adapter_file import read_adapter
+from omnidraft.runtime.session.api import load
+from omnidraft.sample_prompts import PROMPTS
 
 STARTERS = ("a", "b")
 PROMPT = PROMPTS[0]
@@ -59,7 +58,7 @@ class Shown:
 
 def starter(name: str) -> Path:
     """The directory of a starter model: drafter, a or b."""
-    return Path(str(files("omnidraft") / "starters" / name))
+    return Path(__file__).resolve().parents[3] / "examples/starters" / name
 
 
 def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> list[Exported]:
@@ -71,8 +70,8 @@ def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> l
     from omnidraft.errors import BundleError
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize import FP32, INT8
-    from omnidraft.runtime.bundle import open_bundle
+    from omnidraft.export.quantize.quantize import FP32, INT8
+    from omnidraft.runtime.bundle.bundle import open_bundle
     from omnidraft.training.merge import merge
 
     options = Options(FP32, drafter_quantization=INT8, overwrite=True, lora_drafter=False, head_blocks=None)

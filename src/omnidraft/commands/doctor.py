@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from omnidraft.commands import options
+from omnidraft.commands.terminal import options
 from omnidraft.counted import counted
-from omnidraft.doctor.verdict import Check
+from omnidraft.doctor.check import Check
 
 
 def doctor(
@@ -22,10 +22,10 @@ def doctor(
     as_json: options.Json = False,
 ) -> None:
     """Check this machine, and a bundle on it; the exit status is 1 where something fails."""
-    from omnidraft.commands import view
+    from omnidraft.commands.terminal import output
     from omnidraft.doctor.examine import examine
 
-    with view.progress_bar("doctor", quiet=as_json) as bar:
+    with output.progress_bar("doctor", quiet=as_json) as bar:
         found = examine(bundle, public_key, bar.stage)
     counts = Counter(check.verdict for check in found)
     if as_json:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnidraft.commands import options
-from omnidraft.commands.interrupted import tells_when_interrupted
+from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.errors import SettingError
-from omnidraft.export.npu_providers import NAMED
-from omnidraft.export.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
+from omnidraft.export.npu.npu_providers import NAMED
+from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
 
 if TYPE_CHECKING:
-    from omnidraft.export.npu import NpuOptions
+    from omnidraft.export.npu.npu import NpuOptions
 
 
 @tells_when_interrupted(lambda _: "nothing was written")
@@ -131,10 +131,10 @@ def export(
     quantisation; an export whose drafter broke fails and leaves nothing behind.
     """
     options.need_export_packages(target, drafter)
-    from omnidraft.commands import view
+    from omnidraft.commands.terminal import output
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
-    from omnidraft.export.quantization import Choices, choose
+    from omnidraft.export.quantize.quantization import Choices, choose
 
     names = [quant, quant if drafter_quant is None else drafter_quant]
     of_target, of_drafter = choose(names, Choices(block, embedding, lm_head, quant_method))
@@ -154,37 +154,37 @@ def export(
         train_rank=_train_rank(train_step, train_rank),
         ort=ort,
     )
-    with view.progress_bar("export", quiet=as_json) as bar:
+    with output.progress_bar("export", quiet=as_json) as bar:
         report = export_bundle(target, drafter, out, chosen, bar.stage)
     if as_json:
         return options.print_json({**asdict(report), "path": str(report.path)})
-    view.say(f"{report.path}: {view.size(report.bytes)}")
+    output.say(f"{report.path}: {output.size(report.bytes)}")
     for role, each in report.parity.items():
         for name, parity in each.items():
-            view.say(
+            output.say(
                 f"  {role} {name} against torch: max difference {parity.max_difference:.2g}, "
                 f"greedy agreement {parity.greedy_agreement:.1%} of {parity.positions} positions"
             )
     for name, step in report.train.items():
-        view.say(
+        output.say(
             f"  {name} against torch: after a step the loss differs by {step.loss:.1g}, the gradient by "
             f"{step.gradient:.1g}, what was learned by {step.tensors:.1g} of its size"
         )
     for role, found in report.adopted.items():
-        view.say(
+        output.say(
             f"  {role} adopted as it is, not quantised here: a row changes by {found.rows:.2g} with "
             f"what follows it, by {found.rewind:.2g} with what was forgotten, by {found.block:.2g} "
             f"outside a block ({found.positions} positions)"
         )
-    view.say(
+    output.say(
         f"  acceptance of the drafter: {report.before.of_drafted:.1%} before quantisation "
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
         f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
     )
     for sentence in report.limits:
-        view.out.print(f"  not checked wholly: {sentence}")
-    peak = "" if report.peak_bytes is None else f", {view.size(report.peak_bytes)} of memory at the peak"
-    view.out.print(f"  {report.seconds:.0f} s{peak}")
+        output.out.print(f"  not checked wholly: {sentence}")
+    peak = "" if report.peak_bytes is None else f", {output.size(report.peak_bytes)} of memory at the peak"
+    output.out.print(f"  {report.seconds:.0f} s{peak}")
 
 
 def _head_blocks(head: bool, blocks: int | None) -> int | None:
@@ -208,8 +208,8 @@ def _npu(
     lora_rank: int | None,
 ) -> "NpuOptions | None":
     """What is to be exported for accelerators."""
-    from omnidraft.export.npu import NpuOptions
-    from omnidraft.export.npu_providers import accelerators
+    from omnidraft.export.npu.npu import NpuOptions
+    from omnidraft.export.npu.npu_providers import accelerators
 
     wanted = accelerators(names)
     if not wanted:

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from omnidraft.commands import options
-from omnidraft.commands.opening import Opening, kept, opened, tell
+from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal.open_session import Opening, kept, opened, tell
 from omnidraft.counted import counted
-from omnidraft.runtime.generate import Generation
+from omnidraft.runtime.session.api import Generation
 
 
 def generate(
@@ -48,7 +48,7 @@ def generate(
     as_json: options.Json = False,
 ) -> None:
     """Write on from a prompt. Its law is the target's own; drafting only saves time."""
-    from omnidraft.commands import view
+    from omnidraft.commands.terminal import output
 
     idle = options.notices(context)
     wanted = Opening(
@@ -83,7 +83,7 @@ def generate(
             options.print_json(_as_json(found, len(session.cache)))
     if not as_json:
         told = summary(found, len(session.cache), drafter=session.weights.drafter is not None)
-        view.err.print(f"\n[dim]{told}[/dim]", soft_wrap=True)
+        output.err.print(f"\n[dim]{told}[/dim]", soft_wrap=True)
 
 
 def summary(found: Generation, cache_size: int, *, drafter: bool = True) -> str:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnidraft.commands import options
 from omnidraft.commands.adapter import OverwriteAdapter, refuse_existing_adapter
-from omnidraft.commands.interrupted import tells_when_interrupted
+from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.counted import counted
 from omnidraft.errors import SettingError
-from omnidraft.runtime.atomic_write import place_of
-from omnidraft.runtime.learner.step_batch import OBJECTIVES
+from omnidraft.learning.step.step_batch import OBJECTIVES
+from omnidraft.runtime.disk.atomic_write import place_of
 
 if TYPE_CHECKING:
-    from omnidraft.runtime.learner.losses import Losses
+    from omnidraft.learning.losses import Losses
 
 
 def kept(given: Mapping[str, Any]) -> str:
@@ -74,13 +74,13 @@ def learn(
     It writes an adapter for `generate --adapter`, which changes the speed and no word. Nothing leaves the
     machine.
     """
-    from omnidraft.commands import view
-    from omnidraft.runtime.adapter_file import read_adapter, write_adapter
-    from omnidraft.runtime.bundle import open_bundle
-    from omnidraft.runtime.learner import learn_traces
-    from omnidraft.runtime.learner.learner import Learned
-    from omnidraft.runtime.learner.ort_learner import OrtLearner, StepOptions
-    from omnidraft.runtime.vocab_map import load_vocab_map
+    from omnidraft.commands.terminal import output
+    from omnidraft.learning import learn_traces
+    from omnidraft.learning.step.learner import Learned
+    from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
+    from omnidraft.runtime.bundle.bundle import open_bundle
+    from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter
+    from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 
     digest = None if target_adapter is None else read_adapter(target_adapter).digest
     of_step = StepOptions(objective, rate, seed=seed, at_once=at_once, head=head, threads=threads)
@@ -97,7 +97,7 @@ def learn(
     vocab_map = load_vocab_map(found.file(found.vocab_map))
     begin = None if adapter is None else read_adapter(adapter)
     learner = OrtLearner(found, vocab_map, of_step, adapter=begin)
-    with view.progress_bar("learn", quiet=as_json) as bar:
+    with output.progress_bar("learn", quiet=as_json) as bar:
         bar.stage("read the traces", 0, 0)
         responses = learn_traces.responses_of(traces, found, vocab_map, chosen)
 
@@ -118,7 +118,7 @@ def learn(
     losses = f", {result.losses}" if result.done else ""
     skipped = f", {result.skipped} of them skipped" if result.skipped else ""
     done = counted(result.steps, "step")
-    view.say(f"{out}: {done} on {counted(result.responses, 'response')}{skipped}{losses}")
+    output.say(f"{out}: {done} on {counted(result.responses, 'response')}{skipped}{losses}")
 
 
 def losses_json(losses: "Losses") -> dict[str, Any]:

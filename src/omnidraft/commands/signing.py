@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from omnidraft.commands import options
+from omnidraft.commands.terminal import options
 from omnidraft.errors import SettingError
-from omnidraft.runtime.bundle import open_bundle, unlisted_files
+from omnidraft.runtime.bundle.bundle import open_bundle, unlisted_files
 
 PASSPHRASE = "OMNIDRAFT_KEY_PASSPHRASE"
 

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from omnidraft.commands.cache import BundlePath, Names
-from omnidraft.commands.options import Json, print_json
+from omnidraft.commands.terminal.options import Json, print_json
 from omnidraft.counted import counted
 from omnidraft.errors import SettingError
-from omnidraft.runtime.atomic_write import place_of, write_atomically
-from omnidraft.runtime.trace import Masses, Start, Traced, TracedRound, TracedToken, Vocabularies
-from omnidraft.runtime.trace_directory import wipe
-from omnidraft.runtime.trace_file import VERSION
-from omnidraft.runtime.trace_files import read_segments
+from omnidraft.runtime.disk.atomic_write import place_of, write_atomically
+from omnidraft.runtime.traces.trace import Masses, Start, Traced, TracedRound, TracedToken, Vocabularies
+from omnidraft.runtime.traces.trace_directory import wipe
+from omnidraft.runtime.traces.trace_file import VERSION
+from omnidraft.runtime.traces.trace_reader import read_segments
 
 app = typer.Typer(
     help="Recorded generations: look into them, export and delete them.\n\n"

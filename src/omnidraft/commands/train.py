@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnidraft.commands import options
 from omnidraft.commands.adapter import OverwriteAdapter
-from omnidraft.commands.interrupted import tells_when_interrupted
 from omnidraft.commands.learn import check_places, kept, losses_json
+from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.counted import counted
 from omnidraft.errors import SettingError
-from omnidraft.training.objective_names import FROM_TRACES
+from omnidraft.training.objectives.names import FROM_TRACES
 from omnidraft.training.trainer_options import HEAD_TRAININGS, PRECISIONS
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def train(
     from accelerate import Accelerator
     from torch.cuda import is_available
 
-    from omnidraft.commands import view
-    from omnidraft.runtime.adapter_file import read_adapter
-    from omnidraft.training.processes import Processes
+    from omnidraft.commands.terminal import output
+    from omnidraft.runtime.models.adapter_file import read_adapter
+    from omnidraft.training.data.processes import Processes
     from omnidraft.training.train_drafter import Job, train_drafter
     from omnidraft.training.train_traces import Files, TraceOptions
     from omnidraft.training.training_log import StepReport
@@ -135,7 +135,7 @@ def train(
     accelerator = Accelerator(cpu=not is_available())
     processes = Processes(accelerator)
     try:
-        with view.progress_bar("train", quiet=as_json or not processes.is_main) as bar:
+        with output.progress_bar("train", quiet=as_json or not processes.is_main) as bar:
 
             def show(report: StepReport, total: int) -> None:
                 bar.stage(f"loss {report.loss:.3f}", report.step, total)
@@ -154,7 +154,7 @@ def train(
     if as_json:
         return options.print_json(_as_json(found))
     for line in _told(found):
-        view.say(line)
+        output.say(line)
 
 
 def _as_json(found: "Trained") -> dict[str, Any]:

@@ -8,9 +8,9 @@ import sys
 import onnxruntime
 
 from omnidraft import __version__
+from omnidraft.doctor.check import Check
 from omnidraft.doctor.telemetry import telemetry_check
-from omnidraft.doctor.verdict import Check
-from omnidraft.runtime.memory import available_bytes
+from omnidraft.runtime.bundle.memory import available_bytes
 
 # As in pyproject.toml: a test compares them.
 CORE = {

@@ -7,17 +7,17 @@ import numpy as np
 import onnxruntime
 
 from omnidraft.counted import counted
+from omnidraft.doctor.check import Check
 from omnidraft.doctor.environment import CLOUD, environment_checks
 from omnidraft.doctor.mobile import ESTIMATED, NEED_ONNX, can_estimate, estimate
 from omnidraft.doctor.pair import health_checks, memory_check
 from omnidraft.doctor.placement import CPU, Placement, can_ask, placement
-from omnidraft.doctor.verdict import Check
 from omnidraft.errors import OmnidraftError, SignatureError
-from omnidraft.runtime.bundle import Bundle, open_bundle, unlisted_files
-from omnidraft.runtime.memory import available_bytes
-from omnidraft.runtime.reason import reason
-from omnidraft.runtime.signature import PublicKey, read_signature
-from omnidraft.runtime.weights import load_weights
+from omnidraft.reason import reason
+from omnidraft.runtime.bundle.bundle import Bundle, open_bundle, unlisted_files
+from omnidraft.runtime.bundle.memory import available_bytes
+from omnidraft.runtime.bundle.signature import PublicKey, read_signature
+from omnidraft.runtime.session.loaded_bundle import load_weights
 
 NOISE = 1e-3  # between the logits of two forms of one graph
 Progress = Callable[[str, int, int], None]

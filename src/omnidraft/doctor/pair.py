@@ -1,9 +1,9 @@
 """Whether a pair is worth drafting with, by what its export measured: acceptance, the length that pays."""
 
-from omnidraft.doctor.verdict import Check
-from omnidraft.runtime.bundle import Bundle
-from omnidraft.runtime.costs import Costs
-from omnidraft.runtime.memory import memory_need
+from omnidraft.doctor.check import Check
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.memory import memory_need
+from omnidraft.runtime.decoding.costs import Costs
 
 LONGEST = 12  # draft tokens that "auto" considers
 _MEANINGFUL = 0.02  # an acceptance below that is chance, as in the export's own check

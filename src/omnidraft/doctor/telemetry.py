@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from omnidraft.doctor.verdict import Check
+from omnidraft.doctor.check import Check
 
 VARIABLE = "ORT_DISABLE_TELEMETRY"
 # y = Identity(x), float32 [1], opset 20: 67 bytes of ONNX, so that no other package has to write them.

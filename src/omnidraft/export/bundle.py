@@ -8,30 +8,30 @@ from pathlib import Path
 
 from safetensors.numpy import save_file
 
+from omnidraft.checkpoints.checkpoint import Checkpoint
+from omnidraft.checkpoints.template import compile_template
+from omnidraft.checkpoints.workplace import refuse_existing, take_name, workplace
 from omnidraft.errors import ExportError
-from omnidraft.export.adopt import check_adopted
-from omnidraft.export.checkpoint import Checkpoint
+from omnidraft.export.adopt.adopt import check_adopted
+from omnidraft.export.adopt.optimum_directory import OptimumDirectory
+from omnidraft.export.build_vocab_map import Roles, build_vocab_map, guess_roles, read_pairs
+from omnidraft.export.export_memory import peak_bytes, room_for_weights
 from omnidraft.export.manifest import CHAT_TEMPLATE, VOCAB_MAP, template_entry, write_manifest
-from omnidraft.export.memory import peak_bytes, room_for_weights
-from omnidraft.export.npu import write_static
+from omnidraft.export.model_export import Side, compare_side, limits, read_side, write_side
+from omnidraft.export.npu.npu import write_static
+from omnidraft.export.npu.static_weights import refuse_static
 from omnidraft.export.npu_checks import finish_static
-from omnidraft.export.optimum_directory import OptimumDirectory
 from omnidraft.export.options import DEFAULTS, Options, Report
 from omnidraft.export.ort_format import refuse_too_large, write_ort
-from omnidraft.export.parity import Acceptance, measure_acceptance, refuse_collapse
-from omnidraft.export.prompts import PROMPTS
-from omnidraft.export.side import Side, compare_side, limits, read_side, write_side
-from omnidraft.export.static_weights import refuse_static
-from omnidraft.export.template import compile_template
-from omnidraft.export.vocab_map import Roles, build_vocab_map, guess_roles, read_pairs
-from omnidraft.export.workplace import refuse_existing, take_name, workplace
-from omnidraft.runtime.bundle import open_bundle
-from omnidraft.runtime.drafter import Drafter
-from omnidraft.runtime.measure import measure_costs
-from omnidraft.runtime.model import Model
-from omnidraft.runtime.ngram_cache import NgramCache
-from omnidraft.runtime.round import Pair
-from omnidraft.runtime.vocab_map import VocabMap
+from omnidraft.export.quantize.parity import Acceptance, measure_acceptance, refuse_collapse
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.model import Model
+from omnidraft.runtime.decoding.speculate import Pair
+from omnidraft.runtime.session.measure import measure_costs
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+from omnidraft.sample_prompts import PROMPTS
 
 Progress = Callable[[str, int, int], None]  # (what is done, steps done, steps in all)
 

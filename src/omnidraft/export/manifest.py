@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft import __version__
-from omnidraft.chat_template import JinjaTemplate
+from omnidraft.export.model_export import Side
 from omnidraft.export.options import Options, Report
-from omnidraft.export.parity import DRAFTED
-from omnidraft.export.side import Side
-from omnidraft.runtime.bundle import FORMAT, MANIFEST, VERSION, file_sha256, seal
-from omnidraft.runtime.learner.step_entry import step_object
-from omnidraft.runtime.ort_files import OrtFiles
+from omnidraft.export.quantize.parity import DRAFTED
+from omnidraft.runtime.bundle.bundle import FORMAT, MANIFEST, VERSION, file_sha256, seal
+from omnidraft.runtime.bundle.ort_files import OrtFiles
+from omnidraft.runtime.bundle.train_step_entry import step_object
+from omnidraft.runtime.session.chat_template import JinjaTemplate
 
 VOCAB_MAP = "vocab_map.safetensors"
 CHAT_TEMPLATE = "target/chat_template.jinja"

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.errors import ExportError
-from omnidraft.export.checkpoint import Checkpoint
-from omnidraft.export.npu import WEIGHTS, NpuOptions, let_adapters_in
-from omnidraft.export.npu_providers import ACCELERATORS
-from omnidraft.export.npu_quantize import write_quantized
-from omnidraft.export.parity import Parity, compare_with_torch
-from omnidraft.export.side import Side
-from omnidraft.runtime.static_model import StaticForm, StaticGraphs, StaticModel
+from omnidraft.export.model_export import Side
+from omnidraft.export.npu.npu import WEIGHTS, NpuOptions, let_adapters_in
+from omnidraft.export.npu.npu_providers import ACCELERATORS
+from omnidraft.export.npu.npu_quantize import write_quantized
+from omnidraft.export.quantize.parity import Parity, compare_with_torch
+from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs, StaticModel
 
 _AGREEMENT = {"float": 0.98, "qdq": 0.5}  # of positions, against torch: less is a broken graph
 

@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from omnidraft.errors import SettingError
-from omnidraft.export.adopt import Adoption
-from omnidraft.export.npu import NpuOptions
-from omnidraft.export.parity import Acceptance, Parity, StepParity
-from omnidraft.export.quantize import FP32, Quantization
-from omnidraft.export.write import EXTERNAL_ABOVE
-from omnidraft.runtime.adapter import MAX_RANK
-from omnidraft.runtime.costs import Costs
-from omnidraft.runtime.head import MAX_BLOCKS
+from omnidraft.export.adopt.adopt import Adoption
+from omnidraft.export.graph.write import EXTERNAL_ABOVE
+from omnidraft.export.npu.npu import NpuOptions
+from omnidraft.export.quantize.parity import Acceptance, Parity, StepParity
+from omnidraft.export.quantize.quantize import FP32, Quantization
+from omnidraft.runtime.bundle.head import MAX_BLOCKS
+from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.models.adapter import MAX_RANK
 
 USUAL_RANK = 16  # of what a device learns: more makes decoding slower (design: at most 16 on phones)
 MOST_RANK = MAX_RANK // 3  # three packed parts are one product

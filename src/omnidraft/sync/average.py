@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.adapter import MAX_RANK, Adapter, Floats
-from omnidraft.runtime.head import Head
+from omnidraft.runtime.bundle.head import Head
+from omnidraft.runtime.models.adapter import MAX_RANK, Adapter, Floats
 
 Matrix = npt.NDArray[np.float64]
 _ROUNDING = 1e-7  # of the largest singular value: what is below it is float32's rounding

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from omnidraft.runtime.atomic_write import write_atomically
-from omnidraft.runtime.installed import unwritable
-from omnidraft.runtime.release import StoredFile
-from omnidraft.runtime.trace import Vocabularies
-from omnidraft.runtime.trace_file import decode
-from omnidraft.sync.layout import device_folder
+from omnidraft.runtime.disk.atomic_write import write_atomically
+from omnidraft.runtime.traces.trace import Vocabularies
+from omnidraft.runtime.traces.trace_file import decode
+from omnidraft.sync.channel import device_folder
+from omnidraft.sync.installed import unwritable
 from omnidraft.sync.publish import Pair, sent_by_devices
 from omnidraft.sync.push import TRACE
+from omnidraft.sync.release import StoredFile
 from omnidraft.sync.store import Progress, Store, short
 
 

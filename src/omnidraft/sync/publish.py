@@ -8,29 +8,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnidraft.errors import AdapterError, CacheFileError, OmnidraftError, SettingError, SyncError
-from omnidraft.runtime.adapter import Adapter
-from omnidraft.runtime.adapter_file import decode_adapter, encode_adapter
-from omnidraft.runtime.adapter_fit import fit
-from omnidraft.runtime.bundle import Bundle
-from omnidraft.runtime.cache_file import decode as decode_cache
-from omnidraft.runtime.cache_file import encode as encode_cache
-from omnidraft.runtime.cache_table import CacheTable, check_against, merge
-from omnidraft.runtime.installed import ADAPTER, CACHE
-from omnidraft.runtime.push_record import MOST_BYTES as MOST_PUSH_BYTES
-from omnidraft.runtime.push_record import Push, decode_push
-from omnidraft.runtime.release import (
-    LARGEST,
-    MOST_BYTES,
-    Channel,
-    Release,
-    StoredFile,
-    decode_release,
-    encode_release,
-)
-from omnidraft.runtime.vocab_map import VocabMap
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.models.adapter_file import decode_adapter, encode_adapter
+from omnidraft.runtime.models.adapter_fit import fit
+from omnidraft.runtime.vocab.cache_file import decode as decode_cache
+from omnidraft.runtime.vocab.cache_file import encode as encode_cache
+from omnidraft.runtime.vocab.cache_table import CacheTable, check_against, merge
+from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.signing import raw_public, sign
 from omnidraft.sync.average import Averaged, average
-from omnidraft.sync.layout import (
+from omnidraft.sync.channel import (
     RECORD,
     channel_of_bundle,
     device_folder,
@@ -41,7 +29,19 @@ from omnidraft.sync.layout import (
     releases_folder,
     utc,
 )
+from omnidraft.sync.installed import ADAPTER, CACHE
 from omnidraft.sync.pull import bounded
+from omnidraft.sync.push_record import MOST_BYTES as MOST_PUSH_BYTES
+from omnidraft.sync.push_record import Push, decode_push
+from omnidraft.sync.release import (
+    LARGEST,
+    MOST_BYTES,
+    Channel,
+    Release,
+    StoredFile,
+    decode_release,
+    encode_release,
+)
 from omnidraft.sync.store import Progress, Store, short
 
 if TYPE_CHECKING:

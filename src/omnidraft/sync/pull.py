@@ -12,15 +12,20 @@ from typing import Literal
 import numpy as np
 
 from omnidraft.errors import SyncError
-from omnidraft.runtime.adapter import Adapter
-from omnidraft.runtime.adapter_file import decode_adapter, encode_adapter, read_adapter
-from omnidraft.runtime.adapter_fit import fit
-from omnidraft.runtime.bundle import Bundle
-from omnidraft.runtime.cache_file import decode as decode_cache
-from omnidraft.runtime.cache_file import encode as encode_cache
-from omnidraft.runtime.cache_store import read_table, write_table
-from omnidraft.runtime.cache_table import CacheTable, check_against, eviction_order, merge
-from omnidraft.runtime.installed import (
+from omnidraft.learning.compare import Shadow
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.signature import PublicKey, read_public_key
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.models.adapter_file import decode_adapter, encode_adapter, read_adapter
+from omnidraft.runtime.models.adapter_fit import fit
+from omnidraft.runtime.vocab.cache_file import decode as decode_cache
+from omnidraft.runtime.vocab.cache_file import encode as encode_cache
+from omnidraft.runtime.vocab.cache_store import read_table, write_table
+from omnidraft.runtime.vocab.cache_table import CacheTable, check_against, eviction_order, merge
+from omnidraft.runtime.vocab.ngram_cache import CAPACITY
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+from omnidraft.sync.channel import channel_of_bundle, files_folder, latest_name, utc
+from omnidraft.sync.installed import (
     ADAPTER,
     CACHE,
     Installed,
@@ -32,9 +37,7 @@ from omnidraft.runtime.installed import (
     read_installed,
     tidy,
 )
-from omnidraft.runtime.learner.shadow import Shadow
-from omnidraft.runtime.ngram_cache import CAPACITY
-from omnidraft.runtime.release import (
+from omnidraft.sync.release import (
     MOST_BYTES,
     Channel,
     Release,
@@ -43,9 +46,6 @@ from omnidraft.runtime.release import (
     check_release,
     decode_release,
 )
-from omnidraft.runtime.signature import PublicKey, read_public_key
-from omnidraft.runtime.vocab_map import VocabMap
-from omnidraft.sync.layout import channel_of_bundle, files_folder, latest_name, utc
 from omnidraft.sync.store import Progress, Store, short
 
 Trial = Callable[[Adapter | None, Adapter], Shadow]  # the adapter in use, the offered one
@@ -58,7 +58,7 @@ class Device:
     """What is pulled for.
 
     Attributes:
-        into: the directory of `runtime/installed.py`.
+        into: the directory of `sync/installed.py`.
         public_key: of the signer; None leaves signatures unchecked, where none was ever checked.
         trial: compares adapters on recent traces; None where there are none, and then the release is taken.
         own: an adapter that the device learned by itself and has in use; None for what the directory has.

@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from omnidraft.errors import SettingError, SyncError, TraceFileError
-from omnidraft.runtime.adapter_file import encode_adapter, read_adapter
-from omnidraft.runtime.adapter_fit import fit
-from omnidraft.runtime.bundle import Bundle
-from omnidraft.runtime.cache_file import encode
-from omnidraft.runtime.cache_store import read_table
-from omnidraft.runtime.installed import ADAPTER, CACHE
-from omnidraft.runtime.push_record import MOST_BYTES, Push, decode_push, encode_push
-from omnidraft.runtime.push_record import check_device as check_device
-from omnidraft.runtime.release import LARGEST, MAX_FILE, Channel, StoredFile
-from omnidraft.runtime.trace import Vocabularies
-from omnidraft.runtime.trace_file import decode as decode_trace
-from omnidraft.runtime.trace_files import SUFFIX, segments_of
-from omnidraft.runtime.vocab_map import VocabMap
-from omnidraft.sync.layout import RECORD, device_folder
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.models.adapter_file import encode_adapter, read_adapter
+from omnidraft.runtime.models.adapter_fit import fit
+from omnidraft.runtime.traces.trace import Vocabularies
+from omnidraft.runtime.traces.trace_file import decode as decode_trace
+from omnidraft.runtime.traces.trace_reader import SUFFIX, segments_of
+from omnidraft.runtime.vocab.cache_file import encode
+from omnidraft.runtime.vocab.cache_store import read_table
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+from omnidraft.sync.channel import RECORD, device_folder
+from omnidraft.sync.installed import ADAPTER, CACHE
+from omnidraft.sync.push_record import MOST_BYTES, Push, decode_push, encode_push
+from omnidraft.sync.push_record import check_device as check_device
+from omnidraft.sync.release import LARGEST, MAX_FILE, Channel, StoredFile
 from omnidraft.sync.store import Progress, Store
 
 TRACE = SUFFIX

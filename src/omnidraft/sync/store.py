@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import OmnidraftError, SettingError, SyncError
-from omnidraft.runtime.atomic_write import write_atomically
-from omnidraft.runtime.reason import reason
+from omnidraft.reason import reason
+from omnidraft.runtime.disk.atomic_write import write_atomically
 
 Progress = Callable[[str, int, int], None]  # what is moved, bytes done, bytes in all
 _OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oci", "oss", "tos", "hf", "memory"}

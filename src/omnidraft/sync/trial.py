@@ -3,17 +3,17 @@
 from collections import deque
 from pathlib import Path
 
-from omnidraft.runtime.adapter import Adapter
-from omnidraft.runtime.adapter_fit import fit, unfitted
-from omnidraft.runtime.bundle import Bundle
-from omnidraft.runtime.learner.alignment import Aligner
-from omnidraft.runtime.learner.draft_law import full_trie
-from omnidraft.runtime.learner.from_traces import TraceAligner, from_traces
-from omnidraft.runtime.learner.shadow import Shadow, Tensors, shadow
-from omnidraft.runtime.trace import Vocabularies
-from omnidraft.runtime.trace_files import read_traces
-from omnidraft.runtime.vocab_map import VocabMap
-from omnidraft.runtime.weights import load_drafter
+from omnidraft.learning.compare import Shadow, Tensors, shadow
+from omnidraft.learning.positions.alignment import Aligner
+from omnidraft.learning.positions.draft_targets import full_trie
+from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.models.adapter_fit import fit, unfitted
+from omnidraft.runtime.session.loaded_bundle import load_drafter
+from omnidraft.runtime.traces.trace import Vocabularies
+from omnidraft.runtime.traces.trace_reader import read_traces
+from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sync.pull import Trial
 
 RECENT = 256  # recorded generations that are read at most, the latest

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if _TYPE_CHECKING:
-    from omnidraft.training.objectives import objective
+    from omnidraft.training.objectives.objectives import objective
     from omnidraft.training.trainer import Trainer, train
     from omnidraft.training.trainer_options import TrainerOptions
 
@@ -15,7 +15,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "objective":
-        from omnidraft.training.objectives import objective
+        from omnidraft.training.objectives.objectives import objective
 
         return objective
     from omnidraft.training import trainer

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from omnidraft.checkpoints.peft_adapter import MODULES, PeftAdapter, pack
 from omnidraft.errors import AdapterError, SettingError
-from omnidraft.export.peft_adapter import MODULES, PeftAdapter, pack
-from omnidraft.runtime.adapter import MAX_RANK, Adapter, LoraSites
-from omnidraft.training.head import AcceptanceHead, head_of
+from omnidraft.runtime.models.adapter import MAX_RANK, Adapter, LoraSites
+from omnidraft.training.head.head import AcceptanceHead, head_of
 
 _PLACE = re.compile(r"(?:.*\.)?layers\.(?P<layer>\d{1,6})\.(?P<module>[a-z_.]+)")
 Place = tuple[int, str]

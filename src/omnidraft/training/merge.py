@@ -8,12 +8,12 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from omnidraft.checkpoints.checkpoint import load_model, read_checkpoint
+from omnidraft.checkpoints.fingerprint import fingerprint
+from omnidraft.checkpoints.workplace import refuse_existing
+from omnidraft.checkpoints.write_checkpoint import write_checkpoint
 from omnidraft.errors import AdapterError
-from omnidraft.export.checkpoint import load_model, read_checkpoint
-from omnidraft.export.fingerprint import fingerprint
-from omnidraft.export.workplace import refuse_existing
-from omnidraft.runtime.adapter import Adapter, LoraSites, Site
-from omnidraft.training.checkpoint_file import write_checkpoint
+from omnidraft.runtime.models.adapter import Adapter, LoraSites, Site
 from omnidraft.training.lora import linears_by_site
 
 

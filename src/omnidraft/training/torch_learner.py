@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from omnidraft.errors import AdapterError, SettingError
-from omnidraft.runtime.adapter import Adapter
-from omnidraft.runtime.learner.alignment import Aligned
-from omnidraft.runtime.learner.learner import Learned
-from omnidraft.runtime.weights import Weights
+from omnidraft.learning.positions.alignment import Aligned
+from omnidraft.learning.step.learner import Learned
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.session.loaded_bundle import Weights
 from omnidraft.training.lora import to_adapter
 from omnidraft.training.trainer import Trainer
 from omnidraft.training.trainer_options import TrainerOptions
@@ -143,8 +143,8 @@ class TorchLearner:
 
 def _load(checkpoint: str, weights: Weights) -> nn.Module:
     """The bundle's drafter in float32."""
-    from omnidraft.export.checkpoint import load_model, read_checkpoint
-    from omnidraft.export.fingerprint import fingerprint
+    from omnidraft.checkpoints.checkpoint import load_model, read_checkpoint
+    from omnidraft.checkpoints.fingerprint import fingerprint
 
     found = read_checkpoint(checkpoint)
     model: nn.Module = load_model(found)

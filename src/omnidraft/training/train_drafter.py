@@ -10,23 +10,23 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from omnidraft.checkpoints.checkpoint import Checkpoint, load_model, read_checkpoint
+from omnidraft.checkpoints.fingerprint import fingerprint
+from omnidraft.checkpoints.write_checkpoint import write_checkpoint
 from omnidraft.errors import SettingError
-from omnidraft.export.checkpoint import Checkpoint, load_model, read_checkpoint
-from omnidraft.export.fingerprint import fingerprint
-from omnidraft.runtime.adapter_file import write_adapter
-from omnidraft.runtime.atomic_write import place_of
-from omnidraft.runtime.bundle import Bundle, open_bundle
-from omnidraft.runtime.learner.alignment import Aligner
-from omnidraft.runtime.learner.draft_law import full_trie
-from omnidraft.runtime.learner.from_traces import TraceAligner
-from omnidraft.runtime.learner.losses import Losses, losses_of
-from omnidraft.runtime.tokenizer import Tokenizer
-from omnidraft.runtime.vocab_map import VocabMap, load_vocab_map
-from omnidraft.training.checkpoint_file import write_checkpoint
+from omnidraft.learning.losses import Losses, losses_of
+from omnidraft.learning.positions.alignment import Aligner
+from omnidraft.learning.positions.draft_targets import full_trie
+from omnidraft.learning.positions.from_traces import TraceAligner
+from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
+from omnidraft.runtime.disk.atomic_write import place_of
+from omnidraft.runtime.models.adapter_file import write_adapter
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
+from omnidraft.training.data.processes import Processes
+from omnidraft.training.data.trace_source import digest, find_sources
+from omnidraft.training.data.trace_stream import TraceStream
 from omnidraft.training.lora import to_adapter
-from omnidraft.training.processes import Processes
-from omnidraft.training.trace_source import digest, find_sources
-from omnidraft.training.trace_stream import TraceStream
 from omnidraft.training.train_traces import Files, Progress, TraceOptions, train_on_traces
 from omnidraft.training.trainer import Trainer
 

@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.learner.alignment import Aligned
-from omnidraft.training.processes import Processes
-from omnidraft.training.trace_stream import TraceStream
+from omnidraft.learning.positions.alignment import Aligned
+from omnidraft.training.data.processes import Processes
+from omnidraft.training.data.trace_stream import TraceStream
 from omnidraft.training.trainer import Trainer
 from omnidraft.training.trainer_options import TrainerOptions
 from omnidraft.training.training_log import StepReport, log_line, open_log

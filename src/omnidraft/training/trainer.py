@@ -17,11 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.learner.alignment import Aligned
-from omnidraft.training.batch import Batch, collate
-from omnidraft.training.head_trainer import HeadTrainer
+from omnidraft.learning.positions.alignment import Aligned
+from omnidraft.training.data.batch import Batch, collate
+from omnidraft.training.head.head_trainer import HeadTrainer
 from omnidraft.training.lora import add_lora
-from omnidraft.training.objectives import Drafted, Objective, loss_of, objective
+from omnidraft.training.objectives.objectives import Drafted, Objective, loss_of, objective
 from omnidraft.training.trainer_options import TrainerOptions
 from omnidraft.training.training_log import StepReport, log_line, open_log, progress_bar
 from omnidraft.training.training_state import read_state, write_state

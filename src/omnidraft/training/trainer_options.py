@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.learner.rate import Schedule, check_schedule, rate_at
+from omnidraft.learning.step.schedule import Schedule, check_schedule, rate_at
 
 HeadTraining = Literal["joint", "interleaved"]
 HEAD_TRAININGS: tuple[HeadTraining, ...] = get_args(HeadTraining)

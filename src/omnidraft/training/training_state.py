@@ -13,8 +13,8 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.atomic_write import write_atomically
-from omnidraft.runtime.reason import reason
+from omnidraft.reason import reason
+from omnidraft.runtime.disk.atomic_write import write_atomically
 
 FORMAT, VERSION = "omnidraft.training_state", "1"
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")

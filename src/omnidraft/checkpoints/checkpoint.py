@@ -1,0 +1,238 @@
+"""A Hugging Face checkpoint, read and judged before anything heavy runs.
+
+Whatever could not be exported exactly is refused here, by name and with a remedy. It does not know ONNX.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omnidraft.checkpoints.refusals import (
+    check_architecture,
+    check_attention,
+    check_weights,
+    head_dim,
+    max_positions,
+    optional_json,
+    stored_types,
+)
+from omnidraft.errors import CheckpointError
+from omnidraft.reason import reason
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+_HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
+_EXACT_ATTENTION = {"Gemma2ForCausalLM": "eager"}  # torch's fused one leaves its soft cap out
+_TORCH = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
+_DESCRIPTION = ["*.json", "tokenizer.model"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes and special ids of a decoder; `vocab_size` is the width of its logits."""
+
+    vocab_size: int
+    num_layers: int
+    num_kv_heads: int
+    head_dim: int
+    hidden_size: int
+    max_positions: int
+    eos_ids: tuple[int, ...]
+    bos_id: int | None
+    pad_id: int | None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that can be exported: the name the user gave and the directory its files are in."""
+
+    name: str
+    directory: Path
+    config: PreTrainedConfig
+    architecture: str
+    shape: Shape
+
+
+def read_checkpoint(name: str) -> Checkpoint:
+    """The checkpoint in directory `name` or of hub id `name`; CheckpointError if it cannot be exported."""
+    directory = _directory(name)
+    raw = _read_json(directory / "config.json", name)
+    architecture = check_architecture(raw, name)
+    config = _config(directory, name)
+    check_attention(config, name)
+    if directory == Path(name).expanduser():  # a hub checkpoint's weights come with load_model
+        check_weights(directory, name)
+    if not (directory / "tokenizer.json").is_file():
+        raise CheckpointError(
+            f"{name} has no tokenizer.json; load its tokenizer with transformers' AutoTokenizer and save it"
+            " there with save_pretrained"
+        )
+    shape = _shape(config, optional_json(directory / "generation_config.json", name))
+    return Checkpoint(name, directory, config, architecture, shape)
+
+
+def load_model(checkpoint: Checkpoint) -> PreTrainedModel:
+    """The checkpoint's model for inference, in float32; raises CheckpointError if its weights do not fit."""
+    import torch
+
+    return _load(checkpoint, torch.float32)
+
+
+def load_stored(checkpoint: Checkpoint) -> PreTrainedModel:
+    """As `load_model`, in the type of its files: safetensors are then mapped into memory and not read."""
+    import torch
+
+    directory = _weights(checkpoint)
+    kinds = {_TORCH.get(kind) for kind in stored_types(directory)}
+    found = kinds.pop() if len(kinds) == 1 else None
+    return _load(checkpoint, getattr(torch, found or "float32"))
+
+
+def _weights(checkpoint: Checkpoint) -> Path:
+    """The directory that holds the weights too; from the hub they come when they are wanted."""
+    name = checkpoint.name
+    if checkpoint.directory == Path(name).expanduser():
+        return checkpoint.directory
+    directory = _download(name, ["*.json", "*.safetensors"])
+    check_weights(directory, name)
+    return directory
+
+
+def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
+    from transformers import AutoModelForCausalLM
+
+    name, directory = checkpoint.name, _weights(checkpoint)
+    config = copy.deepcopy(checkpoint.config)
+    config.use_cache = True
+    try:
+        with quiet():
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                directory,
+                config=config,
+                dtype=dtype,
+                attn_implementation=_EXACT_ATTENTION.get(checkpoint.architecture, "sdpa"),
+                local_files_only=True,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # refused below, with the sizes
+            )
+    except (OSError, RuntimeError, ValueError) as error:
+        raise CheckpointError(f"{name} does not load ({reason(error)}); download it again") from error
+    model: PreTrainedModel = loaded[0]
+    if mismatched := sorted(loaded[1]["mismatched_keys"]):
+        key, stored, wanted = mismatched[0]
+        raise CheckpointError(
+            f"{name} stores {key} as {tuple(stored)} and its config.json means {tuple(wanted)};"
+            " download it again"
+        )
+    if missing := sorted(loaded[1]["missing_keys"]):
+        raise CheckpointError(
+            f"{name} lacks {len(missing)} of the weights of {checkpoint.architecture}, {missing[0]} first;"
+            " download it again"
+        )
+    return model  # from_pretrained leaves it in evaluation mode
+
+
+def _directory(name: str) -> Path:
+    """Where the description of `name` is: the directory itself, or the hub's cache."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return path
+    if path.exists():
+        raise CheckpointError(f"{name} is a file; give the directory that holds config.json")
+    local = name.startswith((".", "/", "~")) or path.is_absolute() or not _HUB_ID.fullmatch(name)
+    if local or (path.parent != Path() and path.parent.is_dir()):
+        raise CheckpointError(f"there is no directory {name}; check the path")
+    return _download(name, _DESCRIPTION)
+
+
+def _download(name: str, patterns: list[str]) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        with quiet():
+            return Path(snapshot_download(name, allow_patterns=patterns))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CheckpointError(
+            f"{name} is neither a directory here nor a model the Hugging Face hub gives us"
+            "; check the name, the connection and, for a gated model, the login"
+        ) from error
+
+
+def _read_json(path: Path, name: str) -> dict[str, Any]:
+    if not path.is_file():
+        raise CheckpointError(
+            f"{name} has no {path.name}; give a directory that save_pretrained wrote or a hub download"
+        )
+    return optional_json(path, name)
+
+
+def _config(directory: Path, name: str) -> PreTrainedConfig:
+    from transformers import AutoConfig
+
+    try:
+        config: PreTrainedConfig = AutoConfig.from_pretrained(directory, local_files_only=True)
+    except Exception as error:  # a config.json can be wrong in as many ways as transformers has checks
+        raise CheckpointError(f"{name}: config.json is refused by transformers: {reason(error)}") from error
+    return config
+
+
+def _shape(config: PreTrainedConfig, generation: Mapping[str, Any]) -> Shape:
+    from optimum.utils import NormalizedConfigManager, NormalizedTextConfig
+
+    try:
+        normal = NormalizedConfigManager.get_normalized_config_class(config.model_type)(config)
+    except KeyError:  # it does not know Gemma 2 and 3, whose configurations have the usual names
+        normal = NormalizedTextConfig(config)
+    heads = normal.num_attention_heads
+
+    def special(key: str) -> Any:
+        value = generation.get(key)
+        return getattr(config, key, None) if value is None else value
+
+    eos, bos, pad = (special(f"{role}_token_id") for role in ("eos", "bos", "pad"))
+    return Shape(
+        vocab_size=normal.vocab_size,
+        num_layers=normal.num_layers,
+        num_kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+        head_dim=head_dim(config),
+        hidden_size=normal.hidden_size,
+        max_positions=max_positions(config),
+        eos_ids=tuple(eos) if isinstance(eos, list | tuple) else () if eos is None else (int(eos),),
+        bos_id=bos,
+        pad_id=pad,
+    )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps the bars and reports of transformers and of the hub away from the command line's own."""
+    from huggingface_hub.utils.tqdm import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+    from transformers.utils import logging
+
+    verbosity, bars, hub_bars = (
+        logging.get_verbosity(),
+        logging.is_progress_bar_enabled(),
+        not are_progress_bars_disabled(),
+    )
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+        if hub_bars:
+            enable_progress_bars()

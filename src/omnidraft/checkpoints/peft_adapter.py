@@ -1,0 +1,267 @@
+"""A LoRA adapter that peft saved, turned into ours for one model of a bundle; read without peft and torch.
+
+q, k, v and gate, up are one product in our graphs: A = [Aq | Ak | Av], and B has each part's B in the rows of
+its rank and the columns of its output. What LoRA cannot say exactly is refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, deserialize
+
+from omnidraft.errors import AdapterError
+from omnidraft.runtime.models.adapter import Adapter, Floats, LoraSites, Site
+
+# peft's module names: the product that they are in, and the part of it (None: the whole).
+MODULES: dict[str, tuple[str, str | None]] = {
+    "self_attn.q_proj": ("qkv", "q"),
+    "self_attn.k_proj": ("qkv", "k"),
+    "self_attn.v_proj": ("qkv", "v"),
+    "self_attn.qkv_proj": ("qkv", None),
+    "self_attn.o_proj": ("o", None),
+    "mlp.gate_proj": ("gate_up", "gate"),
+    "mlp.up_proj": ("gate_up", "up"),
+    "mlp.gate_up_proj": ("gate_up", None),
+    "mlp.down_proj": ("down", None),
+}
+_KEY = re.compile(
+    r"base_model\.model\.(?P<path>.*?layers\.(?P<layer>\d{1,6})\.(?P<module>[a-z_.]+))\.lora_(?P<half>[AB])\.weight"
+)
+_REFUSED_KEYS = {  # what a tensor's name says of what it does
+    "lora_magnitude_vector": "DoRA",
+    "lora_embedding_": "LoRA of the embedding",
+    "embed_tokens": "LoRA of the embedding",
+    "lm_head": "LoRA of the LM head",
+    "modules_to_save": "modules_to_save",
+    "bias": "trained biases",
+    "trainable_tokens": "trained tokens",
+}
+_REFUSED_FIELDS = (
+    "use_dora", "modules_to_save", "lora_bias", "fan_in_fan_out", "layer_replication", "use_qalora",
+    "use_bdlora", "alora_invocation_tokens", "target_parameters", "trainable_token_indices",
+    "megatron_config", "arrow_config", "kasa_config", "velora_config", "monteclora_config",
+)  # fmt: skip
+_SAME_BASE = (True, False, "gaussian", "eva", "orthogonal")  # beginnings that leave the base's weights alone
+_BYTES = {"F32": 4, "F16": 2, "BF16": 2}
+
+
+@dataclass(frozen=True)
+class PeftAdapter:
+    """An adapter as peft has it: for each module (layer, name), A [r, in] and B [out, r], scale in B.
+
+    Attributes:
+        base: the name of the model that it was trained on, as peft noted it.
+    """
+
+    base: str
+    modules: Mapping[tuple[int, str], tuple[Floats, Floats]]
+
+
+def read_peft(directory: Path) -> PeftAdapter:
+    """The adapter in a directory that peft's `save_pretrained` wrote.
+
+    Raises:
+        AdapterError: `unreadable`, or `unsupported` for what our graphs cannot add.
+    """
+    config = _config(directory)
+    halves: dict[tuple[int, str], dict[str, Floats]] = {}
+    paths: dict[tuple[int, str], str] = {}
+    for key, values in _tensors(directory).items():
+        match = _KEY.fullmatch(key)
+        if match is None or match["module"] not in MODULES:
+            raise _unsupported(directory, _meaning(key), "train one on the layers' projections")
+        place = int(match["layer"]), match["module"]
+        halves.setdefault(place, {})[match["half"]], paths[place] = values, match["path"]
+    modules = {
+        place: _scaled(directory, config, paths[place], pair) for place, pair in sorted(halves.items())
+    }
+    return PeftAdapter(str(config.get("base_model_name_or_path") or ""), modules)
+
+
+def pack(found: PeftAdapter, lora: LoraSites) -> dict[str, tuple[Floats, Floats]]:
+    """The tensors of our adapter for a model with these places.
+
+    Raises:
+        AdapterError: `extra_tensor` or `shape`, where the two are of different models.
+    """
+    products: dict[str, dict[str | None, tuple[Floats, Floats]]] = {}
+    for (layer, module), pair in found.modules.items():
+        product, part = MODULES[module]
+        products.setdefault(f"layers.{layer}.{product}", {})[part] = pair
+    packed = {}
+    for name, parts in products.items():
+        if name not in lora.sites:
+            raise AdapterError("extra_tensor", f"it adapts {name} and the bundle's model has no such place")
+        packed[name] = _pack(name, lora.sites[name], parts)
+    return packed
+
+
+def convert(
+    directory: Path, lora: LoraSites, base: str, tokenizers: tuple[str, str], created: str
+) -> tuple[Adapter, str]:
+    """peft's adapter in `directory` as ours, and the name of the model that peft says it was trained on.
+
+    Args:
+        directory: with adapter_config.json and adapter_model.safetensors.
+        lora, base: places and fingerprint of the bundle's model.
+        tokenizers: fingerprints of the drafter's and the target's.
+        created: the time, ISO 8601 in UTC.
+
+    Raises:
+        AdapterError: it cannot be read, cannot be converted, or is of another model.
+    """
+    found = read_peft(directory)
+    try:
+        adapter = Adapter(base, *tokenizers, tensors=pack(found, lora), created=created)
+        adapter.check_fits(lora)
+    except AdapterError as error:
+        if error.fault == "non_finite":
+            raise AdapterError(error.fault, f"{directory} is spoiled: {error}; train it again") from None
+        raise AdapterError(
+            error.fault,
+            f"{directory} does not fit the bundle: {error}; give the bundle of the model it is of",
+        ) from None
+    return adapter, found.base
+
+
+def _config(directory: Path) -> dict[str, Any]:
+    path = directory / "adapter_config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(config, dict):
+            raise ValueError("no object")
+    except (OSError, ValueError, RecursionError) as error:
+        raise AdapterError(
+            "unreadable",
+            f"{path} cannot be read ({error}); give a directory that peft's save_pretrained wrote",
+        ) from None
+    if config.get("peft_type") != "LORA":
+        raise _unsupported(
+            directory, f"an adapter of type {config.get('peft_type')!r}", "train one with LoRA"
+        )
+    for field in _REFUSED_FIELDS:
+        if config.get(field):
+            raise _unsupported(directory, f"{field} = {config[field]!r:.60}", f"train one without {field}")
+    if config.get("bias", "none") != "none":
+        raise _unsupported(directory, f"bias = {config['bias']!r}", 'train one with bias = "none"')
+    if config.get("init_lora_weights", True) not in _SAME_BASE:
+        raise _unsupported(
+            directory,
+            f"init_lora_weights = {config['init_lora_weights']!r}, which changed the weights of the base",
+            "save it with path_initial_model_for_weight_conversion",
+        )
+    return config
+
+
+def _unsupported(directory: Path, what: str, remedy: str) -> AdapterError:
+    return AdapterError("unsupported", f"{directory} uses {what}, which cannot be converted; {remedy}")
+
+
+def _meaning(key: str) -> str:
+    """What a tensor that we cannot take is for."""
+    for word, meaning in _REFUSED_KEYS.items():
+        if word in key:
+            return f"{meaning} ({key:.80})"
+    return f"a tensor {key!r:.80}"
+
+
+def _tensors(directory: Path) -> dict[str, Floats]:
+    path = directory / "adapter_model.safetensors"
+    if not path.is_file() and (directory / "adapter_model.bin").is_file():
+        raise AdapterError(
+            "unreadable", f"{directory} has only adapter_model.bin; save it with safe_serialization=True"
+        )
+    try:
+        entries: list[tuple[str, dict[str, Any]]] = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+    except (OSError, SafetensorError) as error:
+        raise AdapterError(
+            "unreadable", f"{path} is not a whole safetensors file ({error}); save or copy it again"
+        ) from None
+    if not entries:
+        raise AdapterError("unreadable", f"{path} has no tensors; train the adapter before saving it")
+    return {name: _floats(path, name, entry) for name, entry in entries}
+
+
+def _floats(path: Path, name: str, entry: Mapping[str, Any]) -> Floats:
+    """A tensor in float32; numpy has no bfloat16, which is the upper half of one."""
+    dtype, data = entry["dtype"], entry["data"]
+    if dtype not in _BYTES:
+        raise AdapterError("dtype", f"{path} has {name:.80} as {dtype}; save it as F32, F16 or BF16")
+    if dtype == "BF16":
+        values = (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
+    else:
+        values = np.frombuffer(data, f"<f{_BYTES[dtype]}").astype(np.float32)
+    shaped: Floats = values.reshape(entry["shape"])
+    return shaped
+
+
+def _scaled(
+    directory: Path, config: Mapping[str, Any], path: str, halves: Mapping[str, Floats]
+) -> tuple[Floats, Floats]:
+    """A and B with the scale in B; peft's rank and alpha may differ from module to module."""
+    for half in "AB":
+        if half not in halves:
+            raise AdapterError(
+                "missing_tensor", f"{directory} has no lora_{half} of {path}; save or copy it again"
+            )
+    a, b = halves["A"], halves["B"]
+    rank, alpha = (_of(config, f"{key}_pattern", path, config.get(default)) for key, default in
+                   (("rank", "r"), ("alpha", "lora_alpha")))  # fmt: skip
+    numbers = all(isinstance(n, int | float) and not isinstance(n, bool) for n in (rank, alpha))
+    if not numbers or not 0 < rank < 1 << 20 or not math.isfinite(alpha):
+        raise AdapterError("rank", f"{directory} gives {path} r = {rank!r} and lora_alpha = {alpha!r}")
+    if a.ndim != 2 or b.ndim != 2 or len(a) != rank or b.shape[1] != rank:
+        raise AdapterError(
+            "rank",
+            f"{directory} gives {path} r = {rank} and stores {list(a.shape)} and {list(b.shape)}; "
+            "save or copy it again",
+        )
+    scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
+    with np.errstate(over="ignore"):  # what is not finite then is refused by name
+        return a, (b * np.float64(scale)).astype(np.float32)
+
+
+def _of(config: Mapping[str, Any], pattern: str, path: str, default: Any) -> Any:
+    """A module's own value, by the first pattern that its path ends in, or the default."""
+    values = config.get(pattern)
+    for key, value in values.items() if isinstance(values, dict) else ():
+        try:
+            if re.fullmatch(rf"(.*\.)?({key})", path):
+                return value
+        except re.error as error:
+            raise AdapterError("unsupported", f"{pattern} holds {key!r:.60}, no pattern ({error})") from None
+    return default
+
+
+def _pack(name: str, site: Site, parts: Mapping[str | None, tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    """One product's A [in, ranks] and B [ranks, out], B block-diagonal over the parts that are adapted."""
+    if None in parts:
+        if len(parts) > 1:
+            raise AdapterError("extra_tensor", f"it adapts {name} as a whole and in parts")
+        a, b = parts[None]
+        return np.ascontiguousarray(a.T), np.ascontiguousarray(b.T)
+    lefts, rights, column = [], [], 0
+    for part, width in site.parts:
+        if part in parts:
+            a, b = parts[part]
+            if (a.shape[1], len(b)) != (site.inputs, width):
+                raise AdapterError(
+                    "shape",
+                    f"its {part} of {name} goes from {a.shape[1]} to {len(b)} values and the model's from "
+                    f"{site.inputs} to {width}",
+                )
+            lefts.append(a.T)
+            rights.append(np.zeros((len(a), site.outputs), np.float32))
+            rights[-1][:, column : column + width] = b.T
+        column += width
+    if len(lefts) < len(parts):
+        raise AdapterError("extra_tensor", f"it adapts a part of {name} that the model does not have")
+    return np.ascontiguousarray(np.concatenate(lefts, axis=1)), np.concatenate(rights)

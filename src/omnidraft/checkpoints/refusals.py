@@ -1,0 +1,157 @@
+"""What a checkpoint is refused for before it is loaded: each refusal one sentence with value and remedy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omnidraft.errors import CheckpointError
+from omnidraft.reason import reason
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+SUPPORTED = (
+    "LlamaForCausalLM",
+    "Qwen2ForCausalLM",
+    "Qwen3ForCausalLM",
+    "MistralForCausalLM",
+    "Phi3ForCausalLM",
+    "GraniteForCausalLM",
+    "Olmo2ForCausalLM",
+    "Gemma2ForCausalLM",
+    "Gemma3ForCausalLM",
+    "GPTNeoXForCausalLM",
+)
+# Frequencies that do not depend on the length of the text, or not within `max_positions`.
+ROPE_TYPES = ("default", "linear", "llama3", "yarn", "dynamic", "longrope")
+HEAD_DIM_MULTIPLE = 16  # what onnxruntime's rotary attention takes
+ROTATED_MULTIPLE = 16
+
+_WEIGHTS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+
+
+def check_architecture(raw: Mapping[str, Any], name: str) -> str:
+    listed = raw.get("architectures")
+    architecture = str(listed[0]) if isinstance(listed, list) and listed else "no architecture"
+    if raw.get("is_encoder_decoder"):
+        raise CheckpointError(
+            f"{name} is {architecture}, an encoder-decoder; use a decoder, one of {', '.join(SUPPORTED)}"
+        )
+    if architecture not in SUPPORTED:
+        raise CheckpointError(
+            f"{name} is {architecture}, which is not supported; use one of {', '.join(SUPPORTED)}"
+        )
+    if raw.get("quantization_config"):
+        method = raw["quantization_config"].get("quant_method", "unknown method")
+        raise CheckpointError(
+            f"{name} is already quantised ({method}); give the original checkpoint, export quantises it"
+        )
+    return architecture
+
+
+def check_attention(config: PreTrainedConfig, name: str) -> None:
+    if head_dim(config) % HEAD_DIM_MULTIPLE:
+        raise CheckpointError(
+            f"{name} has heads of {head_dim(config)} values and onnxruntime takes multiples of"
+            f" {HEAD_DIM_MULTIPLE}; use another checkpoint"
+        )
+    for rope in ropes(config):
+        rope_type = rope.get("rope_type", "default")
+        if rope_type not in ROPE_TYPES:
+            raise CheckpointError(
+                f"{name} scales its positions by {rope_type}, which is not supported; use a checkpoint with"
+                f" one of {', '.join(ROPE_TYPES)}"
+            )
+        rotated = head_dim(config) * rope.get("partial_rotary_factor", 1.0)
+        if rotated % ROTATED_MULTIPLE:
+            raise CheckpointError(
+                f"{name} rotates {rotated:g} of the {head_dim(config)} values of each head and onnxruntime"
+                f" takes multiples of {ROTATED_MULTIPLE}; use another checkpoint"
+            )
+    if getattr(config, "use_bidirectional_attention", False):
+        raise CheckpointError(
+            f"{name} lets tokens see later ones (use_bidirectional_attention), so it does not write text;"
+            " use a decoder"
+        )
+
+
+def ropes(config: PreTrainedConfig) -> list[dict[str, Any]]:
+    """What a configuration says of its rotary embedding, for each kind of layer."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = [each for each in rope.values() if isinstance(each, dict)]
+    return kinds or [rope]
+
+
+def max_positions(config: PreTrainedConfig) -> int:
+    """Positions that the model holds; with longrope those of its short factors, later ones have others."""
+    most = int(config.max_position_embeddings)
+    for rope in ropes(config):
+        if rope.get("rope_type") == "longrope":
+            most = min(most, int(rope.get("original_max_position_embeddings") or most))
+    return most
+
+
+def check_weights(directory: Path, name: str) -> None:
+    if not any((directory / file).is_file() for file in _WEIGHTS):
+        raise CheckpointError(f"{name} has no weights; it needs one of {', '.join(_WEIGHTS)}")
+    index = directory / "model.safetensors.index.json"
+    shards = set(optional_json(index, name).get("weight_map", {}).values())
+    for shard in sorted(shards):
+        if not (directory / shard).is_file():
+            raise CheckpointError(
+                f"{name} lacks {shard}, one of its {len(shards)} weight files; download it again"
+            )
+    for file in sorted(directory.glob("*.safetensors")):
+        _check_safetensors(file)
+
+
+def stored_types(directory: Path) -> set[str]:
+    """The types of the tensors of a directory's safetensors files, as these name them ("BF16")."""
+    from safetensors import safe_open
+
+    found = set()
+    for path in sorted(directory.glob("*.safetensors")):
+        with safe_open(path, framework="numpy") as file:
+            found |= {file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118, no mapping
+    return found
+
+
+def _check_safetensors(file: Path) -> None:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(
+            file, framework="numpy"
+        ):  # reads the header and compares it with the length of the file
+            pass
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(
+            f"{file} is not a whole safetensors file ({file.stat().st_size} bytes: {reason(error)});"
+            " download it again"
+        ) from error
+
+
+def optional_json(path: Path, name: str) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        value = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise CheckpointError(
+            f"{name}: {path.name} is not JSON ({reason(error)}); download it again"
+        ) from error
+    if not isinstance(value, dict):
+        raise CheckpointError(f"{name}: {path.name} is not a JSON object; download it again")
+    return value
+
+
+def head_dim(config: PreTrainedConfig) -> int:
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)

@@ -1,0 +1,138 @@
+"""A checkpoint as a float32 model whose large weights stay as they are stored, mapped from their files.
+
+The norms and the buffers are float32; a product or an embedding reads its weight when it runs, one at a time,
+and makes float32 of it then. So a forward pass is torch's own in float32 and takes the memory of one weight.
+It does not know ONNX.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+
+from omnidraft.checkpoints.checkpoint import Checkpoint, load_stored
+from omnidraft.checkpoints.patched import swapped
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The weight [out, in] (an embedding: [vocab, hidden]) and the bias [out] of one module, as stored."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class ThinModel:
+    """The model, whose products and embeddings hold nothing, and what they would hold by module name."""
+
+    model: PreTrainedModel
+    stored: Mapping[str, Stored]
+
+    @property
+    def tied(self) -> bool:
+        """Whether the LM head is the embedding."""
+        pointers = [
+            held.weight.data_ptr()
+            for name, held in self.stored.items()
+            if name == "lm_head" or isinstance(self.model.get_submodule(name), nn.Embedding)
+        ]
+        return len(pointers) == 2 and pointers[0] == pointers[1]
+
+
+def thin_model(checkpoint: Checkpoint, layers: int | None = None) -> ThinModel:
+    """The checkpoint for inference, or its first `layers` layers alone.
+
+    Raises:
+        CheckpointError: its weights do not fit its description.
+    """
+    source = load_stored(checkpoint)
+    config = copy.deepcopy(checkpoint.config)
+    config.use_cache = False
+    if layers is not None:
+        shorten(config, layers)
+    with _weights_nowhere():
+        model: Any = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+            config, dtype=torch.float32, attn_implementation="eager"
+        )
+    stored = {}
+    for name, module in model.named_modules():
+        theirs: Any = source.get_submodule(name)
+        if isinstance(module, nn.Linear | nn.Embedding):
+            bias = getattr(theirs, "bias", None)
+            stored[name] = Stored(theirs.weight.detach(), None if bias is None else bias.detach())
+            _empty(module, name)
+        else:
+            for key, parameter in list(module.named_parameters(recurse=False)):
+                value = getattr(theirs, key).detach().float()
+                assert value.shape == parameter.shape, (name, key)
+                setattr(module, key, nn.Parameter(value, requires_grad=False))
+    return ThinModel(model.eval(), stored)
+
+
+def shorten(config: PreTrainedConfig, layers: int) -> None:
+    """Leave the first `layers` layers of a description."""
+    config.num_hidden_layers = layers
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:layers]
+
+
+def layer_period(config: PreTrainedConfig) -> int:
+    """How many of the first layers have one of each kind among them."""
+    kinds = getattr(config, "layer_types", None) or [""]
+    return 1 + max(kinds.index(kind) for kind in set(kinds))
+
+
+def logits_of(thin: ThinModel, ids: list[int]) -> Floats:
+    """torch's logits of every position of a text, float32 [len(ids), vocab]."""
+    with _reading(thin), torch.no_grad():
+        rows: Floats = thin.model(input_ids=torch.tensor([ids])).logits[0].float().numpy()
+    return rows
+
+
+def _empty(module: nn.Module, name: str) -> None:
+    """Takes a module's weight away; what is left says float32, as the whole model does."""
+    module.weight = nn.Parameter(torch.zeros(1), requires_grad=False)
+    module.register_parameter("bias", None)
+    module.__dict__["site"] = name
+
+
+@contextmanager
+def _reading(thin: ThinModel) -> Iterator[None]:
+    """Within it products and embeddings compute in float32 with the weights as stored."""
+
+    def linear(module: Any, x: Tensor) -> Tensor:
+        found = thin.stored[module.site]
+        bias = None if found.bias is None else found.bias.float()
+        return nn.functional.linear(x, found.weight.float(), bias)
+
+    def embedding(module: Any, ids: Tensor) -> Tensor:
+        return thin.stored[module.site].weight[ids].float()
+
+    with swapped(nn.Linear, "forward", linear), swapped(nn.Embedding, "forward", embedding):
+        yield
+
+
+@contextmanager
+def _weights_nowhere() -> Iterator[None]:
+    """Within it new modules get parameters without memory; their buffers are computed as always."""
+    register = nn.Module.register_parameter
+
+    def nowhere(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        if parameter is not None:
+            parameter = nn.Parameter(parameter.to("meta"), requires_grad=False)
+        register(module, name, parameter)
+
+    with swapped(nn.Module, "register_parameter", nowhere):
+        yield

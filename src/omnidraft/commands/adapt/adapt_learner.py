@@ -1,0 +1,145 @@
+"""Who learns in `omnidraft adapt`: torch from a checkpoint, or the bundle's training step without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from omnidraft.errors import SettingError
+from omnidraft.learning.averaged import Averaged
+from omnidraft.learning.online.profiles import Settings
+from omnidraft.learning.step.learner import Learner
+from omnidraft.learning.step.step_batch import OBJECTIVES
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.train_step_entry import StepEntry
+from omnidraft.runtime.session.loaded_bundle import Weights
+
+if TYPE_CHECKING:
+    from omnidraft.learning.step.ort_learner import StepOptions
+    from omnidraft.training.trainer_options import TrainerOptions
+
+LEARNERS = ("auto", "torch", "onnx")
+USUAL_RANK = 32  # with torch; a training step has its own
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How the drafter learns.
+
+    Attributes:
+        learner: torch, onnx (the bundle's training graph, without torch) or auto: onnx where it is there.
+        drafter: checkpoint of the bundle's drafter, for torch.
+        objective, rate: see `TrainerOptions`. head: also train the adaptive head.
+        lora_rank: with torch, the usual one when None; a training step's is fixed at export.
+        answering: by which the answers are given that it learns from.
+    """
+
+    learner: str = "auto"
+    drafter: str | None = None
+    objective: str = "trie-kl"
+    rate: float = 4e-3
+    lora_rank: int | None = None
+    head: bool = False
+    answering: Settings = field(default_factory=dict)
+
+    def check(self, bundle: Bundle) -> None:
+        """
+        Raises:
+            SettingError: nothing can learn this way here.
+        """
+        if self.learner not in LEARNERS:
+            raise SettingError(f'--learner "{self.learner}" is unknown; use one of {", ".join(LEARNERS)}')
+        if self.learner == "onnx" and bundle.drafter.train is None:
+            raise SettingError(
+                f"{bundle.path.name} holds no training step; export it again with --train-step, or learn "
+                "with --learner torch"
+            )
+        if self.learner != "torch" and bundle.drafter.train is not None:
+            self._check_step(bundle.path.name, bundle.drafter.train)
+            self._step_options()
+            return
+        self._trainer_options()
+        if self.drafter is None:
+            no_step = bundle.drafter.train is None
+            why = f"{bundle.path.name} holds no training step, so torch learns" if no_step else "torch learns"
+            other = "export with --train-step" if no_step else "leave out --learner torch"
+            raise SettingError(
+                f"{why}, which needs the weights that the drafter was exported from; give their directory or "
+                f"hub id with --drafter, or {other}"
+            )
+        if missing := [name for name in ("torch", "transformers") if not find_spec(name)]:
+            raise SettingError(
+                f"learning needs {' and '.join(missing)}, which this Python does not have; "
+                "run `pip install 'omnidraft[export,train]'`"
+            )
+
+    def _check_step(self, name: str, step: StepEntry) -> None:
+        if self.lora_rank is not None:
+            raise SettingError(
+                f"--lora-rank {self.lora_rank} is for torch: the training step of {name} has rank "
+                f"{step.rank}, fixed when it was exported; leave --lora-rank out, export again with "
+                f"--train-rank {self.lora_rank}, or learn with --learner torch"
+            )
+        if self.objective not in OBJECTIVES:
+            raise SettingError(
+                f'--objective "{self.objective}" is not in the training step of {name}, which has '
+                f"{' and '.join(OBJECTIVES)}; give one of these, or learn with --learner torch"
+            )
+        if self.head and step.head is None:
+            raise SettingError(
+                f"the drafter of {name} has no adaptive head to train; export it again without --no-head, or "
+                "leave --head out"
+            )
+
+    def settings(self, bundle: Bundle) -> Settings:
+        """What going on with a bundle's target needs to have the same."""
+        found: Settings = {
+            "objective": self.objective,
+            "rate": self.rate,
+            **self.answering,
+            "head": self.head,
+        }
+        if self.learner != "torch" and bundle.drafter.train is not None:
+            return {"learner": "onnx", **found}
+        return {"learner": "torch", **found, "lora_rank": self._rank}
+
+    @property
+    def _rank(self) -> int:
+        return USUAL_RANK if self.lora_rank is None else self.lora_rank
+
+    def make(self, weights: Weights) -> Learner:
+        """A learner for the drafter of some weights."""
+        self.check(weights.bundle)
+        if self.learner != "torch" and weights.bundle.drafter.train is not None:
+            from omnidraft.learning.step.ort_learner import OrtLearner
+
+            return Averaged(OrtLearner(weights.bundle, weights.vocab_map, self._step_options()))
+        assert self.drafter is not None
+        from omnidraft.training.torch_learner import TorchLearner
+
+        return Averaged(TorchLearner(self.drafter, weights, self._trainer_options()))
+
+    def _step_options(self) -> StepOptions:
+        """
+        Raises:
+            SettingError: the rate is none.
+        """
+        from omnidraft.learning.step.ort_learner import StepOptions
+
+        return StepOptions(self.objective, self.rate, weight_decay=0.0, head=self.head)
+
+    def _trainer_options(self) -> TrainerOptions:
+        """
+        Raises:
+            SettingError: the rate is none.
+        """
+        from omnidraft.training.trainer_options import TrainerOptions
+
+        return TrainerOptions(
+            objective=self.objective,
+            learning_rate=self.rate,
+            lora_rank=self._rank,
+            weight_decay=0.0,
+            head="joint" if self.head else None,
+        )

@@ -1,0 +1,97 @@
+"""`omnidraft sync`: share what drafters learned through a store, with nothing sent that was not named."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from omnidraft.commands.sync import sync_training
+from omnidraft.commands.sync.sync_options import BundlePath, Json, StoreAddress, open_pair
+from omnidraft.commands.sync.sync_pull import pull_command
+from omnidraft.commands.sync.sync_push import push_command
+from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
+from omnidraft.counted import counted
+from omnidraft.errors import SettingError
+from omnidraft.sync.installed import Installed, Used, read_installed, roll_back
+
+app = typer.Typer(
+    help="Share what drafters learned: devices push to a store and pull from it, others publish.\n\n"
+    "A store is a folder, a bucket (s3://bucket/place) or, to pull from, a web address.\n\n"
+    "On a device:  `sync push BUNDLE STORE --adapter mine.safetensors --cache mine.odc`,  "
+    "`sync pull BUNDLE STORE --into DIR --public-key KEY`.\n\n"
+    "On the training side:  `sync list`,  `sync fetch`,  `sync publish BUNDLE STORE --key KEY`.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+Directory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="What `sync pull --into` filled.", readable=False)
+]
+
+
+@app.command("withdraw")
+@tells_when_interrupted(lambda _: "some of the device's files may be left; the same command deletes them")
+def withdraw_command(
+    bundle: BundlePath,
+    store: StoreAddress,
+    device: Annotated[str, typer.Option("--device", help="The name that it was pushed under.")],
+    as_json: Json = False,
+) -> None:
+    """Remove all that a device sent from a store. What was published from it meanwhile stays published."""
+    from omnidraft.sync import push
+    from omnidraft.sync.store import open_store
+
+    place = open_store(store)
+    count = push.withdraw(place, open_pair(bundle).channel, push.check_device(device))
+    if as_json:
+        return options.print_json({"device": device, "deleted": count})
+    print(f"{place.shown}: {counted(count, 'file')} of {device} deleted")
+
+
+@app.command("rollback")
+def rollback_command(directory: Directory, as_json: Json = False) -> None:
+    """Use the previous adapter again; the release that is given up is not taken by itself again."""
+    state = roll_back(directory)
+    if as_json:
+        return options.print_json(_state_json(state))
+    print(f"{directory}: {_used(state.current)} is in use again")
+
+
+@app.command("status")
+def status_command(directory: Directory, as_json: Json = False) -> None:
+    """Say what a directory has in use, what it had before, and which release it saw last."""
+    state = read_installed(directory)
+    if state is None:
+        raise SettingError(f"{directory} holds nothing that was pulled; run `omnidraft sync pull` first")
+    if as_json:
+        return options.print_json(_state_json(state))
+    before = "" if state.current == state.previous else f"; before it, {_used(state.previous)}"
+    print(f"{directory}: {_used(state.current)} is in use{before}")
+    print(f"  newest release seen: {state.seen.number if state.seen else 'none'}"
+          f"; signatures: {f'key {state.key}' if state.key else 'not checked'}")  # fmt: skip
+
+
+def _used(used: Used | None) -> str:
+    if used is None:
+        return "the drafter without an adapter"
+    came = f"release {used.number}" if used.number else "this device's own adapter"
+    return f"{came} ({used.file.sha256[:12]})"
+
+
+def _state_json(state: Installed) -> dict[str, Any]:
+    def used(each: Used | None) -> dict[str, Any] | None:
+        return None if each is None else {"release": each.number or None, "sha256": each.file.sha256}
+
+    return {
+        "current": used(state.current),
+        "previous": used(state.previous),
+        "seen": state.seen.number if state.seen else None,
+        "key": state.key,
+    }
+
+
+app.command("push")(push_command)
+app.command("pull")(pull_command)
+app.command("list")(sync_training.list_command)
+app.command("fetch")(sync_training.fetch_command)
+app.command("publish")(sync_training.publish_command)

@@ -1,0 +1,236 @@
+"""A directory that Optimum exported, read and judged before anything of it runs; it needs no torch.
+
+Sizes come from the graph; config.json is asked for what a graph cannot say, and must not contradict it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import ModelProto
+
+from omnidraft.checkpoints.checkpoint import Shape
+from omnidraft.checkpoints.refusals import optional_json
+from omnidraft.errors import CheckpointError
+from omnidraft.export.adopt.graph_weights import count_parameters, quantization_of, weight_files
+from omnidraft.export.graph.contract import GraphContract, TensorSpec, tensor_specs
+from omnidraft.reason import reason
+
+_AGAIN = "export it again with `optimum-cli export onnx --task text-generation-with-past --dtype fp32`"
+_TEXT_INPUTS = {"input_ids", "attention_mask", "position_ids"}
+_KV = re.compile(r"past_key_values\.(\d+)\.(key|value)")
+_BEAM = {"beam_idx", "cache_indirection"}
+_LIMITS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length")
+_LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
+_WIDTHS = ("hidden_size", "n_embd", "d_model")
+
+
+@dataclass(frozen=True)
+class OptimumDirectory:
+    """A graph with concatenating KV, and what lies around it.
+
+    Attributes:
+        name: what the user gave. directory: where config.json and tokenizer.json are.
+        graph: the file. data: names of the files beside it that hold its weights.
+        contract: its `max_length` is the model's own limit.
+        parameters: values in the graph's weights.
+    """
+
+    name: str
+    directory: Path
+    graph: Path
+    data: tuple[str, ...]
+    architecture: str
+    shape: Shape
+    contract: GraphContract
+    parameters: int
+
+
+def read_optimum(name: str, graph: Path) -> OptimumDirectory:
+    """The directory of a graph that `find_graph` found.
+
+    Raises:
+        CheckpointError: it cannot be adopted; the sentence says what to do instead.
+    """
+    directory = graph.parent if (graph.parent / "config.json").is_file() else graph.parent.parent
+    for file in ("config.json", "tokenizer.json"):
+        if not (directory / file).is_file():
+            raise CheckpointError(
+                f"{name} has no {file} beside its graph; {_AGAIN}, which copies it, or put it there"
+            )
+    config = optional_json(directory / "config.json", name)
+    if config.get("is_encoder_decoder"):
+        raise CheckpointError(f"{name} is an encoder-decoder (its config.json says so); use a decoder")
+    proto = _read(name, graph)
+    contract = _contract(name, proto, _max_positions(name, config))
+    _check_layers(name, config, contract.num_layers)
+    listed = config.get("architectures")
+    return OptimumDirectory(
+        name=name,
+        directory=directory,
+        graph=graph,
+        data=weight_files(name, graph, proto),
+        architecture=str(listed[0])
+        if isinstance(listed, list) and listed
+        else str(config.get("model_type", "unknown")),
+        shape=_shape(config, optional_json(directory / "generation_config.json", name), contract),
+        contract=contract,
+        parameters=count_parameters(proto),
+    )
+
+
+def _read(name: str, graph: Path) -> ModelProto:
+    try:
+        return onnx.load(str(graph), load_external_data=False)
+    except (DecodeError, OSError) as error:
+        raise CheckpointError(
+            f"{name}: {graph.name} is not a whole ONNX file ({graph.stat().st_size} bytes: {reason(error)});"
+            " copy it again"
+        ) from error
+
+
+# What the graph takes and gives
+
+
+def _contract(name: str, proto: ModelProto, max_length: int) -> GraphContract:
+    weights = {tensor.name for tensor in proto.graph.initializer}  # older graphs list them as inputs too
+    inputs = tensor_specs(i for i in proto.graph.input if i.name not in weights)
+    outputs = tensor_specs(proto.graph.output)
+    layers = _check_inputs(name, {spec.name: spec for spec in inputs})
+    _check_outputs(name, {spec.name: spec for spec in outputs}, layers)
+    shapes = {spec.shape for spec in inputs if _KV.fullmatch(spec.name)}
+    heads, head_dim = _heads(name, shapes)
+    logits = next(spec for spec in outputs if spec.name == "logits")
+    width = logits.shape[-1]
+    if len(logits.shape) != 3 or not isinstance(width, int) or width < 1:
+        raise CheckpointError(f"{name} gives logits of shape {_told(logits.shape)}, not [1, n, vocabulary]")
+    return GraphContract(
+        inputs=inputs,
+        outputs=outputs,
+        num_layers=layers,
+        num_kv_heads=heads,
+        head_dim=head_dim,
+        max_length=max_length,
+        vocab_size=width,
+        quantization=quantization_of(proto),
+    )
+
+
+def _check_inputs(name: str, inputs: Mapping[str, TensorSpec]) -> int:
+    """The number of layers, once every input is one that a decoder with concatenating KV takes."""
+    if "use_cache_branch" in inputs:
+        raise CheckpointError(
+            f"{name} takes use_cache_branch: two decoders merged by an Optimum before 1.14; {_AGAIN}"
+        )
+    if beams := sorted(_BEAM & set(inputs)):
+        raise CheckpointError(
+            f"{name} reorders its keys and values for a beam search ({beams[0]}), and a draft has one beam;"
+            f" {_AGAIN}"
+        )
+    layers = {int(found[1]) for n in inputs if (found := _KV.fullmatch(n))}
+    if not layers:
+        raise CheckpointError(f"{name} takes no past_key_values, so nothing could be rewound; {_AGAIN}")
+    wanted = {f"past_key_values.{i}.{part}" for i in range(max(layers) + 1) for part in ("key", "value")}
+    if other := sorted(set(inputs) - wanted - _TEXT_INPUTS):
+        raise CheckpointError(
+            f"{name} takes {other[0]}, which a decoder of text with concatenating keys and values does not;"
+            f" {_AGAIN}"
+        )
+    if missing := sorted((wanted | {"input_ids"}) - set(inputs)):
+        raise CheckpointError(f"{name} does not take {missing[0]}; {_AGAIN}")
+    for spec in inputs.values():
+        _check_type(name, spec, ("float32",) if spec.name in wanted else ("int64", "int32"))
+    return len(layers)
+
+
+def _check_outputs(name: str, outputs: Mapping[str, TensorSpec], layers: int) -> None:
+    wanted = ["logits", *(f"present.{i}.{part}" for i in range(layers) for part in ("key", "value"))]
+    for each in wanted:
+        if each not in outputs:
+            raise CheckpointError(f"{name} does not give {each}; {_AGAIN}")
+        _check_type(name, outputs[each], ("float32",))
+
+
+def _check_type(name: str, spec: TensorSpec, kinds: Sequence[str]) -> None:
+    if spec.dtype not in kinds:
+        raise CheckpointError(
+            f"{name} has {spec.name} in {spec.dtype} and {' or '.join(kinds)} is needed; {_AGAIN}"
+        )
+
+
+def _heads(name: str, shapes: set[tuple[int | str, ...]]) -> tuple[int, int]:
+    """Heads and head size, which every layer must share."""
+    shape = min(shapes, key=str)
+    heads, head_dim = (shape[1], shape[3]) if len(shape) == 4 else (0, 0)
+    if len(shapes) > 1 or not isinstance(heads, int) or not isinstance(head_dim, int) or heads * head_dim < 1:
+        told = " and ".join(sorted(map(_told, shapes)))
+        raise CheckpointError(
+            f"{name} has keys and values of shape {told}, and [1, heads, past, head size] with the same two"
+            f" numbers in every layer is needed; {_AGAIN}"
+        )
+    return heads, head_dim
+
+
+def _told(shape: Sequence[int | str]) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+# What config.json says
+
+
+def _shape(config: Mapping[str, Any], generation: Mapping[str, Any], contract: GraphContract) -> Shape:
+    def special(key: str) -> Any:
+        value = generation.get(key)
+        return config.get(key) if value is None else value
+
+    eos, bos, pad = (special(f"{role}_token_id") for role in ("eos", "bos", "pad"))
+    return Shape(
+        vocab_size=contract.vocab_size,
+        num_layers=contract.num_layers,
+        num_kv_heads=contract.num_kv_heads,
+        head_dim=contract.head_dim,
+        hidden_size=_first(config, _WIDTHS) or contract.num_kv_heads * contract.head_dim,
+        max_positions=contract.max_length,
+        eos_ids=tuple(i for i in (eos if isinstance(eos, list) else [eos]) if type(i) is int),
+        bos_id=bos,
+        pad_id=pad,
+    )
+
+
+def _first(config: Mapping[str, Any], keys: Sequence[str]) -> int | None:
+    """The first of some keys that config.json has a whole number for."""
+    return next((config[key] for key in keys if type(config.get(key)) is int), None)
+
+
+def _max_positions(name: str, config: Mapping[str, Any]) -> int:
+    limit = _first(config, _LIMITS)
+    if limit is None:
+        raise CheckpointError(
+            f"{name}: config.json does not say how many positions the model knows; add"
+            ' "max_position_embeddings" to it'
+        )
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    kind = rope.get("rope_type", rope.get("type")) if isinstance(rope, dict) else None
+    if kind == "dynamic":
+        raise CheckpointError(
+            f"{name} scales its positions by the length of the text (dynamic), so a draft would change what"
+            " came before it; use another checkpoint"
+        )
+    if kind == "longrope":  # traced on a short text, the graph has the factors of short texts only
+        limit = min(limit, _first(config, ("original_max_position_embeddings",)) or limit)
+    return limit
+
+
+def _check_layers(name: str, config: Mapping[str, Any], layers: int) -> None:
+    told = _first(config, _LAYERS)
+    if told is not None and told != layers:
+        raise CheckpointError(
+            f"{name}: config.json says {told} layers and the graph has {layers}; give a directory whose files"
+            " are of one model"
+        )

@@ -1,0 +1,180 @@
+"""Two tokenizers in, one vocabulary map out: who can write whom, byte for byte (method section 2)."""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from omnidraft.errors import ExportError, VocabMapError
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.vocab_map import Ragged, VocabMap
+
+Progress = Callable[[int, int], None]
+
+# Roles that families name differently; used where a checkpoint's config does not say.
+EOS_NAMES = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<|end_of_text|>", "<|endoftext|>", "<eos>", "</s>")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Control tokens with a part to play: (drafter id, target id) pairs that mean the same."""
+
+    pairs: tuple[tuple[int, int], ...] = ()
+
+    def overruled_by(self, named: Sequence[tuple[int, int]]) -> "Roles":
+        """These roles with others that a user named; a token that is in both has the user's."""
+        taken = {d for d, _ in named}, {t for _, t in named}
+        return Roles((*(p for p in self.pairs if p[0] not in taken[0] and p[1] not in taken[1]), *named))
+
+
+def guess_roles(drafter: Tokenizer, target: Tokenizer) -> Roles:
+    """Pair end with end and start with start by the families' well-known names."""
+    eos = [next((t.controls[n].id for n in EOS_NAMES if n in t.controls), None) for t in (drafter, target)]
+    bos = [t.controls[t.adds_bos].id if t.adds_bos in t.controls else None for t in (drafter, target)]
+    pairs: list[tuple[int, int]] = []
+    for d, t in (eos, bos):
+        # A family may end and begin with one token; ending is the role that matters.
+        if d is not None and t is not None and not any(d == a or t == b for a, b in pairs):
+            pairs.append((d, t))
+    return Roles(tuple(pairs))
+
+
+def read_pairs(drafter: Tokenizer, target: Tokenizer, pairs: Sequence[str]) -> list[tuple[int, int]]:
+    """(drafter id, target id) of each `DRAFTER=TARGET`, both control tokens by their content.
+
+    Raises:
+        ExportError: a token that is not there, or that is in two pairs.
+    """
+    found: list[tuple[int, int]] = []
+    for pair in pairs:
+        # A token may itself hold "=": any place that leaves a token on both sides will do.
+        cuts = [(pair[:i], pair[i + 1 :]) for i, letter in enumerate(pair) if letter == "="]
+        names = next(((d, t) for d, t in cuts if d in drafter.controls and t in target.controls), None)
+        if names is None:
+            raise ExportError(
+                f'--pair "{pair}" does not name a control token of each model as DRAFTER=TARGET; '
+                f"the drafter has {_names(drafter)}, the target has {_names(target)}"
+            )
+        d, t = drafter.controls[names[0]].id, target.controls[names[1]].id
+        if any(d == a or t == b for a, b in found):
+            raise ExportError(
+                f'--pair "{pair}" names a control token that is in another pair; give each once'
+            )
+        found.append((d, t))
+    return found
+
+
+def _names(tokenizer: Tokenizer) -> str:
+    return ", ".join(sorted(tokenizer.controls)[:40]) or "none"
+
+
+def build_vocab_map(
+    drafter: Tokenizer,
+    target: Tokenizer,
+    *,
+    draft_size: int | None = None,
+    target_size: int | None = None,
+    roles: Roles | None = None,
+    progress: Progress | None = None,
+) -> VocabMap:
+    """Compare two vocabularies as bytes.
+
+    Args:
+        drafter, target: the two tokenizers.
+        draft_size, target_size: width of the models' logits, which may exceed the tokenizer's.
+        roles: control tokens that mean the same; guessed from their names when None.
+        progress: called with (done, total) target tokens.
+
+    Raises:
+        VocabMapError: logits narrower than the tokenizer.
+    """
+    draft_size = _width(draft_size, drafter, "drafter")
+    target_size = _width(target_size, target, "target")
+    roles = guess_roles(drafter, target) if roles is None else roles
+    draft_of = _canonical(drafter)
+    target_of = _canonical(target)
+    pairs = {target_of[data]: d for data, d in draft_of.items() if data in target_of}
+    pairs |= {t: d for d, t in roles.pairs}
+
+    spellings: list[Sequence[int]] = [[]] * target_size
+    for t, data in enumerate(target.tokens):
+        if t in pairs:
+            spellings[t] = [pairs[t]]
+        elif data:
+            # An alias has the bytes of a direct pair: the drafter writes it with that same token.
+            spellings[t] = [draft_of[data]] if data in draft_of else (drafter.spell(data) or [])
+        if progress and t % 1024 == 0:
+            progress(t, len(target))
+
+    direct = np.full(draft_size, -1, dtype=np.int32)
+    for t, d in pairs.items():
+        direct[d] = t
+    expansions: list[Sequence[int]] = [[]] * draft_size
+    for d, data in enumerate(drafter.tokens):
+        if data and direct[d] < 0 and data not in target_of:
+            expansions[d] = target.spell(data) or []
+
+    in_trie = {*target_of.values(), *pairs}
+    leaves = sorted((t for t in in_trie if spellings[t]), key=lambda t: tuple(spellings[t]))
+    _check_unique(leaves, spellings)
+    allowed = np.zeros(draft_size, dtype=np.bool_)
+    allowed[[d for d, data in enumerate(drafter.tokens) if data]] = True
+    allowed[[d for d, _ in roles.pairs]] = True
+    if progress:
+        progress(len(target), len(target))
+    return VocabMap(
+        target_bytes=_bytes_table(target, target_size),
+        direct=direct,
+        spellings=_ragged(spellings),
+        expansions=_ragged(expansions),
+        leaves=np.array(leaves, dtype=np.int32),
+        draft_allowed=allowed,
+        draft_fingerprint=drafter.fingerprint,
+        target_fingerprint=target.fingerprint,
+    )
+
+
+def _canonical(tokenizer: Tokenizer) -> dict[bytes, int]:
+    """The id that stands for each byte string.
+
+    Of several ids with the same bytes the one that the tokenizer itself writes is taken, else the lowest:
+    Llama-2 holds `A` twice, as <0x41> (the lower id, which it never emits) and as a piece.
+    """
+    groups: dict[bytes, list[int]] = {}
+    for i, data in enumerate(tokenizer.tokens):
+        if data:
+            groups.setdefault(data, []).append(i)
+    found = {}
+    for data, ids in groups.items():
+        own = tokenizer.spell(data) if len(ids) > 1 else None
+        found[data] = own[0] if own is not None and len(own) == 1 else ids[0]
+    return found
+
+
+def _check_unique(leaves: Sequence[int], spellings: Sequence[Sequence[int]]) -> None:
+    for a, b in itertools.pairwise(leaves):
+        assert tuple(spellings[a]) != tuple(spellings[b]), f"target tokens {a} and {b} share a spelling"
+
+
+def _width(size: int | None, tokenizer: Tokenizer, who: str) -> int:
+    if size is not None and size < len(tokenizer):
+        raise VocabMapError(
+            f"the {who}'s logits are {size} wide but its tokenizer has {len(tokenizer)} ids; "
+            "use the tokenizer of that model"
+        )
+    return size or len(tokenizer)
+
+
+def _ragged(rows: Iterable[Sequence[int]]) -> Ragged:
+    rows = list(rows)
+    offsets = np.zeros(len(rows) + 1, dtype=np.int32)
+    np.cumsum([len(r) for r in rows], out=offsets[1:])
+    return Ragged(np.array([i for row in rows for i in row], dtype=np.int32), offsets)
+
+
+def _bytes_table(tokenizer: Tokenizer, size: int) -> Ragged:
+    rows = [token or b"" for token in tokenizer.tokens] + [b""] * (size - len(tokenizer))
+    offsets = np.zeros(size + 1, dtype=np.int32)
+    np.cumsum([len(r) for r in rows], out=offsets[1:])
+    return Ragged(np.frombuffer(b"".join(rows), dtype=np.uint8), offsets)

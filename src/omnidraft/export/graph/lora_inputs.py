@@ -1,0 +1,118 @@
+"""Places where a low-rank adapter enters a graph: y = x W + (x A) B at the products of a layer.
+
+A [in, rank] and B [rank, out] are inputs of the graph; the scale alpha / rank is folded into B. Where the
+rank is open they are *overridable initializers* of rank zero: nobody need feed them, any rank may be fed, and
+without an adapter the sum adds nothing. Where it is fixed, for accelerators, they are plain inputs.
+
+The passes work on products named by `passes.name_sites`, before quantisation, which leaves A and B in float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from omnidraft.errors import ExportError
+from omnidraft.export.graph.passes import SITES, matmuls
+from omnidraft.runtime.models.adapter import LoraSites, Site, a_name, b_name
+
+_PARTS = {"qkv": ("q", "k", "v"), "gate_up": ("gate", "up")}  # how the packed products lie in columns
+
+
+def add_lora_sites(
+    model: ModelProto, targets: Collection[str] = SITES, rank: int | None = None
+) -> ModelProto:
+    """Adds inputs `{site}.lora_a` and `{site}.lora_b` to the products named `layers.{i}.{target}`.
+
+    Args:
+        model: with products named by `name_sites`; it is edited and returned.
+        targets: some of `SITES`.
+        rank: None for any rank, zero unless an adapter is fed; else that of inputs that must be fed, for each
+            packed part: those of `qkv` have three times as much.
+
+    Raises:
+        ExportError: a rank below 1, or a target that no layer has.
+    """
+    if rank is not None and rank < 1:
+        raise ExportError(f"a LoRA rank of {rank} leaves nothing to adapt; give 1 or more, or leave LoRA out")
+    graph, dims = model.graph, _dims(model.graph)
+    products = [node for node in matmuls(graph) if node.name.rpartition(".")[2] in targets]
+    if missing := set(targets) - {node.name.rpartition(".")[2] for node in products}:
+        raise ExportError(f"no layer has a product {min(missing)!r} for LoRA; use some of {', '.join(SITES)}")
+    if rank is None:
+        model.ir_version = max(model.ir_version, 4)  # from here on an initializer may be an input too
+    for node in products:
+        assert node.op_type == "MatMul", f"{node.name} is a {node.op_type}; LoRA enters plain products"
+        fixed = None if rank is None else rank * len(_parts(node.name))
+        _add_inputs(graph, node.name, dims[node.input[1]], fixed)
+        _add_sum(graph, node)
+    return model
+
+
+def _add_inputs(graph: GraphProto, site: str, shape: tuple[int, ...], rank: int | None) -> None:
+    open_rank = f"{site}.rank"  # a name of its own: every site may have another
+    for name, of_input, of_default in (
+        (a_name(site), [shape[0], rank or open_rank], (shape[0], 0)),
+        (b_name(site), [rank or open_rank, shape[1]], (0, shape[1])),
+    ):
+        graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, of_input))
+        if rank is None:
+            graph.initializer.append(numpy_helper.from_array(np.zeros(of_default, np.float32), name))
+
+
+def _add_sum(graph: GraphProto, product: NodeProto) -> None:
+    """Readers of the product take the sum, which has its old output's name."""
+    site, out = product.name, product.output[0]
+    product.output[0] = f"{site}.base"
+    rows, delta = f"{site}.lora_rows", f"{site}.lora_delta"
+    added = (
+        helper.make_node("MatMul", [product.input[0], a_name(site)], [rows], rows),
+        helper.make_node("MatMul", [rows, b_name(site)], [delta], delta),
+        helper.make_node("Add", [f"{site}.base", delta], [out], f"{site}.sum"),
+    )
+    place = list(graph.node).index(product) + 1
+    for offset, node in enumerate(added):
+        graph.node.insert(place + offset, node)
+
+
+def lora_sites(model: ModelProto, kv_columns: int) -> LoraSites:
+    """The places that `add_lora_sites` made, before quantisation, and how their columns are packed.
+
+    Args:
+        model: the graph.
+        kv_columns: width of the keys of one layer, num_kv_heads * head_dim; the values have the same.
+    """
+    graph = model.graph
+    dims = _dims(graph)
+    ranks = {
+        site: value.type.tensor_type.shape.dim[1].dim_value // len(_parts(site)) or None
+        for value in graph.input
+        if (site := value.name.removesuffix(".lora_a")) != value.name
+    }
+    sites = {
+        node.name: _site(node.name, dims[node.input[1]], kv_columns)
+        for node in matmuls(graph)
+        if node.name in ranks
+    }
+    assert sites.keys() == ranks.keys() and len(set(ranks.values())) == 1, ranks
+    return LoraSites(next(iter(ranks.values())), sites)
+
+
+def _site(name: str, shape: tuple[int, ...], kv_columns: int) -> Site:
+    kind, parts = name.rpartition(".")[2], _parts(name)
+    widths = [shape[1] // len(parts)] * len(parts)
+    if kind == "qkv":
+        widths = [shape[1] - 2 * kv_columns, kv_columns, kv_columns]
+    assert sum(widths) == shape[1] and min(widths) > 0, (name, shape, kv_columns)
+    return Site(shape[0], tuple(zip(parts, widths, strict=True)))
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    kind = name.rpartition(".")[2]
+    return _PARTS.get(kind, (kind,))
+
+
+def _dims(graph: GraphProto) -> dict[str, tuple[int, ...]]:
+    return {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}

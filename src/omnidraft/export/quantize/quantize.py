@@ -1,0 +1,157 @@
+"""Weight-only quantisation: each product with a constant weight becomes a MatMulNBits of 8 or 4 bits.
+
+Activations are rounded row by row inside the kernel, so a token changes only its own row. Dynamic int8 shares
+one activation scale between the rows of a block: there a refused draft token changes the logits of the
+accepted ones, and speculation is no longer exact. It is not offered.
+
+The model is edited in place, product by product; a float32 weight goes when its codes are there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
+
+from omnidraft.export.graph.passes import consumers, drop_dead, initializer, matmuls, untie_head
+from omnidraft.export.quantize.gptq import Calibration, Site, compensate, hessians, inverse_factor
+from omnidraft.export.quantize.grids import GRIDS, Codes, Floats, Grid, codes_on, packed
+from omnidraft.export.quantize.quantization import FP32, INT4, INT4_B128, INT4_E8, INT8, Quantization
+
+__all__ = ["FP32", "INT4", "INT4_B128", "INT4_E8", "INT8", "Calibration", "Quantization", "quantize"]
+
+_INT8_ACTIVATIONS = 4  # accuracy_level; at 0 two tokens cost as much as in fp32
+_COLUMNS = 4096
+_EMBEDDING_BLOCK = 32
+
+
+def quantize(
+    model: ModelProto, quantization: Quantization, calibration: Calibration | None = None
+) -> ModelProto:
+    """Quantises every product with a constant weight, LM head included, and the embedding if asked.
+
+    `calibration` is needed for the method gptq, and for no other.
+    """
+    if (quantization.bits, quantization.embedding_bits) == (32, 32):
+        return model
+    if quantization.bits < 32:
+        _quantize_products(model, quantization, calibration)
+    else:
+        untie_head(model)
+    if quantization.embedding_bits < 32:
+        _quantize_embedding(model, quantization.embedding_bits)
+    return drop_dead(model)
+
+
+def _quantize_products(
+    model: ModelProto, quantization: Quantization, calibration: Calibration | None
+) -> None:
+    graph = model.graph
+    products = matmuls(graph)
+    bits = [_bits_of(node, quantization) for node in products]
+    found = None
+    if quantization.method == "gptq":
+        assert calibration is not None, "gptq goes by calibration rows"
+        sites = [
+            Site(node.input[0], _weight(graph, node).shape[0])
+            for node, b in zip(products, bits, strict=True)
+            if b == 4
+        ]
+        found = hessians(calibration, sites)
+    for node, b in zip(products, bits, strict=True):
+        name, weight = node.input[1], _weight(graph, node)
+        block = quantization.block_for(len(weight))
+        factor = inverse_factor(next(found)) if found is not None and b == 4 else None
+        inputs = [f"{name}.q", f"{name}.scales", f"{name}.zeros"]
+        if not any(tensor.name == inputs[0] for tensor in graph.initializer):  # equal weights are one
+            method = quantization.method if b == 4 else "round"
+            for tensor, value in zip(inputs, _round(weight, b, block, method, factor), strict=False):
+                graph.initializer.append(numpy_helper.from_array(value, tensor))
+        there = {tensor.name for tensor in graph.initializer}
+        node.CopyFrom(_product(node, [i for i in inputs if i in there], weight.shape, b, block))
+        del weight
+        _drop_unused(graph, name)
+
+
+def _bits_of(node: NodeProto, quantization: Quantization) -> int:
+    return quantization.head_bits if node.name == "lm_head" and quantization.head_bits else quantization.bits
+
+
+def _weight(graph: GraphProto, node: NodeProto) -> Floats:
+    """What a product multiplies its rows with, [k, n]; a tied LM head is a view of the embedding table."""
+    weight = numpy_helper.to_array(initializer(graph, node.input[1]))
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    assert not attributes.get("transA", 0), f"{node.name} transposes its rows"
+    weight = weight.T if attributes.get("transB", 0) else weight
+    alpha = np.float32(attributes.get("alpha", 1.0))
+    return weight if alpha == 1 else weight * alpha
+
+
+def _drop_unused(graph: GraphProto, name: str) -> None:
+    if not consumers(graph, name):
+        places = [i for i, tensor in enumerate(graph.initializer) if tensor.name == name]
+        for place in reversed(places):
+            del graph.initializer[place]
+
+
+def _quantize_embedding(model: ModelProto, bits: int) -> None:
+    graph = model.graph
+    node = next(node for node in graph.node if node.op_type == "Gather" and node.input[1] == "input_ids")
+    table = numpy_helper.to_array(initializer(graph, node.input[0]))  # [vocab, hidden]
+    codes, scales = _round(table.T, bits, _EMBEDDING_BLOCK, "round", None)
+    codes = codes.reshape(len(table), -1)[:, : table.shape[1] * bits // 8]  # this one is not padded
+    graph.initializer.append(numpy_helper.from_array(codes, "embedding.q"))
+    graph.initializer.append(numpy_helper.from_array(scales, "embedding.scales"))
+    node.CopyFrom(
+        helper.make_node(
+            "GatherBlockQuantized",
+            ["embedding.q", "input_ids", "embedding.scales"],
+            list(node.output),
+            "embedding",
+            domain="com.microsoft",
+            bits=bits,
+            block_size=_EMBEDDING_BLOCK,
+            gather_axis=0,
+            quantize_axis=1,
+        )
+    )
+
+
+def _round(weight: Floats, bits: int, block: int, method: str, factor: Floats | None) -> list[Codes | Floats]:
+    """Packed codes [n, blocks, block * bits / 8], scales [n, blocks] and, if not symmetric, packed zeros.
+
+    A few thousand columns at a time, for the memory that a large LM head takes.
+    """
+    parts = []
+    for at in range(0, weight.shape[1], _COLUMNS):
+        columns = np.ascontiguousarray(weight[:, at : at + _COLUMNS], np.float32)
+        if factor is None:
+            codes, grid = _nearest(columns, bits, block, method)
+        else:
+            codes, grid = compensate(columns, factor, bits, block)
+        zeros = [] if grid[1] is None else [packed(grid[1], bits)]
+        parts.append([packed(codes, bits), grid[0], *zeros])
+    return [np.concatenate(each) for each in zip(*parts, strict=True)]
+
+
+def _nearest(weight: Floats, bits: int, block: int, method: str) -> tuple[Codes, Grid]:
+    k, n = weight.shape
+    values = np.pad(weight.T, ((0, 0), (0, -k % block))).reshape(n, -1, block)
+    grid = GRIDS[method](values, bits)
+    return codes_on(values, grid, bits), grid
+
+
+def _product(
+    node: NodeProto, constants: list[str], shape: tuple[int, ...], bits: int, block: int
+) -> NodeProto:
+    return helper.make_node(
+        "MatMulNBits",
+        [node.input[0], *constants],
+        list(node.output),
+        node.name,
+        domain="com.microsoft",
+        K=shape[0],
+        N=shape[1],
+        bits=bits,
+        block_size=block,
+        accuracy_level=_INT8_ACTIVATIONS,
+    )

@@ -1,0 +1,72 @@
+"""A graph quantised and written weight by weight: memory holds one weight of the model at a time.
+
+A weight and the nodes that read it are cut out as a graph of their own, quantised as any graph is, written,
+and put back: there is one quantisation, for models of every size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+
+from omnidraft.export.graph.markers import untie
+from omnidraft.export.graph.passes import consumers
+from omnidraft.export.graph.weights import Weights, give
+from omnidraft.export.graph.write import EXTERNAL_ABOVE, GraphWriter, shell_of
+from omnidraft.export.quantize.cpu import Skeleton
+from omnidraft.export.quantize.quantize import Quantization, quantize
+
+
+def write_skeleton(
+    skeleton: Skeleton, quantization: Quantization, path: Path, *, external_above: int = EXTERNAL_ABOVE
+) -> list[Path]:
+    """Fill, quantise and write a graph; the skeleton itself stays as it is.
+
+    Returns the files written, as `write.write_graph` does, and raises what it raises.
+    """
+    model = ModelProto()
+    model.CopyFrom(skeleton.proto)
+    if (quantization.bits, quantization.embedding_bits) != (32, 32):
+        untie(model)
+    shell = shell_of(model)
+    with GraphWriter(path, external_above) as writer:
+        for tensor in model.graph.initializer:
+            if tensor.name in skeleton.weights:
+                _write_weight(writer, shell.graph, tensor.name, skeleton.weights, quantization)
+            else:
+                writer.add(tensor)
+        return writer.finish(shell)
+
+
+def _write_weight(
+    writer: GraphWriter, graph: GraphProto, name: str, weights: Weights, quantization: Quantization
+) -> None:
+    """Write one weight, quantised, and change the nodes of `graph` that read it accordingly."""
+    nodes = consumers(graph, name)
+    bits = {quantization.embedding_bits if node.op_type == "Gather" else quantization.bits for node in nodes}
+    if bits == {32}:
+        writer.add_values(name, weights.read(name))
+        return
+    (node,) = nodes
+    piece = _piece(name, node, weights)
+    # A piece without the embedding is not asked to look for one.
+    alone = quantization if node.op_type == "Gather" else replace(quantization, embedding_bits=32)
+    quantize(piece, alone)
+    for tensor in piece.graph.initializer:
+        writer.add(tensor)
+    place = list(graph.node).index(node)
+    del graph.node[place]
+    for offset, each in enumerate(piece.graph.node):
+        graph.node.insert(place + offset, each)
+
+
+def _piece(name: str, node: NodeProto, weights: Weights) -> ModelProto:
+    """The node that reads a weight, as a model with this weight."""
+    model = ModelProto()
+    model.graph.node.append(node)
+    model.graph.output.extend(ValueInfoProto(name=output) for output in node.output)
+    values = weights.read(name)
+    give(model.graph.initializer.add(name=name, data_type=TensorProto.FLOAT, dims=values.shape), values)
+    return model

@@ -1,0 +1,107 @@
+"""A drafter's training step as a plain inference graph: forward, loss, gradient, AdamW (spec/train-step.md).
+
+The frozen weights are inputs here, and `step_weights` binds them to the drafter's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+import torch
+from onnx import ModelProto
+from torch import Tensor
+
+from omnidraft.export.train_step.step_forward import Forward, Frozen, Named, cut
+from omnidraft.export.train_step.step_onnx import adamw, free_sizes, to_onnx
+from omnidraft.runtime.bundle.train_step_entry import Layout
+from omnidraft.training.data.batch import Laws
+from omnidraft.training.objectives.divergence import divergence
+
+
+def trace_step(frozen: Frozen, layout: Layout) -> ModelProto:
+    """The graph of one step, its frozen weights still inputs by their names in the drafter's graph.
+
+    Args:
+        frozen: the drafter.
+        layout: of what learns.
+    """
+    fixed = _state(layout) | frozen.weights()
+    return to_onnx(lora_step(frozen, layout), _batch(fixed), fixed)
+
+
+def lora_step(frozen: Frozen, layout: Layout) -> Callable[[Named], Named]:
+    """The step as a function of the graph's inputs by name, the frozen weights among them."""
+    return lambda given: _step(frozen, layout, given)
+
+
+def _batch(fixed: Named) -> Named:
+    """Some responses."""
+    free = islice(free_sizes(fixed.values()), 8)
+    responses, length, rows, laws, listed, direct, direct_listed, ngrams = free
+    whole = torch.int64
+    return {
+        "input_ids": torch.empty(responses, length, dtype=whole),
+        "rows": torch.empty(rows, dtype=whole),
+        "trie.rows": torch.empty(laws, dtype=whole),
+        "trie.ids": torch.empty(laws, listed, dtype=whole),
+        "trie.probabilities": torch.empty(laws, listed),
+        "trie.other": torch.empty(laws),
+        "trie.weights": torch.empty(laws),
+        "direct.rows": torch.empty(direct, dtype=whole),
+        "direct.ids": torch.empty(direct, direct_listed, dtype=whole),
+        "direct.probabilities": torch.empty(direct, direct_listed),
+        "direct.other": torch.empty(direct),
+        "ngram.rows": torch.empty(ngrams, dtype=whole),
+        "ngram.ids": torch.empty(ngrams, dtype=whole),
+    }
+
+
+def _state(layout: Layout) -> Named:
+    """Settings, and what one call hands to the next."""
+    vector = torch.zeros(layout.size)
+    return {
+        "scales": torch.zeros(len(layout.terms)),
+        **{name: torch.tensor(0.0) for name in ("learning_rate", "weight_decay", "clip_norm", "lora_scale")},
+        "last": torch.tensor(True),
+        "loss": torch.tensor(0.0),
+        "updates": torch.tensor(0, dtype=torch.int64),
+        **{name: vector.clone() for name in ("gradient", "parameters", "exp_avg", "exp_avg_sq")},
+    }
+
+
+def _step(frozen: Frozen, layout: Layout, given: Named) -> Named:
+    """All outputs by name."""
+    learning = {
+        name: tensor.detach().requires_grad_() for name, tensor in cut(given["parameters"], layout).items()
+    }
+    positions = torch.arange(given["input_ids"].shape[1])[None]
+    with Forward(frozen, given, learning, given["rows"]).acting() as model:
+        found = model(input_ids=given["input_ids"], position_ids=positions, use_cache=False)
+    logits: Tensor = found.logits  # [R, draft vocab]
+    sums = _sums(logits, given)
+    part = (sums * given["scales"]).sum()
+    gradients = torch.autograd.grad(part, list(learning.values()))
+    gradient = given["gradient"] + torch.cat([each.reshape(-1) for each in gradients])
+    loss = given["loss"] + part.detach()
+    carried = {"sums": sums.detach(), "next_loss": loss, "next_gradient": gradient}
+    return carried | adamw(given, gradient, loss)
+
+
+def _sums(logits: Tensor, given: Named) -> Tensor:
+    """The terms as sums over places: trie-kl's, and the two of omnidraft (objective_kl)."""
+    trie = _laws("trie", given, given["trie.weights"])
+    direct = _laws("direct", given, torch.ones_like(given["direct.other"]))
+    ngrams = torch.log_softmax(logits.index_select(0, given["ngram.rows"]), dim=1)
+    return torch.stack([
+        (trie.weights * divergence(logits, trie, "forward")).sum(),
+        divergence(logits, direct, "reverse").sum(),
+        -ngrams.gather(1, given["ngram.ids"][:, None]).sum(),
+    ])  # fmt: skip
+
+
+def _laws(name: str, given: Named, weights: Tensor) -> Laws:
+    rows, ids, probabilities, other = (
+        given[f"{name}.{field}"] for field in ("rows", "ids", "probabilities", "other")
+    )
+    return Laws(rows, ids, probabilities, other, weights)

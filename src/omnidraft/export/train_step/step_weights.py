@@ -1,0 +1,127 @@
+"""The frozen weights of a training step: those of the drafter's own graph, by their place in its file.
+
+A quantised weight is dequantised inside the step, so the drafter learns against what will run, and no weight
+is on disk twice. onnxruntime refuses files outside a graph's folder; spec/train-step.md says how it loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from omnidraft.export.graph.markers import EMBEDDING
+from omnidraft.export.graph.passes import initializer
+from omnidraft.export.quantize.grids import packed
+
+_TYPES = {4: TensorProto.UINT4, 8: TensorProto.UINT8}  # of codes
+_QUANTISED = ("MatMulNBits", "GatherBlockQuantized")
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A drafter's graph as it is in the bundle.
+
+    Attributes:
+        graph: without its external data. path: of its file.
+    """
+
+    graph: GraphProto
+    path: Path
+
+    @classmethod
+    def read(cls, path: Path) -> Shipped:
+        """The graph in a file."""
+        return cls(onnx.load(path, load_external_data=False).graph, path)
+
+    def node(self, weight: str) -> NodeProto:
+        """The node that reads a weight of the float32 graph, in whatever form it is now."""
+        name = "embedding" if weight == EMBEDDING else weight.removesuffix(".weight")
+        found: NodeProto = next(node for node in self.graph.node if node.name == name)
+        return found
+
+    def is_quantised(self, weight: str) -> bool:
+        """Whether there are codes instead of a weight."""
+        return self.node(weight).op_type in _QUANTISED
+
+    def shared(self, name: str, dims: Sequence[int] | None = None, kind: int | None = None) -> TensorProto:
+        """The same bytes at the same place, which is told from the folder above the graph's."""
+        found = TensorProto()
+        found.CopyFrom(initializer(self.graph, name))
+        for entry in found.external_data:
+            if entry.key == "location":
+                entry.value = f"{self.path.parent.name}/{entry.value}"
+        if dims is not None:
+            found.ClearField("dims")
+            found.dims.extend(dims)
+        found.data_type = found.data_type if kind is None else kind
+        return found
+
+    def values(self, name: str) -> NDArray[Any]:
+        """A small constant's."""
+        return numpy_helper.to_array(initializer(self.graph, name), str(self.path.parent))
+
+
+def bind_weights(step: ModelProto, shipped: Shipped) -> ModelProto:
+    """Makes the weights that are inputs of a step constants; the step is edited and returned."""
+    first: list[NodeProto] = []
+    for name in [value.name for value in step.graph.input if value.name.endswith(".weight")]:
+        if shipped.is_quantised(name):
+            tensors, nodes = _dequantised(shipped, name)
+            step.graph.initializer.extend(tensors)
+            first += nodes
+        else:
+            step.graph.initializer.append(shipped.shared(name))
+        del step.graph.input[[value.name for value in step.graph.input].index(name)]
+    nodes = [*first, *step.graph.node]
+    step.graph.ClearField("node")
+    step.graph.node.extend(nodes)
+    return step
+
+
+def _dequantised(shipped: Shipped, name: str) -> tuple[list[TensorProto], list[NodeProto]]:
+    """Constants and nodes that make the float32 weight of its codes."""
+    node = shipped.node(name)
+    settings: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    bits, block = settings["bits"], settings["block_size"]
+    is_table = (
+        node.op_type == "GatherBlockQuantized"
+    )  # codes, ids, scales; a product has x, codes, scales, zeros
+    codes, scales = (node.input[0 if is_table else 1], node.input[2])
+    rows, *rest = initializer(shipped.graph, codes).dims
+    columns = int(np.prod(rest)) * 8 // bits  # a product's last block is filled up
+    blocks = -(-columns // block)
+    middle = np.full((rows, blocks), 1 << (bits - 1), np.uint8)
+    zeros = middle if is_table or len(node.input) < 4 else _zeros(shipped.values(node.input[3]), middle, bits)
+    tensors = [
+        shipped.shared(codes, (rows, columns), _TYPES[bits]),
+        shipped.shared(scales, (rows, blocks)),
+        helper.make_tensor(
+            f"{name}.zeros", _TYPES[bits], zeros.shape, packed(zeros.reshape(-1), bits).tobytes(), raw=True
+        ),
+    ]
+    inputs, whole = [tensor.name for tensor in tensors], f"{name}.rows"
+    made = helper.make_node("DequantizeLinear", inputs, [whole], f"{name}.values", axis=1, block_size=block)
+    if is_table:
+        made.output[0] = name
+        return tensors, [made]
+    width = settings["K"]
+    bounds = {f"{name}.{at}": value for at, value in (("start", 0), ("end", width), ("axis", 1))}
+    tensors += [numpy_helper.from_array(np.array([value], np.int64), at) for at, value in bounds.items()]
+    cut = helper.make_node("Slice", [whole, *bounds], [f"{name}.cut"], f"{name}.cut")
+    turn = helper.make_node("Transpose", [f"{name}.cut"], [name], f"{name}.turn", perm=[1, 0])
+    return tensors, [made, cut, turn]
+
+
+def _zeros(stored: NDArray[Any], like: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
+    """Zero points [rows, blocks] of packed ones, whose rows are filled up to whole bytes."""
+    flat = stored.reshape(len(like), -1)
+    if bits == 4:
+        flat = np.stack([flat & 15, flat >> 4], axis=-1).reshape(len(like), -1)
+    return np.ascontiguousarray(flat[:, : like.shape[1]])

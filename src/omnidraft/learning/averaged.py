@@ -1,0 +1,109 @@
+"""A learner whose adapter is an average over its steps: what one batch pulled too far, others pull back.
+
+At a constant rate, which learning without an end needs, the last step's adapter is noisy; the average is what
+a falling rate would have come to, at the rate of a high one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.errors import SettingError
+from omnidraft.learning.positions.alignment import Aligned
+from omnidraft.learning.step.learner import Learned, Learner
+from omnidraft.runtime.models.adapter import Adapter, Floats, a_name, b_name
+
+KEPT = 0.9  # of the average at a step, at most: in the first ones less
+_PREFIX, _STEPS = "average.", "average_steps"
+
+
+class Mean:
+    """Tensors averaged over steps.
+
+    Attributes:
+        tensors: by name; none before the first step. steps: so far.
+    """
+
+    def __init__(self, tensors: Mapping[str, Floats] | None = None, steps: int = 0) -> None:
+        self.tensors, self.steps = dict(tensors or {}), steps
+
+    def add(self, latest: Mapping[str, Floats]) -> None:
+        """Take in what a step came to."""
+        share = np.float32(min(KEPT, self.steps / (self.steps + 9.0)))
+        for name, tensor in latest.items():
+            before = self.tensors.get(name)
+            self.tensors[name] = tensor if before is None else before * share + tensor * (1 - share)
+        self.steps += 1
+
+
+class Averaged:
+    """Another learner, and the average of the tensors that it had after each step; its head is the latest."""
+
+    def __init__(self, inner: Learner) -> None:
+        self.inner = inner
+        self._mean = Mean()
+
+    @property
+    def rate(self) -> float:
+        """Of the learner."""
+        return self.inner.rate
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        self.inner.rate = rate
+
+    def learn(self, responses: Sequence[Aligned]) -> Learned:
+        """One step, and its part of the average.
+
+        Raises:
+            AdapterError: `non_finite`, what the step came to.
+        """
+        found = self.inner.learn(responses)
+        if found.skipped:
+            return found
+        self._mean.add(_tensors(self.inner.adapter()))
+        return found
+
+    def adapter(self) -> Adapter:
+        """The average; before the first step, what the learner begins with."""
+        latest = self.inner.adapter()
+        mean = self._mean.tensors
+        if not mean:
+            return latest
+        sites = {s: (mean[a_name(s)], mean[b_name(s)]) for s in latest.tensors}
+        return replace(latest, tensors=sites)
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The learner's, the average and its steps."""
+        average = {_PREFIX + name: tensor.copy() for name, tensor in self._mean.tensors.items()}
+        return {**self.inner.state(), **average, _STEPS: np.array([self._mean.steps], np.int64)}
+
+    def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Go on from a `state()`.
+
+        Raises:
+            SettingError: it is of another learner; nothing was taken over.
+        """
+        wanted = {_PREFIX + name: t.shape for name, t in _tensors(self.inner.adapter()).items()}
+        found = {name: a.shape for name, a in state.items() if name.startswith(_PREFIX)}
+        if _STEPS not in state or (found and found != wanted):
+            raise SettingError(
+                f"the state of a learner averages {len(found)} tensors and this one has {len(wanted)} "
+                "others; go on with the LoRA rank that it was begun with"
+            )
+        self.inner.restore({n: a for n, a in state.items() if not n.startswith(_PREFIX) and n != _STEPS})
+        average = {name.removeprefix(_PREFIX): np.array(state[name], np.float32) for name in found}
+        self._mean = Mean(average, int(state[_STEPS][0]))
+
+
+def _tensors(adapter: Adapter) -> dict[str, Floats]:
+    return {
+        name: tensor
+        for site, pair in adapter.tensors.items()
+        for name, tensor in zip((a_name(site), b_name(site)), pair, strict=True)
+    }

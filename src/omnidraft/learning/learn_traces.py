@@ -1,0 +1,164 @@
+"""From recorded generations to an adapter, without torch: batches in a seeded order, a file to go on from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from omnidraft.errors import SettingError
+from omnidraft.learning.losses import Losses, losses_of
+from omnidraft.learning.positions.alignment import Aligned, Aligner
+from omnidraft.learning.positions.draft_targets import full_trie
+from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
+from omnidraft.learning.step.learner import Learned
+from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
+from omnidraft.learning.step.schedule import Schedule, check_schedule, rate_at
+from omnidraft.learning.step.state_file import read_state, write_state
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.traces.trace import Vocabularies
+from omnidraft.runtime.traces.trace_reader import read_traces
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+
+Progress = Callable[[Learned, int], None]  # what a step did, and how many there will have been
+
+
+@dataclass(frozen=True)
+class LearnOptions:
+    """How to learn from traces.
+
+    Attributes:
+        step: of the learner; its rate is the highest of the schedule.
+        steps: in all; one pass when None.
+        batch_size: responses in a step.
+        schedule: see `rate.rate_at`.
+        max_length: draft tokens of a response with its prompt; the drafter's context when None.
+        target_adapter: digest of the adapter that the target has; None for none.
+    """
+
+    step: StepOptions = field(default_factory=StepOptions)
+    steps: int | None = None
+    batch_size: int = 8
+    schedule: Schedule = "decay"
+    max_length: int | None = None
+    target_adapter: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and self.steps < 1:
+            raise SettingError(
+                f"steps {self.steps} is less than 1; give 1 or more, or leave it out for one pass over all"
+            )
+        if self.batch_size < 1:
+            raise SettingError(f"batch_size {self.batch_size} is less than 1; 8 is usual")
+        if self.max_length is not None and self.max_length < 2:
+            raise SettingError(
+                f"max_length {self.max_length} leaves no room; give 2 or more, or leave it out for all that "
+                "the drafter's context holds"
+            )
+        check_schedule(self.schedule)
+
+
+@dataclass(frozen=True)
+class LearnedFromTraces:
+    """What came of it.
+
+    Attributes:
+        adapter: for a session. responses: that there were. steps: in all; done: of them now.
+        skipped: of all steps, those that were not finite and changed nothing.
+        losses: of the steps that were done now.
+    """
+
+    adapter: Adapter
+    responses: int
+    steps: int
+    done: int
+    skipped: int
+    losses: Losses
+
+
+def responses_of(
+    traces: Sequence[str | Path], bundle: Bundle, vocab_map: VocabMap, options: LearnOptions
+) -> list[Aligned]:
+    """All that traces have to learn from; a trace on a device is bounded (spec/trace.md), so memory holds it.
+
+    Raises:
+        TraceFileError: a trace that is none, is broken, or of another pair.
+        SettingError: a record of the target with another adapter, or nothing to learn from.
+    """
+    longest = bundle.drafter.kv.max_length
+    if options.max_length is not None and options.max_length > longest:
+        raise SettingError(
+            f"max_length {options.max_length} is more than the {longest} that the drafter's context holds; "
+            f"give {longest} or less"
+        )
+    aligner = Aligner(full_trie(vocab_map), options.max_length or longest)
+    bos = bundle.drafter.bos_id
+    of_traces = TraceAligner(aligner, () if bos is None else (bos,), options.target_adapter)
+    found = list(from_traces(read_traces(traces, Vocabularies.of(vocab_map)), of_traces))
+    if not found:
+        raise SettingError("the traces hold nothing to learn from; record some text with --trace first")
+    return found
+
+
+def learn(
+    learner: OrtLearner,
+    responses: Sequence[Aligned],
+    options: LearnOptions,
+    *,
+    checkpoint: Path | None = None,
+    every: int = 20,
+    progress: Progress = lambda *_: None,
+) -> LearnedFromTraces:
+    """Learn, going on where the checkpoint ended as if there had been no break.
+
+    Args:
+        learner: new. responses: at least one.
+        options: those that the learner was made with.
+        checkpoint: read if it is there, written every so many steps and at the end.
+        progress: called after each step.
+
+    Raises:
+        SettingError: the checkpoint is of other settings or responses, or cannot be written.
+    """
+    each = -(-len(responses) // options.batch_size)
+    total = each if options.steps is None else options.steps
+    settings = {
+        **asdict(options),
+        "steps": total,
+        "base": learner.adapter().base,
+        "responses": _digest(responses),
+    }
+    if checkpoint is not None and checkpoint.exists():
+        learner.restore(read_state(checkpoint, settings))
+    losses = []
+    while learner.steps < total:
+        learner.rate = rate_at(options.schedule, options.step.learning_rate, learner.steps, total)
+        found = learner.learn([responses[i] for i in _batch(learner.steps, len(responses), options)])
+        losses.append(found.loss)
+        progress(found, total)
+        if checkpoint is not None and (found.step % every == 0 or found.step == total):
+            write_state(checkpoint, learner.state(), settings)
+    return LearnedFromTraces(
+        learner.adapter(), len(responses), learner.steps, len(losses), learner.skipped, losses_of(losses)
+    )
+
+
+def _batch(step: int, count: int, options: LearnOptions) -> list[int]:
+    """Which responses a step learns from: each pass goes over all of them in an order of its own."""
+    each = -(-count // options.batch_size)
+    order = np.random.default_rng([options.step.seed, step // each]).permutation(count)
+    start = step % each * options.batch_size
+    return [int(i) for i in order[start : start + options.batch_size]]
+
+
+def _digest(responses: Sequence[Aligned]) -> str:
+    """Of what is learned: the texts, in draft tokens, and where each response begins."""
+    found = hashlib.sha256()
+    for response in responses:
+        found.update(f"{response.prompt_length} {len(response.draft_ids)}\n".encode())
+        found.update(response.draft_ids.astype("<i4").tobytes())
+    return found.hexdigest()

@@ -1,0 +1,255 @@
+"""A response of the target as training positions of the drafter (method sections 5.1 and 5.2); numpy only.
+
+The drafter reads its own prompt and then the spelling of every emitted token, so each target token begins and
+ends where a draft token does, and both models have read the same text there. Nothing is encoded again.
+
+Row j of a response is the drafter's logits after the prompt and j draft tokens: it predicts draft token j.
+The target's row i was computed after its tokens before i: it is the law of token i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.errors import SettingError
+from omnidraft.learning.positions.draft_targets import (
+    DraftLaw,
+    after_law,
+    direct_law,
+    has_children,
+    inside_law,
+    node_of,
+    root_law,
+)  # fmt: skip
+from omnidraft.learning.positions.target_rows import Ids, Probabilities, TargetRows
+from omnidraft.runtime.vocab.trie import ActiveTrie
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SparseLaws:
+    """Laws over draft tokens, as many ids in each row; -1 fills up.
+
+    Attributes:
+        rows: the response row that each law is of, shape [N]. Two laws may be of one row.
+        ids, probabilities: shape [N, K]. other: of all ids that are not listed, shape [N].
+        weights: shape [N]; see `DraftLaw`.
+    """
+
+    rows: Offsets
+    ids: Ids
+    probabilities: Probabilities
+    other: Probabilities
+    weights: Probabilities
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class TargetTokens:
+    """What is known of each target token, shapes [n].
+
+    Attributes:
+        ids: target ids. before: the target id in front of each, -1 where it was not given.
+        rows: the response row where the token's spelling begins. lengths: draft tokens that write it, 0 or
+            more.
+        direct: whether it has a partner of its own in the drafter's vocabulary.
+        probabilities: p of the token; NaN where its row was cut and does not list it.
+        starts, ends: byte offsets in the response.
+    """
+
+    ids: Ids
+    before: Ids
+    rows: Offsets
+    lengths: Offsets
+    direct: npt.NDArray[np.bool_]
+    probabilities: Probabilities
+    starts: Offsets
+    ends: Offsets
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """One response, ready for every objective.
+
+    Attributes:
+        draft_ids: prompt and response in draft tokens. prompt_length: of the prompt, >= 1.
+        owners: the target token that each draft token of the response helps to write, shape [m].
+        tokens: of the target.
+        trie_laws: the target's law in the drafter's vocabulary, wherever it has one.
+        direct_laws: one for each target token: its row on the intersection of the vocabularies. `other` is
+            what the row does not list, `weights` the listed mass on the intersection plus that.
+        target_rows: the target's rows, for the objectives that need its own vocabulary.
+        vocab_map: of the pair.
+        target_hidden: the target's last hidden states, shape [n, target width], for dskd alone.
+    """
+
+    draft_ids: Ids
+    prompt_length: int
+    owners: Offsets
+    tokens: TargetTokens
+    trie_laws: SparseLaws
+    direct_laws: SparseLaws
+    target_rows: TargetRows
+    vocab_map: VocabMap
+    target_hidden: npt.NDArray[np.float32] | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of logits that the laws may be of: one after the prompt, and one after each draft token."""
+        return len(self.draft_ids) - self.prompt_length + 1
+
+
+@dataclass(frozen=True)
+class Aligner:
+    """How responses are aligned.
+
+    Attributes:
+        trie: its active spellings are what the drafter is taught; `full_trie` for all.
+        max_length: draft tokens of a prompt and response together; later target tokens are dropped.
+        keep: draft ids that a law lists at most.
+    """
+
+    trie: ActiveTrie
+    max_length: int
+    keep: int = 64
+
+    def align(
+        self,
+        draft_prompt: Sequence[int],
+        tokens: Sequence[int],
+        rows: TargetRows,
+        *,
+        before: int = -1,
+        roots: Sequence[DraftLaw | None] | None = None,
+        target_hidden: npt.NDArray[np.float32] | None = None,
+    ) -> Aligned:
+        """The training positions of one response.
+
+        Args:
+            draft_prompt: the prompt in draft ids, with its start token; at least one id.
+            tokens: the n target ids that were emitted.
+            rows: the target's laws before each of them.
+            before: the last target id of the prompt.
+            roots: the rows' laws at the root of this trie, where they are known better than cut rows tell.
+            target_hidden: see `Aligned`.
+
+        Raises:
+            SettingError: no prompt, rows that are not as many as tokens or are no laws, or ids outside a
+                vocabulary.
+        """
+        self._check(draft_prompt, tokens, rows)
+        vocab_map = self.trie.map
+        known = [root_law(self.trie, rows, i) for i in range(len(rows))] if roots is None else roots
+        lengths = vocab_map.spellings.lengths[np.asarray(tokens, dtype=np.int64)].astype(np.int64)
+        count = int(np.searchsorted(np.cumsum(lengths), self.max_length - len(draft_prompt), side="right"))
+        ids, lengths = np.asarray(tokens[:count], dtype=np.int32), lengths[:count]
+        response = [d for t in ids for d in vocab_map.spell(int(t))]
+        found = TargetTokens(
+            ids=ids,
+            before=np.array([before, *ids[:-1]][:count], dtype=np.int32),
+            rows=np.cumsum(lengths) - lengths,
+            lengths=lengths,
+            direct=np.array([self._is_direct(int(t)) for t in ids], dtype=np.bool_),
+            probabilities=np.array([_or_nan(rows.of(i, int(t))) for i, t in enumerate(ids)]),
+            starts=(ends := np.cumsum(sizes := vocab_map.target_bytes.lengths[ids].astype(np.int64))) - sizes,
+            ends=ends,
+        )
+        return Aligned(
+            draft_ids=np.array([*draft_prompt, *response], dtype=np.int32),
+            prompt_length=len(draft_prompt),
+            owners=np.repeat(np.arange(count), lengths),
+            tokens=found,
+            trie_laws=self._trie_laws(found, rows, known),
+            direct_laws=self._direct_laws(found, rows),
+            target_rows=TargetRows(rows.ids[:count], rows.probabilities[:count], rows.rest[:count]),
+            vocab_map=vocab_map,
+            target_hidden=None if target_hidden is None else target_hidden[:count],
+        )
+
+    def _check(self, draft_prompt: Sequence[int], tokens: Sequence[int], rows: TargetRows) -> None:
+        vocab_map = self.trie.map
+        if not len(draft_prompt):
+            raise SettingError("the draft prompt is empty; give it the drafter's start token at least")
+        if len(tokens) != len(rows):
+            raise SettingError(
+                f"a response of {len(tokens)} tokens has {len(rows)} target rows; give one each"
+            )
+        if not rows.finite:
+            raise SettingError(
+                "a target row is no law (finite, not negative, of sum 1); leave the response out"
+            )
+        for who, ids, size in (
+            ("draft prompt", draft_prompt, vocab_map.draft_size),
+            ("response", tokens, vocab_map.target_size),
+            ("target rows", rows.ids[rows.ids != -1], vocab_map.target_size),
+        ):
+            values = np.asarray(ids)
+            if len(values) and not (int(values.min()) >= 0 and int(values.max()) < size):
+                raise SettingError(
+                    f"the {who} hold an id outside 0..{size - 1}; use the vocabulary map of this pair"
+                )
+
+    def _is_direct(self, token: int) -> bool:
+        spelling = self.trie.map.spellings.row(token)
+        return len(spelling) == 1 and int(self.trie.map.direct[int(spelling[0])]) == token
+
+    def _trie_laws(
+        self, tokens: TargetTokens, rows: TargetRows, roots: Sequence[DraftLaw | None]
+    ) -> SparseLaws:
+        """Before each token, or after the one before it; and inside each spelling."""
+        trie, found = self.trie, list[tuple[int, DraftLaw | None]]()
+        for i, token in enumerate(tokens.ids):
+            row, spelling = int(tokens.rows[i]), trie.map.spellings.row(int(token))
+            node = node_of(trie, self._spelling_in_trie(tokens, i - 1))
+            if node is not None and has_children(trie, node):
+                found.append((row, after_law(trie, rows, i - 1, node, roots[i])))
+            else:
+                found.append((row, roots[i]))
+            if len(self._spelling_in_trie(tokens, i)) < 2:
+                continue
+            for depth in range(1, len(spelling)):
+                node = node_of(trie, spelling[:depth])
+                assert node is not None
+                found.append((row + depth, inside_law(trie, rows, i, node)))
+        return _sparse([(row, law.top(self.keep)) for row, law in found if law is not None])
+
+    def _spelling_in_trie(self, tokens: TargetTokens, i: int) -> npt.NDArray[np.generic]:
+        """The spelling of a token that decisions can lead to; empty for aliases and for tokens not active."""
+        leaf = int(self.trie.map.leaf_of[tokens.ids[i]]) if i >= 0 else -1
+        active = leaf >= 0 and bool(self.trie.active[leaf])
+        return self.trie.map.spellings.row(int(tokens.ids[i])) if active else np.empty(0, dtype=np.int32)
+
+    def _direct_laws(self, tokens: TargetTokens, rows: TargetRows) -> SparseLaws:
+        found = []
+        for i in range(len(tokens.ids)):
+            ids, p, outside = direct_law(self.trie.map, rows, i)
+            law = DraftLaw(ids, p, float(rows.rest[i]), max(0.0, 1.0 - outside)).top(self.keep)
+            found.append((int(tokens.rows[i]), law))
+        return _sparse(found)
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def _sparse(laws: Sequence[tuple[int, DraftLaw]]) -> SparseLaws:
+    widest = max((len(law.ids) for _, law in laws), default=0)
+    ids = np.full((len(laws), widest), -1, dtype=np.int32)
+    probabilities = np.zeros((len(laws), widest))
+    for n, (_, law) in enumerate(laws):
+        ids[n, : len(law.ids)], probabilities[n, : len(law.ids)] = law.ids, law.probabilities
+    return SparseLaws(
+        np.array([row for row, _ in laws], dtype=np.int64),
+        ids,
+        probabilities,
+        np.array([law.other for _, law in laws]),
+        np.array([law.weight for _, law in laws]),
+    )

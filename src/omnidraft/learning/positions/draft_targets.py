@@ -1,0 +1,162 @@
+"""The target's law in the drafter's vocabulary at each place of a draft context (method section 5.2); numpy
+only.
+
+Where a spelling may begin, inside one, or right after one, the target's row says how likely each next *draft*
+token is. Mass whose draft token is not known stands in one bucket, OTHER: the end of a token inside a
+spelling, and what a row that was cut does not list. Target tokens that nothing spells are in neither: the
+drafter cannot propose them, so the law is the one given that none of them comes, and the weight is how
+likely that is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.learning.positions.target_rows import Ids, Probabilities, TargetRows
+from omnidraft.runtime.vocab.trie import ActiveTrie, Node
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+
+_NOTHING = 1e-12  # mass below which a conditional law is rounding
+
+
+@dataclass(frozen=True)
+class DraftLaw:
+    """A law over draft tokens and OTHER, which sum to 1.
+
+    Attributes:
+        ids: distinct draft ids. probabilities: theirs, float64.
+        other: probability of all draft tokens that are not listed.
+        weight: how likely the target is to say something that the drafter can write.
+    """
+
+    ids: Ids
+    probabilities: Probabilities
+    other: float
+    weight: float = 1.0
+
+    def top(self, count: int) -> DraftLaw:
+        """The `count` likeliest ids; the others join OTHER."""
+        if len(self.ids) <= count:
+            return self
+        kept = np.argpartition(-self.probabilities, count - 1)[:count]
+        lost = float(self.probabilities.sum() - self.probabilities[kept].sum())
+        return DraftLaw(self.ids[kept], self.probabilities[kept], self.other + max(lost, 0.0), self.weight)
+
+
+def full_trie(vocab_map: VocabMap) -> ActiveTrie:
+    """The trie in which every spelling is active, as with a prefilled cache."""
+    trie = ActiveTrie(vocab_map)
+    trie.activate_all(np.flatnonzero(vocab_map.leaf_lengths > 1))
+    return trie
+
+
+def node_of(trie: ActiveTrie, spelling: npt.NDArray[np.generic]) -> Node | None:
+    """Where a spelling leads in a trie, if it is there."""
+    node = trie.root(int(spelling[0])) if len(spelling) else None
+    for token in spelling[1:]:
+        node = None if node is None else trie.child(node, int(token))
+    return node
+
+
+def has_children(trie: ActiveTrie, node: Node) -> bool:
+    """Whether an active spelling goes on from a node."""
+    low = node.low + int(trie.map.leaf_lengths[node.low] == node.depth)
+    return bool(trie.active[low : node.high].any())
+
+
+def root_law(trie: ActiveTrie, rows: TargetRows, row: int) -> DraftLaw | None:
+    """Where a spelling begins: the mass below each child of the root; None where nothing can be written."""
+    leaves, p = _leaves(trie, rows, row)
+    ids, sums = _by_token(trie.map.leaf_firsts[leaves], p)
+    rest = float(rows.rest[row])
+    total = float(sums.sum()) + rest
+    if total <= _NOTHING:
+        return None
+    return DraftLaw(ids, sums / total, rest / total, min(total, 1.0))
+
+
+def inside_law(trie: ActiveTrie, rows: TargetRows, row: int, node: Node) -> DraftLaw | None:
+    """Inside a spelling: P(child | node), and P(END | node) as OTHER.
+
+    Which draft token would follow an END is not known, since the target said something else than the
+    token that ends here. None where the row lists nothing below the node.
+    """
+    below = _below(trie, rows, row, node)
+    return None if below is None else DraftLaw(*below)
+
+
+def after_law(
+    trie: ActiveTrie, rows: TargetRows, row: int, node: Node, following: DraftLaw | None
+) -> DraftLaw | None:
+    """Right after the token that a node spells, said at `row`: it might have gone on to a child.
+
+    P(child | node) for children; P(END | node) times the next row's root law (`following`) outside the
+    children, renormalised, for all others: a draft token that is a child is never read as a new beginning
+    (`E` of method section 4.2).
+    """
+    below = _below(trie, rows, row, node)
+    if below is None:
+        return following
+    ids, p, ending = below
+    if following is None:  # the END leads to what the drafter cannot write
+        total = float(p.sum())
+        return None if total <= _NOTHING else DraftLaw(ids, p / total, 0.0, total)
+    outside = ~np.isin(following.ids, trie.children(node)[0])
+    left = float(following.probabilities[outside].sum()) + following.other
+    ended = ending * following.weight
+    weight = 1.0 - ending + ended
+    if weight <= _NOTHING:
+        return None
+    share = ended / weight / left if left > _NOTHING else 0.0
+    other = following.other * share if left > _NOTHING else ended / weight
+    return DraftLaw(
+        np.concatenate([ids, following.ids[outside]]),
+        np.concatenate([p / weight, following.probabilities[outside] * share]),
+        other,
+        weight,
+    )
+
+
+def direct_law(vocab_map: VocabMap, rows: TargetRows, row: int) -> tuple[Ids, Probabilities, float]:
+    """A row on the intersection of the vocabularies: draft ids, p of their partners, and listed p outside
+    it.
+    """
+    listed, p = rows.listed(row)
+    leaves = vocab_map.leaf_of[listed]
+    lengths = np.where(leaves >= 0, vocab_map.leaf_lengths[leaves], 0)
+    firsts = vocab_map.leaf_firsts[leaves]
+    inside = (lengths == 1) & (vocab_map.direct[firsts] == listed)
+    return firsts[inside], p[inside], float(p[~inside].sum())
+
+
+def _leaves(trie: ActiveTrie, rows: TargetRows, row: int) -> tuple[npt.NDArray[np.integer], Probabilities]:
+    """Places in the trie of a row's tokens, and their probabilities; without those that are not active."""
+    listed, p = rows.listed(row)
+    leaves = trie.map.leaf_of[listed]
+    known = leaves >= 0
+    known[known] = trie.active[leaves[known]]
+    return leaves[known], p[known]
+
+
+def _below(
+    trie: ActiveTrie, rows: TargetRows, row: int, node: Node
+) -> tuple[Ids, Probabilities, float] | None:
+    """P(child | node) by draft token, and P(END | node); None where the row lists nothing below it."""
+    leaves, p = _leaves(trie, rows, row)
+    below = (leaves >= node.low) & (leaves < node.high)
+    leaves, p = leaves[below], p[below]
+    mass = float(p.sum())
+    if mass <= _NOTHING:
+        return None
+    ends = trie.map.leaf_lengths[leaves] == node.depth
+    tokens = trie.map.spellings.values[trie.map.leaf_starts[leaves[~ends]] + node.depth]
+    ids, sums = _by_token(tokens, p[~ends])
+    return ids, sums / mass, float(p[ends].sum()) / mass
+
+
+def _by_token(tokens: npt.NDArray[np.generic], p: Probabilities) -> tuple[Ids, Probabilities]:
+    ids, owner = np.unique(tokens, return_inverse=True)
+    return ids.astype(np.int32), np.bincount(owner, p, len(ids)).astype(np.float64)

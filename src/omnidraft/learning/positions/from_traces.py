@@ -1,0 +1,159 @@
+"""Recorded generations as training positions of the drafter, without a pass of either model; numpy only.
+
+A trace has the target's law at temperature 1 before each emitted token, cut to its likeliest ids, and beside
+it the masses below each first draft token, which are of the whole law. Which adapter the *drafter* had does
+not matter to either; with another adapter the *target* is another target, so its records are refused. What
+was drafted then matters to nobody: the adaptive head learns from drafts of the drafter as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from omnidraft.errors import SettingError
+from omnidraft.learning.positions.alignment import Aligned, Aligner
+from omnidraft.learning.positions.draft_targets import DraftLaw
+from omnidraft.learning.positions.target_rows import TargetRows
+from omnidraft.runtime.traces.trace import Traced, TracedToken
+
+OPEN = 8  # generations that a later record may go on with: of sessions that shared a store, which alternate
+_NOTHING = 1e-9  # mass at the root below which there is nothing to write
+
+
+@dataclass(frozen=True)
+class TraceAligner:
+    """How recorded generations are aligned.
+
+    Attributes:
+        aligner: of the pair that they were recorded with.
+        start: ids that every context of the drafter begins with (bos).
+        target_adapter: digest of the adapter that the target must have had; None for none.
+    """
+
+    aligner: Aligner
+    start: tuple[int, ...] = ()
+    target_adapter: str | None = None
+
+    def check(self, traced: Traced) -> None:
+        """Refuse what another target said.
+
+        Raises:
+            SettingError: it is of the target with another adapter.
+        """
+        if traced.start.target_adapter != self.target_adapter:
+            raise SettingError(
+                f"a record is of the target with {_named(traced.start.target_adapter)} and not with "
+                f"{_named(self.target_adapter)}; learn from each target alone"
+            )
+
+    def takes(self, traced: Traced) -> bool:
+        """Whether `align` has something to align: a text before the first token, which fits `max_length`."""
+        prompt = self._prompt(traced)
+        first = self.aligner.trie.map.spell(traced.rounds[0].tokens[0].token_id)
+        return bool(prompt) and len(prompt) + len(first) <= self.aligner.max_length
+
+    def align(self, traced: Traced) -> Aligned | None:
+        """One generation; None where nothing of it fits `aligner.max_length` or nothing stands before it.
+
+        Every token is spelled as the vocabulary map has it, those too that were written inside a longer draft
+        token, so that each has draft positions. The text before the first token is cut from the left to half
+        of `max_length` where it has to be, and what is said beyond `max_length` is left out.
+
+        Raises:
+            SettingError: it is of the target with another adapter, or of another pair.
+        """
+        self.check(traced)
+        if not self.takes(traced):
+            return None
+        tokens = traced.tokens
+        roots = [_root(token) for token in tokens] if self.aligner.trie.active.all() else None
+        ids = [token.token_id for token in tokens]
+        return self.aligner.align(self._prompt(traced), ids, rows_of(tokens), roots=roots)
+
+    def _prompt(self, traced: Traced) -> list[int]:
+        """The start, and as much of the text before the first token as there is room for."""
+        spell, most = self.aligner.trie.map.spell, self.aligner.max_length - len(self.start)
+        room = most - sum(len(spell(token.token_id)) for token in traced.tokens)
+        room = max(room, self.aligner.max_length // 2 - len(self.start), 0)
+        context = traced.start.context
+        return [*self.start, *context[len(context) - min(room, len(context)) :]]
+
+
+def from_traces(traces: Iterable[Traced], aligner: TraceAligner) -> Iterator[Aligned]:
+    """What can be learned from recorded generations, each as one response however many records it is in.
+
+    Raises:
+        SettingError: see `TraceAligner.align`.
+    """
+    for traced in joined(traces):
+        found = aligner.align(traced)
+        if found is not None:
+            yield found
+
+
+def joined(traces: Iterable[Traced]) -> Iterator[Traced]:
+    """Generations made whole of the records that go on with one another: full segments, other adapters.
+
+    After a pause a record goes on with a text that was not recorded, so it stays alone. `OPEN` generations
+    are in memory.
+    """
+    waiting: list[Traced] = []
+    for traced in traces:
+        at = next((i for i, earlier in enumerate(waiting) if _goes_on(earlier, traced)), None)
+        if at is not None:
+            waiting[at] = replace(waiting[at], rounds=waiting[at].rounds + traced.rounds)
+            continue
+        waiting.append(traced)
+        if len(waiting) > OPEN:
+            yield waiting.pop(0)
+    yield from waiting
+
+
+def rows_of(tokens: Sequence[TracedToken]) -> TargetRows:
+    """The recorded laws, each with its emitted token, whose probability is known exactly."""
+    widest = max((len(token.law.ids) for token in tokens), default=0) + 1
+    ids = np.full((len(tokens), widest), -1, dtype=np.int32)
+    probabilities, rest = np.zeros((len(tokens), widest)), np.zeros(len(tokens))
+    for i, token in enumerate(tokens):
+        others = token.law.ids != token.token_id
+        n = int(others.sum())
+        said, p = float(np.exp(-token.surprisal)), token.law.probabilities[others].astype(np.float64)
+        # Where the row does not list it, it is in the rest.
+        left = max(0.0, token.law.rest - said) if n == len(others) else token.law.rest
+        total = float(p.sum()) + left
+        share = (1.0 - said) / total if total > _NOTHING else 0.0  # float16 sums to 1 within 1/2000
+        ids[i, : n + 1] = [*token.law.ids[others], token.token_id]
+        probabilities[i, : n + 1] = [*(p * share), said]
+        rest[i] = left * share if total > _NOTHING else 1.0 - said
+    return TargetRows(ids, probabilities, rest)
+
+
+def _root(token: TracedToken) -> DraftLaw | None:
+    """The law at the root of the whole trie."""
+    p = token.roots.probabilities.astype(np.float64)
+    total = float(p.sum()) + token.roots.rest
+    if total <= _NOTHING:
+        return None
+    ids = token.roots.ids.astype(np.int32)
+    return DraftLaw(ids, p / total, token.roots.rest / total, max(0.0, 1.0 - token.unspelled))
+
+
+def _goes_on(earlier: Traced, later: Traced) -> bool:
+    """Whether a record begins where another ends: the same target, and the same text."""
+    start = later.start
+    if not start.continues or start.target_adapter != earlier.start.target_adapter:
+        return False
+    pieces = [d for found in earlier.rounds for d in found.pieces]
+    ends = earlier.start.skipped + len(earlier.start.context) + len(pieces)
+    if ends != start.skipped + len(start.context):
+        return False
+    text = (*earlier.start.context, *pieces)
+    shared = min(len(text), len(start.context))
+    return text[len(text) - shared :] == start.context[len(start.context) - shared :]
+
+
+def _named(adapter: str | None) -> str:
+    return "no adapter" if adapter is None else f"adapter {adapter[:12]}"

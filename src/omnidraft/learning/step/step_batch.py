@@ -1,0 +1,115 @@
+"""A batch as the training step's graph takes it, and the objectives that it knows (spec/train-step.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.errors import SettingError
+from omnidraft.learning.positions.alignment import Aligned
+from omnidraft.learning.positions.batch import Batch, Floats, Laws, collate
+
+Inputs = dict[str, npt.NDArray[np.generic]]
+_FLOOR = 1e-8  # mass below which a law is all OTHER
+
+# What each objective's loss is made of: the factor of each term.
+OBJECTIVES: dict[str, dict[str, float]] = {
+    "trie-kl": {"trie": 1.0},
+    "omnidraft": {"direct": 1.0, "ngram": 0.2},
+}
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """Some responses of a step.
+
+    Attributes:
+        inputs: of the graph, by name.
+        counts: what each term's sum is over; a step's loss is the sum over terms of factor * sum / count.
+    """
+
+    inputs: Inputs
+    counts: dict[str, float]
+
+
+def step_batch(responses: Sequence[Aligned], factors: dict[str, float]) -> StepBatch:
+    """Responses for one call of the graph; the places of terms without a factor are left out."""
+    batch = collate(responses)
+    trie, direct = batch.trie, _on_intersection(batch)
+    inside = batch.tokens.lengths[batch.labels.tokens] > 1
+    ngram_rows, ngram_ids = batch.labels.rows[inside], batch.labels.ids[inside]
+    if "trie" not in factors:
+        trie = _chosen(trie, np.zeros(len(trie.rows), np.bool_))
+    if "direct" not in factors:
+        direct = _chosen(direct, np.zeros(len(direct.rows), np.bool_))
+    if "ngram" not in factors:
+        ngram_rows, ngram_ids = ngram_rows[:0], ngram_ids[:0]
+    inputs = {
+        "input_ids": batch.input_ids,
+        "rows": batch.sequences * batch.input_ids.shape[1] + batch.positions,
+        **_laws("trie", trie),
+        "trie.weights": trie.weights,
+        **_laws("direct", direct),
+        "ngram.rows": ngram_rows,
+        "ngram.ids": ngram_ids,
+    }
+    counts = {"trie": float(trie.weights.sum()), "direct": len(direct.rows), "ngram": len(ngram_rows)}
+    return StepBatch(inputs, {name: float(count) for name, count in counts.items()})
+
+
+def step_scales(
+    parts: Sequence[StepBatch], factors: dict[str, float], terms: Sequence[str]
+) -> tuple[Floats, dict[str, float]]:
+    """What each term of the graph is multiplied with in every call of a step, and what its sum is over.
+
+    Args:
+        parts: all calls of the step. factors: of the objective. terms: of the graph, in its order.
+    """
+    counts = {name: max(sum(part.counts[name] for part in parts), 1e-6) for name in factors}
+    scales = [factors[name] / counts[name] if name in counts else 0.0 for name in terms]
+    return np.array(scales, np.float32), counts
+
+
+def factors_of(objective: str) -> dict[str, float]:
+    """
+    Raises:
+        SettingError: the graph does not know the objective.
+    """
+    if objective not in OBJECTIVES:
+        known = " or ".join(OBJECTIVES)
+        raise SettingError(
+            f'objective "{objective}" is not in the training step; use {known}, or train with torch'
+        )
+    return OBJECTIVES[objective]
+
+
+def _on_intersection(batch: Batch) -> Laws:
+    """The laws of direct-mapped tokens, what is outside the intersection in OTHER, of sum 1."""
+    laws = _chosen(batch.direct, batch.tokens.direct)
+    other = laws.other + np.maximum(1.0 - laws.weights, 0.0)
+    total = laws.probabilities.sum(axis=1) + other
+    safe = np.maximum(total, _FLOOR)
+    return replace(
+        laws,
+        probabilities=(laws.probabilities / safe[:, None]).astype(np.float32),
+        other=np.where(total > _FLOOR, other / safe, 1.0).astype(np.float32),
+    )
+
+
+def _chosen(laws: Laws, mask: npt.NDArray[np.bool_]) -> Laws:
+    return Laws(
+        laws.rows[mask], laws.ids[mask], laws.probabilities[mask], laws.other[mask], laws.weights[mask]
+    )
+
+
+def _laws(name: str, laws: Laws) -> Inputs:
+    fields: Inputs = {
+        "rows": laws.rows,
+        "ids": laws.ids,
+        "probabilities": laws.probabilities,
+        "other": laws.other,
+    }
+    return {f"{name}.{field}": value for field, value in fields.items()}

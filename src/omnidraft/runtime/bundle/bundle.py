@@ -1,0 +1,237 @@
+"""A bundle on disk: read its manifest, refuse what does not fit, hand out what the runtime needs.
+
+Every file is hashed before it is used and a missing hash is an error: integrity fails closed.
+Format: spec/bundle.md.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from omnidraft.errors import BundleError, PromptError
+from omnidraft.runtime.bundle.hashes import Stamp, verify_files
+from omnidraft.runtime.bundle.hashes import file_sha256 as file_sha256
+from omnidraft.runtime.bundle.model_entry import ModelEntry, read_entry
+from omnidraft.runtime.bundle.ort_files import OrtFiles, read_ort_files
+from omnidraft.runtime.bundle.signature import (
+    SIGNATURE,
+    PublicKey,
+    key_id,
+    read_public_key,
+    read_signature,
+    verify,
+)
+from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.disk.json_fields import listed as _list
+from omnidraft.runtime.disk.json_fields import text as _str
+
+FORMAT = "omnidraft.bundle"
+VERSION = 1
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class PromptTemplate:
+    """What stands around a user's messages; control tokens are read here and only here.
+
+    Attributes:
+        prefix, suffix: before and after the first message.
+        between: from the end of an answer to the next message. after: between that message and its answer.
+            Both None where the model's chat template cannot be told in four strings.
+    """
+
+    prefix: str
+    suffix: str
+    between: str | None = None
+    after: str | None = None
+
+    def parts(self, turns: int) -> list[str]:
+        """The strings before and after the message of each turn (see `conversation.Template`).
+
+        Raises:
+            PromptError: several turns, and the template was compiled for one.
+        """
+        if turns > 1 and (self.between is None or self.after is None):
+            raise PromptError(
+                "this bundle's chat template serves a single turn without jinja2; "
+                "install jinja2, or begin a new conversation"
+            )
+        return [self.prefix, self.suffix, *[self.between or "", self.after or ""] * (turns - 1)]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A verified bundle.
+
+    Attributes:
+        ort: its .ort files, if it has them.
+        signed_by: id of the public key that its signature was checked with; None where no key was given.
+        stamps: what each file looked like before it was hashed.
+    """
+
+    path: Path
+    target: ModelEntry
+    drafter: ModelEntry
+    prompt: PromptTemplate
+    costs: Costs
+    vocab_map: str
+    manifest: dict[str, Any]
+    ort: OrtFiles | None = None
+    signed_by: str | None = None
+    stamps: dict[str, Stamp] = field(default_factory=dict)
+
+    def file(self, name: str) -> Path:
+        """Path of a file of the bundle."""
+        return self.path / name
+
+
+def seal(manifest: dict[str, Any]) -> str:
+    """SHA-256 of a manifest without its own seal, in canonical JSON (sorted keys, no spaces)."""
+    rest = {key: value for key, value in manifest.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle:
+    """Read and verify a bundle.
+
+    Args:
+        public_key: of its signer; a bundle without a signature by it is refused. Unchecked when None.
+
+    Raises:
+        BundleError: no bundle there, another format version, a field missing, or a file that is absent,
+            cut short or changed. SignatureError, one of them: not signed with that key.
+        SettingError: the key is none, or checking needs a package that is not installed.
+    """
+    path = Path(path)
+    key = None if public_key is None else read_public_key(public_key)
+    data = _manifest_bytes(path)
+    if key is not None:  # before anything in the manifest is believed
+        verify(data, read_signature(path), key)
+    manifest = _parse_manifest(path, data)
+    stamps = verify_files(path, path / MANIFEST, manifest.get("files"))
+    try:
+        bundle = Bundle(
+            path=path,
+            target=read_entry(manifest["target"]),
+            drafter=read_entry(manifest["drafter"]),
+            prompt=_prompt(manifest["prompt"]),
+            costs=_costs(manifest["costs"]),
+            vocab_map=_str(manifest["vocab_map"]),
+            manifest=manifest,
+            ort=read_ort_files(manifest.get("ort")),
+            signed_by=None if key is None else key_id(key),
+            stamps=stamps,
+        )
+    except KeyError as error:
+        raise BundleError(
+            f"{path / MANIFEST} has no {error}; run `omnidraft export` again", "field"
+        ) from None
+    except (TypeError, ValueError) as error:
+        raise BundleError(
+            f"{path / MANIFEST} has a field of the wrong kind ({error}); run `omnidraft export` again",
+            "field",
+        ) from None
+    for name in _used(bundle):
+        if name not in manifest["files"]:
+            raise BundleError(
+                f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again", "no_hash"
+            )
+    return bundle
+
+
+def unlisted_files(bundle: Bundle) -> list[str]:
+    """Files in the bundle's directory that its manifest does not list; nothing reads them."""
+    known = {MANIFEST, SIGNATURE, *bundle.manifest["files"]}
+    names = (file.relative_to(bundle.path).as_posix() for file in bundle.path.rglob("*") if not file.is_dir())
+    return sorted(name for name in names if name not in known)
+
+
+def _used(bundle: Bundle) -> list[str]:
+    """Every file that a runtime may read by itself, so each needs a hash."""
+    template = bundle.manifest["prompt"]["template"]
+    names = [
+        bundle.vocab_map,
+        *(bundle.ort.paths if bundle.ort else ()),
+        *([] if template is None else [template]),
+    ]
+    for entry in (bundle.target, bundle.drafter):
+        names += [entry.graph, entry.tokenizer]
+        names += [name for place in entry.places.values() for name in place.files]
+        names += [] if entry.train is None else entry.train.files
+        # onnxruntime reads it without being told; a graph that is not listed is refused itself.
+        if entry.graph in bundle.manifest["files"] and bundle.file(f"{entry.graph}.data").exists():
+            names.append(f"{entry.graph}.data")
+    return names
+
+
+def _manifest_bytes(path: Path) -> bytes:
+    if not path.is_dir():
+        raise BundleError(
+            f"no bundle at {path}; make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`",
+            "no_bundle",
+        )
+    try:
+        return (path / MANIFEST).read_bytes()
+    except FileNotFoundError:
+        raise BundleError(
+            f"{path} holds no {MANIFEST}, so it is no bundle; make one with `omnidraft export`", "no_bundle"
+        ) from None
+    except OSError as error:
+        raise BundleError(
+            f"{path / MANIFEST} is not readable ({error}); run `omnidraft export` again", "unreadable"
+        ) from None
+
+
+def _parse_manifest(path: Path, data: bytes) -> dict[str, Any]:
+    file = path / MANIFEST
+    try:
+        manifest = json.loads(data.decode("utf-8"))
+        right_seal = seal(manifest) if isinstance(manifest, dict) else None
+    except (ValueError, RecursionError) as error:
+        raise BundleError(
+            f"{file} is not readable ({error}); run `omnidraft export` again", "unreadable"
+        ) from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise BundleError(f"{file} is no {FORMAT} manifest; make one with `omnidraft export`", "not_a_bundle")
+    if manifest.get("version") != VERSION:
+        raise BundleError(
+            f"{path} is a bundle of version {manifest.get('version')} and this omnidraft reads "
+            f"version {VERSION}; run `omnidraft export` again or install the omnidraft that wrote it",
+            "version",
+        )
+    if manifest.get("seal") != right_seal:
+        raise BundleError(
+            f"{file} was changed after it was written (its seal does not match); "
+            "run `omnidraft export` again",
+            "seal",
+        )
+    return manifest
+
+
+def _prompt(data: dict[str, Any]) -> PromptTemplate:
+    later = (None if data[name] is None else _str(data[name]) for name in ("between", "after"))
+    if data["template"] is not None:
+        _str(data["template"])
+    if not isinstance(data["names"], dict):
+        raise TypeError(f"{data['names']!r:.80} is no object")
+    for text in data["names"].values():
+        _str(text)
+    return PromptTemplate(_str(data["prefix"]), _str(data["suffix"]), *later)
+
+
+def _costs(data: dict[str, Any]) -> Costs:
+    target = tuple(_seconds(s) for s in _list(data["target"]))
+    draft, host, read, acceptance = (_seconds(data[name]) for name in ("draft", "host", "read", "acceptance"))
+    costs = Costs(target, draft, host, read, acceptance)
+    if not costs.target or min(*costs.target, costs.draft) <= 0.0 or acceptance > 1.0:
+        raise ValueError(f"costs {costs}")
+    return costs
+
+
+def _seconds(value: object) -> float:
+    # Not above 1e9 either, which keeps out infinity, and integers that no float holds.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:
+        raise ValueError(f"{value!r:.80} is no number of seconds")
+    return float(value)

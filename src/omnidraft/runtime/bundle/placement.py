@@ -1,0 +1,61 @@
+"""Where a bundle's models run: each its dynamic graph on the CPU, or static graphs on a provider."""
+
+from dataclasses import replace
+
+from omnidraft.errors import SettingError
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.bundle.places import Place
+from omnidraft.runtime.models.provider import Provider
+
+CPU_GRAPH = "cpu"
+
+
+def placed(bundle: Bundle, *, target_on: str = CPU_GRAPH, drafter_on: str = CPU_GRAPH) -> Bundle:
+    """A bundle whose models are to run at these places.
+
+    Args:
+        bundle: from `open_bundle`.
+        target_on, drafter_on: "cpu" for the dynamic graph; "npu" for the static graphs on the CPU; or a
+            provider that the bundle was exported for ("qnn", "qnn-fp16", "coreml", "nnapi"), with more
+            options for it behind a colon: "qnn:soc_model=57".
+
+    Raises:
+        SettingError: the bundle has no such place, or an option is not NAME=VALUE.
+    """
+    return replace(
+        bundle,
+        target=_placed(bundle, "target", bundle.target, target_on),
+        drafter=_placed(bundle, "drafter", bundle.drafter, drafter_on),
+    )
+
+
+def _placed(bundle: Bundle, role: str, entry: ModelEntry, where: str) -> ModelEntry:
+    name, _, settings = where.partition(":")
+    if name == CPU_GRAPH and not settings:
+        return replace(entry, place=None)
+    if name not in entry.places:
+        has = ", ".join([CPU_GRAPH, *entry.places])
+        raise SettingError(
+            f"the {role} of {bundle.path} has no graphs for {name!r}, it has {has}; "
+            "export again with --npu, or choose one of these"
+        )
+    place = entry.places[name]
+    if settings:
+        place = replace(place, provider=_with(place, settings))
+    kv = replace(entry.kv, max_length=place.kv_length)
+    rank, lora = place.form.lora_rank, None
+    if rank is not None and entry.lora is not None:  # else the static graphs have no place for adapters
+        lora = replace(entry.lora, rank=rank)
+    return replace(entry, place=place, kv=kv, lora=lora, head=None)
+
+
+def _with(place: Place, settings: str) -> Provider:
+    """The place's provider with more options, given as NAME=VALUE,NAME=VALUE."""
+    more = {}
+    for setting in settings.split(","):
+        key, equals, value = setting.partition("=")
+        if not (key and equals and value):
+            raise SettingError(f"provider option {setting!r} is not NAME=VALUE; soc_model=57 would be one")
+        more[key] = value
+    return replace(place.provider, options={**place.provider.options, **more})

@@ -1,0 +1,78 @@
+"""What a manifest says of a model's static graphs, and of where they may run. Format: spec/bundle.md."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from omnidraft.runtime.disk.json_fields import dictionary, listed, number, text, whole
+from omnidraft.runtime.models.adapter import MAX_RANK
+from omnidraft.runtime.models.provider import CPU, Provider
+
+_MOST = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Form:
+    """Static graphs of one kind of numbers.
+
+    Attributes:
+        graphs: paths by the tokens of a block; there is one for single tokens.
+        weights: the file that they share. mask: what hides a position.
+        lora_rank: of adapters, for each part of a site; None where none can enter.
+    """
+
+    graphs: Mapping[int, str]
+    weights: str
+    mask: float
+    lora_rank: int | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return (*self.graphs.values(), self.weights)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A form of static graphs and the provider that runs it."""
+
+    form: Form
+    host: str
+    kv_length: int
+    provider: Provider = field(default_factory=Provider)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file that this place reads."""
+        return (*self.form.files, self.host)
+
+
+def read_places(data: dict[str, Any]) -> dict[str, Place]:
+    """The places that a manifest's `npu` names, with "npu": its float graphs on the CPU.
+
+    Raises:
+        KeyError, TypeError, ValueError: a field is missing or of the wrong kind.
+    """
+    host, kv_length = text(data["host"]), whole(data["kv_length"], 1, _MOST)
+    forms = {name: _form(value, kv_length) for name, value in dictionary(data["forms"]).items()}
+    places = {"npu": Place(forms["float"], host, kv_length, Provider(CPU))}
+    for name, value in dictionary(data["providers"]).items():
+        entry = dictionary(value)
+        options = {key: text(option) for key, option in dictionary(entry["options"]).items()}
+        form = text(entry["form"])
+        places[name] = Place(forms[form], host, kv_length, Provider(text(entry["provider"]), options))
+    return places
+
+
+def _form(value: object, kv_length: int) -> Form:
+    data = dictionary(value)
+    graphs = {
+        whole(entry["block"], 1, kv_length): text(entry["graph"])
+        for entry in map(dictionary, listed(data["graphs"]))
+    }
+    if 1 not in graphs:
+        raise ValueError(f"static graphs for blocks of {sorted(graphs)} tokens and none for one")
+    mask = number(data["mask"])
+    if not -1e9 <= mask < 0:
+        raise ValueError(f"mask {mask} is not between -1e9 and 0")
+    lora_rank = whole(data["lora_rank"], 1, MAX_RANK) if "lora_rank" in data else None
+    return Form(graphs, text(data["weights"]), mask, lora_rank)

@@ -1,0 +1,144 @@
+"""What a bundle says of its training step: the graph, and where in one vector what learns lies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from omnidraft.runtime.bundle.head import HeadShape
+from omnidraft.runtime.disk.json_fields import dictionary, listed, text, whole
+from omnidraft.runtime.models.adapter import LoraSites
+
+TERMS = ("trie", "direct", "ngram")  # of the loss, in the order of the graph's `scales` and `sums`
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the vector of all that learns is cut into tensors, one after another in row-major order.
+
+    Attributes:
+        tensors: shape [rows, columns] of each by name, `{site}.{part}.lora_a` and `.lora_b`.
+        terms: of the loss.
+    """
+
+    tensors: dict[str, tuple[int, int]]
+    terms: tuple[str, ...] = TERMS
+
+    @property
+    def size(self) -> int:
+        """Numbers in the vector."""
+        return sum(math.prod(shape) for shape in self.tensors.values())
+
+    def spans(self) -> Iterator[tuple[str, Span, tuple[int, int]]]:
+        """Name, first and last number (exclusive) and shape of each tensor."""
+        at = 0
+        for name, shape in self.tensors.items():
+            yield name, (at, at := at + math.prod(shape)), shape
+
+
+@dataclass(frozen=True)
+class HeadStep:
+    """The training step of an adaptive head: path in the bundle, and what learns."""
+
+    graph: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class StepEntry:
+    """The training step of a bundle's drafter; spec/train-step.md.
+
+    Attributes:
+        graph: path in the bundle. folder: what the places of the graph's weights are relative to.
+        rank: of each part of a site. head: of the adaptive head; None where the drafter has none.
+    """
+
+    graph: str
+    folder: str
+    rank: int
+    layout: Layout
+    head: HeadStep | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """The graphs' paths."""
+        return [self.graph] if self.head is None else [self.graph, self.head.graph]
+
+
+def read_step(data: dict[str, Any]) -> StepEntry:
+    """The object `train` of a drafter.
+
+    Raises:
+        KeyError, TypeError, ValueError: a field that is missing, of another kind, or out of its range.
+    """
+    terms = tuple(text(term) for term in listed(data["terms"]))
+    if terms != TERMS:
+        raise ValueError(f"terms {terms!r:.80}")
+    layout, found = Layout(_tensors(data["tensors"]), terms), data.get("head")
+    head = None if found is None else HeadStep(text(found["graph"]), Layout(_tensors(found["tensors"]), ()))
+    return StepEntry(text(data["graph"]), text(data["folder"]), whole(data["rank"], 1), layout, head)
+
+
+def _tensors(data: object) -> dict[str, tuple[int, int]]:
+    tensors: dict[str, tuple[int, int]] = {}
+    for each in listed(data):
+        name = text(dictionary(each)["name"])
+        if name in tensors:
+            raise ValueError(f"two tensors {name!r:.80}")
+        tensors[name] = _shape(each["shape"])
+    if not tensors:
+        raise ValueError("a training step of nothing")
+    return tensors
+
+
+def step_object(entry: StepEntry) -> dict[str, Any]:
+    """The object that `read_step` reads."""
+    head = entry.head
+    return {
+        "graph": entry.graph,
+        "folder": entry.folder,
+        "rank": entry.rank,
+        "terms": list(entry.layout.terms),
+        "tensors": _objects(entry.layout),
+        **({} if head is None else {"head": {"graph": head.graph, "tensors": _objects(head.layout)}}),
+    }
+
+
+def _objects(layout: Layout) -> list[dict[str, Any]]:
+    return [{"name": name, "shape": list(shape)} for name, shape in layout.tensors.items()]
+
+
+def _shape(value: object) -> tuple[int, int]:
+    sizes = [whole(size, 1) for size in listed(value)]
+    if len(sizes) != 2:
+        raise ValueError(f"shape {value!r:.80}")
+    return sizes[0], sizes[1]
+
+
+def layout_of(lora: LoraSites, rank: int) -> Layout:
+    """The layout of LoRA of a rank at every part of a graph's sites."""
+    tensors = {}
+    for name, site in lora.sites.items():
+        for part, width in site.parts:
+            tensors[f"{name}.{part}.lora_a"] = site.inputs, rank
+            tensors[f"{name}.{part}.lora_b"] = rank, width
+    return Layout(tensors)
+
+
+def head_layout(shape: HeadShape) -> Layout:
+    """The layout of a head of a shape; its bias has a row of its own."""
+    return Layout({name: (size[0], size[-1]) for name, size in shape.sizes().items()}, ())
+
+
+def check_layout(entry: StepEntry, lora: LoraSites, head: HeadShape | None) -> None:
+    """
+    Raises:
+        ValueError: what the step learns is not what the graph takes.
+    """
+    if entry.layout.tensors != layout_of(lora, entry.rank).tensors:
+        raise ValueError("a training step of other tensors than the sites of lora have")
+    if entry.head is not None and (head is None or entry.head.layout != head_layout(head)):
+        raise ValueError("a training step of another head than the graph takes")

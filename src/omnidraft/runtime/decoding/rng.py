@@ -1,0 +1,78 @@
+"""Randomness as an argument: SplitMix64, the same numbers in every language.
+
+Knows nothing of tokens. Everything random in the runtime asks a `Chooser`, so a test can put an
+enumerator in its place and walk every outcome of the real code with its exact probability.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.runtime.decoding.sampling import DenseLaw, Ids, Law
+
+_MASK = (1 << 64) - 1
+
+
+class Chooser(Protocol):
+    """Answers the random questions of a round."""
+
+    def accept(self, probability: float) -> bool:
+        """True with the given probability (values >= 1 always, <= 0 never)."""
+
+    def index(self, weights: npt.NDArray[np.float64]) -> int:
+        """An index drawn in proportion to non-negative weights, shape [n]."""
+
+    def token(self, law: Law, among: Ids | None = None) -> int:
+        """A token drawn from a law, or from the law restricted to the ids `among`."""
+
+    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+        """A token drawn from a law that stands with probability `share(token)`; None when it does not."""
+
+
+class SplitMix64:
+    """A `Chooser` on Steele, Lea and Flood's generator (OOPSLA 2014): 64 bits of state, no tables.
+
+    One uniform per question, in the order asked; questions with a single answer take none, so greedy
+    decoding never touches the generator.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.state = seed & _MASK
+
+    def next_u64(self) -> int:
+        """The next 64 random bits."""
+        self.state = (self.state + 0x9E3779B97F4A7C15) & _MASK
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+        return z ^ (z >> 31)
+
+    def uniform(self) -> float:
+        """A float64 in [0, 1): the upper 53 bits, so it is the same number everywhere."""
+        return (self.next_u64() >> 11) * 2.0**-53
+
+    def accept(self, probability: float) -> bool:
+        return probability >= 1.0 or (probability > 0.0 and self.uniform() < probability)
+
+    def index(self, weights: npt.NDArray[np.float64]) -> int:
+        return DenseLaw(weights).draw(self.uniform())
+
+    def token(self, law: Law, among: Ids | None = None) -> int:
+        if among is not None and len(among) == 1:
+            return int(among[0])
+        return law.draw(0.0 if law.is_certain else self.uniform(), among)
+
+    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+        token = self.token(law)
+        return token if self.accept(share(token)) else None
+
+
+def fresh_seed() -> int:
+    """A seed from the operating system, for a generation that was given none.
+
+    It has 53 bits, so that every reader of JSON gets the same number.
+    """
+    return int.from_bytes(os.urandom(8), "little") >> 11

@@ -1,0 +1,227 @@
+"""The file of an adapter, format version 1: spec/adapter.md. Safetensors, with metadata of what it fits.
+
+Reading is total: every length is checked before it is used, every field before it is believed, and each
+failure has a name. Equal adapters are equal bytes, which safetensors' own writer does not promise.
+"""
+
+import json
+import os
+import re
+import struct
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+from safetensors import SafetensorError, deserialize
+
+from omnidraft.errors import AdapterError
+from omnidraft.reason import reason
+from omnidraft.runtime.bundle.head import PREFIX, Head, check_names
+from omnidraft.runtime.disk.atomic_write import write_atomically
+from omnidraft.runtime.models.adapter import Adapter, Floats, a_name, b_name
+
+FORMAT = "omnidraft.adapter"
+VERSION = 1
+SUFFIX = ".onnx_adapter"  # of the same tensors in onnxruntime's own format, beside the file
+_LENGTH = struct.Struct("<Q")
+_MOST_HEADER = 100_000_000  # as safetensors has it
+_FINGERPRINT = re.compile("[0-9a-f]{64}")
+_CREATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_REMEDIES = {
+    "unreadable": "check the path and its permissions",
+    "not_an_adapter": "give a file that `omnidraft adapter convert` or training wrote",
+    "version": "update omnidraft",
+}
+
+
+def encode_adapter(adapter: Adapter) -> bytes:
+    """The bytes of an adapter's file."""
+    header: dict[str, Any] = {"__metadata__": metadata_of(adapter)}
+    data, end = [], 0
+    for name, tensor in sorted(adapter.named.items()):
+        data.append(tensor.astype("<f4").tobytes())
+        start, end = end, end + len(data[-1])
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([_LENGTH.pack(len(text)), text, *data])
+
+
+def metadata_of(adapter: Adapter) -> dict[str, str]:
+    """What a file says of an adapter besides its tensors."""
+    return {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "base": adapter.base,
+        "draft_tokenizer": adapter.draft_tokenizer,
+        "target_tokenizer": adapter.target_tokenizer,
+        "rank": str(adapter.rank),
+        "alpha": "folded",
+        "targets": ",".join(sorted({site.rpartition(".")[2] for site in adapter.tensors})),
+        "created": adapter.created,
+        **({} if adapter.head is None else {"head": str(adapter.head.shape.blocks)}),
+    }
+
+
+def decode_adapter(data: bytes) -> Adapter:
+    """The adapter in the bytes of a file.
+
+    Raises:
+        AdapterError: naming what is wrong with them.
+    """
+    metadata, tensors = _header(data)
+    if (wanted := metadata.get("version")) != str(VERSION):
+        raise AdapterError(
+            "version", f"it has version {wanted!s:.20} and this omnidraft reads version {VERSION}"
+        )
+    _check_length(data, tensors)
+    try:
+        entries: list[tuple[str, dict[str, Any]]] = deserialize(data)  # type: ignore[no-untyped-call]
+    except SafetensorError as error:
+        raise AdapterError(
+            "layout", f"its tensors do not lie as safetensors has them ({error!s:.80})"
+        ) from None
+    arrays: dict[str, Floats] = {}
+    for name, entry in entries:
+        if entry["dtype"] != "F32":
+            raise AdapterError("dtype", f"{name!r:.80} is {entry['dtype']}, not F32")
+        arrays[name] = np.frombuffer(entry["data"], "<f4").astype(np.float32).reshape(entry["shape"])
+    head = {name: arrays.pop(name) for name in sorted(arrays) if name.startswith(PREFIX)}
+    sites = _pairs(arrays)
+    if head:
+        check_names(head)
+    return _adapter(metadata, sites, head)
+
+
+def _header(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The metadata and the entries of the tensors."""
+    if len(data) < _LENGTH.size:
+        raise AdapterError(
+            "truncated", f"it has {len(data)} bytes and a header's length takes {_LENGTH.size}"
+        )
+    (length,) = _LENGTH.unpack_from(data)
+    if length > _MOST_HEADER or data[_LENGTH.size : _LENGTH.size + 1] not in (b"{", b""):
+        raise AdapterError("not_an_adapter", "it is no safetensors file")
+    if len(data) < _LENGTH.size + length:
+        raise AdapterError("truncated", f"it has {len(data)} bytes of a header of {_LENGTH.size + length}")
+    try:
+        header = json.loads(data[_LENGTH.size : _LENGTH.size + length])
+        metadata = header.pop("__metadata__", None)
+    except (ValueError, RecursionError, AttributeError):
+        raise AdapterError("not_an_adapter", "it is no safetensors file") from None
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        raise AdapterError("not_an_adapter", f"its metadata does not say that it is an {FORMAT}")
+    return metadata, header
+
+
+def _check_length(data: bytes, entries: dict[str, Any]) -> None:
+    try:
+        ends = [int(entry["data_offsets"][1]) for entry in entries.values()]
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
+        raise AdapterError("layout", "a tensor's entry does not say where it lies") from None
+    wanted = _LENGTH.size + _LENGTH.unpack_from(data)[0] + max(ends, default=0)
+    if len(data) < wanted:
+        raise AdapterError("truncated", f"it has {len(data)} bytes of {wanted}")
+    if len(data) > wanted:
+        raise AdapterError("trailing_bytes", f"it has {len(data) - wanted} bytes too many")
+
+
+def _pairs(arrays: dict[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
+    sites = {name.rpartition(".")[0] for name in arrays}
+    found = {}
+    for site in sorted(sites):
+        names = (a_name(site), b_name(site))
+        for name in names:
+            if name not in arrays:
+                raise AdapterError("missing_tensor", f"it has no {name!r:.80}")
+        found[site] = (arrays.pop(names[0]), arrays.pop(names[1]))
+    if arrays:
+        raise AdapterError("extra_tensor", f"it has a tensor {min(arrays)!r:.80}, which is of no adapter")
+    return found
+
+
+def _adapter(
+    metadata: dict[str, Any], tensors: dict[str, tuple[Floats, Floats]], head: dict[str, Floats]
+) -> Adapter:
+    fields = {name: metadata.get(name) for name in ("base", "draft_tokenizer", "target_tokenizer", "created")}
+    for name, value in fields.items():
+        kind = _CREATED if name == "created" else _FINGERPRINT
+        if not isinstance(value, str) or not kind.fullmatch(value):
+            raise AdapterError("metadata", f"its {name} is {value!r:.80}")
+    texts = {name: str(value) for name, value in fields.items()}
+    adapter = Adapter(**texts, tensors=tensors, head=Head(head) if head else None)
+    for name, wanted in {"head": None, **metadata_of(adapter)}.items():
+        if metadata.get(name) != wanted:
+            raise AdapterError(
+                "metadata", f"its {name} is {metadata.get(name)!r:.80} and its tensors say {wanted!r}"
+            )
+    return adapter
+
+
+def read_adapter(path: str | Path) -> Adapter:
+    """The adapter in a file.
+
+    Raises:
+        AdapterError: with the name of the fault, the path and the remedy.
+    """
+    try:
+        return decode_adapter(_read(Path(path)))
+    except AdapterError as error:
+        remedy = _REMEDIES.get(error.fault, "restore a copy, or convert or train it again")
+        raise AdapterError(error.fault, f"{path} is refused: {error}; {remedy}") from None
+
+
+def _read(path: Path) -> bytes:
+    """A file's bytes; one whose beginning is none of a safetensors file is not read to its end."""
+    try:
+        if path.exists() and not path.is_file():
+            raise AdapterError("unreadable", "it is no file")  # a pipe would be waited for
+        with path.open("rb") as file:
+            head = file.read(_LENGTH.size + 1)
+            if len(head) > _LENGTH.size and (
+                head[-1:] != b"{" or _LENGTH.unpack_from(head)[0] > _MOST_HEADER
+            ):
+                raise AdapterError("not_an_adapter", "it is no safetensors file")
+            return head + file.read()
+    except (OSError, ValueError) as error:
+        raise AdapterError(
+            "unreadable", f"it cannot be read ({getattr(error, 'strerror', None) or error})"
+        ) from None
+
+
+def write_adapter(path: str | Path, adapter: Adapter) -> list[Path]:
+    """Save an adapter, and beside it as `.onnx_adapter` for onnxruntime in Java and C; returns both paths.
+
+    Killed at any point, each of the two is the old or the new one, whole.
+
+    Raises:
+        AdapterError: `unwritable`.
+    """
+    path = Path(path)
+    beside = path.with_suffix(SUFFIX)
+    if path.suffix == SUFFIX:
+        raise AdapterError(
+            "unwritable", f"{path} would hold two formats; give a name like {path.stem}.safetensors"
+        )
+    try:
+        write_atomically(path, encode_adapter(adapter))
+        write_atomically(beside, encode_for_onnxruntime(adapter))
+    except (OSError, ValueError) as error:
+        raise AdapterError(
+            "unwritable", f"the adapter cannot be written to {path} ({reason(error)}); choose another place"
+        ) from None
+    return [path, beside]
+
+
+def encode_for_onnxruntime(adapter: Adapter) -> bytes:
+    """The same tensors as onnxruntime's own adapter file, by the names of the graph's inputs."""
+    found = ort.AdapterFormat()
+    found.set_adapter_version(VERSION)
+    found.set_model_version(1)
+    found.set_parameters({n: ort.OrtValue.ortvalue_from_numpy(t) for n, t in adapter.named.items()})
+    with tempfile.TemporaryDirectory() as place:  # it can only write to a path, and not atomically
+        file = os.path.join(place, "adapter")
+        found.export_adapter(file)
+        return Path(file).read_bytes()

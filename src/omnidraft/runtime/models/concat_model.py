@@ -1,0 +1,152 @@
+"""A model over a graph with concatenating KV, as Optimum exports it: a pass returns past and new together.
+
+Two buffers take turns: one holds the past that a pass reads, the other takes what it returns. Forgetting
+moves the kept positions of each head together, in place. Contract of the graph: spec/bundle.md.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.errors import BundleError
+from omnidraft.runtime.decoding.model import Cancelled, Logits
+from omnidraft.runtime.models.ort_model import Graph, KvShape, never
+
+CHUNK = 64  # tokens in one pass at most, where it can be chosen: the graph computes logits for every one
+_INTEGERS: dict[str, type[np.integer]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+_TEXT_INPUTS = ("input_ids", "attention_mask", "position_ids")  # the last two where the graph has them
+
+Floats = npt.NDArray[np.float32]
+
+
+def kv_names(num_layers: int) -> list[str]:
+    """The keys and values of every layer, as they are called after `past_key_values.` and `present.`."""
+    return [f"{layer}.{part}" for layer in range(num_layers) for part in ("key", "value")]
+
+
+class ConcatGraph(Graph):
+    """The loaded weights of such a graph; each `ConcatModel` on them may run in its own thread."""
+
+    def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
+        """
+        Args:
+            path: the graph. kv: its keys and values; `max_length` is the most that a model holds.
+            vocab_size: width of its logits.
+            threads: of one pass.
+
+        Raises:
+            BundleError: onnxruntime cannot load the graph, or it has other inputs and outputs than these.
+        """
+        super().__init__(path, kv, vocab_size, threads=threads)
+        inputs = {i.name: i.type for i in self.session.get_inputs()}
+        outputs = {o.name for o in self.session.get_outputs()}
+        names = kv_names(kv.num_layers)
+        past = {f"past_key_values.{name}" for name in names}
+        self.integers = {
+            name: _INTEGERS[inputs[name]] for name in _TEXT_INPUTS if inputs.get(name) in _INTEGERS
+        }
+        fits = set(inputs) == past | set(self.integers) and "input_ids" in self.integers
+        if not fits or not outputs >= {"logits", *(f"present.{name}" for name in names)}:
+            raise BundleError(
+                f"{path} does not take and give the tensors of a decoder with {kv.num_layers} layers of"
+                " concatenating keys and values; run `omnidraft export` again"
+            )
+
+    def new_model(self) -> "ConcatModel":
+        """A model with a context of its own on these weights."""
+        return ConcatModel(self)
+
+
+class ConcatModel:
+    """A decoder graph with concatenating KV on the CPU provider (see `Model`).
+
+    Attributes:
+        cancelled: asked before each run of the graph; where it says so, `Cancelled` is raised instead.
+    """
+
+    def __init__(self, graph: ConcatGraph) -> None:
+        """
+        Args:
+            graph: shared with other models.
+        """
+        kv = graph.kv
+        self._graph = graph
+        self.vocab_size, self.max_length, self.length = graph.vocab_size, kv.max_length, 0
+        self.cancelled: Callable[[], bool] = never
+        self._names = kv_names(kv.num_layers)
+        size = kv.num_kv_heads * kv.max_length * kv.head_dim
+        # Only what is written becomes memory.
+        self._past = [np.zeros(size, dtype=np.float32) for _ in self._names]
+        self._present = [np.zeros(size, dtype=np.float32) for _ in self._names]
+        self._stored = 0  # positions in the past's buffers; those from `length` on are forgotten
+        self._logits = np.zeros((CHUNK + 1) * self.vocab_size, dtype=np.float32)
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
+        """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
+        wanted = len(tokens) if num_logits is None else num_logits
+        assert 0 < wanted <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
+        while len(tokens) - wanted >= CHUNK:  # positions whose logits nobody reads
+            self._run(tokens[:CHUNK])
+            tokens = tokens[CHUNK:]
+        return self._run(tokens)[-wanted:]
+
+    def rewind(self, length: int) -> None:
+        """Forget every position from `length` on; the next pass leaves them out of its past."""
+        assert 0 <= length <= self.length, (length, self.length)
+        self.length = length
+
+    def use_adapter(self, tensors: Mapping[str, Floats]) -> None:
+        """An adopted graph has no place for one: its entry says so, and `fit` refuses."""
+        assert not tensors, sorted(tensors)
+
+    def _run(self, tokens: Sequence[int]) -> Logits:
+        if self.cancelled():
+            raise Cancelled
+        self._drop_forgotten()
+        n, past = len(tokens), self.length
+        logits = self._rows(n)
+        values: dict[str, npt.NDArray[np.integer]] = {
+            "input_ids": np.array(tokens),
+            "attention_mask": np.ones(past + n, dtype=np.int64),
+            "position_ids": np.arange(past, past + n),
+        }
+        binding = self._graph.session.io_binding()
+        kept = []  # onnxruntime reads these arrays while it runs
+        for name, kind in self._graph.integers.items():
+            kept.append(values[name].astype(kind)[None])
+            binding.bind_input(name, "cpu", 0, kind, kept[-1].shape, kept[-1].ctypes.data)
+        for name, old, new in zip(self._names, self._past, self._present, strict=True):
+            binding.bind_input(
+                f"past_key_values.{name}", "cpu", 0, np.float32, self._shape(past), old.ctypes.data
+            )
+            binding.bind_output(
+                f"present.{name}", "cpu", 0, np.float32, self._shape(past + n), new.ctypes.data
+            )
+        binding.bind_output("logits", "cpu", 0, np.float32, (1, *logits.shape), logits.ctypes.data)
+        self._graph.session.run_with_iobinding(binding)
+        self._past, self._present = self._present, self._past
+        self.length = self._stored = past + n
+        return logits
+
+    def _shape(self, length: int) -> tuple[int, int, int, int]:
+        kv = self._graph.kv
+        return (1, kv.num_kv_heads, length, kv.head_dim)
+
+    def _drop_forgotten(self) -> None:
+        """Move what each head keeps together; heads go towards the front, so none is overwritten unread."""
+        if self._stored == self.length:
+            return
+        kv = self._graph.kv
+        kept, stride = self.length * kv.head_dim, self._stored * kv.head_dim
+        for buffer in self._past:
+            for head in range(1, kv.num_kv_heads):
+                buffer[head * kept : (head + 1) * kept] = buffer[head * stride : head * stride + kept]
+        self._stored = self.length
+
+    def _rows(self, count: int) -> Floats:
+        """Where a pass writes its logits, float32 [count, vocab]: the usual ones share one buffer."""
+        size = count * self.vocab_size
+        flat = self._logits if size <= len(self._logits) else np.zeros(size, dtype=np.float32)
+        return flat[:size].reshape(count, self.vocab_size)

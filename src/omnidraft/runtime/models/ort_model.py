@@ -1,0 +1,203 @@
+"""A model in onnxruntime: shared-buffer KV, one binding for each block length, rewinding by counter.
+
+The same tensors are bound as past and as present, so onnxruntime writes new keys and values in place and
+forgetting is lowering a number. Contract of the graph: `export/quantize/cpu.py`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from omnidraft.errors import BundleError
+from omnidraft.reason import reason
+from omnidraft.runtime.bundle.head import OUTPUT
+from omnidraft.runtime.decoding.model import Cancelled, Logits, SessionModel
+
+_PREFILL_CHUNK = 128  # positions of a long prompt that go through the graph at once
+_MOST_ROWS = 65  # rows of logits that one pass usually gives at most: a verification of MAX_PROPOSED tokens
+
+
+@dataclass(frozen=True)
+class KvShape:
+    """The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], twice a layer."""
+
+    num_layers: int
+    num_kv_heads: int
+    head_dim: int
+    max_length: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all buffers."""
+        return 8 * self.num_layers * self.num_kv_heads * self.head_dim * self.max_length
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A binding for passes over n tokens, and the arrays it reads and writes."""
+
+    binding: ort.IOBinding
+    input_ids: npt.NDArray[np.int64]  # [1, n]
+    logits: Logits  # float32 [1, num_logits, vocab]
+    acceptance: npt.NDArray[np.float32]  # [1, num_logits]; ones without a head
+
+
+class Graph:
+    """The loaded weights of a model: any number of `OrtModel`s may run them, each from its own thread."""
+
+    def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
+        """
+        Args:
+            path: the graph; weights in a file beside it are mapped into memory, not read.
+            kv: shape of its KV buffers.
+            vocab_size: width of its logits.
+            threads: of one pass; a drafter is fastest on one.
+
+        Raises:
+            BundleError: onnxruntime cannot load the graph.
+        """
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        try:
+            self.session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime's own exceptions share no narrower base
+            raise BundleError(
+                f"onnxruntime cannot load {path} ({reason(error)}); run `omnidraft export` again"
+            ) from None
+        self.kv, self.vocab_size = kv, vocab_size
+        self.ranks = {i.name: len(i.shape) for i in self.session.get_inputs()}
+        self.has_head = OUTPUT in (output.name for output in self.session.get_outputs())
+
+    def new_model(self) -> SessionModel:
+        """A model on these weights, with a context of its own."""
+        return OrtModel.on(self)
+
+
+class OrtModel:
+    """A decoder graph with shared-buffer KV of its own on the CPU provider.
+
+    Attributes:
+        acceptance: what the head said of the last token that was read; 1 without a head.
+        cancelled: asked before each run of the graph; where it says so, `Cancelled` is raised instead.
+    """
+
+    def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
+        """Load a graph for this model alone; arguments and errors as of `Graph`."""
+        self._attach(Graph(path, kv, vocab_size, threads=threads))
+
+    @classmethod
+    def on(cls, graph: Graph) -> "OrtModel":
+        """A model with a context of its own on weights that are loaded already."""
+        model = cls.__new__(cls)
+        model._attach(graph)
+        return model
+
+    def _attach(self, graph: Graph) -> None:
+        kv = graph.kv
+        self._session = graph.session
+        self.vocab_size = graph.vocab_size
+        self.max_length = kv.max_length
+        self.length = 0
+        self.cancelled: Callable[[], bool] = never
+        self.acceptance = 1.0
+        shape = (1, kv.num_kv_heads, kv.max_length, kv.head_dim)
+        self._kv = {
+            f"{layer}.{part}": ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, dtype=np.float32))
+            for layer in range(kv.num_layers)
+            for part in ("key", "value")
+        }
+        self._seqlens = np.zeros((1,) * graph.ranks["seqlens_k"], dtype=np.int32)
+        self._total = np.zeros((1,) * graph.ranks["total_sequence_length"], dtype=np.int32)
+        self._num_logits = np.zeros((1,) * graph.ranks["num_logits"], dtype=np.int64)
+        # Only the rows that are written become memory.
+        self._logits = np.zeros((1, _MOST_ROWS, self.vocab_size), dtype=np.float32)
+        self._has_head = graph.has_head
+        self._blocks: dict[tuple[int, int], _Block] = {}
+        self._adapter: dict[str, npt.NDArray[np.float32]] = {}
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
+        """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
+        wanted = len(tokens) if num_logits is None else num_logits
+        assert 0 < wanted <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
+        head = len(tokens) - max(wanted, 1)
+        # Positions whose logits nobody reads go first, in chunks, through one row of the LM head each.
+        while head > _PREFILL_CHUNK:
+            self._run(tokens[:_PREFILL_CHUNK], 1)
+            tokens, head = tokens[_PREFILL_CHUNK:], head - _PREFILL_CHUNK
+        return self._run(tokens, wanted)
+
+    def rewind(self, length: int) -> None:
+        """Forget every position from `length` on: later passes overwrite them."""
+        assert 0 <= length <= self.length, (length, self.length)
+        self.length = length
+
+    def use_adapter(self, tensors: Mapping[str, npt.NDArray[np.float32]]) -> None:
+        """Feed these LoRA tensors by name from the next pass on; none runs the base.
+
+        The context keeps what was computed before: whoever swaps must rewind and read it again.
+        """
+        self._adapter = {name: np.ascontiguousarray(tensor, np.float32) for name, tensor in tensors.items()}
+        self._blocks = {}  # a binding cannot let go of an input
+
+    def _run(self, tokens: Sequence[int], num_logits: int) -> Logits:
+        if self.cancelled():
+            raise Cancelled
+        block = self._block(len(tokens), num_logits)
+        block.input_ids[0] = tokens
+        total = self.length + len(tokens)
+        self._seqlens.fill(total - 1)
+        self._total.fill(total)
+        self._num_logits.fill(num_logits)
+        self._session.run_with_iobinding(block.binding)
+        self.length = total
+        self.acceptance = float(block.acceptance[0, -1])
+        logits: Logits = block.logits[0]
+        return logits
+
+    def _block(self, n: int, num_logits: int) -> _Block:
+        """The binding for n tokens, made once (single steps and verifications reuse theirs)."""
+        key = (n, num_logits)
+        if key in self._blocks:
+            return self._blocks[key]
+        binding = self._session.io_binding()
+        input_ids = np.zeros((1, n), dtype=np.int64)
+        logits = self._rows(num_logits)
+        inputs: dict[str, npt.NDArray[Any]] = {
+            "input_ids": input_ids,
+            "seqlens_k": self._seqlens,
+            "total_sequence_length": self._total,
+            "num_logits": self._num_logits,
+            **self._adapter,
+        }
+        for name, array in inputs.items():
+            binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+        binding.bind_output("logits", "cpu", 0, np.float32, logits.shape, logits.ctypes.data)
+        acceptance = np.ones((1, num_logits), dtype=np.float32)
+        if self._has_head:
+            binding.bind_output(OUTPUT, "cpu", 0, np.float32, acceptance.shape, acceptance.ctypes.data)
+        for name, value in self._kv.items():
+            binding.bind_ortvalue_input(f"past_key_values.{name}", value)
+            binding.bind_ortvalue_output(f"present.{name}", value)
+        block = _Block(binding, input_ids, logits, acceptance)
+        if n <= _MOST_ROWS:  # odd prompt lengths are not worth keeping
+            self._blocks[key] = block
+        return block
+
+    def _rows(self, count: int) -> Logits:
+        """Where a pass writes its logits, float32 [1, count, vocab]: the usual ones share one buffer."""
+        if count > _MOST_ROWS:
+            return np.zeros((1, count, self.vocab_size), dtype=np.float32)
+        return self._logits[:, :count]
+
+
+def never() -> bool:
+    """What says that no generation was cancelled."""
+    return False

@@ -1,0 +1,96 @@
+"""A session of onnxruntime on one of its execution providers, built in or as a library of its own.
+
+On an accelerator nothing falls back to the CPU: a graph that it takes only in part is refused.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+import onnxruntime as ort
+
+from omnidraft.errors import BundleError
+from omnidraft.reason import reason
+
+CPU = "CPUExecutionProvider"
+_LIBRARIES = {"QNNExecutionProvider": "onnxruntime_qnn"}  # packages that hold a provider of their own
+
+
+@dataclass(frozen=True)
+class Provider:
+    """An execution provider by onnxruntime's name, with its options."""
+
+    name: str = CPU
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def compile_graph(path: Path, provider: Provider, out: Path) -> Path:
+    """Let an accelerator compile a graph into `out`, a graph that holds the result, with a file beside it.
+
+    Raises:
+        BundleError: as `open_graph`.
+    """
+    _open(path, provider, 1, {"ep.context_enable": "1", "ep.context_file_path": str(out)})
+    return out
+
+
+def open_graph(path: Path, provider: Provider, threads: int) -> ort.InferenceSession:
+    """A session for a graph, all of it on `provider`.
+
+    Raises:
+        BundleError: onnxruntime has no such provider here, or cannot load the graph with it.
+    """
+    return _open(path, provider, threads, {})
+
+
+def _open(path: Path, provider: Provider, threads: int, entries: Mapping[str, str]) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4 if provider.name != CPU else 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if provider.name == CPU:
+        # The blocks of a model share one file of weights, mapped: packed, each would hold its own.
+        options.add_session_config_entry("session.disable_prepacking", "1")
+    else:
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    for name, value in entries.items():
+        options.add_session_config_entry(name, value)
+    # A library that was registered is listed as available too, but has to be chosen by its devices.
+    built_in = provider.name in ort.get_available_providers() and not _registered(provider)
+    if not built_in:
+        _add_library(options, provider)
+    try:
+        chosen = [(provider.name, dict(provider.options))] if built_in else None
+        return ort.InferenceSession(str(path), options, providers=chosen)
+    except Exception as error:  # onnxruntime's own exceptions share no narrower base
+        raise BundleError(
+            f"{provider.name} cannot load {path} ({reason(error)}); use the CPU, or run "
+            "`omnidraft export` again"
+        ) from None
+
+
+def _add_library(options: ort.SessionOptions, provider: Provider) -> None:
+    """Let a session use a provider that comes as a library of its own."""
+    package = _LIBRARIES.get(provider.name, "")
+    try:
+        library = import_module(package) if package else None
+    except ImportError:
+        library = None
+    if library is None:
+        remedy = f"install {package.replace('_', '-')} or " if package else ""
+        raise BundleError(
+            f"onnxruntime {ort.__version__} has no {provider.name} here, it has "
+            f"{', '.join(ort.get_available_providers())}; {remedy}use the CPU"
+        )
+    if not _registered(provider):
+        ort.register_execution_provider_library(provider.name, library.get_library_path())
+    options.add_provider_for_devices(_registered(provider)[:1], dict(provider.options))
+
+
+def _registered(provider: Provider) -> list[ort.OrtEpDevice]:
+    """The devices of a provider that came as a library."""
+    if provider.name not in _LIBRARIES:
+        return []
+    return [device for device in ort.get_ep_devices() if device.ep_name == provider.name]

@@ -1,0 +1,185 @@
+"""A model of static graphs, as accelerators take them: the host keeps the keys and values.
+
+Each graph takes blocks of one length. A shorter block is filled up with rows that nobody reads: they come
+last, so no row that counts sees them, and their keys and values are not kept. Contract: spec/bundle.md.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+from safetensors import SafetensorError, safe_open
+
+from omnidraft.errors import BundleError
+from omnidraft.runtime.decoding.model import Cancelled, Logits
+from omnidraft.runtime.models.adapter import a_name, b_name
+from omnidraft.runtime.models.ort_model import KvShape, never
+from omnidraft.runtime.models.provider import Provider, open_graph
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class StaticForm:
+    """The static graphs of a model, all of one form.
+
+    Attributes:
+        graphs: by the tokens of a block.
+        host: the file of embeddings [vocab, hidden] and rotary tables cos, sin [max_length, head_dim].
+        kv: what the host keeps; its max_length is the past that the graphs take.
+        mask: what hides a position, added to its score: so low that its share rounds to zero.
+    """
+
+    graphs: Mapping[int, Path]
+    host: Path
+    kv: KvShape
+    vocab_size: int
+    mask: float
+
+
+class StaticGraphs:
+    """Loaded static graphs: any number of `StaticModel`s may run them, each from its own thread."""
+
+    def __init__(self, form: StaticForm, provider: Provider | None = None, *, threads: int = 1) -> None:
+        """
+        Args:
+            form: what to load.
+            provider: where it runs; the CPU when None.
+            threads: of one pass on the CPU.
+
+        Raises:
+            BundleError: a graph or table cannot be loaded.
+        """
+        self.form = form
+        self.kv, self.vocab_size = form.kv, form.vocab_size
+        place = provider or Provider()
+        self.sessions = {n: open_graph(path, place, threads) for n, path in sorted(form.graphs.items())}
+        try:
+            host: Any = safe_open(form.host, framework="numpy")
+            self.embeddings = host.get_slice("embeddings")  # stays in its file
+            self.cos: Floats = host.get_tensor("cos")
+            self.sin: Floats = host.get_tensor("sin")
+        except (SafetensorError, OSError) as error:
+            raise BundleError(f"{form.host} cannot be read ({error}); run `omnidraft export` again") from None
+
+    def new_model(self) -> "StaticModel":
+        """A model on these weights, with a context of its own."""
+        return StaticModel(self)
+
+
+class _Block:
+    """A binding for passes over up to n tokens, and the arrays that it reads and writes."""
+
+    def __init__(self, session: ort.InferenceSession, n: int, kept: Mapping[str, Floats]) -> None:
+        self._session, self._binding = session, session.io_binding()
+        shapes = {each.name: each.shape for each in session.get_inputs() if each.name not in kept}
+        self.inputs: dict[str, Floats] = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+        self.outputs: dict[str, Floats] = {
+            each.name: np.zeros(each.shape, np.float32) for each in session.get_outputs()
+        }
+        for name, array in (*self.inputs.items(), *kept.items()):
+            self._binding.bind_input(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
+        for name, array in self.outputs.items():
+            self._binding.bind_output(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
+        self.rows = np.arange(n)
+
+    def run(self) -> None:
+        self._session.run_with_iobinding(self._binding)
+
+
+class StaticModel:
+    """A decoder of static graphs with a context of its own.
+
+    Attributes:
+        cancelled: asked before each run of a graph; where it says so, `Cancelled` is raised instead.
+    """
+
+    def __init__(self, graphs: StaticGraphs) -> None:
+        self._graphs = graphs
+        kv = graphs.kv
+        self.vocab_size, self.max_length, self.length = graphs.vocab_size, kv.max_length, 0
+        self.cancelled: Callable[[], bool] = never
+        shape = (1, kv.num_kv_heads, kv.max_length, kv.head_dim)
+        names = [f"{layer}.{part}" for layer in range(kv.num_layers) for part in ("key", "value")]
+        self._kv: dict[str, Floats] = {name: np.zeros(shape, np.float32) for name in names}
+        any_inputs = graphs.sessions[1].get_inputs()
+        self._lora: dict[str, Floats] = {  # zeros: no adapter
+            each.name: np.zeros(each.shape, np.float32)
+            for each in any_inputs
+            if each.name.endswith((a_name(""), b_name("")))
+        }
+        kept = {f"past_key_values.{name}": array for name, array in self._kv.items()} | self._lora
+        self._blocks = {n: _Block(session, n, kept) for n, session in graphs.sessions.items()}
+        for n, block in self._blocks.items():  # a block's own tokens: each row sees those up to itself
+            block.inputs["attention_mask"][..., kv.max_length :] = np.triu(
+                np.full((n, n), graphs.form.mask, np.float32), 1
+            )
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
+        """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
+        wanted = len(tokens) if num_logits is None else num_logits
+        assert 0 < wanted <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
+        before, longest = self.length, max(self._blocks)
+        parts: list[Logits] = []
+        try:
+            for begin in range(0, len(tokens), longest):
+                rows = self._run(tokens[begin : begin + longest])
+                unread = len(tokens) - wanted - begin  # rows of this part that nobody asked for
+                if unread < len(rows):
+                    last = begin + longest >= len(tokens)
+                    parts.append(rows[max(0, unread) :] if last else rows[max(0, unread) :].copy())
+        except Cancelled:
+            self.length = before
+            raise
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def rewind(self, length: int) -> None:
+        """Forget every position from `length` on: the mask hides them until they are overwritten."""
+        assert 0 <= length <= self.length, (length, self.length)
+        self.length = length
+
+    def use_adapter(self, tensors: Mapping[str, Floats]) -> None:
+        """Feed these LoRA tensors by name, filled up with zeros to the graphs' rank; none runs the base.
+
+        The context keeps what was computed before: whoever swaps must rewind and read it again.
+        """
+        assert tensors.keys() <= self._lora.keys(), sorted(tensors.keys() - self._lora.keys())
+        for name, array in self._lora.items():
+            array.fill(0.0)  # in place: the blocks are bound to it
+            if (tensor := tensors.get(name)) is not None:
+                array[: tensor.shape[0], : tensor.shape[1]] = tensor
+
+    def _run(self, tokens: Sequence[int]) -> Logits:
+        """One pass over a block: logits [len(tokens), vocab]."""
+        if self.cancelled():
+            raise Cancelled
+        n, past = len(tokens), self.length
+        block = self._fill(tokens)
+        block.run()
+        for name, array in self._kv.items():
+            array[:, :, past : past + n] = block.outputs[f"new.{name}"][:, :, :n]
+        self.length = past + n
+        logits: Logits = block.outputs["logits"][0, :n]
+        return logits
+
+    def feed(self, tokens: Sequence[int]) -> dict[str, Floats]:
+        """What the graph for a block of these tokens is given now, by its inputs' names: views."""
+        past = {f"past_key_values.{name}": array for name, array in self._kv.items()}
+        return {**self._fill(tokens).inputs, **past, **self._lora}
+
+    def _fill(self, tokens: Sequence[int]) -> _Block:
+        """The block that takes these tokens, with its inputs filled."""
+        past, graphs = self.length, self._graphs
+        block = self._blocks[min(size for size in self._blocks if size >= len(tokens))]
+        for row, token in enumerate(tokens):
+            block.inputs["inputs_embeds"][0, row] = graphs.embeddings[int(token)]
+        mask = block.inputs["attention_mask"]
+        mask[..., :past] = 0.0
+        mask[..., past : self.max_length] = graphs.form.mask
+        places = np.minimum(block.rows + past, self.max_length - 1)
+        block.inputs["cos"][0, 0], block.inputs["sin"][0, 0] = graphs.cos[places], graphs.sin[places]
+        return block

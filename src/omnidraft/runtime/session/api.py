@@ -1,0 +1,65 @@
+"""Text in, text out: load a bundle, stream what the target says. What a program needs is in this module."""
+
+from pathlib import Path
+
+from omnidraft.runtime.bundle.placement import CPU_GRAPH
+from omnidraft.runtime.bundle.signature import PublicKey
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.session.generation import Generation, Piece
+from omnidraft.runtime.session.generation_config import Request
+from omnidraft.runtime.session.loaded_bundle import Weights, load_weights
+from omnidraft.runtime.session.session import Session
+from omnidraft.runtime.session.statistics import Statistics
+from omnidraft.runtime.traces.trace_reader import read_traces
+from omnidraft.runtime.traces.trace_store import TraceStore
+
+__all__ = [
+    "Adapter",
+    "Generation",
+    "Piece",
+    "Request",
+    "Session",
+    "Statistics",
+    "TraceStore",
+    "Weights",
+    "load",
+    "load_weights",
+    "read_traces",
+]
+
+
+def load(
+    path: str | Path,
+    *,
+    threads: int | None = None,
+    cache: str | Path | None = None,
+    target_on: str = CPU_GRAPH,
+    drafter_on: str = CPU_GRAPH,
+    adapter: Adapter | str | Path | None = None,
+    public_key: PublicKey | None = None,
+    bitwise: bool = False,
+    trace: TraceStore | str | Path | None = None,
+) -> Session:
+    """Open a bundle for generation: verify its hashes, load both graphs and what was learned.
+
+    Args:
+        path: the bundle. threads: see `load_weights`.
+        cache: a file of learned n-grams; the session starts with none where it is absent or refused, and says
+            in `cache_notice` why it was refused.
+        adapter: of the drafter or of the target, or its file.
+        target_on, drafter_on: "cpu", or where a bundle with NPU graphs may run (see `placement.placed`).
+        public_key: a PEM file (or 32 bytes); a bundle without a signature by that key is refused.
+        bitwise: greedy text equals plain text in int8 and int4 too, at a cost (see `Session`).
+        trace: a directory to record generations in, text and all; by default there is none.
+
+    Raises:
+        BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+        AdapterError: the adapter is refused.
+        TraceFileError: nothing can be recorded there.
+        SettingError: the bundle has no graphs for a place, the public key is none, or the `cryptography`
+            package is missing.
+    """
+    weights = load_weights(
+        path, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key
+    )
+    return Session(weights, cache=cache, adapter=adapter, bitwise=bitwise, trace=trace)

@@ -1,0 +1,61 @@
+"""A conversation as target ids: messages stand inside a template, answers are the ids that were said.
+
+An answer is never encoded again: other ids than those that were said would change what the target is
+conditioned on (method section 2). A message is plain text whatever it holds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from omnidraft.runtime.decoding.stop import whole_tokens
+from omnidraft.runtime.session.generation import Generation
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+
+
+class Template(Protocol):
+    """What stands around messages; control tokens are read here and only here."""
+
+    def parts(self, turns: int) -> list[str]:
+        """The strings before and after the message of each turn, shape [2 * turns].
+
+        What stands before a later message begins right after the answer to the one before it.
+
+        Raises:
+            PromptError: the template does not serve so many turns.
+        """
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A message and the target ids of its answer, without the token or string that ended it."""
+
+    message: str
+    answer: tuple[int, ...]
+
+
+def conversation_ids(
+    tokenizer: Tokenizer, template: Template, turns: Sequence[Turn], message: str
+) -> list[int]:
+    """The target ids of a conversation up to where the answer to `message` begins."""
+    parts = template.parts(len(turns) + 1)
+    ids: list[int] = []
+    for i, turn in enumerate(turns):
+        ids += tokenizer.encode_prompt(parts[2 * i], turn.message, parts[2 * i + 1], goes_on=i > 0)
+        ids += turn.answer
+    return ids + tokenizer.encode_prompt(parts[-2], message, parts[-1], goes_on=bool(turns))
+
+
+def answer_ids(tokenizer: Tokenizer, answer: Generation, eos_ids: Sequence[int]) -> tuple[int, ...]:
+    """The ids of an answer as a conversation keeps them: they write `answer.text` and nothing else.
+
+    The end token goes, since the template has its own. Where a stop string begins inside a token, the bytes
+    of that token before it are spelled anew; all other ids stay as they were said.
+    """
+    ids = answer.token_ids
+    if answer.stop_start is None:
+        return tuple(ids[:-1] if ids and ids[-1] in eos_ids else ids)
+    data = [tokenizer.text_of([t]) for t in ids]
+    whole, head = whole_tokens([len(d) for d in data], answer.stop_start)
+    rest = tokenizer.spell(data[whole][:head]) if head else None
+    return (*ids[:whole], *(rest or []))

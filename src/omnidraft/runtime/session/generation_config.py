@@ -1,0 +1,186 @@
+"""What a generation is asked for, as one value: it travels in session files."""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from omnidraft.errors import ContextError, PromptError, SettingError
+from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.speculate import VERIFICATIONS, Mode, Verification, rule_for
+from omnidraft.runtime.decoding.stop import StopText
+
+
+@dataclass(frozen=True)
+class Request:
+    """Settings of a generation.
+
+    Attributes:
+        max_new_tokens: output tokens at most.
+        temperature: 0 for greedy.
+        seed: 0..2^64-1, repeats a generation; drawn from the system when None.
+        mode: trie (default), match, direct, paper (approximate above temperature 0), lookup (copies from
+            the context, without the drafter), plain.
+        num_draft_tokens: in each round; "auto" drafts as many as pay.
+        head_threshold: end a draft where the drafter's trained head gives a larger chance than this that a
+            token of it is refused; 1 never asks it. "auto" ends it where going on does not pay, and only
+            where num_draft_tokens is "auto" too.
+        stop: strings that end the output; none of them is part of it.
+        ignore_eos: go on after the end of the text (for benchmarks).
+        top_k, top_p, min_p, repetition_penalty: as in `Sampling`; the target's law is the one after them.
+        verification: of mode trie above temperature 0: token, block, or auto: block where a round takes long
+            enough by the bundle's costs.
+        logprobs: also give each token's natural log-probability under that law; at temperature 0, whose law
+            is certain, under the softmax of the penalised logits.
+    """
+
+    max_new_tokens: int = 128
+    temperature: float = 0.0
+    seed: int | None = None
+    mode: Mode = "trie"
+    num_draft_tokens: int | Literal["auto"] = "auto"
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    verification: Verification | Literal["auto"] = "auto"
+    logprobs: bool = False
+    head_threshold: float | Literal["auto"] = 1.0
+
+    @property
+    def sampling(self) -> Sampling:
+        """What is done to the target's logits.
+
+        Raises:
+            SettingError: a value outside its range.
+        """
+        return Sampling(self.temperature, self.top_k, self.top_p, self.min_p, self.repetition_penalty)
+
+    @property
+    def asks_drafter(self) -> bool:
+        """Whether its mode drafts with the small model."""
+        return self.mode not in ("plain", "lookup")
+
+    def check(self) -> None:
+        """Refuse what no generation can be asked for.
+
+        Raises:
+            SettingError: naming the value.
+        """
+        _check_types(self)
+        if self.verification not in ("auto", *VERIFICATIONS):
+            raise SettingError(
+                f'verification "{self.verification}" is unknown; use one of {", ".join(VERIFICATIONS)}, auto'
+            )
+        rule_for(
+            self.mode,
+            self.sampling.temperature,
+            "token" if self.verification == "auto" else self.verification,
+        )
+        if self.max_new_tokens < 1:
+            raise SettingError(
+                f"max_new_tokens {self.max_new_tokens} is less than 1; ask for at least one token"
+            )
+        if self.seed is not None and not 0 <= self.seed < 1 << 64:
+            raise SettingError(f"seed {self.seed} is outside 0..2^64-1; 7 is as good as any")
+        if self.num_draft_tokens != "auto":
+            FixedLength(self.num_draft_tokens)
+        if self.head_threshold != "auto" and not 0.0 <= self.head_threshold <= 1.0:
+            raise SettingError(
+                f"head_threshold {self.head_threshold} is outside 0..1; 0.5 ends a draft that is more likely "
+                "refused than not"
+            )
+        StopText(self.stop)
+
+
+_COUNTS = ("max_new_tokens", "seed", "num_draft_tokens", "top_k")
+_NUMBERS = ("temperature", "top_p", "min_p", "repetition_penalty", "head_threshold")
+_SWITCHES = ("ignore_eos", "logprobs")
+
+
+def _check_types(request: Request) -> None:
+    for names, kinds, wanted in (
+        (_COUNTS, (int,), "a whole number"),
+        (_NUMBERS, (int, float), "a number"),
+        (_SWITCHES, (bool,), "True or False"),
+    ):
+        for name in names:
+            value = getattr(request, name)
+            if (name, value) in (("seed", None), ("num_draft_tokens", "auto"), ("head_threshold", "auto")):
+                continue
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                raise SettingError(f"{name} {value!r} is of type {type(value).__name__}; give {wanted}")
+    stop: object = request.stop
+    if not isinstance(stop, tuple) or not all(isinstance(text, str) for text in stop):
+        raise SettingError(f"stop {stop!r} is no tuple of strings; give strings")
+
+
+def stop_strings(stop: Any) -> tuple[str, ...]:
+    """One stop string or several as a request holds them.
+
+    Raises:
+        SettingError: it is neither.
+    """
+    try:
+        return (stop,) if isinstance(stop, str) else tuple(stop)
+    except TypeError:
+        raise SettingError(f"stop {stop!r} is no sequence of strings; give strings") from None
+
+
+def prompt_ids(prompt: Any) -> list[int]:
+    """A prompt of ids.
+
+    Raises:
+        PromptError: it is no sequence of whole numbers.
+    """
+    try:
+        if isinstance(prompt, bytes | bytearray):
+            raise TypeError
+        return [operator.index(i) for i in prompt]
+    except TypeError:
+        kind = type(prompt).__name__
+        raise PromptError(f"the prompt, a {kind}, is neither text nor token ids; give one of them") from None
+
+
+def checked_text(text: str) -> str:
+    """A prompt's text as it is.
+
+    Raises:
+        PromptError: it is empty, white space alone, or no text that can be written as UTF-8.
+    """
+    found: object = text
+    if not isinstance(found, str):
+        raise PromptError(f"the prompt is a {type(found).__name__}; give some text")
+    if not text:
+        raise PromptError("the prompt is empty; give some text")
+    if not text.strip():
+        raise PromptError("the prompt is white space and nothing else; give some text")
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise PromptError(
+            "the prompt holds bytes that are no UTF-8, or half a surrogate pair; give whole text"
+        )
+    return text
+
+
+def check_prompt(ids: Sequence[int], target: ModelEntry) -> None:
+    """Refuse a prompt that the target cannot read.
+
+    Raises:
+        PromptError: it has no tokens, or one outside the vocabulary.
+        ContextError: it is longer than the context.
+    """
+    limit, size = target.kv.max_length, target.vocab_size
+    if not ids:
+        raise PromptError("the prompt has no tokens; give at least one")
+    wrong = next((i for i in ids if not 0 <= i < size), None)
+    if wrong is not None:
+        raise PromptError(f"token id {wrong} is outside the target's 0..{size - 1}")
+    if len(ids) > limit:
+        raise ContextError(
+            f"the prompt has {len(ids)} tokens and the context holds {limit}; "
+            "shorten it or export with a larger --max-length"
+        )

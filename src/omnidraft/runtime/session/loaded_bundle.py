@@ -1,0 +1,167 @@
+"""A loaded bundle: what sessions share and none of them changes."""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from omnidraft.errors import BundleError
+from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
+from omnidraft.runtime.bundle.hashes import check_unchanged
+from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
+from omnidraft.runtime.bundle.signature import PublicKey
+from omnidraft.runtime.decoding.block_verifier import block_pays
+from omnidraft.runtime.decoding.costs import PRIOR_ACCEPTANCE, Costs
+from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.decoding.speculate import Verification
+from omnidraft.runtime.models.concat_model import ConcatGraph
+from omnidraft.runtime.models.ort_model import Graph
+from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs
+from omnidraft.runtime.session.generation_config import Request
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
+
+USUAL_DRAFT = 4  # draft tokens of the round that the choice of a verification goes by
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The graphs, tokenizers and vocabulary map of a bundle.
+
+    Any number of sessions may use them, each from a thread of its own: nothing here changes after loading.
+
+    Attributes:
+        drafter, drafter_tokenizer: None where the drafter was left out.
+    """
+
+    bundle: Bundle
+    target: Graph | StaticGraphs
+    target_tokenizer: Tokenizer
+    vocab_map: VocabMap
+    drafter: Graph | StaticGraphs | None
+    drafter_tokenizer: Tokenizer | None
+
+
+def load_weights(
+    bundle: Bundle | str | Path,
+    *,
+    threads: int | None = None,
+    drafter: bool = True,
+    target_on: str = CPU_GRAPH,
+    drafter_on: str = CPU_GRAPH,
+    public_key: PublicKey | None = None,
+    ort_format: bool = False,
+) -> Weights:
+    """Load the graphs of a bundle once, for any number of sessions.
+
+    Args:
+        bundle: from `open_bundle`, or its directory.
+        threads: of a target pass; by the target's size when None. The drafter always runs on one.
+        drafter: whether to load the drafter; without it only mode lookup drafts anything.
+        target_on, drafter_on: where each of them runs (see `placement.placed`).
+        public_key: of the signer; a bundle without a signature by it is refused (see `open_bundle`, which has
+            checked a `Bundle` already).
+        ort_format: load the bundle's .ort files instead of its .onnx graphs.
+
+    Raises:
+        BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+        SettingError: the bundle has no graphs for a place, or the public key is none.
+    """
+    found = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key)
+    assert public_key is None or found.signed_by, "the signature is checked where the bundle is opened"
+    found = placed(
+        _with_ort_files(found) if ort_format else found, target_on=target_on, drafter_on=drafter_on
+    )
+    target_tokenizer = Tokenizer.from_file(found.file(found.target.tokenizer))
+    drafter_tokenizer = Tokenizer.from_file(found.file(found.drafter.tokenizer)) if drafter else None
+    vocab_map = load_vocab_map(found.file(found.vocab_map))
+    vocab_map.check_fits(
+        drafter_tokenizer.fingerprint if drafter_tokenizer else vocab_map.draft_fingerprint,
+        target_tokenizer.fingerprint,
+        found.drafter.vocab_size,
+        found.target.vocab_size,
+    )
+    threads = _threads_for(found.target.parameters) if threads is None else threads
+    weights = Weights(
+        bundle=found,
+        target=_graph(found, found.target, threads),
+        target_tokenizer=target_tokenizer,
+        vocab_map=vocab_map,
+        drafter=_graph(found, found.drafter, 1) if drafter else None,
+        drafter_tokenizer=drafter_tokenizer,
+    )
+    check_unchanged(found.path, found.stamps)
+    return weights
+
+
+def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
+    """The drafter's graph alone, where no target is needed.
+
+    Raises:
+        BundleError: it cannot be loaded.
+    """
+    return _graph(bundle, bundle.drafter, 1)
+
+
+def _with_ort_files(bundle: Bundle) -> Bundle:
+    if bundle.ort is None:
+        raise BundleError(f"{bundle.path} holds no .ort files; export it again with --ort")
+    target = replace(bundle.target, graph=bundle.ort.target)
+    return replace(bundle, target=target, drafter=replace(bundle.drafter, graph=bundle.ort.drafter))
+
+
+def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
+    place = entry.place
+    if place is not None:
+        return StaticGraphs(static_form(bundle, entry), place.provider, threads=threads)
+    kind = ConcatGraph if entry.layout == "concat" else Graph
+    return kind(bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
+
+
+def static_form(bundle: Bundle, entry: ModelEntry) -> StaticForm:
+    """The static graphs of a model that was placed on them."""
+    place = entry.place
+    assert place is not None
+    graphs = {block: bundle.file(name) for block, name in place.form.graphs.items()}
+    return StaticForm(graphs, bundle.file(place.host), entry.kv, entry.vocab_size, place.form.mask)
+
+
+def _threads_for(parameters: int) -> int:
+    """Threads of a target pass: a small model loses more to waking them than it gains."""
+    return 1 if parameters < 50_000_000 else min(8, os.cpu_count() or 1)
+
+
+def drafts(request: Request, weights: Weights) -> bool:
+    """Whether a generation can draft anything."""
+    return request.mode == "lookup" or (request.asks_drafter and weights.drafter is not None)
+
+
+def draft_length_for(request: Request, weights: Weights, costs: Costs, unread: int = 0) -> DraftLength:
+    """What chooses the draft lengths of a generation; without a drafter only mode lookup drafts anything.
+
+    Args:
+        request: of the generation.
+        weights: what is loaded.
+        costs: of this device.
+        unread: draft tokens of the text so far that the drafter has not read.
+    """
+    if not drafts(request, weights):
+        return FixedLength(0)
+    if request.mode == "lookup":
+        costs, unread = replace(costs, draft=0.0, read=0.0, acceptance=PRIOR_ACCEPTANCE), 0
+    wanted = request.num_draft_tokens
+    threshold = None if request.head_threshold == "auto" else request.head_threshold
+    if wanted == "auto":
+        return MeasuredLength(costs, unread=unread, limit=request.max_new_tokens, head_threshold=threshold)
+    return FixedLength(wanted, 1.0 if threshold is None else threshold)
+
+
+def verification_for(request: Request, weights: Weights) -> Verification:
+    """How a generation's drafts are judged; "auto" goes by the length of a usual round.
+
+    By the bundle's costs, not those measured here: a seed then repeats a text wherever the bundle runs.
+    """
+    if request.verification != "auto":
+        return request.verification
+    seconds = weights.bundle.costs.round_seconds(USUAL_DRAFT)
+    return "block" if block_pays(seconds, weights.bundle.target.vocab_size) else "token"

@@ -1,0 +1,193 @@
+"""The file of a trace, format version 1: spec/trace.md. A header, then frames that are only ever appended.
+
+Reading is total: every length is checked before it is used, and each failure has a name. What a write that
+was broken off left at the end is no failure: it is counted and left out.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from omnidraft.runtime.traces.trace import Start, Traced, TracedRound, Vocabularies
+from omnidraft.runtime.traces.trace_payload import (
+    Layout,
+    decode_round,
+    decode_start,
+    demand,
+    encode_round,
+    encode_start,
+)
+
+MAGIC = b"\x89ODT\r\n\x1a\n"
+VERSION = 1
+MAX_VOCABULARY = 1 << 31
+# magic, version, widths of drafter and target, reserved, their fingerprints, number of the segment
+_HEADER = struct.Struct("<8s4I32s32sQ")
+HEADER_BYTES = _HEADER.size + 4  # and its own CRC-32
+_FRAME = struct.Struct("<IHHI")  # bytes of the payload, kind, reserved, number of the record
+FRAME_BYTES = _FRAME.size + 4  # of a frame besides its payload: what comes before it, and a CRC-32 behind it
+START, ROUND = 1, 2  # kinds of frames
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a segment begins with: the pair of vocabularies, and which of a store's segments it is."""
+
+    vocabularies: Vocabularies
+    number: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One entry: how a record begins, or a round of the record with that number (0, 1, ... in a segment)."""
+
+    record: int
+    content: Start | TracedRound
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A file of a trace. `torn`: bytes at its end that were left out, of a write that was broken off."""
+
+    header: Header
+    frames: tuple[Frame, ...]
+    torn: int = 0
+
+    def generations(self) -> list[Traced]:
+        """The records in the order in which they began, those without a round left out."""
+        starts = {f.record: f.content for f in self.frames if isinstance(f.content, Start)}
+        rounds: dict[int, list[TracedRound]] = {record: [] for record in starts}
+        for frame in self.frames:
+            if isinstance(frame.content, TracedRound):
+                rounds[frame.record].append(frame.content)
+        return [Traced(start, tuple(rounds[n])) for n, start in starts.items() if rounds[n]]
+
+
+def encode_header(header: Header) -> bytes:
+    """The first 100 bytes of a segment."""
+    v = header.vocabularies
+    data = _HEADER.pack(
+        MAGIC, VERSION, v.draft_size, v.target_size, 0,
+        bytes.fromhex(v.draft_fingerprint), bytes.fromhex(v.target_fingerprint), header.number,
+    )  # fmt: skip
+    return data + struct.pack("<I", zlib.crc32(data))
+
+
+def encode_frame(frame: Frame, vocabularies: Vocabularies) -> bytes:
+    """The bytes of one entry: equal entries give equal bytes."""
+    layout, content = Layout.of(vocabularies), frame.content
+    is_start = isinstance(content, Start)
+    payload = encode_start(content, layout) if isinstance(content, Start) else encode_round(content, layout)
+    data = _FRAME.pack(len(payload), START if is_start else ROUND, 0, frame.record) + payload
+    return data + struct.pack("<I", zlib.crc32(data))
+
+
+def encode(segment: Segment) -> bytes:
+    """The bytes of a segment without what was torn: equal segments give equal bytes."""
+    v = segment.header.vocabularies
+    return b"".join([encode_header(segment.header), *(encode_frame(f, v) for f in segment.frames)])
+
+
+def decode_header(data: bytes) -> Header:
+    """The header of a file of at least these bytes.
+
+    Raises:
+        TraceFileError: with the name of the first fault, in the order of spec/trace.md.
+    """
+    demand(data[:8] == MAGIC, "not_a_trace", "it is no trace")
+    demand(len(data) >= 12, "truncated", _cut(data))
+    version = int.from_bytes(data[8:12], "little")
+    demand(version == VERSION, "version", f"it has format version {version}, this omnidraft reads {VERSION}")
+    demand(len(data) >= HEADER_BYTES, "truncated", _cut(data))
+    checksum = int.from_bytes(data[_HEADER.size : HEADER_BYTES], "little")
+    demand(zlib.crc32(data[: _HEADER.size]) == checksum, "checksum", "its header is damaged")
+    _, _, draft_size, target_size, reserved, draft, target, number = _HEADER.unpack_from(data)
+    demand(reserved == 0, "reserved", f"its reserved field is {reserved}, not 0")
+    for name, size in (("drafter", draft_size), ("target", target_size)):
+        demand(0 < size <= MAX_VOCABULARY, "limits", f"its {name} has {size} ids, not 1 to 2^31")
+    return Header(Vocabularies(draft.hex(), target.hex(), draft_size, target_size), number)
+
+
+def decode(data: bytes) -> Segment:
+    """The segment in a file's bytes.
+
+    Raises:
+        TraceFileError: with the name of the first fault.
+    """
+    header = decode_header(data)
+    ends, torn = scan(data)
+    layout = Layout.of(header.vocabularies)
+    frames = [_frame(data[a:b], layout) for a, b in pairwise(ends)]
+    _check_records(frames)
+    return Segment(header, tuple(frames), torn)
+
+
+def scan(data: bytes) -> tuple[list[int], int]:
+    """Where the whole frames of a segment end, the header's end first, and how many bytes behind are torn.
+
+    A frame that is not whole is a torn one where none follows it; else the file was damaged later.
+
+    Raises:
+        TraceFileError: `checksum`.
+    """
+    ends = [HEADER_BYTES]
+    while ends[-1] < len(data):
+        at = ends[-1]
+        end = _end(data, at)
+        if end is not None and _is_whole(data, at, end):
+            ends.append(end)
+            continue
+        after = None if end is None else _end(data, end)
+        follows = end is not None and after is not None and _is_whole(data, end, after)
+        demand(not follows, "checksum", f"its entry at byte {at} is damaged")
+        break
+    return ends, len(data) - ends[-1]
+
+
+def _end(data: bytes, at: int) -> int | None:
+    """Where the frame at a place ends by its length, None where that is outside the file."""
+    if at + FRAME_BYTES > len(data):
+        return None
+    end = at + FRAME_BYTES + int.from_bytes(data[at : at + 4], "little")
+    return end if end <= len(data) else None
+
+
+def _is_whole(data: bytes, at: int, end: int) -> bool:
+    return zlib.crc32(data[at : end - 4]) == int.from_bytes(data[end - 4 : end], "little")
+
+
+def _frame(data: bytes, layout: Layout) -> Frame:
+    _, kind, reserved, record = _FRAME.unpack_from(data)
+    demand(reserved == 0, "reserved", f"the reserved field of an entry is {reserved}, not 0")
+    demand(kind in (START, ROUND), "kind", f"it has an entry of kind {kind}, neither {START} nor {ROUND}")
+    payload = data[_FRAME.size : -4]
+    content: Start | TracedRound
+    content = decode_start(payload, layout) if kind == START else decode_round(payload, layout)
+    return Frame(record, content)
+
+
+def _check_records(frames: list[Frame]) -> None:
+    """Records are numbered as they begin, and each round stands where the ones before it end."""
+    places: list[int] = []
+    for record, content in _entries(frames):
+        if isinstance(content, Start):
+            demand(record == len(places), "order", f"its record {record} begins after {len(places)} others")
+            places.append(content.skipped + len(content.context))
+            continue
+        demand(record < len(places), "order", f"it has a round of record {record}, which has not begun")
+        demand(
+            content.position == places[record],
+            "position",
+            f"it has a round at draft id {content.position} where {places[record]} are known",
+        )
+        places[record] += len(content.pieces)
+
+
+def _entries(frames: list[Frame]) -> Iterator[tuple[int, Start | TracedRound]]:
+    return ((frame.record, frame.content) for frame in frames)
+
+
+def _cut(data: bytes) -> str:
+    return f"it is cut short: {len(data)} bytes of at least {HEADER_BYTES}"

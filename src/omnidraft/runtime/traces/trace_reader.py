@@ -1,0 +1,98 @@
+"""Read traces for training: generation after generation, over any number of files and devices."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from omnidraft.errors import TraceFileError
+from omnidraft.runtime.traces.trace import Traced, Vocabularies
+from omnidraft.runtime.traces.trace_file import Segment, decode
+
+SUFFIX = ".odt"
+_NAME = re.compile(r"trace-(\d{10})\.odt")
+_REMEDIES = {
+    "not_a_trace": "check the path",
+    "unreadable": "check the path and its permissions",
+    "version": "update omnidraft",
+    "foreign_vocabulary": "use it with the pair of models that it was recorded with",
+}
+
+
+def read_traces(
+    places: str | Path | Iterable[str | Path], vocabularies: Vocabularies | None = None
+) -> Iterator[Traced]:
+    """All generations of some traces, the oldest of each first. One segment at a time is in memory.
+
+    What a write that was broken off left at the end of a segment is passed by. So is a segment that a
+    recording session deletes for room meanwhile.
+
+    Args:
+        places: directories that were recorded in, single segments, or both.
+        vocabularies: of the models that are to learn; None takes any.
+
+    Raises:
+        TraceFileError: with the name of the fault, the file and the remedy.
+    """
+    for place in [places] if isinstance(places, str | Path) else places:
+        for _, segment in read_segments(place, vocabularies):
+            yield from segment.generations()
+
+
+def read_segments(
+    place: str | Path, vocabularies: Vocabularies | None = None
+) -> Iterator[tuple[Path, Segment]]:
+    """The segments of one trace with their files.
+
+    Raises:
+        TraceFileError: as for `read_traces`.
+    """
+    path = Path(place)
+    found = segments_of(path) if path.is_dir() else [path]
+    if not found:
+        raise TraceFileError("not_a_trace", f"{path} holds no trace; check the path")
+    for file in found:
+        try:
+            segment = _read(file)
+            if vocabularies is not None:
+                vocabularies.check(segment.header.vocabularies)
+        except FileNotFoundError:
+            if path.is_dir():  # the ring has moved on
+                continue
+            raise TraceFileError(
+                "unreadable",
+                f"there is no trace {file}; give a directory that a session with a trace recorded in, as "
+                f"`omnidraft generate BUNDLE PROMPT --trace {file}` does",
+            ) from None
+        except TraceFileError as error:
+            remedy = _REMEDIES.get(error.fault, "delete it, or give a whole copy of it")
+            raise TraceFileError(error.fault, f"{file} is refused: {error}; {remedy}") from None
+        yield file, segment
+
+
+def _read(path: Path) -> Segment:
+    try:
+        if path.exists() and not path.is_file():
+            raise TraceFileError("unreadable", "it is no file")  # a pipe would be waited for
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise TraceFileError("unreadable", f"it cannot be read ({error.strerror})") from None
+    except ValueError:
+        raise TraceFileError("unreadable", "no file can have that name") from None
+    return decode(data)
+
+
+def segments_of(path: Path) -> list[Path]:
+    """The segments in a directory by their numbers."""
+    return sorted(found for found in path.iterdir() if _NAME.fullmatch(found.name) and found.is_file())
+
+
+def name_of(number: int) -> str:
+    """The file name of a segment."""
+    return f"trace-{number:010d}{SUFFIX}"
+
+
+def number_of(path: Path) -> int:
+    """The number of a segment by its file name."""
+    return int(path.stem.removeprefix("trace-"))

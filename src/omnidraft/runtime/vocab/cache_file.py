@@ -1,0 +1,214 @@
+"""The file of an n-gram cache, format version 1: spec/ngram-cache.md.
+
+Reading is total: every length is checked before it is used, and each failure has a name.
+"""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.errors import CacheFileError
+from omnidraft.runtime.vocab.cache_table import MAX_REPLICAS, CacheTable
+from omnidraft.runtime.vocab.vocab_map import Ragged
+
+MAGIC = b"\x89ODNC\r\n\x1a"
+VERSION = 1
+MAX_ENTRIES = 1 << 23  # times 255 draft tokens stays below 2^31
+
+# magic, version, widths of targets, pieces, ticks and counts, fingerprints of drafter and target, entries,
+# replicas, writer, tick, reserved, then length and CRC-32 of each section
+_HEADER = struct.Struct("<8sI4B32s32sIIQII12I")
+HEADER_BYTES = _HEADER.size + 4  # and its own CRC-32
+SECTIONS = ("targets", "lengths", "pieces", "ticks", "replicas", "counts")
+Numbers = npt.NDArray[np.unsignedinteger]
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first 156 bytes, verified: what follows them and how long it is."""
+
+    widths: tuple[int, int, int, int]  # of targets, pieces, ticks, counts
+    draft_fingerprint: str
+    target_fingerprint: str
+    entries: int
+    replicas: int
+    writer: int
+    tick: int
+    lengths: tuple[int, ...]  # bytes of each section
+    checksums: tuple[int, ...]
+
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of the whole file."""
+        return HEADER_BYTES + sum(self.lengths)
+
+
+def encode(table: CacheTable) -> bytes:
+    """The bytes of a canonical table: equal tables give equal bytes."""
+    widths = _widths(table)
+    targets, pieces, ticks, counts = (
+        column.astype(f"<u{width}").tobytes() for column, width in zip(_columns(table), widths, strict=True)
+    )
+    lengths = table.spellings.lengths.astype("u1").tobytes()
+    replicas = np.array(table.replicas, dtype="<u8").tobytes()
+    sections = (targets, lengths, pieces, ticks, replicas, counts)
+    header = _HEADER.pack(
+        MAGIC, VERSION, *widths,
+        bytes.fromhex(table.draft_fingerprint), bytes.fromhex(table.target_fingerprint),
+        len(table), len(table.replicas), table.writer, table.tick, 0,
+        *(number for section in sections for number in (len(section), zlib.crc32(section))),
+    )  # fmt: skip
+    return b"".join([header, struct.pack("<I", zlib.crc32(header)), *sections])
+
+
+def decode(data: bytes) -> CacheTable:
+    """The table in a file's bytes.
+
+    Raises:
+        CacheFileError: with the name of the first fault, in the order of spec/ngram-cache.md.
+    """
+    header = decode_header(data)
+    _demand(len(data) >= header.file_bytes, "truncated", _cut(len(data), header.file_bytes))
+    extra = len(data) - header.file_bytes
+    _demand(extra == 0, "trailing_bytes", f"it goes on for {extra} bytes after its end")
+    ends = list(accumulate(header.lengths, initial=HEADER_BYTES))
+    sections = [data[a:b] for a, b in pairwise(ends)]
+    for name, section, wanted in zip(SECTIONS, sections, header.checksums, strict=True):
+        _demand(zlib.crc32(section) == wanted, "checksum", f"its section of {name} is damaged")
+    table = _table(header, sections)
+    _check_ids(table)
+    _check_counts(table)
+    _check_canonical(table, header)
+    return table
+
+
+def decode_header(data: bytes) -> Header:
+    """The header of a file of at least these bytes.
+
+    Raises:
+        CacheFileError: as for `decode`.
+    """
+    _demand(data[:8] == MAGIC, "not_a_cache", "it is no n-gram cache")
+    _demand(len(data) >= 12, "truncated", _cut(len(data), HEADER_BYTES))
+    version = int.from_bytes(data[8:12], "little")
+    _demand(
+        version == VERSION,
+        "version",
+        f"it has format version {version}, this omnidraft reads {VERSION}",
+    )
+    _demand(len(data) >= HEADER_BYTES, "truncated", _cut(len(data), HEADER_BYTES))
+    checksum = int.from_bytes(data[_HEADER.size : HEADER_BYTES], "little")
+    _demand(zlib.crc32(data[: _HEADER.size]) == checksum, "checksum", "its header is damaged")
+    fields = _HEADER.unpack_from(data)
+    widths = fields[2:6]
+    draft, target, entries, replicas, writer, tick, reserved = fields[6:13]
+    header = Header(
+        widths, draft.hex(), target.hex(), entries, replicas, writer, tick, fields[13::2], fields[14::2]
+    )
+    _demand(reserved == 0, "reserved", f"its reserved field is {reserved}, not 0")
+    _demand(set(widths) <= {1, 2, 4}, "width", f"its columns are {widths} bytes wide, not 1, 2 or 4")
+    _check_lengths(header)
+    return header
+
+
+def _check_lengths(header: Header) -> None:
+    """The sections must be as long as the counts of entries and replicas say."""
+    n, r = header.entries, header.replicas
+    _demand(n <= MAX_ENTRIES, "limits", f"it has {n} entries, more than {MAX_ENTRIES}")
+    _demand(r <= MAX_REPLICAS, "limits", f"it has {r} replicas, more than {MAX_REPLICAS}")
+    targets, pieces, ticks, counts = header.widths
+    wanted = (n * targets, n, header.lengths[2], n * ticks, 8 * r, 2 * n * r * counts)
+    for name, length, right in zip(SECTIONS, header.lengths, wanted, strict=True):
+        _demand(length == right, "section_length", f"its section of {name} has {length} bytes, not {right}")
+    _demand(
+        header.lengths[2] % pieces == 0,
+        "section_length",
+        f"its section of pieces has {header.lengths[2]} bytes, no multiple of {pieces}",
+    )
+
+
+def _table(header: Header, sections: Sequence[bytes]) -> CacheTable:
+    """The columns as arrays, ids still unchecked except that they fit 31 bits."""
+    width = header.widths
+    lengths = np.frombuffer(sections[1], dtype="u1").astype(np.int64)
+    pieces = _unpack(sections[2], width[1])
+    total = int(lengths.sum())
+    _demand(
+        total == len(pieces),
+        "section_length",
+        f"its spellings have {total} pieces and its section of pieces {len(pieces)}",
+    )
+    short = int(lengths.min(initial=2))
+    _demand(short >= 2, "spelling", f"it has a spelling of {short} pieces; an n-gram has 2 or more")
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    targets = _unpack(sections[0], width[0])
+    for which, ids in (("target", targets), ("draft", pieces)):
+        largest = int(ids.max(initial=0))
+        _demand(largest < 1 << 31, "id_range", f"it holds {which} id {largest}, more than 2^31 - 1")
+    return CacheTable(
+        header.draft_fingerprint, header.target_fingerprint, header.writer, header.tick,
+        targets.astype(np.int32), Ragged(pieces.astype(np.int32), offsets),
+        _unpack(sections[3], width[2]).astype(np.uint32),
+        tuple(int(r) for r in np.frombuffer(sections[4], dtype="<u8")),
+        _unpack(sections[5], width[3]).astype(np.uint32).reshape(header.replicas, 2, header.entries),
+    )  # fmt: skip
+
+
+def _check_ids(table: CacheTable) -> None:
+    """Targets and replicas ascend, without repetition."""
+    for which, ids in (("target id", table.targets.tolist()), ("replica", list(table.replicas))):
+        for a, b in pairwise(ids):
+            if a >= b:
+                fault = "duplicate" if a == b else "order"
+                what = f"repeats {which} {a}" if a == b else f"holds {which} {b} after {a}"
+                raise CacheFileError(fault, f"it {what}")
+
+
+def _check_counts(table: CacheTable) -> None:
+    """What no cache can have counted."""
+    hits, accepted = table.counts[:, 0], table.counts[:, 1]
+    _demand(bool((accepted <= hits).all()), "counts", "it has an entry accepted more often than used")
+    latest = int(table.ticks.max(initial=0))
+    _demand(latest <= table.tick, "counts", f"it has an entry used in round {latest} of {table.tick}")
+
+
+def _check_canonical(table: CacheTable, header: Header) -> None:
+    """Another way to write the same table is refused, so that equal tables are equal files."""
+    idle = [r for r, counts in zip(table.replicas, table.counts, strict=True) if not counts.any()]
+    _demand(not idle, "not_canonical", f"its replicas {idle} counted nothing")
+    _demand(0 not in table.replicas, "not_canonical", "it has a replica 0")
+    right = _widths(table)
+    _demand(
+        header.widths == right,
+        "not_canonical",
+        f"its columns are {header.widths} bytes wide where {right} are enough",
+    )
+
+
+def _demand(holds: bool, fault: str, sentence: str) -> None:
+    if not holds:
+        raise CacheFileError(fault, sentence)
+
+
+def _cut(found: int, wanted: int) -> str:
+    return f"it is cut short: {found} bytes of at least {wanted}"
+
+
+def _columns(table: CacheTable) -> tuple[npt.NDArray[np.generic], ...]:
+    return table.targets, table.spellings.values, table.ticks, table.counts
+
+
+def _widths(table: CacheTable) -> tuple[int, ...]:
+    """The fewest bytes, 1, 2 or 4, that hold the largest number of each column."""
+    largest = [int(np.max(column, initial=0)) for column in _columns(table)]
+    return tuple(1 if top < 1 << 8 else 2 if top < 1 << 16 else 4 for top in largest)
+
+
+def _unpack(section: bytes, width: int) -> Numbers:
+    return np.frombuffer(section, dtype=f"<u{width}")

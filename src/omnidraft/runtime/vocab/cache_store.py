@@ -1,0 +1,196 @@
+"""Caches on disk: read one or go on with an empty one, write one so that no crash can spoil it."""
+
+import os
+import secrets
+import time
+from pathlib import Path
+
+from omnidraft.errors import CacheFileError
+from omnidraft.runtime.disk.atomic_write import place_of, remove_leftovers, write_atomically
+from omnidraft.runtime.vocab.cache_file import HEADER_BYTES, MAGIC, decode, decode_header, encode
+from omnidraft.runtime.vocab.cache_table import CacheTable, check_against
+from omnidraft.runtime.vocab.ngram_cache import CAPACITY, NgramCache, Policy
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+
+_REMEDIES = {
+    "not_a_cache": "check the path",
+    "unreadable": "check the path and its permissions",
+    "unwritable": "choose another place",
+    "version": "update omnidraft",
+    "foreign_vocabulary": "use it with the pair of models that it was learned from",
+    "spelling": "use it with the pair of models that it was learned from",
+    "id_range": "use it with the pair of models that it was learned from",
+}
+
+
+def open_cache(
+    path: str | Path, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = "lfu"
+) -> tuple[NgramCache, str | None]:
+    """The cache in a file, or an empty one: a file never keeps a generation from running.
+
+    Returns:
+        the cache, and one sentence that says why it is empty though there is a file; None when all is well.
+    """
+    path = Path(path)
+    empty = NgramCache(vocab_map, capacity=capacity, policy=policy)
+    if _is_absent(path):
+        return empty, None
+    try:
+        table = _table(path, vocab_map)
+    except CacheFileError as error:
+        remedy = "saving replaces it" if _is_free(path) else "saving keeps it under another name"
+        if error.fault == "unreadable":
+            remedy = _REMEDIES[error.fault]
+        return empty, f"starting with an empty cache: {path} is refused: {error}; {remedy}"
+    return NgramCache.of_table(table, vocab_map, capacity=capacity, policy=policy), None
+
+
+def read_table(path: str | Path, vocab_map: VocabMap | None = None) -> CacheTable:
+    """The table in a cache file, checked against a vocabulary map if one is given.
+
+    Raises:
+        CacheFileError: with the name of the fault, the path and the remedy.
+    """
+    try:
+        return _table(Path(path), vocab_map)
+    except CacheFileError as error:
+        remedy = _REMEDIES.get(error.fault, "give a whole copy of it")
+        raise CacheFileError(error.fault, f"{path} is refused: {error}; {remedy}") from None
+
+
+def _table(path: Path, vocab_map: VocabMap | None) -> CacheTable:
+    table = decode(_read(path))
+    if vocab_map is not None:
+        check_against(table, vocab_map)
+    return table
+
+
+def _is_absent(path: Path) -> bool:
+    """Whether there is nothing; a link that leads to nothing counts as that."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):  # something is wrong there; whoever reads or writes it says what
+        return False
+    return False
+
+
+def _is_free(path: Path) -> bool:
+    """Whether nothing is lost where a file is put there: there is none, or an empty one."""
+    return _is_absent(path) or (path.is_file() and path.stat().st_size == 0)
+
+
+def _read(path: Path) -> bytes:
+    """A file's bytes, no more than its header promises and one: a wrong file is not read to its end."""
+    try:
+        if path.exists() and not path.is_file():
+            raise CacheFileError("unreadable", "it is no file")  # a pipe would be waited for
+        with path.open("rb") as file:
+            head = file.read(HEADER_BYTES)
+            promised, size = decode_header(head).file_bytes, os.fstat(file.fileno()).st_size
+            if size > promised:
+                extra = "1 byte" if size == promised + 1 else f"{size - promised} bytes"
+                raise CacheFileError("trailing_bytes", f"it goes on for {extra} after its end")
+            return head + file.read(min(promised, size) - len(head) + 1)
+    except OSError as error:
+        raise CacheFileError("unreadable", f"it cannot be read ({error.strerror})") from None
+    except ValueError:
+        raise CacheFileError("unreadable", "no file can have that name") from None
+
+
+def check_place(path: str | Path) -> None:
+    """Refuse a place that no cache can be read from and saved to, before any work is done for it.
+
+    Raises:
+        CacheFileError: `unwritable`.
+    """
+    try:
+        place_of(path)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def write_cache(path: str | Path, cache: NgramCache) -> Path | None:
+    """Save a cache; killed at any point, the old file or the new one is there, whole.
+
+    A cache that counted gets a replica id at its first writing.
+
+    Returns:
+        where the file is now that was there and is no whole cache of this pair; else None.
+
+    Raises:
+        CacheFileError: `unwritable`.
+    """
+    cache.replica = cache.replica or new_replica()
+    table = cache.table()
+    return _write(Path(path), table, keep=not _may_replace(Path(path), table))
+
+
+def write_table(path: str | Path, table: CacheTable, *, overwrite: bool = False) -> None:
+    """Save a table; it takes no other place than that of a whole cache of its pair, unless `overwrite`.
+
+    Raises:
+        CacheFileError: `unwritable`.
+    """
+    check_place(path)
+    if not overwrite and not _may_replace(Path(path), table):
+        raise CacheFileError(
+            "unwritable",
+            f"{path} is no whole cache of this pair of models, so it is not replaced; "
+            "choose another place or add --overwrite",
+        )
+    _write(Path(path), table)
+
+
+def _write(path: Path, table: CacheTable, *, keep: bool = False) -> Path | None:
+    try:
+        return write_atomically(path, encode(table), keep=keep)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: str | Path, error: OSError) -> CacheFileError:
+    sentence = f"the cache cannot be written to {path} ({error.strerror})"
+    return CacheFileError("unwritable", f"{sentence}; {_REMEDIES['unwritable']}")
+
+
+def _may_replace(path: Path, table: CacheTable) -> bool:
+    """Whether a table may take a file's place: there is none, or a whole cache of the same vocabularies."""
+    if _is_free(path):
+        return True
+    try:
+        old = _table(path, None)
+    except CacheFileError:
+        return False
+    fingerprints = table.draft_fingerprint, table.target_fingerprint
+    return (old.draft_fingerprint, old.target_fingerprint) == fingerprints
+
+
+def wipe(path: str | Path) -> int:
+    """Delete a cache file with all that writing it left behind, and return how many files went.
+
+    Raises:
+        CacheFileError: no cache is there, or it cannot be deleted.
+    """
+    path = Path(path)
+    try:
+        place = place_of(path)
+        with place.open("rb") as file:
+            head = file.read(len(MAGIC))
+        if head != MAGIC:
+            raise CacheFileError("not_a_cache", f"{path} is no n-gram cache, so it stays; check the path")
+        place.unlink()
+        if path.is_symlink():
+            path.unlink()
+    except OSError as error:
+        raise CacheFileError(
+            "unwritable", f"{path} cannot be wiped ({error.strerror}); check the path"
+        ) from None
+    return 1 + remove_leftovers(place)
+
+
+def new_replica() -> int:
+    """An id for one who counts: 42 bits of time, so that newer ones are higher, then 22 random bits."""
+    milliseconds = time.time_ns() // 1_000_000
+    return (milliseconds % (1 << 42)) << 22 | secrets.randbits(22)

@@ -1,0 +1,202 @@
+"""What was learned of a target's language: which of its tokens the drafter writes in several pieces.
+
+An entry says that a run of draft tokens spells one target token. The run itself is in the vocabulary map,
+so an entry is a target id and its counts (method section 3). A cache changes between rounds only.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.errors import SettingError
+from omnidraft.runtime.vocab.cache_table import (
+    MAX_COUNT,
+    MAX_PIECES,
+    CacheTable,
+    Counts,
+    canonical,
+    eviction_order,
+    first_to_evict,
+    rows,
+    total,
+)
+from omnidraft.runtime.vocab.trie import ActiveTrie, grown
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+
+Policy = Literal["lfu", "lru"]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
+CAPACITY = 32_768
+
+_TICK, _HITS, _ACCEPTED = 0, 1, 2  # rows of the counts; two more for each other replica
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cached n-gram: its target token, times emitted, times proposed and accepted, last round used."""
+
+    target_id: int
+    hits: int
+    accepted: int
+    tick: int
+
+
+class NgramCache:
+    """Cached n-grams of one (drafter, target) pair, learned while it runs.
+
+    Attributes:
+        trie: the active trie that the translator and the verifier read.
+        capacity: entries at most; the next one evicts another.
+        policy: `lfu` evicts what was emitted least, `lru` what was not emitted for longest.
+        tick: rounds that were learned from.
+        replica: who counts here, 0 until the cache is first written.
+    """
+
+    def __init__(
+        self, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = "lfu", replica: int = 0
+    ) -> None:
+        """
+        Raises:
+            SettingError: a capacity below 1 or an unknown policy.
+        """
+        if capacity < 1:
+            raise SettingError(f"cache capacity {capacity} is less than 1; give room for at least one n-gram")
+        if policy not in POLICIES:
+            raise SettingError(f'cache policy "{policy}" is unknown; use {" or ".join(POLICIES)}')
+        self.map, self.capacity, self.policy, self.replica = vocab_map, capacity, policy, replica
+        self.trie = ActiveTrie(vocab_map)
+        self.tick = 0
+        self._others: tuple[int, ...] = ()
+        # Column i belongs to trie.grams[i]: tick, hits, accepted, then the other replicas' hits and accepted.
+        self._counts = np.zeros((3, 64), dtype=np.uint32)
+
+    def __len__(self) -> int:
+        return len(self.trie)
+
+    def __contains__(self, target_id: int) -> bool:
+        return self._place(target_id) is not None
+
+    def entries(self) -> list[Entry]:
+        """All entries, by target id; counts are those of all replicas together."""
+        n = len(self)
+        accepted = total(self._counts[_ACCEPTED::2, :n])
+        columns = self.trie.grams, self._hits(), accepted, self._counts[_TICK, :n]
+        return [Entry(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of all arrays that the cache and its trie own."""
+        return self._counts.nbytes + self.trie.memory_bytes
+
+    def insert(self, target_id: int) -> bool:
+        """Add the n-gram of a target token; False when there is none or it is known. A full cache evicts."""
+        leaf = int(self.map.leaf_of[target_id])
+        if leaf < 0 or self.trie.active[leaf] or not 2 <= int(self.map.leaf_lengths[leaf]) <= MAX_PIECES:
+            return False
+        if len(self) >= self.capacity:
+            # Before, not after: what is new would always be the first to go.
+            self._evict(first_to_evict(*self._keys()))
+        size = len(self)
+        if size == self._counts.shape[1]:
+            self._counts = grown(self._counts, size + 1)
+        at = self.trie.activate(leaf)
+        self._counts[:, at + 1 : size + 1] = self._counts[:, at:size]
+        self._counts[:, at] = 0
+        self._counts[_TICK, at] = self.tick
+        return True
+
+    def learn(self, emitted: Iterable[int], num_accepted: int) -> int:
+        """Take in the target tokens of a round, once it is verified, and return how many n-grams are new.
+
+        Args:
+            emitted: target ids of the round, accepted ones first.
+            num_accepted: how many of them were proposed and accepted.
+        """
+        new = 0
+        self.tick = min(self.tick + 1, MAX_COUNT)
+        for i, token in enumerate(emitted):
+            new += self.insert(token)
+            at = self._place(token)
+            if at is not None:
+                column = self._counts[:, at]
+                column[_TICK] = self.tick
+                column[_HITS] += column[_HITS] < MAX_COUNT
+                column[_ACCEPTED] += i < num_accepted and column[_ACCEPTED] < MAX_COUNT
+        return new
+
+    def prefill(self) -> int:
+        """Insert every n-gram that the map knows, make room for them, and return how many are new."""
+        lengths = self.map.leaf_lengths
+        leaves = np.flatnonzero((lengths > 1) & (lengths <= MAX_PIECES) & ~self.trie.active)
+        self._insert_all(leaves)
+        self.capacity = max(self.capacity, len(self))
+        return len(leaves)
+
+    def prune(self, capacity: int) -> int:
+        """Evict down to a number of entries, and return how many went."""
+        too_many = max(0, len(self) - capacity)
+        for at in sorted(eviction_order(*self._keys())[:too_many].tolist(), reverse=True):
+            self._evict(at)
+        return too_many
+
+    def table(self) -> CacheTable:
+        """The contents as a value. The cache must have a replica id if it counted anything."""
+        n = len(self)
+        grams = self.trie.grams.astype(np.int32)
+        counts = self._counts[1:, :n].reshape(1 + len(self._others), 2, n).copy()
+        assert self.replica or not counts[0].any(), "the cache has counts and no replica id"
+        order = np.argsort([self.replica, *self._others])
+        return canonical(
+            CacheTable(
+                self.map.draft_fingerprint, self.map.target_fingerprint, self.replica, self.tick,
+                grams, rows(self.map.spellings, grams), self._counts[_TICK, :n].copy(),
+                tuple(sorted([self.replica, *self._others])), counts[order],
+            )
+        )  # fmt: skip
+
+    @classmethod
+    def of_table(
+        cls, table: CacheTable, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = "lfu"
+    ) -> "NgramCache":
+        """The cache with a table's contents, as far as it has room.
+
+        Args:
+            table: must fit the map, see `cache_table.check_against`.
+        """
+        cache = cls(vocab_map, capacity=capacity, policy=policy, replica=table.writer)
+        hits, n = table.hits, len(table)
+        kept = np.sort(eviction_order(policy, hits, table.ticks, table.targets)[max(0, n - capacity) :])
+        cache.tick = table.tick
+        cache._others = tuple(r for r in table.replicas if r != table.writer)
+        cache._counts = np.zeros((3 + 2 * len(cache._others), 0), dtype=np.uint32)
+        cache._insert_all(vocab_map.leaf_of[table.targets[kept]])
+        cache._counts[_TICK] = table.ticks[kept]
+        for row, replica in enumerate([table.writer, *cache._others]):
+            if replica in table.replicas:
+                here = table.counts[table.replicas.index(replica)]
+                cache._counts[2 * row + 1 : 2 * row + 3] = here[:, kept]
+        return cache
+
+    def _insert_all(self, leaves: npt.NDArray[np.integer]) -> None:
+        before, counts = self.trie.grams.copy(), self._counts[:, : len(self)]
+        self.trie.activate_all(leaves)
+        self._counts = np.zeros((len(counts), len(self)), dtype=np.uint32)
+        self._counts[_TICK] = self.tick
+        self._counts[:, np.searchsorted(self.trie.grams, before)] = counts
+
+    def _evict(self, at: int) -> None:
+        self.trie.deactivate(int(self.map.leaf_of[self.trie.grams[at]]))
+        self._counts[:, at : len(self)] = self._counts[:, at + 1 : len(self) + 1]
+
+    def _place(self, target_id: int) -> int | None:
+        """The column of a target token's entry, if it has one."""
+        at = int(np.searchsorted(self.trie.grams, target_id))
+        return at if at < len(self) and self.trie.grams[at] == target_id else None
+
+    def _hits(self) -> npt.NDArray[np.uint64]:
+        return total(self._counts[_HITS::2, : len(self)])
+
+    def _keys(self) -> tuple[Policy, npt.NDArray[np.uint64], Counts, npt.NDArray[np.intp]]:
+        return self.policy, self._hits(), self._counts[_TICK, : len(self)], self.trie.grams

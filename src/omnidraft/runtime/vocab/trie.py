@@ -1,0 +1,172 @@
+"""The spellings of all target tokens as one sorted array, and the nodes of its trie as ranges.
+
+A node is a run of leaves that share their first `depth` draft tokens, so the whole trie of a 150,000-token
+vocabulary costs nothing beyond the map itself; which leaves are *active* is the n-gram cache's business.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from omnidraft.runtime.decoding.sampling import Law
+from omnidraft.runtime.vocab.vocab_map import Ids, VocabMap
+
+Number = TypeVar("Number", bound=np.generic)
+_ROUNDING = 1e-4  # a sum of many float32 probabilities is closer to 1 than this
+
+
+@dataclass(frozen=True)
+class Node:
+    """Leaves low:high, whose spellings agree in their first `depth` draft tokens."""
+
+    low: int
+    high: int
+    depth: int
+
+
+def grown(array: npt.NDArray[Number], columns: int) -> npt.NDArray[Number]:
+    """A copy with room for that many columns and a quarter more, so that growing stays cheap."""
+    wider = np.zeros((array.shape[0], columns + columns // 4 + 64), dtype=array.dtype)
+    wider[:, : array.shape[1]] = array
+    return wider
+
+
+class ActiveTrie:
+    """The trie over the active leaves: direct pairs always, n-grams once they are learned.
+
+    Attributes:
+        active: whether each leaf takes part, shape [leaves].
+        root_mask: 1.0 for each draft token that some active spelling begins with, shape [draft vocab].
+    """
+
+    def __init__(self, vocab_map: VocabMap) -> None:
+        self.map = vocab_map
+        self.active: npt.NDArray[np.bool_] = vocab_map.leaf_lengths == 1
+        self.root_mask = (vocab_map.direct >= 0).astype(np.float64)
+        self._direct_drafts, self._direct_targets = vocab_map.direct_pairs
+        # Active n-grams by ascending target token: that token, and the first draft token of its spelling.
+        self._grams = np.empty((2, 64), dtype=np.intp)
+        self._num_grams = 0
+
+    def __len__(self) -> int:
+        """Active n-grams."""
+        return self._num_grams
+
+    @property
+    def grams(self) -> npt.NDArray[np.intp]:
+        """Target tokens of the active n-grams, ascending; a view that the next change outdates."""
+        return self._grams[0, : self._num_grams]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of every array that is the trie's own; what it shares with all tries is the map's."""
+        return self.active.nbytes + self.root_mask.nbytes + self._grams.nbytes
+
+    def activate(self, leaf: int) -> int:
+        """Let the leaf of an n-gram take part, and return its place in `grams`. It must be inactive."""
+        assert not self.active[leaf], f"leaf {leaf} is active already"
+        size = self._num_grams
+        if size == self._grams.shape[1]:
+            self._grams = grown(self._grams, size + 1)
+        target, first = self.map.leaves[leaf], self.map.leaf_firsts[leaf]
+        at = int(np.searchsorted(self.grams, target))
+        self._grams[:, at + 1 : size + 1] = self._grams[:, at:size]
+        self._grams[:, at] = target, first
+        self._num_grams += 1
+        self.active[leaf] = True
+        self.root_mask[first] = 1.0
+        return at
+
+    def activate_all(self, leaves: npt.NDArray[np.integer]) -> None:
+        """Let many leaves of n-grams take part at once. They must be distinct and inactive."""
+        assert not self.active[leaves].any(), "a leaf is active already"
+        grams = np.array([self.map.leaves[leaves], self.map.leaf_firsts[leaves]], dtype=np.intp)
+        merged = np.concatenate([self._grams[:, : self._num_grams], grams], axis=1)
+        self._grams = merged[:, np.argsort(merged[0])]
+        self._num_grams = merged.shape[1]
+        self.active[leaves] = True
+        self.root_mask[self.map.leaf_firsts[leaves]] = 1.0
+
+    def deactivate(self, leaf: int) -> int:
+        """Let the leaf of an n-gram take part no more, and return the place that it had in `grams`."""
+        target, first = self.map.leaves[leaf], int(self.map.leaf_firsts[leaf])
+        at = int(np.searchsorted(self.grams, target))
+        assert at < self._num_grams and self.grams[at] == target, f"leaf {leaf} is no active n-gram"
+        self._grams[:, at : self._num_grams - 1] = self._grams[:, at + 1 : self._num_grams]
+        self._num_grams -= 1
+        self.active[leaf] = False
+        low, high = self.map.first_offsets[first : first + 2]
+        self.root_mask[first] = float(self.map.direct[first] >= 0 or self.active[low:high].any())
+        return at
+
+    def root(self, token: int) -> Node | None:
+        """The child of the root for a draft token, if an active spelling begins with it."""
+        if not self.root_mask[token]:
+            return None
+        offsets = self.map.first_offsets
+        return Node(int(offsets[token]), int(offsets[token + 1]), 1)
+
+    def child(self, node: Node, token: int) -> Node | None:
+        """The child of an inner node for a draft token, if an active spelling goes on with it."""
+        low = node.low + (int(self.map.leaf_lengths[node.low]) == node.depth)
+        column = self._column(np.arange(low, node.high), node.depth)
+        found = Node(
+            low + int(np.searchsorted(column, token)),
+            low + int(np.searchsorted(column, token, side="right")),
+            node.depth + 1,
+        )
+        return found if self.active[found.low : found.high].any() else None
+
+    def terminal(self, node: Node) -> int | None:
+        """The target token spelled exactly by the path to a node, if it is active."""
+        ends = self.active[node.low] and int(self.map.leaf_lengths[node.low]) == node.depth
+        return int(self.map.leaves[node.low]) if ends else None
+
+    def draft_token(self, node: Node) -> int:
+        """The draft token that leads into a node."""
+        return int(self.map.spellings.values[self.map.leaf_starts[node.low] + node.depth - 1])
+
+    def targets(self, node: Node) -> Ids:
+        """Active target tokens at or below a node, in trie order."""
+        below: Ids = self.map.leaves[node.low : node.high]
+        found: Ids = below[self.active[node.low : node.high]]
+        return found
+
+    def children(self, node: Node) -> tuple[Ids, Ids, Ids]:
+        """Active children of a node.
+
+        Returns:
+            (tokens, targets, owner): the distinct draft tokens ascending, the active target tokens below
+            them, and for each target token the index of its child in `tokens`.
+        """
+        low = node.low + (int(self.map.leaf_lengths[node.low]) == node.depth)
+        leaves = low + np.flatnonzero(self.active[low : node.high])
+        tokens, owner = np.unique(self._column(leaves, node.depth), return_inverse=True)
+        return tokens.astype(np.int32), self.map.leaves[leaves], owner.astype(np.int32)
+
+    def root_masses(self, law: Law) -> npt.NDArray[np.float64]:
+        """The target's mass below each child of the root, shape [draft vocab + 1].
+
+        The last entry is what is left for target tokens without an active spelling.
+        """
+        targets, firsts = self._grams[:, : self._num_grams]
+        masses = np.zeros(self.map.draft_size + 1)
+        masses[self._direct_drafts] = law.probability(self._direct_targets)
+        if self._num_grams:
+            masses += np.bincount(firsts, law.probability(targets), self.map.draft_size + 1)
+        if len(self._direct_drafts) + self._num_grams < self.map.target_size:
+            rest = 1.0 - float(masses.sum())
+            # What may be rounding alone would let a token be drawn that has no probability.
+            masses[-1] = rest if rest > _ROUNDING else law.mass_outside(self.spelled())
+        return masses
+
+    def spelled(self) -> npt.NDArray[np.intp]:
+        """Target tokens with an active spelling."""
+        return np.concatenate([self._direct_targets, self._grams[0, : self._num_grams]])
+
+    def _column(self, leaves: npt.NDArray[np.integer], depth: int) -> Ids:
+        """Draft token number `depth` of each leaf's spelling."""
+        found: Ids = self.map.spellings.values[self.map.leaf_starts[leaves] + depth].astype(np.int32)
+        return found

@@ -1,0 +1,263 @@
+"""The table that lets one drafter speak to one target: bytes, direct pairs, spellings, expansions.
+
+Built once at export (`export/build_vocab_map.py`), stored in the bundle as safetensors, so that a phone needs
+no drafter tokenizer after the prompt. Method sections 2 and 4.2.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+
+from omnidraft.errors import VocabMapError
+
+Ids = npt.NDArray[np.int32]
+FORMAT_VERSION = "1"
+_BYTES = ("target_bytes", "draft_allowed")  # tensors of u8; all others are i32
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of unequal length in one array: row i is `values[offsets[i]:offsets[i + 1]]`."""
+
+    values: npt.NDArray[np.generic]
+    offsets: Ids  # [rows + 1]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def row(self, i: int) -> npt.NDArray[np.generic]:
+        return self.values[self.offsets[i] : self.offsets[i + 1]]
+
+    @cached_property
+    def lengths(self) -> Ids:
+        return np.diff(self.offsets).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class VocabMap:
+    """How a drafter's tokens write a target's.
+
+    Attributes:
+        target_bytes: bytes of every target token, empty for control and unused ids.
+        direct: target id of each draft token with equal bytes or a paired role, else -1; shape [draft vocab].
+        spellings: the draft tokens that write each target token; empty where nothing can.
+        expansions: for a draft token longer than a target token, the target tokens that write it; else empty.
+        leaves: target ids in the trie, sorted by their spelling; aliases and unspellable ids are not in it.
+        draft_allowed: draft ids that the drafter may propose at all, shape [draft vocab].
+        draft_fingerprint, target_fingerprint: SHA-256 of the two tokenizers.
+    """
+
+    target_bytes: Ragged
+    direct: Ids
+    spellings: Ragged
+    expansions: Ragged
+    leaves: Ids
+    draft_allowed: npt.NDArray[np.bool_]
+    draft_fingerprint: str
+    target_fingerprint: str
+
+    @property
+    def draft_size(self) -> int:
+        """Width of the drafter's logits."""
+        return len(self.direct)
+
+    @property
+    def target_size(self) -> int:
+        """Width of the target's logits."""
+        return len(self.spellings)
+
+    @cached_property
+    def leaf_of(self) -> Ids:
+        """Trie position of each target id, -1 outside the trie; shape [target vocab]."""
+        positions = np.full(self.target_size, -1, dtype=np.int32)
+        positions[self.leaves] = np.arange(len(self.leaves), dtype=np.int32)
+        return positions
+
+    @cached_property
+    def leaf_starts(self) -> Ids:
+        """Where each leaf's spelling begins in `spellings.values`; shape [leaves]."""
+        return self.spellings.offsets[self.leaves]
+
+    @cached_property
+    def leaf_lengths(self) -> Ids:
+        """Draft tokens in each leaf's spelling; shape [leaves]."""
+        return self.spellings.lengths[self.leaves]
+
+    @cached_property
+    def leaf_firsts(self) -> Ids:
+        """First draft token of each leaf's spelling, ascending; shape [leaves]."""
+        return self.spellings.values[self.leaf_starts].astype(np.int32)
+
+    @cached_property
+    def first_offsets(self) -> Ids:
+        """Leaves that begin with draft token d are first_offsets[d]:first_offsets[d + 1]."""
+        return np.searchsorted(self.leaf_firsts, np.arange(self.draft_size + 1)).astype(np.int32)
+
+    @cached_property
+    def direct_pairs(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Draft ids with a direct partner, ascending, and their target ids.
+
+        intp, because numpy would convert any other index type anew at every use.
+        """
+        drafts = np.flatnonzero(self.direct >= 0)
+        return drafts, self.direct[drafts].astype(np.intp)
+
+    @cached_property
+    def longer_from(self) -> dict[int, list[int]]:
+        """Draft tokens longer than a target token that begin no spelling, by the first target token that
+        writes them.
+        """
+        found: dict[int, list[int]] = {}
+        begins = np.diff(self.first_offsets) > 0
+        for draft in np.flatnonzero((self.expansions.lengths > 0) & ~begins):
+            found.setdefault(int(self.expansions.row(int(draft))[0]), []).append(int(draft))
+        return found
+
+    def spell(self, target_id: int) -> list[int]:
+        """Draft tokens that write a target token; empty where nothing can."""
+        return [int(d) for d in self.spellings.row(target_id)]
+
+    def bytes_of(self, target_id: int) -> bytes:
+        """Bytes of a target token; control tokens are silent."""
+        return self.target_bytes.row(target_id).tobytes()
+
+    def check_fits(
+        self, draft_fingerprint: str, target_fingerprint: str, draft_size: int, target_size: int
+    ) -> None:
+        """Refuse to serve other vocabularies than the map was built for.
+
+        Raises:
+            VocabMapError: naming the side and both values.
+        """
+        for who, ours, theirs in (
+            ("draft vocabulary size", draft_size, self.draft_size),
+            ("target vocabulary size", target_size, self.target_size),
+            ("draft tokenizer", draft_fingerprint[:12], self.draft_fingerprint[:12]),
+            ("target tokenizer", target_fingerprint[:12], self.target_fingerprint[:12]),
+        ):
+            if ours != theirs:
+                raise VocabMapError(
+                    f"{who} {ours} does not match the map's {theirs}; run `omnidraft export` again"
+                )
+
+    def tensors(self) -> dict[str, npt.NDArray[np.generic]]:
+        """The arrays of the file, by name."""
+        return {
+            "target_bytes": self.target_bytes.values,
+            "target_byte_offsets": self.target_bytes.offsets,
+            "direct": self.direct,
+            "spellings": self.spellings.values,
+            "spelling_offsets": self.spellings.offsets,
+            "expansions": self.expansions.values,
+            "expansion_offsets": self.expansions.offsets,
+            "leaves": self.leaves,
+            "draft_allowed": self.draft_allowed.astype(np.uint8),
+        }
+
+    def metadata(self) -> dict[str, str]:
+        """The header of the file."""
+        return {
+            "format": "omnidraft.vocab_map",
+            "version": FORMAT_VERSION,
+            "draft_fingerprint": self.draft_fingerprint,
+            "target_fingerprint": self.target_fingerprint,
+        }
+
+
+_FINGERPRINT = re.compile("[0-9a-f]{64}")
+
+
+def load_vocab_map(path: Path) -> VocabMap:
+    """Read a vocabulary map and check every index in it before it is used.
+
+    Raises:
+        VocabMapError: not a vocabulary map of this version, or its tables do not fit together.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except (SafetensorError, OSError) as error:
+        raise VocabMapError(f"{path} is not readable ({error}); run `omnidraft export` again") from None
+    if header.get("format") != "omnidraft.vocab_map" or header.get("version") != FORMAT_VERSION:
+        raise VocabMapError(
+            f"{path} is {header.get('format')} version {header.get('version')}, not omnidraft.vocab_map "
+            f"version {FORMAT_VERSION}; run `omnidraft export` again"
+        )
+    try:
+        found = VocabMap(
+            target_bytes=Ragged(arrays["target_bytes"], arrays["target_byte_offsets"]),
+            direct=arrays["direct"],
+            spellings=Ragged(arrays["spellings"], arrays["spelling_offsets"]),
+            expansions=Ragged(arrays["expansions"], arrays["expansion_offsets"]),
+            leaves=arrays["leaves"],
+            draft_allowed=arrays["draft_allowed"].astype(np.bool_),
+            draft_fingerprint=header["draft_fingerprint"],
+            target_fingerprint=header["target_fingerprint"],
+        )
+    except KeyError as error:
+        raise VocabMapError(f"{path} has no {error}; run `omnidraft export` again") from None
+    problem = _problem(found)
+    if problem:
+        raise VocabMapError(f"{path}: {problem}; run `omnidraft export` again")
+    return found
+
+
+def _problem(m: VocabMap) -> str | None:
+    """What is wrong with the tables of a map, if anything: readers are total."""
+    for name, array in m.tensors().items():
+        if array.ndim != 1 or array.dtype != (np.uint8 if name in _BYTES else np.int32):
+            return f"{name} is {array.dtype} with {array.ndim} dimensions"
+    for name, ragged in (
+        ("target_bytes", m.target_bytes),
+        ("spellings", m.spellings),
+        ("expansions", m.expansions),
+    ):
+        steps = (
+            np.diff(ragged.offsets) if ragged.offsets.ndim == 1 and len(ragged.offsets) else np.array([-1])
+        )
+        if (steps < 0).any() or ragged.offsets[0] != 0 or ragged.offsets[-1] != len(ragged.values):
+            return f"the offsets of {name} do not fit its {len(ragged.values)} values"
+    sizes = (len(m.target_bytes), len(m.spellings)), (len(m.direct), len(m.expansions), len(m.draft_allowed))
+    if any(len(set(group)) != 1 for group in sizes):
+        return f"table sizes {sizes} disagree"
+    for name, ids, size in (
+        ("direct", m.direct[m.direct != -1], m.target_size),
+        ("spellings", m.spellings.values, m.draft_size),
+        ("expansions", m.expansions.values, m.target_size),
+        ("leaves", m.leaves, m.target_size),
+    ):
+        if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= size):
+            return f"{name} holds an id outside 0..{size - 1}"
+    if len(m.leaves) and (len(np.unique(m.leaves)) != len(m.leaves) or (m.leaf_lengths < 1).any()):
+        return "leaves repeat a target token or name one without a spelling"
+    if not _sorted_by_spelling(m):
+        return "leaves are not sorted by spelling"
+    if not all(_FINGERPRINT.fullmatch(f) for f in (m.draft_fingerprint, m.target_fingerprint)):
+        return "a fingerprint is not 64 hexadecimal digits"
+    drafts = np.flatnonzero(m.direct >= 0)
+    targets = m.direct[drafts]
+    leaves = m.leaf_of[targets]
+    if (leaves < 0).any() or (m.leaf_lengths[leaves] != 1).any() or (m.leaf_firsts[leaves] != drafts).any():
+        return "direct pairs and leaves disagree"
+    return None
+
+
+def _sorted_by_spelling(m: VocabMap) -> bool:
+    """Whether each leaf's spelling is greater than the one before it."""
+    longest = int(m.leaf_lengths.max(initial=0))
+    before = np.full(len(m.leaves) - 1, True) if len(m.leaves) else np.empty(0, dtype=np.bool_)
+    # Column by column: `before` holds the neighbours that agree so far.
+    for depth in range(longest + 1):
+        column = np.full(len(m.leaves), -1, dtype=np.int64)
+        has = m.leaf_lengths > depth
+        column[has] = m.spellings.values[m.leaf_starts[has] + depth]
+        if (before & (column[:-1] > column[1:])).any():
+            return False
+        before &= column[:-1] == column[1:]
+    return not before.any()

@@ -1,0 +1,109 @@
+"""What a device has put into a store, as the store keeps it: one small record for each device. spec/sync.md.
+
+There is one way to write it, and reading it is total.
+"""
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+from omnidraft.errors import SettingError, SyncError
+from omnidraft.sync.release import (
+    CHANNEL_LINES,
+    COUNT,
+    FILE,
+    HASH,
+    MAX_FILE,
+    NUMBER,
+    TIME,
+    Channel,
+    StoredFile,
+    channel_of,
+)
+
+VERSION = 1
+MOST_BYTES = 1 << 20
+DEVICE = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_TITLE = "omnidraft.push "
+_SEGMENT = rf"trace-[0-9]{{10}}\.odt {HASH} {NUMBER}"
+_FORM = re.compile(
+    f"{re.escape(_TITLE)}{VERSION}\ndevice (?P<device>{DEVICE})\n{CHANNEL_LINES}"
+    f"created (?P<created>{TIME})\naccepted (?P<accepted>{COUNT})\n"
+    f"adapter (?P<adapter>{FILE})\ncache (?P<cache>{FILE})\n"
+    f"(?P<traces>(?:trace {_SEGMENT}\n)*)"
+)
+
+
+@dataclass(frozen=True)
+class Push:
+    """All that a store has of a device.
+
+    Attributes:
+        device: the name that it goes by. created: ISO 8601 in UTC.
+        accepted: tokens of the target that its drafts were accepted for; its adapter's weight.
+        adapter, cache: its own. traces: segments by their names, ascending.
+    """
+
+    device: str
+    channel: Channel
+    created: str
+    accepted: int
+    adapter: StoredFile | None = None
+    cache: StoredFile | None = None
+    traces: tuple[tuple[str, StoredFile], ...] = ()
+
+
+def check_device(name: str) -> str:
+    """The name of a device, if it can be one.
+
+    Raises:
+        SettingError: it cannot.
+    """
+    if not re.fullmatch(DEVICE, name):
+        raise SettingError(
+            f"device name {name!r:.80} is not 1 to 64 letters, digits, dots, hyphens and underscores that "
+            "begin with a letter or digit; give another one"
+        )
+    return name
+
+
+def encode_push(push: Push) -> bytes:
+    """The bytes of a record."""
+    return (
+        f"{_TITLE}{VERSION}\ndevice {push.device}\n{push.channel.lines}"
+        f"created {push.created}\naccepted {push.accepted}\n"
+        f"adapter {push.adapter or 'none'}\ncache {push.cache or 'none'}\n"
+        + "".join(f"trace {name} {file}\n" for name, file in push.traces)
+    ).encode()
+
+
+def decode_push(data: bytes) -> Push:
+    """The record in some bytes.
+
+    Raises:
+        SyncError: `not_a_push`, `version`, `malformed` or `too_large`.
+    """
+    line, _, _ = data[: len(_TITLE) + 20].partition(b"\n")
+    if not line.startswith(_TITLE.encode()):
+        raise SyncError("not_a_push", "it is no record of a push; let the device push again")
+    if line != f"{_TITLE}{VERSION}".encode():
+        raise SyncError("version", "the push has a later format; update omnidraft")
+    found = _FORM.fullmatch(data.decode("latin-1")) if len(data) <= MOST_BYTES else None
+    if found is None:
+        raise SyncError(
+            "malformed", "the push is not written as spec/sync.md says; let the device push again"
+        )
+    traces = tuple(_segment(line) for line in found["traces"].splitlines())
+    if any(a >= b for (a, _), (b, _) in pairwise(traces)):
+        raise SyncError("malformed", "the push names its traces out of order; let the device push again")
+    adapter, cache = (StoredFile.read(found[name]) for name in ("adapter", "cache"))
+    sizes = [file.size for file in (adapter, cache, *(file for _, file in traces)) if file]
+    if max(sizes, default=0) > MAX_FILE:
+        raise SyncError("too_large", f"the push has a file of more than {MAX_FILE} bytes; leave it out")
+    accepted = int(found["accepted"])
+    return Push(found["device"], channel_of(found), found["created"], accepted, adapter, cache, traces)
+
+
+def _segment(line: str) -> tuple[str, StoredFile]:
+    _, name, sha256, size = line.split(" ")
+    return name, StoredFile(sha256, int(size))

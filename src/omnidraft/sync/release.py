@@ -1,0 +1,277 @@
+"""A release: what the training side published for one pair of models, signed and numbered. spec/sync.md.
+
+The file is a signature (spec/signing.md) over the lines that follow it. There is one way to write it, and
+reading it is total.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from omnidraft.errors import SignatureError, SyncError
+from omnidraft.runtime.bundle.signature import FILE_BYTES, Signature, decode, encode, fault_of, key_id
+
+VERSION = 1
+MOST_BYTES = 2048  # of a release's file; the longest there can be has 819
+MAX_FILE = 1 << 28  # bytes of an adapter, a cache or a segment
+NUMBER = "[1-9][0-9]{0,14}"
+LARGEST = 10**15 - 1
+COUNT = f"(?:0|{NUMBER})"
+HASH = "[0-9a-f]{64}"
+TIME = "[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
+FILE = f"(?:{HASH} {NUMBER}|none)"
+CHANNEL_LINES = "".join(
+    f"{name} (?P<{name}>{HASH})\n" for name in ("base", "target", "draft_tokenizer", "target_tokenizer")
+)
+_TITLE = "omnidraft.release "
+_FORM = re.compile(
+    f"{re.escape(_TITLE)}{VERSION}\nnumber (?P<number>{NUMBER})\n{CHANNEL_LINES}"
+    f"created (?P<created>{TIME})\nexpires (?P<expires>{TIME})\n"
+    f"adapter (?P<adapter>{FILE})\ncache (?P<cache>{FILE})\n"
+    f"accepted (?P<accepted>{COUNT})\ndevices (?P<devices>{COUNT})\n"
+)
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A pair of models, and so who can use what of whom.
+
+    Attributes:
+        base: fingerprint of the drafter's checkpoint, which adapters are added to. target: of the target's.
+        draft_tokenizer, target_tokenizer: fingerprints of the tokenizers.
+    """
+
+    base: str
+    target: str
+    draft_tokenizer: str
+    target_tokenizer: str
+
+    @property
+    def lines(self) -> str:
+        """The channel as it stands in records."""
+        return "".join(f"{name} {value}\n" for name, value in self.__dict__.items())
+
+    @property
+    def id(self) -> str:
+        """Its name in a store: SHA-256 of its lines, 64 hexadecimal digits."""
+        return hashlib.sha256(self.lines.encode()).hexdigest()
+
+    def check(self, found: "Channel", what: str) -> None:
+        """Refuse what is of another channel.
+
+        Raises:
+            SyncError: `foreign`.
+        """
+        for who, ours, theirs in (
+            ("drafter's weights", self.base, found.base),
+            ("target's weights", self.target, found.target),
+            ("drafter's tokenizer", self.draft_tokenizer, found.draft_tokenizer),
+            ("target's tokenizer", self.target_tokenizer, found.target_tokenizer),
+        ):
+            if ours != theirs:
+                raise SyncError(
+                    "foreign",
+                    f"{what} is of a {who} {theirs[:12]} and this bundle's is {ours[:12]}; "
+                    "use it with the pair of models that it was made for",
+                )
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file as a record names it: SHA-256 in hexadecimal digits, and its bytes."""
+
+    sha256: str
+    size: int
+
+    @classmethod
+    def of(cls, data: bytes) -> "StoredFile":
+        """What names these bytes."""
+        return cls(hashlib.sha256(data).hexdigest(), len(data))
+
+    @classmethod
+    def read(cls, text: str) -> "StoredFile | None":
+        """From its form in a record, `HASH BYTES` or `none`."""
+        sha256, _, size = text.partition(" ")
+        return None if text == "none" else cls(sha256, int(size))
+
+    def __str__(self) -> str:
+        return f"{self.sha256} {self.size}"
+
+    def check(self, data: bytes, what: str) -> None:
+        """Refuse other bytes than these.
+
+        Raises:
+            SyncError: `size` or `checksum`.
+        """
+        if len(data) != self.size:
+            raise SyncError(
+                "size",
+                f"{what} has {len(data)} bytes where {self.size} were announced; "
+                "try again, or ask who put it there",
+            )
+        if hashlib.sha256(data).hexdigest() != self.sha256:
+            raise SyncError(
+                "checksum",
+                f"{what} is damaged (its SHA-256 is not {self.sha256[:12]}); try again, or ask "
+                "who put it there",
+            )
+
+
+@dataclass(frozen=True)
+class Release:
+    """What was published, the later the higher its number.
+
+    Attributes:
+        created, expires: ISO 8601 in UTC; past `expires` it is refused, so that nobody is kept on an old one.
+        adapter, cache: the drafter's adapter and the n-grams; at least one of them.
+        accepted: accepted tokens that its adapter was averaged by; 0 where it was trained.
+        devices: how many took part.
+    """
+
+    number: int
+    channel: Channel
+    created: str
+    expires: str
+    adapter: StoredFile | None
+    cache: StoredFile | None
+    accepted: int = 0
+    devices: int = 0
+
+    @property
+    def text(self) -> bytes:
+        """The lines that are signed."""
+        return (
+            f"{_TITLE}{VERSION}\nnumber {self.number}\n{self.channel.lines}"
+            f"created {self.created}\nexpires {self.expires}\n"
+            f"adapter {self.adapter or 'none'}\ncache {self.cache or 'none'}\n"
+            f"accepted {self.accepted}\ndevices {self.devices}\n"
+        ).encode()
+
+
+def encode_release(release: Release, signature: Signature) -> bytes:
+    """The file of a release."""
+    return encode(signature) + release.text
+
+
+def decode_release(data: bytes, public_key: bytes | None) -> tuple[Release, str | None]:
+    """The release in a file, and the id of the key that its signature was checked with.
+
+    Args:
+        public_key: 32 bytes; None leaves the signature unchecked.
+
+    Raises:
+        SyncError: `too_large`, `malformed`, `other_key`, `wrong_signature`, `not_a_release`, `version`.
+        SettingError: checking needs a package that is not installed.
+    """
+    if len(data) > MOST_BYTES:
+        raise SyncError(
+            "too_large", f"the release has more than {MOST_BYTES} bytes; ask its publisher for another"
+        )
+    try:
+        signature = decode(data[:FILE_BYTES])
+    except SignatureError:
+        raise SyncError(
+            "malformed", "the release does not begin with a signature; ask its publisher for another"
+        ) from None
+    text = data[FILE_BYTES:]
+    if public_key is not None:  # before anything in it is believed
+        _check_signature(text, signature, public_key)
+    return parse_release(text), None if public_key is None else signature.key_id
+
+
+def _check_signature(text: bytes, signature: Signature, public_key: bytes) -> None:
+    fault = fault_of(text, signature, public_key)
+    if fault == "other_key":
+        raise SyncError(
+            fault,
+            f"the release was signed with key {signature.key_id} and the public key given is "
+            f"{key_id(public_key)}; give its signer's key, or do not use this store",
+        )
+    if fault is not None:
+        raise SyncError(
+            fault, "the release was changed after it was signed; do not use this store, and tell its owner"
+        )
+
+
+def parse_release(text: bytes) -> Release:
+    """The release in the lines that are signed.
+
+    Raises:
+        SyncError: `not_a_release`, `version`, `malformed`.
+    """
+    line, _, _ = text.partition(b"\n")
+    if not line.startswith(_TITLE.encode()):
+        raise SyncError("not_a_release", "it is no release; give a store that `omnidraft sync` wrote")
+    if line != f"{_TITLE}{VERSION}".encode():
+        shown = line[len(_TITLE) : len(_TITLE) + 20].decode("ascii", "replace")
+        raise SyncError(
+            "version",
+            f"the release has format version {shown} and this omnidraft reads {VERSION}; update omnidraft",
+        )
+    found = _FORM.fullmatch(text.decode("latin-1"))  # every byte is a character, and no other one fits
+    if found is None or (found["adapter"], found["cache"]) == ("none", "none"):
+        raise SyncError(
+            "malformed", "the release is not written as spec/sync.md says; ask its publisher for another"
+        )
+    adapter, cache = (StoredFile.read(found[name]) for name in ("adapter", "cache"))
+    if max(file.size for file in (adapter, cache) if file) > MAX_FILE:
+        raise SyncError(
+            "too_large", f"the release has a file of more than {MAX_FILE} bytes; ask for a smaller one"
+        )
+    return Release(
+        int(found["number"]),
+        channel_of(found),
+        found["created"],
+        found["expires"],
+        adapter,
+        cache,
+        int(found["accepted"]),
+        int(found["devices"]),
+    )
+
+
+def channel_of(found: re.Match[str]) -> Channel:
+    """The channel in a record that fits `CHANNEL_LINES`."""
+    return Channel(*(found[name] for name in ("base", "target", "draft_tokenizer", "target_tokenizer")))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The newest release that a device ever verified: its number, and the SHA-256 of its lines."""
+
+    number: int
+    sha256: str
+
+
+def check_release(release: Release, channel: Channel, seen: Seen | None, now: str) -> None:
+    """Refuse a release that a device must not take.
+
+    Args:
+        channel: of the device's bundle. seen: None where it verified none yet. now: ISO 8601 in UTC.
+
+    Raises:
+        SyncError: `foreign`, `older`, `conflict` or `expired`.
+    """
+    channel.check(release.channel, f"release {release.number}")
+    if seen is not None and release.number < seen.number:
+        raise SyncError(
+            "older",
+            f"the store offers release {release.number} and this device has seen {seen.number}: somebody put "
+            "an old one back; do not use this store before its publisher has made a newer one",
+        )
+    if (
+        seen is not None
+        and release.number == seen.number
+        and hashlib.sha256(release.text).hexdigest() != seen.sha256
+    ):
+        raise SyncError(
+            "conflict",
+            f"the store's release {release.number} is not the one that this device has seen under that "
+            "number; tell its publisher, who has to take the next",
+        )
+    if release.expires < now:
+        raise SyncError(
+            "expired",
+            f"release {release.number} was good until {release.expires} and it is {now}; check this "
+            "machine's clock, or ask its publisher for a new one",
+        )

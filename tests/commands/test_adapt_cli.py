@@ -1,0 +1,182 @@
+"""`omnidraft adapt`: prompts of many kinds, the loop on the command line, and what generate makes of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from omnidraft.commands.adapt.adapt_loop import Schedule
+from omnidraft.commands.terminal.read_prompts import digest, read_prompts
+from omnidraft.commands.word_problems import word_problems
+from omnidraft.errors import SettingError
+from support.command_line import Run
+from support.places import STARTERS
+
+DRAFTER = STARTERS / "drafter"
+FEW = ("-n", 8, "--interval", 3, "--passes", 1, "--lora-rank", 4, "--drafter", DRAFTER)
+
+
+def test_prompts_of_every_kind(tmp_path: Path) -> None:
+    rows = [{"question": " one ", "answer": "1"}, {"question": ""}, {"question": "two", "answer": "2"}]
+    lines = "\n".join(map(json.dumps, rows)) + "\n"
+    text, plain, packed = tmp_path / "a.txt", tmp_path / "a.jsonl", tmp_path / "a.jsonl.gz"
+    text.write_text("one\n\ntwo\n")
+    plain.write_text(lines)
+    packed.write_bytes(gzip.compress(lines.encode()))
+    for file in (text, plain, packed):
+        assert read_prompts(str(file)) == ["one", "two"], file
+    assert read_prompts(str(plain), count=1) == ["one"]
+    plain.write_text(json.dumps(rows, indent=2))
+    assert read_prompts(str(plain)) == ["one", "two"]
+    plain.write_text(json.dumps(rows[2]))
+    assert read_prompts(str(plain), field="answer") == ["2"]
+    assert read_prompts(str(plain), template="Q: {question}\nA: {answer}") == ["Q: two\nA: 2"]
+    assert digest(["one", "two"]) != digest(["one two"])
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        (b"", {}, "holds no prompts"),
+        (b"[1]", {}, "entry 1 of .* is no JSON object"),
+        (b'[{"question": "a"}', {}, "is no whole JSON list"),
+        (b"nonsense", {}, "line 1 of .* is no JSON object"),
+        (b'{"a": "b"}', {}, "has none of question, .* but a; name the prompt's with --field"),
+        (b'{"a": "b"}', {"field": "c"}, "has no text c, but a"),
+        (b'{"question": 3}', {}, "question of a row of .* is 3, which is no text"),
+        (b'{"a": "b"}', {"template": "{c}"}, "does not fit a row of .* which has a"),
+        (b'{"a": "b"}', {"template": "{a"}, "does not fit a row"),
+        (b"\xff\xfe", {}, "cannot be read as UTF-8 text"),
+    ],
+)
+def test_prompts_that_do_not_serve(
+    tmp_path: Path, content: bytes, options: dict[str, str], words: str
+) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(content)
+    with pytest.raises(SettingError, match=words):
+        read_prompts(str(file), **options)  # type: ignore[arg-type]
+
+
+def test_no_file_and_no_package(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"is a directory; give a .txt or .jsonl file in it"):
+        read_prompts(str(tmp_path))
+    with pytest.raises(SettingError, match=r"there is no file nowhere.txt; give a .txt"):
+        read_prompts("nowhere.txt")
+    if find_spec("datasets") is None:
+        with pytest.raises(SettingError, match="needs the package datasets"):
+            read_prompts("someone/questions")
+
+
+def test_word_problems_differ_and_repeat() -> None:
+    found = word_problems(300)
+    assert len(set(found)) > 290 and found[:20] == word_problems(20) and found != word_problems(300, 1)
+    assert all("{" not in text and text.endswith("?") for text in found)
+
+
+def test_a_schedule() -> None:
+    found = Schedule.parse(Path("a"), ["20=c", "10=b"])
+    assert [str(found.at(i)) for i in (0, 9, 10, 19, 20, 99)] == ["a", "a", "b", "b", "c", "c"]
+    for wrong in ("x=b", "0=b", "5", "5="):
+        with pytest.raises(SettingError, match="is not NUMBER=BUNDLE"):
+            Schedule.parse(Path("a"), [wrong])
+    with pytest.raises(SettingError, match="at the same prompt"):
+        Schedule.parse(Path("a"), ["5=b", "5=c"])
+
+
+def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path, run: Run) -> None:
+    place = tmp_path / "learned"
+    status, out, err = run("adapt", bundle, "-o", place, "--count", 9, *FEW, "--minutes", 0, "--json")
+    assert status == 0 and json.loads(out)["answers"] == 0
+    assert "left to do: 9 prompts; go on with: omnidraft adapt" in err
+    status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW, "--json")
+    found = json.loads(out)
+    assert status == 0
+    assert (found["answers"], found["now"], found["learned"], found["ended"]) == (9, 9, 3, "done")
+    assert found["last"]["tokens_per_target_pass"] >= 1.0 and Path(found["curve"]).is_file()
+    if find_spec("matplotlib"):
+        assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
+    status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW)
+    assert status == 0 and "9 answers, 0 of them now" in out and f"curve: {found['curve']}" in out
+    assert "too few to tell a gain from chance: 9 answers" in out
+    plain = json.loads(run("generate", bundle, "How many?", "-n", 12, "--plain", "--json")[1])
+    cache = next(place.glob("*/cache.odc"))
+    before = cache.read_bytes()
+    status, out, _ = run("generate", bundle, "How many?", "-n", 12, "--profile", place, "--json")
+    assert status == 0
+    assert json.loads(out)["token_ids"] == plain["token_ids"]
+    own = tmp_path / "own.odc"
+    adapter = next(place.glob("*/adapter.safetensors"), None)
+    beside = ("--cache", own, *(() if adapter is None else ("--adapter", adapter)))
+    status, _, err = run("generate", bundle, "How many?", "-n", 12, "--profile", place, *beside)
+    assert status == 0 and own.is_file()
+    assert f"the n-grams of --profile {place} are not used, since --cache {own} was given" in err
+    assert (f"the adapter of --profile {place} is not used" in err) == (adapter is not None)
+    assert json.loads(out)["cache_size"] >= found["cache"] and cache.read_bytes() == before
+
+
+def test_going_on_with_other_settings_is_refused(bundle: Path, tmp_path: Path, run: Run) -> None:
+    place = tmp_path / "learned"
+    adapt = ("adapt", bundle, "-o", place, "--count", 6, *FEW)
+    assert run(*adapt)[0] == 0
+    before = {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    for option, told in (
+        (("--interval", 4), "--interval 3 and not with --interval 4;"),
+        (
+            ("--rate", 0.01, "-n", 9),
+            "--rate 0.004 --max-new-tokens 8 and not with --rate 0.01 --max-new-tokens 9;",
+        ),
+        (("--objective", "uld"), "--objective trie-kl and not with --objective uld;"),
+        (("-k", 5), "--num-draft-tokens 4 and not with --num-draft-tokens 5;"),
+        (("--head",), "no --head and not with --head;"),
+        (("--seed", 1), "--seed 0 and not with --seed 1;"),
+    ):
+        status, _, err = run(*adapt, *option)
+        assert (
+            status == 1 and f"{place} was begun with {told} give the same to go on, or another --out" in err
+        )
+    assert before == {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
+    status, out, _ = run(*adapt, "--count", 8, "--json")  # more prompts are no other settings
+    assert status == 0 and json.loads(out)["answers"] == 14
+
+
+def test_a_profile_without_an_adapter_says_so(bundle: Path, tmp_path: Path, run: Run) -> None:
+    assert run("adapt", bundle, "-o", tmp_path / "p", "--count", 1, *FEW)[0] == 0
+    status, _, err = run("generate", bundle, "How many?", "-n", 4, "--profile", tmp_path / "p")
+    assert status == 0 and "has no adapter of this target yet, only n-grams" in err
+
+
+def test_refusals_are_a_sentence(bundle: Path, tmp_path: Path, run: Run) -> None:
+    for arguments, words in (
+        (("--learner", "onnx"), "holds no training step; export it again with --train-step"),
+        (("--learner", "onnx", "--drafter", DRAFTER), "reads no checkpoint"),
+        (("--learner", "jax"), '--learner "jax" is unknown; use one of auto, torch, onnx'),
+        ((), "give their directory or hub id with --drafter"),
+        (("--drafter", STARTERS / "a"), "give the checkpoint that it was exported from"),
+        (("--drafter", DRAFTER, "--interval", 0), "--interval 0 is less than 1; 8 is usual"),
+        (("--drafter", DRAFTER, "--replay", -1), "--replay -1 is less than 0; 8 is usual"),
+        (("--drafter", DRAFTER, "--mode", "plain"), "drafts nothing, so nothing could be learned"),
+        (("--drafter", DRAFTER, "--field", "question"), "are of the rows of --prompts"),
+        (("--drafter", DRAFTER, "--objective", "none"), '--objective "none" is unknown here; use trie-kl, '),
+        (
+            ("--drafter", DRAFTER, "--rate", "nan"),
+            "--rate nan is not a number of at least 0.0; 0.0001 is usual",
+        ),
+    ):
+        place = tmp_path / f"{len(list(tmp_path.iterdir()))}"
+        status, _, err = run("adapt", bundle, "-o", place, "--count", 2, *arguments)
+        assert status == 1 and words in err and err.count("\n") == 1, (arguments, err)
+        # Whose weights a checkpoint has is known once it is read, by then the place is claimed.
+        assert place.exists() == ("give the checkpoint" in words), arguments
+    before = sorted(bundle.iterdir())
+    status, _, err = run("adapt", bundle, "-o", bundle, "--count", 1, *FEW)
+    assert status == 1 and f"--out {bundle} is a bundle; give a directory of its own" in err
+    assert sorted(bundle.iterdir()) == before
+    status, _, err = run("generate", bundle, "Hi", "--profile", tmp_path)
+    assert status == 1 and "run `omnidraft adapt` with it first" in err

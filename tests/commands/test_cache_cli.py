@@ -1,0 +1,229 @@
+"""`omnidraft cache` and `generate --cache`: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from omnidraft.runtime.session.api import load
+from omnidraft.runtime.vocab.cache_store import open_cache, read_table, write_table
+from support.cache_files import INVALID, build
+from support.command_line import Run, refused
+from support.tables import GRAM_IDS, table
+from support.toy import TARGET
+
+FO, LAKE = TARGET.index("FO"), TARGET.index("LAKE")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "toy.cache"
+    path.write_bytes(build())
+    return path
+
+
+def test_inspect(run: Run, file: Path) -> None:
+    code, out, _ = run("cache", "inspect", file, "--top", 1)
+    assert code == 0
+    assert "4 n-grams in 194 bytes, 48.5 an entry" in out
+    assert "drafter dddddddddddd, target eeeeeeeeeeee" in out
+    assert f"target {GRAM_IDS[3]} = draft 2 3" in out
+    assert f"target {GRAM_IDS[2]} =" not in out
+    found = json.loads(run("cache", "inspect", file, "--json")[1])
+    assert (found["entries"], found["bytes"], found["hits"], found["accepted"]) == (4, 194, 10, 6)
+    assert found["replicas"] == {"0000000000000001": {"hits": 10, "accepted": 6}}
+    assert [e["target_id"] for e in found["most_used"]] == GRAM_IDS[::-1]
+
+
+def test_merge(run: Run, file: Path, tmp_path: Path) -> None:
+    other, out_path = tmp_path / "other", tmp_path / "both"
+    write_table(other, table([FO], {2: [(100, 50)]}, writer=2))
+    code, out, _ = run("cache", "merge", file, other, file, "-o", out_path, "--json")
+    assert code == 0
+    assert json.loads(out)["entries_of_each"] == [4, 1, 4]
+    merged = read_table(out_path)
+    assert merged.hits.tolist() == [1, 102, 3, 4]
+    assert run("cache", "merge", other, file, "-o", tmp_path / "again")[0] == 0
+    assert (tmp_path / "again").read_bytes() == out_path.read_bytes()
+
+
+def test_prune_in_place_and_elsewhere(run: Run, file: Path, tmp_path: Path) -> None:
+    whole = file.read_bytes()
+    code, out, _ = run("cache", "prune", file, "-n", 1, "-o", tmp_path / "small", "--json")
+    assert code == 0 and json.loads(out)["removed"] == 3
+    assert file.read_bytes() == whole
+    assert read_table(tmp_path / "small").targets.tolist() == [LAKE]
+    assert run("cache", "prune", file, "-n", 3, "--policy", "lru")[0] == 0
+    assert read_table(file).targets.tolist() == GRAM_IDS[1:]
+    assert run("cache", "prune", file, "-n", 0)[0] == 0
+    assert len(read_table(file)) == 0
+
+
+def test_export_json_without_names(run: Run, file: Path, tmp_path: Path) -> None:
+    code, out, _ = run("cache", "export-json", file)
+    assert code == 0
+    found = json.loads(out)
+    wanted = {"target_id": FO, "draft_ids": [1, 4], "hits": 2, "accepted": 1, "last_round": 1}
+    assert found["ngrams"][GRAM_IDS.index(FO)] == wanted
+    assert run("cache", "export-json", file, "-o", tmp_path / "x.json")[:2] == (0, "")
+    assert json.loads((tmp_path / "x.json").read_text()) == found
+    refused(run("cache", "export-json", file, "-o", tmp_path / "no/x.json"), "choose another place")
+
+
+def test_wipe(run: Run, file: Path) -> None:
+    file.write_bytes(INVALID["a bit of a section"][1])
+    code, out, _ = run("cache", "wipe", file)
+    assert code == 0 and "deleted" in out
+    assert not file.exists()
+    refused(run("cache", "wipe", file), "cannot be wiped")
+
+
+def test_refusals(run: Run, file: Path, tmp_path: Path) -> None:
+    text = tmp_path / "essay.txt"
+    text.write_text("It was a dark and stormy night.")
+    for command in ("inspect", "export-json"):
+        refused(run("cache", command, text), "essay.txt is refused: it is no n-gram cache", "check the path")
+        refused(run("cache", command, tmp_path / "none"), "cannot be read")
+    refused(run("cache", "prune", text, "-n", 3), "no n-gram cache")
+    refused(run("cache", "prune", file, "-n", -1), "--max-entries -1 is less than 0")
+    refused(run("cache", "prune", file, "-n", 1, "--policy", "fifo"), '"fifo" is unknown; use lfu or lru')
+    refused(run("cache", "wipe", text), "so it stays")
+    refused(run("cache", "merge", file, text, "-o", tmp_path / "m"), "no n-gram cache")
+    foreign = tmp_path / "foreign"
+    foreign.write_bytes(INVALID["another target"][1])
+    refused(run("cache", "merge", file, foreign, "-o", tmp_path / "m"), "one pair of tokenizers")
+    refused(run("cache", "inspect", file, "-b", tmp_path), "no bundle")
+    assert text.read_text() == "It was a dark and stormy night."
+    assert file.read_bytes() == build()
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("command", ["inspect", "merge", "prune", "export-json", "wipe"])
+def test_every_command_explains_itself(run: Run, command: str) -> None:
+    code, out, _ = run("cache", command, "--help")
+    assert code == 0
+    assert "Usage:" in out and "FILE" in out
+
+
+# With a bundle
+
+
+def test_a_cache_goes_from_one_generation_to_the_next(run: Run, bundle: Path, tmp_path: Path) -> None:
+    path = tmp_path / "learned"
+    options = "How many apples are 3 and 4 apples?", "-n", 32, "-k", 4, "--cache", path, "--json"
+    code, first, err = run("generate", bundle, *options)
+    assert (code, err) == (0, "")
+    learned = read_table(path)
+    assert len(learned) == json.loads(first)["cache_size"] > 0
+    code, second, err = run("generate", bundle, *options)
+    assert (code, err) == (0, "")
+    assert json.loads(second)["token_ids"] == json.loads(first)["token_ids"]
+    again = read_table(path)
+    assert again.replicas == learned.replicas and len(again.replicas) == 1
+    assert again.hits.tolist() == [2 * h for h in learned.hits.tolist()]
+    assert again.tick == json.loads(first)["rounds"] + json.loads(second)["rounds"]
+    shown = json.loads(run("cache", "export-json", path, "-b", bundle)[1])["ngrams"]
+    assert len(shown) == len(again)
+    for entry in shown:
+        assert "".join(entry["piece_bytes"]) == entry["bytes"]
+        assert bytes.fromhex(entry["bytes"]).decode("utf-8", "backslashreplace") == entry["text"]
+    code, out, _ = run("cache", "inspect", path, "-b", bundle)
+    assert code == 0 and " = '" in out
+
+
+def test_a_damaged_cache_never_stops_a_generation(run: Run, bundle: Path, tmp_path: Path) -> None:
+    path = tmp_path / "learned"
+    names = "a bit of a section", "version 2", "another target", "another kind", "no sections"
+    for number, name in enumerate(names, 1):
+        path.write_bytes(INVALID[name][1])
+        code, out, err = run(
+            "generate", bundle, "What is 2 and 2?", "-n", 12, "-k", 4, "--cache", path, "--json"
+        )
+        assert code == 0, name
+        first, last = err.splitlines()
+        assert first.startswith("omnidraft: starting with an empty cache: "), err
+        assert first.endswith("; saving keeps it under another name")
+        kept = tmp_path / ("learned.refused" if number == 1 else f"learned.refused-{number}")
+        assert last == f"omnidraft: {path} was no whole cache of this pair of models and is kept as {kept}"
+        assert kept.read_bytes() == INVALID[name][1]
+        assert json.loads(out)["emitted"] > 0
+        session = load(bundle)
+        assert open_cache(path, session.vocab_map)[1] is None, name
+
+
+def test_a_session_reads_and_saves(bundle: Path, tmp_path: Path) -> None:
+    session = load(bundle, cache=tmp_path / "c")
+    assert session.cache_notice is None
+    prompt = "How many apples are 3 and 4 apples?"
+    session.generate(prompt, max_new_tokens=32, num_draft_tokens=4).finish()
+    session.save_cache(tmp_path / "c")
+    again = load(bundle, cache=tmp_path / "c")
+    assert again.cache_notice is None
+    assert again.cache.entries() == session.cache.entries() != []
+    (tmp_path / "c").write_bytes(b"nonsense")
+    assert "no n-gram cache" in str(load(bundle, cache=tmp_path / "c").cache_notice)
+
+
+def test_a_place_for_no_cache_is_refused_before_anything_is_loaded(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for command in (("generate", tmp_path / "no bundle", "x"), ("chat", tmp_path / "no bundle")):
+        for place, words in (
+            (tmp_path / "no/c", "there is no directory"),
+            (tmp_path / "pipe", "it is no regular file"),
+            (tmp_path, "it is a directory"),
+            ("", "it is a directory"),
+        ):
+            refused(run(*command, "--cache", place), "cannot be written", words, "choose another place")
+
+
+def test_a_cache_that_cannot_be_saved_is_said_after_the_text(
+    run: Run, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full, with and without JSON: the answer is there all the same."""
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    for more in ((), ("--json",)):
+        code, out, err = run(
+            "generate", bundle, "What is 2 and 2?", "-n", 4, "--cache", tmp_path / "c", *more
+        )
+        assert code == 1
+        assert out and err.startswith("omnidraft: the cache cannot be written to") and err.count("\n") == 1
+        assert ".tmp" not in err and "Errno" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_may_not_be_read(run: Run, file: Path, tmp_path: Path) -> None:
+    file.chmod(0)
+    if os.access(file, os.R_OK):
+        pytest.skip("this user may read every file")
+    refused(run("cache", "inspect", file), "cannot be read (Permission denied)")
+    refused(run("generate", tmp_path / "no bundle", "x", "--cache", file), "it may not be read and written")
+
+
+def test_a_command_replaces_only_what_is_its_own(run: Run, file: Path, tmp_path: Path) -> None:
+    essay, foreign = tmp_path / "essay.txt", tmp_path / "foreign"
+    essay.write_text("mine")
+    foreign.write_bytes(INVALID["another target"][1])
+    for out in (essay, foreign):
+        before = out.read_bytes()
+        for command in (("merge", file, file), ("prune", file, "-n", 1), ("export-json", file)):
+            refused(run("cache", *command, "-o", out), f"{out} is no ", "not replaced", "--overwrite")
+        assert out.read_bytes() == before
+    refused(run("cache", "export-json", file, "-o", file, "--overwrite"), "the cache itself")
+    assert file.read_bytes() == build()
+    for command in (("merge", file, file), ("prune", file, "-n", 9)):
+        essay.write_text("mine")
+        assert run("cache", *command, "-o", essay, "--overwrite")[0] == 0
+        assert essay.read_bytes() == build()
+    code, _, err = run("cache", "export-json", file, "-o", essay, "--overwrite")
+    assert (code, err) == (0, "")
+    assert run("cache", "export-json", file, "-o", essay)[0] == 0, "it may replace its own"
+    assert essay.stat().st_mode & 0o777 == file.stat().st_mode & 0o777, "permissions are kept"
+    assert not list(tmp_path.glob("*.refused*"))

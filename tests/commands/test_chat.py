@@ -1,0 +1,174 @@
+"""`omnidraft chat` through a pipe and in a real pseudo-terminal, with Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from omnidraft import Request, load
+from support.places import ROOT
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "dumb"}
+QUESTION = "What is 3 and 4?"
+
+
+def piped(bundle: Path, *lines: str, options: tuple[str, ...] = ("-n", "24")) -> str:
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "chat", str(bundle), *options],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True, text=True, timeout=120, env=ENVIRONMENT,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    assert "Traceback" not in found.stderr
+    return found.stdout
+
+
+def test_a_conversation_through_a_pipe(bundle: Path, tmp_path: Path) -> None:
+    session, request = load(bundle), Request(max_new_tokens=24)
+    answers = [session.chat(q, request).finish().text for q in (QUESTION, "And then?")]
+    file = tmp_path / "a.session"
+    out = piped(
+        bundle, QUESTION, f"/save {file}", "And then?", "/reset", "And then?", f"/load {file}", "And then?",
+        "/stats", "/nonsense", "/save", "/load no/such/file", "/help", "", "/quit", "never read",
+    )  # fmt: skip
+    assert out.startswith(answers[0] + "\n" + f"saved as {file}\n" + answers[1] + "\na new conversation\n")
+    assert out.count(answers[1]) == 2, "after /load the conversation goes on as it went"
+    assert f"1 turn from {file}\n> {QUESTION}\n{answers[0]}\n" in out
+    assert re.search(r"2 answers, \d+ tokens, .* per target pass", out)
+    assert re.search(r"\d+ of 256 positions used", out)
+    assert "/nonsense is no command" in out and "/save needs a file" in out
+    assert "no/such/file cannot be read" in out and "/reset" in out
+    assert "never read" not in out
+
+
+def test_an_error_does_not_end_the_chat(bundle: Path) -> None:
+    out = piped(bundle, "word " * 300, QUESTION)
+    assert "context holds 256" in out and "or /reset" in out
+    assert load(bundle).chat(QUESTION, Request(max_new_tokens=24)).finish().text in out
+
+
+def test_an_unfinished_answer_goes_on_after_a_load(bundle: Path, tmp_path: Path) -> None:
+    session = load(bundle)
+    answer = session.chat(QUESTION, Request(max_new_tokens=24))
+    next(iter(answer))
+    session.save(tmp_path / "a")
+    out = piped(bundle, f"/load {tmp_path / 'a'}", "/quit")
+    assert out == f"1 turn from {tmp_path / 'a'}\n> {QUESTION}\n{answer.finish().text}\n"
+
+
+def test_files_are_named_as_people_type_them(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ENVIRONMENT, "HOME", str(tmp_path))
+    essay = tmp_path / "an essay"
+    essay.write_text("mine")
+    out = piped(bundle, QUESTION, "/save ~/x", "/load '~/x'", f'/save "{essay}"', "/save ~/x", "/quit")
+    assert out.count(f"saved as {tmp_path / 'x'}\n") == 2, "a session takes a session's place"
+    assert f"1 turn from {tmp_path / 'x'}" in out
+    assert f"{essay} is no session file, so it is not replaced; choose another name" in out
+    assert essay.read_text() == "mine"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["an essay", "x"]
+
+
+def test_statistics_begin_anew_with_the_conversation(bundle: Path) -> None:
+    out = piped(bundle, QUESTION, "/reset", "/stats", "/quit")
+    assert "0 answers, 0 tokens" in out
+
+
+# ^C typed into a terminal becomes SIGINT in the processes whose terminal it is.
+TAKE_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+PROGRAM = "from omnidraft.cli import main; main()"
+SLOW = """
+import time
+from omnidraft.runtime.models.ort_model import OrtModel
+run = OrtModel._run
+def late(self, *arguments):
+    time.sleep(0.05)
+    return run(self, *arguments)
+OrtModel._run = late
+"""
+
+
+class Terminal:
+    """A chat in a pseudo-terminal: type, and wait for what it shows."""
+
+    def __init__(self, master: int, process: subprocess.Popen[bytes]) -> None:
+        self.master, self.process, self.shown = master, process, ""
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def wait_for(self, pattern: str, seconds: float = 30.0) -> str:
+        """What was shown up to and with the pattern; it is taken away."""
+        end = time.monotonic() + seconds
+        while (found := re.search(pattern, self.shown)) is None:
+            ready, _, _ = select.select([self.master], [], [], max(0.0, end - time.monotonic()))
+            assert ready, f"{pattern!r} did not come; shown: {self.shown!r}"
+            self.shown += os.read(self.master, 4096).decode("utf-8", "replace")
+        before, self.shown = self.shown[: found.end()], self.shown[found.end() :]
+        return before
+
+
+@contextmanager
+def terminal(bundle: Path, *options: str, program: str = PROGRAM) -> Iterator[Terminal]:
+    pty = pytest.importorskip("pty")
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", TAKE_TERMINAL + program, "chat", str(bundle), *options],
+        stdin=slave, stdout=slave, stderr=slave, env=ENVIRONMENT, start_new_session=True,
+    ) as process:  # fmt: skip
+        os.close(slave)
+        try:
+            yield Terminal(master, process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            os.close(master)
+
+
+def test_ctrl_c_cancels_the_answer_and_not_the_program(bundle: Path) -> None:
+    with terminal(bundle, "-n", "220", "-k", "1", "--stop", "\u2603") as chat:
+        chat.wait_for("> ")
+        for _ in range(3):
+            chat.type("Tell me a long story about a dog.\r")
+            chat.wait_for(r"dog\.\r\n")
+            chat.wait_for(r"\S")  # the answer has begun
+            chat.type("\x03")
+            said = chat.wait_for(r"\n> ")
+            assert "Traceback" not in said
+            assert chat.process.poll() is None
+        time.sleep(0.5)  # Python misses a signal that comes just before it begins to read a line
+        chat.type("\x03")  # with nothing to cancel
+        chat.wait_for(r"/quit leaves\r\n> ")
+        chat.type("/stats\r")
+        assert int(re.findall(r"(\d+) answers", chat.wait_for(r"positions used\r\n> "))[0]) == 3
+        chat.type("What is 3 and 4?\r")
+        chat.wait_for(r"4\?\r\n")
+        assert chat.wait_for(r"\n> ").strip(" >\r\n")
+        chat.type("\x04")  # Ctrl-D
+        assert chat.process.wait(60) == 0
+
+
+def test_a_cancelled_answer_says_so(bundle: Path) -> None:
+    """The answer is made slow, so that the key surely comes while it streams."""
+    with terminal(bundle, "-n", "220", "-k", "1", program=SLOW + PROGRAM) as chat:
+        chat.wait_for("> ")
+        chat.type("Tell me a long story about a dog.\r")
+        chat.wait_for(r"dog\.\r\n")
+        chat.wait_for(r"\S")
+        chat.type("\x03")
+        started = time.monotonic()
+        chat.wait_for(r"\[cancelled\]")
+        assert time.monotonic() - started < 5.0
+        chat.wait_for("> ")
+        chat.type("/quit\r")
+        assert chat.process.wait(60) == 0

@@ -1,0 +1,207 @@
+"""The command line: what it prints, with which options, into which streams."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnidraft.commands.terminal import output
+from support.command_line import Run, refused
+from support.places import ROOT, STARTERS
+
+
+def test_generate_prints_one_object(run: Run, bundle: Path) -> None:
+    code, out, _ = run("generate", bundle, "How many apples are 3 and 4 apples?", "-n", 24, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["emitted"] == len(found["token_ids"]) <= 24
+    assert found["tokens_per_target_pass"] == pytest.approx(found["emitted"] / found["rounds"])
+    assert {"draft", "translate", "target", "verify"} <= set(found["seconds"])
+    assert found["accepted"] == found["emitted"] - found["rounds"]
+    assert found["cache_size"] >= 0
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_a_seed_repeats_the_answer(run: Run, bundle: Path, temperature: float) -> None:
+    def answer() -> dict[str, object]:
+        options = "-n", 32, "-t", temperature, "--seed", 7, "--json"
+        _, out, _ = run("generate", bundle, "Tell me a story.", *options)
+        return {key: value for key, value in json.loads(out).items() if key != "seconds"}
+
+    assert answer() == answer()
+
+
+def test_another_seed_gives_another_answer(run: Run, bundle: Path) -> None:
+    texts = set()
+    for seed in range(4):
+        _, out, _ = run("generate", bundle, "Tell me a story.", "-n", 16, "-t", 1, "--seed", seed, "--json")
+        texts.add(json.loads(out)["text"])
+    assert len(texts) > 1
+
+
+def test_plain_and_speculative_text_are_the_same(run: Run, bundle: Path) -> None:
+    prompt = "Write a function to add two numbers."
+    _, plain, _ = run("generate", bundle, prompt, "-n", 40, "--plain", "--json")
+    _, fast, _ = run("generate", bundle, prompt, "-n", 40, "-k", 5, "--json")
+    plain_json, fast_json = json.loads(plain), json.loads(fast)
+    assert plain_json["token_ids"] == fast_json["token_ids"]
+    assert plain_json["drafted"] == 0
+    assert fast_json["drafted"] > 0
+    assert fast_json["rounds"] < plain_json["rounds"]
+
+
+def test_streamed_text_is_the_text(run: Run, bundle: Path) -> None:
+    _, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3)
+    _, as_json, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3, "--json")
+    assert out == json.loads(as_json)["text"]
+    assert "per target pass" in err
+
+
+def test_a_stop_string_ends_the_text(run: Run, bundle: Path) -> None:
+    _, whole, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3)
+    stop = whole[6:10]
+    _, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 20, "--stop", "\u2603", "--stop", stop)
+    assert out == whole[: whole.index(stop)]
+    assert "ended by stop" in err
+    _, out, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "--stop", stop, "--json")
+    assert json.loads(out)["stop_string"] == stop
+    refused(run("generate", bundle, "x", "--stop", ""), "stop string is empty")
+
+
+def test_without_a_drafter_the_text_is_the_same(run: Run, bundle: Path) -> None:
+    _, fast, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3, "--json")
+    code, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3, "--no-drafter", "--json")
+    assert code == 0 and err == ""
+    assert json.loads(out)["text"] == json.loads(fast)["text"]
+    assert json.loads(out)["drafted"] == 0
+
+
+def test_short_memory_leaves_the_drafter_out_and_says_why(
+    run: Run, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, whole, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20)
+    monkeypatch.setattr("omnidraft.commands.terminal.open_session.available_bytes", lambda: 90_000_000)
+    code, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 20)
+    assert (code, out) == (0, whole)
+    sentence = " ".join(err.split("\n\n")[0].split())
+    assert sentence.startswith("omnidraft: decoding without the drafter") and "90 MB are free" in sentence
+    assert "nothing drafted, " in " ".join(err.split())
+    _, _, err = run("generate", bundle, "What is 2 and 2?", "-n", 2, "--no-drafter")
+    assert "are free" not in err, "who asked for no drafter need not be told why"
+
+
+def test_memory_is_told_before_loading(run: Run, bundle: Path) -> None:
+    _, out, _ = run("inspect", bundle)
+    assert "memory at the peak" in out and "without the drafter" in out
+    _, out, _ = run("inspect", bundle, "--json")
+    told = json.loads(out)["memory"]
+    assert told["generate"]["total"] > told["no_drafter"]["total"] > told["generate"]["kv"]
+
+
+def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
+    code, out, _ = run("inspect", bundle)
+    assert code == 0
+    assert "Qwen2ForCausalLM" in out
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("What is 1 and 1?\n\nWhat is 2 and 2?\n")
+    code, out, _ = run("bench", bundle, "--prompts", prompts, "-n", 12, "--json", "--no-measure")
+    found = json.loads(out)
+    assert code == 0
+    assert [p["prompt"] for p in found["prompts"]] == ["What is 1 and 1?", "What is 2 and 2?"]
+    assert all(p["same_text"] for p in found["prompts"])
+    code, out, _ = run("bench", bundle, "--prompts", prompts, "-n", 12, "--no-measure", "-k", 2)
+    assert code == 0
+    assert "speculative against plain" in out
+
+
+def test_check_compares_two_tokenizers(run: Run) -> None:
+    code, out, _ = run("check", STARTERS / "drafter", STARTERS / "b/tokenizer.json", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["direct"] + found["spelled"] == found["text_tokens"]
+    assert found["paired_controls"]
+    code, out, _ = run("check", STARTERS / "drafter", STARTERS / "b")
+    assert "direct map" in out
+
+
+@pytest.mark.usefixtures("export_packages")
+def test_export_reports_what_it_measured(run: Run, tmp_path: Path) -> None:
+    out_path = tmp_path / "bundle"
+    arguments = "export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out_path
+    code, out, _ = run(*arguments, "--quant", "int8", "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["parity"]["target"]["fp32"]["max_difference"] < 1e-3
+    assert found["parity"]["target"]["fp32"]["greedy_agreement"] == 1.0
+    assert found["after"]["of_drafted"] > 0.5 * found["before"]["of_drafted"]
+    assert [p.name for p in tmp_path.iterdir()] == ["bundle"]
+    names = ["drafter", "manifest.json", "target", "vocab_map.safetensors"]
+    assert sorted(p.name for p in out_path.iterdir()) == names
+    refused(run(*arguments), str(out_path), "--overwrite")
+
+
+def test_seeds_are_shown_where_something_was_drawn(run: Run, bundle: Path) -> None:
+    _, _, err = run("generate", bundle, "x", "-n", 2)
+    assert "seed" not in err
+    assert json.loads(run("generate", bundle, "x", "-n", 2, "--json")[1])["seed"] is None
+    assert 0 <= json.loads(run("generate", bundle, "x", "-n", 2, "-t", 1, "--json")[1])["seed"] < 2**53
+    _, _, err = run("generate", bundle, "x", "-n", 2, "-t", 1, "--seed", 2**64 - 1)
+    assert err.strip().endswith(f"seed {2**64 - 1}")
+    assert len(err.strip().splitlines()) == 1 and len(err) > 100, "one line, however long"
+
+
+def test_a_report_through_a_pipe_keeps_its_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "a/[bold]path: " + "many words " * 30
+    output.say(line)
+    assert capsys.readouterr().out == line + "\n"
+
+
+def test_a_reader_that_goes_away_is_no_error(bundle: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "omnidraft", "inspect", str(bundle), "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    ) as process:  # fmt: skip
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 1
+
+
+INTERRUPTED = """
+import os, signal, sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == "onnxruntime":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+from omnidraft.__main__ import main
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_ctrl_c_while_it_starts_is_quiet() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, "--version"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, timeout=60,
+    )  # fmt: skip
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["export", "generate", "check", "inspect", "bench", "demo", "doctor", "keygen", "sign", "verify"],
+)
+def test_every_command_has_help(run: Run, command: str) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert "--json" in out
+
+
+def test_version(run: Run) -> None:
+    import omnidraft
+
+    assert run("--version")[:2] == (0, f"{omnidraft.__version__}\n")

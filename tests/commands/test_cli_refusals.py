@@ -1,0 +1,195 @@
+"""What the command line refuses, each in one sentence: options, places, a full disk, missing packages."""
+
+import errno
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnidraft.commands.terminal import options
+from omnidraft.reason import reason
+from support.command_line import Run, refused
+from support.places import ROOT, STARTERS
+
+
+def test_pairs_of_control_tokens_are_named_right_or_refused(run: Run, tmp_path: Path) -> None:
+    """A wrong name is told before any work is done."""
+    pytest.importorskip("torch", reason="exporting needs torch, which this Python does not have")
+    arguments = ("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
+    refused(run(*arguments, "--pair", "<think>=<think>"), "<think>=<think>", "<|endoftext|>", "</s>")
+    refused(run(*arguments, "--pair", "<think>"), "DRAFTER=TARGET")
+    assert not (tmp_path / "out").exists()
+
+
+def test_refusals_of_generate(run: Run, bundle: Path, tmp_path: Path) -> None:
+    refused(run("generate", tmp_path / "none", "x"), "no bundle at", "omnidraft export")
+    refused(run("generate", bundle, ""), "prompt is empty")
+    refused(run("generate", bundle, "word " * 900), "context holds 256", "--max-length")
+    refused(run("generate", bundle, "x", "-t", "-0.5"), "-0.5", ">= 0")
+    refused(run("generate", bundle, "x", "-t", "nan"), "-t nan")
+    refused(run("generate", bundle, "x", "-t", "inf"), "-t inf is not a finite number")
+    refused(run("generate", bundle, "x", "--temperature", "inf"), ": --temperature inf is not")
+    refused(run("generate", bundle, "x", "-n", 0), ": -n 0 is less than 1; ask for at least one token")
+    refused(run("generate", bundle, "x", "--top-p", 2), ": --top-p 2.0 is outside")
+    refused(run("generate", bundle, "x", "--seed", -1), ": --seed -1 is outside 0..2^64-1")
+    refused(run("generate", bundle, "x", "--verification", "foo"), "token, block, auto")
+    refused(run("generate", bundle, " "), "prompt is white space")
+    refused(run("generate", bundle, "x", "--mode", "magic"), "magic", "trie")
+    refused(run("generate", bundle, "x", "-k", "many"), "many", "auto")
+    refused(run("generate", bundle, "x", "-k", 49), "49", "0..48")
+
+
+def test_options_that_contradict_are_refused_and_idle_ones_told(run: Run, bundle: Path) -> None:
+    none = bundle / "none"  # before anything is loaded
+    refused(run("generate", none, "x", "--logprobs"), "--logprobs", "add --json")
+    refused(run("generate", none, "x", "--plain", "--mode", "match"), "--plain and --mode match")
+    for command in (("generate", none, "x"), ("chat", none)):
+        refused(run(*command, "--no-drafter", "--mode", "trie"), "--mode trie needs the drafter")
+    for mode in ("lookup", "plain"):
+        code, _, err = run("generate", bundle, "x", "-n", 2, "--no-drafter", "--mode", mode, "--json")
+        assert (code, err) == (0, "")
+    code, _, err = run("generate", bundle, "x", "-n", 2, "--seed", 3, "--top-k", 2, "--json")
+    assert code == 0
+    assert err.splitlines() == [
+        "omnidraft: --seed does nothing at temperature 0", "omnidraft: --top-k does nothing at temperature 0",
+    ]  # fmt: skip
+    code, _, err = run("generate", bundle, "x", "-n", 2, "--mode", "paper", "-t", 1, "--json")
+    assert code == 0 and err.startswith("omnidraft: mode paper is approximate above temperature 0")
+
+
+def limit_files(size: int) -> None:
+    """Files cannot grow beyond that size; the system says so as it says that a disk is full."""
+    resource = pytest.importorskip("resource")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+@pytest.mark.parametrize(
+    "command", [["--help"], ["generate", "BUNDLE", "Hi", "-n", "8"], ["inspect", "BUNDLE"]]
+)
+def test_output_that_cannot_be_written_is_one_sentence(
+    bundle: Path, tmp_path: Path, command: list[str]
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    with (tmp_path / "out").open("wb") as out:
+        found = subprocess.run(
+            [sys.executable, "-m", "omnidraft", *(str(bundle) if c == "BUNDLE" else c for c in command)],
+            stdout=out, stderr=subprocess.PIPE, text=True, env=environment, timeout=120,
+            preexec_fn=lambda: limit_files(0),
+        )  # fmt: skip
+    assert found.returncode == 1, found.stderr
+    assert found.stderr == f"omnidraft: the output cannot be written ({os.strerror(errno.EFBIG)})\n"
+
+
+@pytest.mark.usefixtures("export_packages")
+def test_refusals_of_export(run: Run, tmp_path: Path) -> None:
+    drafter, out = STARTERS / "drafter", tmp_path / "out"
+    refused(run("export", tmp_path / "none", "-d", drafter, "-o", out), "none", "check the path")
+    no_tokenizer = tmp_path / "no_tokenizer"
+    shutil.copytree(STARTERS / "a", no_tokenizer)
+    (no_tokenizer / "tokenizer.json").unlink()
+    refused(run("export", no_tokenizer, "-d", drafter, "-o", out), "no tokenizer.json")
+    other = tmp_path / "other"
+    shutil.copytree(STARTERS / "a", other)
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
+    refused(run("export", other, "-d", drafter, "-o", out), "BertModel", "LlamaForCausalLM")
+    refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, "--quant", "int3"), "int3", "int4")
+    refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, "--max-length", 5000), "5000", "1024")
+    for option in ("--kv-length", "--prefill-chunk", "--npu-lora-rank"):
+        refused(
+            run("export", STARTERS / "a", "-d", drafter, "-o", out, option, 64), f"{option} 64 is for --npu"
+        )
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years of work")
+    refused(run("export", STARTERS / "a", "-d", drafter, "-o", precious, "--overwrite"), "not a bundle")
+    assert (precious / "thesis.txt").read_text() == "years of work"
+    left = {p.name for p in tmp_path.iterdir()}
+    assert left == {"no_tokenizer", "other", "precious"}, "a refused export leaves nothing behind"
+
+
+@pytest.mark.usefixtures("export_packages")
+@pytest.mark.parametrize("full_at", ["target/cpu/model.onnx"])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_at: str
+) -> None:
+    """The kernel reports a full disk at the latest when a file is synced; here it does for one file."""
+    sync = os.fsync
+
+    def full(descriptor: int) -> None:
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        # A graph is written under a temporary name that holds its own.
+        if Path(full_at).name in name and Path(full_at).parent.as_posix() in name:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    out = tmp_path / "bundle"
+    refused(
+        run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out), "disk is full", str(out.name)
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refusals_of_check_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
+    refused(run("check", tmp_path, STARTERS / "a"), "no tokenizer at")
+    refused(run("bench", bundle, "--prompts", tmp_path / "none.txt"), "none.txt")
+    (tmp_path / "empty.txt").write_text("\n")
+    refused(run("bench", bundle, "--prompts", tmp_path / "empty.txt"), "no prompts")
+
+
+def test_without_its_packages_export_says_what_to_install(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(options, "find_spec", lambda name: None if name == "torch" else object())
+    result = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
+    refused(result, "needs torch", "pip install")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), "Permission denied"),
+        (ValueError("no such thing.\nand more"), "no such thing"),
+        (TimeoutError(), "no answer in time"),
+        (RuntimeError(), "no reason given"),
+    ],
+)
+def test_a_reason_is_words_of_a_sentence(error: Exception, words: str) -> None:
+    assert reason(error) == words
+
+
+def test_no_message_names_a_python_exception(
+    run: Run, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("cryptography", reason="signatures need the package cryptography")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    wrong = tmp_path / "wrong.pem"
+    wrong.write_text("no key")
+    for call in (
+        ("sign", bundle, "--key", wrong),
+        ("inspect", bundle, "--public-key", wrong),
+        ("export", "nobody/nothing", "-d", STARTERS / "drafter", "-o", tmp_path / "out"),
+    ):
+        result = run(*call)
+        refused(result)
+        assert not re.search(r"[A-Z]\w*(Error|Exception)\b", result[2]), result[2]
+
+
+@pytest.mark.usefixtures("export_packages")
+def test_an_interrupted_export_leaves_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("omnidraft.export.bundle.write_side", interrupted)
+    result = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
+    assert result == (130, "", "omnidraft: stopped; nothing was written\n")
+    assert list(tmp_path.iterdir()) == []

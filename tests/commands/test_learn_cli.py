@@ -1,0 +1,281 @@
+"""`export --train-step`, `learn` and `adapt` with it: the starter drafter learns without torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from omnidraft.commands.adapt.adapt_learner import Learning
+from omnidraft.errors import BundleError, SettingError
+from omnidraft.learning.learn_traces import LearnOptions, responses_of
+from omnidraft.learning.online.profiles import profile_of
+from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
+from omnidraft.runtime.bundle.bundle import open_bundle, seal
+from omnidraft.runtime.models.adapter_file import read_adapter
+from omnidraft.runtime.session.api import load
+from omnidraft.runtime.session.loaded_bundle import load_weights
+from omnidraft.runtime.vocab.vocab_map import load_vocab_map
+from support.command_line import Run
+from support.places import ROOT, STARTERS
+from support.recordings import LEARNED as QUESTIONS
+
+STEP = "drafter/train/step.onnx"
+
+
+def test_the_step_is_part_of_the_bundle_and_has_no_weights_of_its_own(learnable: Path) -> None:
+    bundle = open_bundle(learnable)
+    entry = bundle.drafter.train
+    assert entry is not None and (entry.graph, entry.folder, entry.rank) == (STEP, "drafter", 8)
+    assert STEP in bundle.manifest["files"]
+    names = {"step.onnx", "head.onnx"}
+    assert {file.name for file in (learnable / "drafter/train").iterdir()} == names
+    checked = bundle.manifest["checks"]["train"]
+    assert checked.keys() == names and all(0.0 <= v < 1e-4 for c in checked.values() for v in c.values())
+    graph = onnx.load(learnable / STEP, load_external_data=False)
+    places = {e.value for t in graph.graph.initializer for e in t.external_data if e.key == "location"}
+    assert places == {"cpu/model.onnx.data"} and entry.head is not None
+    own = sum(len(tensor.raw_data) for tensor in graph.graph.initializer)
+    assert own < 0.05 * (learnable / "drafter/cpu/model.onnx.data").stat().st_size  # zero points, norms
+    assert b"/site-packages/" not in (learnable / STEP).read_bytes()
+
+
+def test_the_export_says_what_takes_long(exported_learnable: tuple[Path, list[str]]) -> None:
+    """Within its step of the drafter, in order; a plain line or the bar shows the last of them."""
+    _, stages = exported_learnable
+    begun = stages.index("export the drafter")
+    assert stages[begun : begun + 5] == [
+        "export the drafter",
+        "trace the training step",
+        "trace the training step of the head",
+        "compare the training step with torch",
+        "compare vocabularies",
+    ]
+
+
+def test_the_drafter_learns_what_the_target_says_and_a_session_takes_it(
+    learnable: Path, learned_traces: Path, tmp_path: Path, run: Run
+) -> None:
+    out = tmp_path / "mine.safetensors"
+    code, printed, told = run(
+        "learn", learnable, learned_traces, "-o", out, "--steps", 40, "--rate", 3e-3, "--head", "--json"
+    )
+    assert code == 0, told
+    found = json.loads(printed)
+    assert found["steps"] == found["done"] == 40 and found["responses"] == len(QUESTIONS)
+    assert found["last_loss"] < 0.8 * found["first_loss"] and found["skipped"] == 0
+    assert found["loss_steps"] == 10 and found["last_loss"] < found["mean_loss"] < found["first_loss"]
+    assert read_adapter(out).digest == found["digest"] and read_adapter(out).head is not None
+    plain, fast = load(learnable), load(learnable)
+    fast.use_adapter(out)
+    counts = []
+    for session in (plain, fast):
+        said = [session.generate(q, max_new_tokens=40, num_draft_tokens=3).finish() for q in QUESTIONS]
+        counts.append(([s.token_ids for s in said], sum(s.statistics.rounds for s in said)))
+    assert counts[0][0] == counts[1][0], "an adapter of the drafter changed a word"
+    assert counts[1][1] < counts[0][1]
+
+
+def test_torch_is_never_imported(learnable: Path, learned_traces: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from omnidraft import cli; from omnidraft.runtime import adapter_file;"
+        f"sys.argv = ['omnidraft', 'learn', {str(learnable)!r}, {str(learned_traces)!r}, '--steps', '2',"
+        f" '-o', {str(tmp_path / 'mine.safetensors')!r}]\n"
+        "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code\n"
+        f"assert adapter_file.read_adapter({str(tmp_path / 'mine.safetensors')!r}).rank == 24\n"
+        "heavy = {'torch', 'transformers', 'onnx', 'onnxscript', 'optimum', 'scipy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert found.returncode == 0, found.stderr
+
+
+def test_it_goes_on_from_its_checkpoint_after_a_kill(
+    learnable: Path, learned_traces: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between two steps, a second start writes the very adapter that an unbroken run writes."""
+    bundle = open_bundle(learnable)
+    vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
+    assert len(responses_of([learned_traces], bundle, vocab_map, LearnOptions())) == len(QUESTIONS)
+    whole, broken, state = (tmp_path / name for name in ("whole.safetensors", "broken.safetensors", "state"))
+    call = ["learn", learnable, learned_traces, "--steps", 6, "--batch-size", 2]
+    assert run(*call, "-o", whole)[0] == 0
+    learn = OrtLearner.learn
+
+    def killed(self: OrtLearner, batch: object) -> object:
+        if self.steps == 4:
+            raise KeyboardInterrupt
+        return learn(self, batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(OrtLearner, "learn", killed)
+    code, _, _ = run(*call, "-o", broken, "--checkpoint", state, "--checkpoint-every", 1)
+    assert code != 0 and state.exists() and not broken.exists()
+    monkeypatch.setattr(OrtLearner, "learn", learn)
+    code, printed, told = run(*call, "-o", broken, "--checkpoint", state, "--json")
+    assert code == 0 and json.loads(printed)["done"] == 2, told
+    assert read_adapter(broken).digest == read_adapter(whole).digest
+    code, _, told = run(*call, "-o", broken, "--checkpoint", state, "--rate", 1)
+    assert code == 1 and "was made with step" in told and "Traceback" not in told
+    state.write_bytes(state.read_bytes()[:-3])
+    code, _, told = run(*call, "-o", broken, "--checkpoint", state)
+    assert code == 1 and "delete it or name another file" in told
+
+
+def test_adapt_learns_the_head_by_the_step_without_torch(learnable: Path, tmp_path: Path) -> None:
+    """In a process of its own; then `generate` takes what it left, and says what it said."""
+    place = tmp_path / "place"
+    call = [
+        "omnidraft", "adapt", str(learnable), "-o", str(place), "--count", "8", "-n", "12",
+        "--interval", "2", "--passes", "1", "--replay", "1", "--learner", "onnx", "--head",
+    ]  # fmt: skip
+    code = (
+        f"import sys; from omnidraft import cli; sys.argv = {call}\n"
+        "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code\n"
+        "heavy = {'torch', 'transformers', 'onnx', 'onnxscript', 'optimum'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    said = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert said.returncode == 0, said.stderr
+    found = profile_of(place, open_bundle(learnable))
+    head = read_adapter(found.adapter).head
+    assert head is not None and np.abs(head.tensors["head.weight"]).max() > 0.0
+    session = load(learnable)
+    plain = session.generate(QUESTIONS[0], max_new_tokens=12, mode="plain").finish().token_ids
+    session.use_adapter(found.adapter)
+    assert session.generate(QUESTIONS[0], max_new_tokens=12, head_threshold=0.3).finish().token_ids == plain
+
+
+def test_adapt_by_the_step_goes_on_to_the_last_bit(learnable: Path, tmp_path: Path) -> None:
+    """Broken off between two answers and within an interval, it comes to what one run comes to."""
+    from support.adapting import answers, assert_same, begin
+
+    weights, make = load_weights(learnable), Learning("onnx", head=True).make
+    for place, counts in (("whole", [9]), ("broken", [1, 6, 5])):
+        for count in counts:
+            adaptation = begin(tmp_path / place, weights, make=make)
+            answers(adaptation, min(count, 9 - adaptation.position))
+            ended = adaptation.position == 9
+            if ended:
+                adaptation.write()
+            adaptation.close()
+        assert ended, place
+    assert_same(tmp_path / "whole", tmp_path / "broken", weights)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by POSIX signals")
+def test_adapt_by_the_step_killed_at_any_moment_goes_on(learnable: Path, tmp_path: Path) -> None:
+    from support.adapt_kills import assert_kills_change_nothing
+
+    assert_kills_change_nothing(learnable, tmp_path, "onnx", usual=2)
+
+
+def test_adapt_refuses_what_a_step_cannot_do(learnable: Path, tmp_path: Path, run: Run) -> None:
+    place = tmp_path / "p"
+    for arguments, said in (
+        (["--lora-rank", 32], "--lora-rank 32 is for torch: the training step of learnable has rank 8"),
+        (["--learner", "onnx", "--lora-rank", 8], "leave --lora-rank out, export again with --train-rank 8"),
+        (
+            ["--learner", "onnx", "--objective", "uld"],
+            '--objective "uld" is not in the training step of learnable, which has trie-kl and omnidraft',
+        ),
+        (["--objective", "uld"], "give one of these, or learn with --learner torch"),
+        (["--rate", "nan"], "--rate nan is not a number of at least 0.0; 0.001 is usual"),
+    ):
+        code, _, told = run("adapt", learnable, "-o", place, "--count", 1, *arguments)
+        assert code == 1 and said in told and told.count("\n") == 1, told
+        assert not place.exists()
+    bundle = open_bundle(learnable)
+    step = bundle.drafter.train
+    assert step is not None
+    without = replace(bundle, drafter=replace(bundle.drafter, train=replace(step, head=None)))
+    with pytest.raises(
+        SettingError, match=r"of learnable has no adaptive head to train; .* without --no-head"
+    ):
+        Learning("onnx", head=True).check(without)
+    none = replace(bundle, drafter=replace(bundle.drafter, train=None))
+    with pytest.raises(SettingError, match="holds no training step; export it again with --train-step"):
+        Learning("onnx", head=True).check(none)
+    vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
+    headed = OrtLearner(bundle, vocab_map, StepOptions(head=True)).state()
+    with pytest.raises(
+        SettingError, match="has an adaptive head and this one trains none; go on with --head"
+    ):
+        OrtLearner(bundle, vocab_map, StepOptions()).restore(headed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--train-rank", "8"], "--train-rank 8 is for --train-step"),
+        (["--train-step", "--train-rank", "0"], "--train-rank 0 is outside 1..341"),
+        (["--train-step", "--no-lora"], "leave one of the two out"),
+    ],
+)
+@pytest.mark.usefixtures("export_packages")
+def test_options_of_the_export_are_refused_in_a_sentence(
+    arguments: list[str], said: str, tmp_path: Path, run: Run
+) -> None:
+    models = (STARTERS / "b", "--drafter", STARTERS / "drafter")
+    code, _, told = run("export", *models, "-o", tmp_path / "out", *arguments)
+    assert code == 1 and said in " ".join(told.split()) and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "fault"),
+    [
+        (lambda m: m["drafter"]["train"].pop("graph"), "field"),
+        (lambda m: m["drafter"]["train"].update(rank=0), "field"),
+        (lambda m: m["drafter"]["train"]["tensors"].pop(), "field"),
+        (lambda m: m["drafter"]["train"].update(terms=["trie"]), "field"),
+        (lambda m: m["drafter"].pop("lora"), "field"),
+        (lambda m: m["files"].pop(STEP), "no_hash"),
+        (lambda m: m["files"][STEP].update(sha256="0" * 64), "checksum"),
+    ],
+)
+def test_a_spoiled_entry_is_refused(
+    spoil: Callable[[dict[str, object]], object], fault: str, learnable: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(learnable, tmp_path / "bundle", copy_function=os.link))
+    manifest = json.loads((copy / "manifest.json").read_text())
+    spoil(manifest)
+    manifest["seal"] = seal(manifest)
+    (copy / "manifest.json").unlink()
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(BundleError) as refused:
+        open_bundle(copy)
+    assert refused.value.fault == fault
+
+
+def test_a_graph_that_does_not_load_is_refused(learnable: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(learnable, tmp_path / "bundle"))
+    bundle = open_bundle(copy)
+    vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
+    (copy / STEP).write_bytes(b"nothing")
+    with pytest.raises(BundleError, match=r"onnxruntime cannot load .*step\.onnx"):
+        OrtLearner(bundle, vocab_map, StepOptions())
+
+
+def test_the_beginning_is_the_specs(learnable: Path) -> None:
+    """B is zero, A is drawn within 1 / sqrt(in), its first number as spec/train-step.md has it."""
+    bundle = open_bundle(learnable)
+    found = OrtLearner(bundle, load_vocab_map(bundle.file(bundle.vocab_map))).adapter()
+    a, b = found.tensors["layers.0.qkv"]
+    assert (
+        not b.any() and np.abs(a).max() <= 160**-0.5 and a.std() == pytest.approx((160 * 3) ** -0.5, rel=0.05)
+    )
+    assert a[0, 0] == np.float32((2.0 * 0.8833108082136426 - 1.0) * 160**-0.5)

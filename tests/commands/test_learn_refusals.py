@@ -1,0 +1,138 @@
+"""What `omnidraft learn` refuses and with which remedy, what it never replaces, and what a Ctrl-C leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from omnidraft.learning.losses import COMPARED, ENOUGH, losses_of
+from omnidraft.learning.step.ort_learner import OrtLearner
+from omnidraft.runtime.models.adapter_file import read_adapter
+from support.command_line import Run, refused
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--objective", "uld"], "is not in the training step; use trie-kl or omnidraft"),
+        (["--rate", "-1"], "--rate -1.0 is not a number of at least 0.0; 0.001 is usual"),
+        (["--rate", "nan"], "--rate nan is not a number of at least 0.0; 0.001 is usual"),
+        (["--steps", "0"], "--steps 0 is less than 1; give 1 or more, or leave it out for one pass over all"),
+        (["--batch-size", "0"], "--batch-size 0 is less than 1; 8 is usual"),
+        (["--at-once", "0"], "--at-once 0 is not a number of at least 1; 1 is usual"),
+        (["--threads", "0"], "--threads 0 is not a number of at least 1; 1 is usual"),
+        (
+            ["--max-length", "1"],
+            "--max-length 1 leaves no room; give 2 or more, or leave it out for all that",
+        ),
+        (["--max-length", "4000"], "more than the 256 that the drafter's context holds; give 256 or less"),
+        (["--schedule", "up"], 'schedule "up" is unknown; use constant or decay'),
+    ],
+)
+def test_settings_are_refused_in_a_sentence(
+    arguments: list[str], said: str, learnable: Path, learned_traces: Path, tmp_path: Path, run: Run
+) -> None:
+    refused(run("learn", learnable, learned_traces, "-o", tmp_path / "mine.safetensors", *arguments), said)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bundles_traces_and_places_are_refused_in_a_sentence(
+    learnable: Path, learned_traces: Path, bundle: Path, tmp_path: Path, run: Run
+) -> None:
+    out, nothere = tmp_path / "mine.safetensors", tmp_path / "nothere"
+    (tmp_path / "empty").mkdir()
+    for call, said in (
+        ((bundle, learned_traces, "-o", out), "holds no training step; export it again with --train-step"),
+        ((learnable, tmp_path / "empty", "-o", out), "holds no trace; check the path"),
+        (
+            (learnable, nothere, "-o", out),
+            f"there is no trace {nothere}; give a directory that a session with a trace recorded in, as "
+            f"`omnidraft generate BUNDLE PROMPT --trace {nothere}` does",
+        ),
+        ((learnable, learned_traces, "-o", tmp_path / "mine.bin"), "give one like mine.safetensors"),
+        ((learnable, learned_traces, "-o", tmp_path / "nowhere/mine.safetensors"), "there is no directory"),
+        (
+            (learnable, learned_traces, "-o", out, "--checkpoint", tmp_path / "nowhere/state"),
+            "the checkpoint cannot be written to",
+        ),
+    ):
+        refused(run("learn", *call), said)
+
+
+def test_an_adapter_is_replaced_only_where_that_is_asked_for(
+    learnable: Path, learned_traces: Path, tmp_path: Path, run: Run
+) -> None:
+    out, beside = tmp_path / "mine.safetensors", tmp_path / "mine.onnx_adapter"
+    learn = ("learn", learnable, learned_traces, "--steps", 1, "-o", out)
+    assert run(*learn)[0] == 0
+    before = out.read_bytes()
+    refused(run(*learn, "--seed", 1), f"{out} exists already; choose another place or add --overwrite")
+    assert out.read_bytes() == before
+    out.unlink()
+    refused(run(*learn), f"{beside} exists already")
+    assert run(*learn, "--overwrite")[0] == 0 and run(*learn, "--overwrite", "--seed", 1)[0] == 0
+    assert out.read_bytes() != before
+    out.write_bytes(b"some notes of mine")
+    refused(run(*learn, "--overwrite"), "mine.safetensors is no adapter, so it is not overwritten")
+    assert out.read_bytes() == b"some notes of mine"
+
+
+def test_a_run_that_goes_on_may_write_again_what_it_wrote(
+    learnable: Path, learned_traces: Path, tmp_path: Path, run: Run
+) -> None:
+    """Killed between its last checkpoint and the end of its output, the same command ends the work."""
+    out, state = tmp_path / "mine.safetensors", tmp_path / "state"
+    learn = ("learn", learnable, learned_traces, "--steps", 1, "-o", out, "--checkpoint", state)
+    assert run(*learn)[0] == 0
+    (tmp_path / "mine.onnx_adapter").unlink()
+    digest = read_adapter(out).digest
+    code, printed, told = run(*learn, "--json")
+    assert code == 0 and json.loads(printed)["digest"] == digest, told
+    assert json.loads(printed)["done"] == 0 and (tmp_path / "mine.onnx_adapter").is_file()
+
+
+def test_an_interrupt_says_what_is_kept(
+    learnable: Path, learned_traces: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn = OrtLearner.learn
+
+    def interrupted(self: OrtLearner, batch: object) -> object:
+        if self.steps == 2:
+            raise KeyboardInterrupt
+        return learn(self, batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(OrtLearner, "learn", interrupted)
+    call = ("learn", learnable, learned_traces, "--steps", 3, "-o", tmp_path / "mine.safetensors")
+    state = tmp_path / "state"
+    for options, said in (
+        ((), "nothing was written; with --checkpoint FILE the same command can go on where it was stopped"),
+        (("--checkpoint", state), "nothing was written, and the first checkpoint comes after 20 steps"),
+        (
+            ("--checkpoint", state, "--checkpoint-every", 2),
+            f"the last checkpoint is in {state}, and the same command goes on from it",
+        ),
+    ):
+        assert run(*call, *options) == (130, "", f"omnidraft: stopped; {said}\n")
+        assert not (tmp_path / "mine.safetensors").exists()
+
+
+def test_few_steps_tell_no_trend(learnable: Path, learned_traces: Path, tmp_path: Path, run: Run) -> None:
+    learn = ("learn", learnable, learned_traces, "--steps", 2, "-o", tmp_path / "mine.safetensors")
+    code, printed, _ = run(*learn, "--json")
+    found = json.loads(printed)
+    assert code == 0 and found["mean_loss"] > 0.0
+    assert (found["first_loss"], found["last_loss"], found["loss_steps"]) == (None, None, 0)
+    code, printed, _ = run(*learn, "--overwrite")
+    assert code == 0 and f"mean loss {found['mean_loss']:.3f}\n" in printed and "first" not in printed
+
+
+def test_the_ends_of_long_runs_are_compared() -> None:
+    few, nan = [2.0] * (ENOUGH - 1), float("nan")
+    assert losses_of([*few, nan]) == losses_of(few) and losses_of(few).compared == 0
+    assert str(losses_of(few)) == "mean loss 2.000" and str(losses_of([nan])) == "no finite loss"
+    found = losses_of([*few, 1.0])
+    assert (found.first, found.last, found.compared) == (2.0, 2.0 - 1.0 / COMPARED, COMPARED)
+    assert str(found) == "mean loss 2.000 in the first 10 steps and 1.900 in the last 10"
+    assert losses_of([1.0] * 500).compared == 50

@@ -1,0 +1,82 @@
+"""Progress of long commands: plain lines where no terminal is, none for programs, and plurals in words."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from omnidraft.commands.terminal import progress
+from omnidraft.counted import counted
+from support.command_line import Run
+from support.places import STARTERS
+
+DEADLINE = 60.0  # seconds after which a line that should have come is missing
+
+
+def until(there: Callable[[], bool]) -> None:
+    end = time.monotonic() + DEADLINE
+    while not there() and time.monotonic() < end:
+        time.sleep(0.005)
+    assert there()
+
+
+def test_a_pipe_gets_lines_while_one_step_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "EVERY", 0.01)
+    told = ""
+
+    def has(words: str) -> bool:
+        nonlocal told
+        told += capsys.readouterr().err
+        return words in told
+
+    with progress.progress_bar("export") as bar:
+        until(lambda: has("omnidraft: export, 0:0"))
+        bar.stage("quantise [the] target", 3, 8)
+        until(lambda: has("omnidraft: export: quantise [the] target, 3 of 8 (38 %), 0:0"))
+        bar.step(12_000, 48_000)
+        until(lambda: has("target, 12,000 of 48,000 (25 %)"))
+    assert "\x1b" not in told and "\r" not in told
+    capsys.readouterr()
+    time.sleep(0.05)
+    assert capsys.readouterr().err == ""  # nothing after its end
+
+
+def test_a_terminal_gets_the_bar_and_programs_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "EVERY", 0.01)
+    for terminal in (True, False):
+        shown = io.StringIO()
+        console = Console(file=shown, force_terminal=terminal, width=100)
+        monkeypatch.setattr(progress, "err", console)
+        with progress.progress_bar("learn", quiet=True) as bar:
+            bar.stage("loss 1.0", 1, 2)
+            time.sleep(0.05)
+        assert shown.getvalue() == "" and capsys.readouterr().err == ""
+        if terminal:
+            with progress.progress_bar("learn") as bar:
+                bar.stage("loss [1.0]", 1, 2)
+            assert "learn: loss [1.0]" in shown.getvalue() and capsys.readouterr().err == ""
+
+
+def test_commands_tell_a_pipe_how_far_they_are(
+    bundle: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "EVERY", 0.02)
+    small = ("--count", 4, "-n", 8, "--lora-rank", 4, "--interval", 2)
+    adapt = ("adapt", bundle, *small, "--drafter", STARTERS / "drafter", "-o")
+    status, out, err = run(*adapt, tmp_path / "a")
+    assert status == 0 and "omnidraft: adapt: loading, 0 of 4 (0 %), 0:0" in err and "adapt:" not in out
+    status, _, err = run(*adapt, tmp_path / "b", "--json")
+    assert status == 0 and "adapt:" not in err
+
+
+def test_one_is_no_plural() -> None:
+    assert [counted(n, "step") for n in (0, 1, 2, 1024)] == ["0 steps", "1 step", "2 steps", "1,024 steps"]

@@ -1,0 +1,268 @@
+"""`omnidraft doctor`: what it finds well, what it warns of and what fails, each with a remedy."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnidraft.doctor import environment, examine, mobile, pair, telemetry
+from omnidraft.doctor.check import Check
+from omnidraft.doctor.environment import CORE, core_check, optional_check, providers_check, python_check
+from omnidraft.doctor.placement import CPU, can_ask, placement
+from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
+from support.command_line import Run
+from support.places import ROOT
+
+Doctor = Callable[..., tuple[int, str]]  # arguments -> exit status, standard output
+
+
+@pytest.fixture
+def doctor(run: Run) -> Doctor:
+    return lambda *arguments: run("doctor", *arguments)[:2]
+
+
+@pytest.fixture
+def copy(bundle: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(bundle, tmp_path / "bundle"))
+
+
+def by_name(checks: list[Check]) -> dict[str, Check]:
+    return {check.name: check for check in checks}
+
+
+def rewrite(bundle: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    manifest = json.loads((bundle / MANIFEST).read_text())
+    change(manifest)
+    manifest["seal"] = seal(manifest)
+    (bundle / MANIFEST).write_text(json.dumps(manifest))
+
+
+def test_the_machine_alone(doctor: Doctor) -> None:
+    code, out = doctor("--json")
+    assert code == 0
+    found = {check["name"]: check for check in json.loads(out)["checks"]}
+    assert {"python", "onnxruntime", "providers", "telemetry", "free memory"} <= set(found)
+    assert "bundle" not in found
+    assert found["telemetry"]["details"]["files_written"] == []
+    assert CPU in found["providers"]["details"]["available"]
+
+
+def test_a_bundle(doctor: Doctor, bundle: Path) -> None:
+    code, out = doctor(bundle)
+    assert code == 0, out
+    assert "all hashes match" in out
+    lines = [line for line in out.splitlines() if "target/cpu/model.onnx" in line]
+    assert len(lines) >= 3 if can_ask() else 2
+    assert all(re.match(r"(ok|warn|fail) +\S|      -> ", line) for line in out.splitlines()[:-1])
+    assert "not available here: estimated from operator support" in out
+
+
+@pytest.mark.skipif(not can_ask(), reason="onnxruntime before 1.24 does not tell where nodes go")
+def test_the_cpu_takes_every_node(bundle: Path) -> None:
+    found = placement(bundle / "target/cpu/model.onnx", CPU)
+    assert found.taken == found.nodes > 50
+    assert found.left == {}
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="CoreML is there on a Mac")
+def test_an_estimate_is_that_of_onnxruntimes_own_checker(tmp_path: Path) -> None:
+    """Three nodes that CoreML knows around one that it does not: two partitions, one node left."""
+    pytest.importorskip("onnx", reason="making a graph needs the package onnx")
+    from onnx import TensorProto, helper, save
+
+    info = helper.make_tensor_value_info
+    names = ["x", "a", "b", "c", "y"]
+    operators = ["Relu", "Sigmoid", "Hardmax", "Relu"]
+    nodes = [helper.make_node(op, [names[i]], [names[i + 1]], name=f"n{i}") for i, op in enumerate(operators)]
+    inputs, outputs = [info("x", TensorProto.FLOAT, [1, 4])], [info("y", TensorProto.FLOAT, [1, 4])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs)
+    file = tmp_path / "g.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), file)
+    coreml = mobile.estimate(file)[0]
+    assert (coreml.nodes, coreml.taken, coreml.partitions) == (4, 3, 2)
+    assert coreml.left == {"Hardmax": 1}
+    sentence = "not available here: estimated from operator support: takes 3 of 4 nodes in 2 partitions"
+    assert coreml.sentence().startswith(sentence)
+
+
+def test_a_changed_file_fails(doctor: Doctor, copy: Path) -> None:
+    file = copy / "vocab_map.safetensors"
+    data = file.read_bytes()
+    file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    code, out = doctor(copy)
+    assert code == 1
+    assert re.search(r"fail  bundle: .*vocab_map.safetensors was changed", out)
+    assert "-> " in out.split("fail  bundle")[1]
+    assert out.rstrip().endswith("1 failure")
+
+
+def test_no_bundle_fails(doctor: Doctor, tmp_path: Path) -> None:
+    code, out = doctor(tmp_path / "none", "--json")
+    assert code == 1
+    assert json.loads(out)["failed"] == 1
+
+
+def test_a_file_that_is_no_graph_fails(copy: Path) -> None:
+    file = copy / "drafter/cpu/model.onnx"
+    file.write_bytes(b"no graph")
+    size = {"bytes": 8, "sha256": hashlib.sha256(b"no graph").hexdigest()}
+    rewrite(copy, lambda m: m["files"].update({"drafter/cpu/model.onnx": size}))
+    found = by_name(examine.examine(copy))
+    assert found["bundle"].verdict == "ok"
+    assert found["loading"].verdict == "fail"
+    assert "onnxruntime cannot load" in found["loading"].found
+    if can_ask():
+        assert found[f"drafter/cpu/model.onnx on {CPU}"].verdict == "fail"
+
+
+def test_signatures(copy: Path, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="signatures need the package cryptography")
+    from omnidraft.signing import make_keys, sign_bundle
+
+    private, public, name = make_keys(tmp_path / "k")
+    assert by_name(examine.examine(copy, public))["signature"].verdict == "fail"  # unsigned
+    sign_bundle(copy, private, bytes)
+    unchecked = examine._signature_check(open_bundle(copy))
+    assert unchecked.verdict == "warn" and name in unchecked.found
+    assert examine._signature_check(open_bundle(copy, public)).found == f"by key {name}"
+    (copy / "manifest.sig").write_text("nonsense")
+    assert examine._signature_check(open_bundle(copy)).verdict == "fail"
+
+
+def test_files_that_nothing_covers_are_told(copy: Path) -> None:
+    (copy / "notes.txt").write_text("mine")
+    found = by_name(examine.examine(copy))["other files"]
+    assert found.verdict == "warn" and "notes.txt" in found.found
+
+
+def test_memory(bundle: Path) -> None:
+    found = open_bundle(bundle)
+    assert pair.memory_check(found, 10**12).verdict == "ok"
+    assert pair.memory_check(found, None).verdict == "ok"
+    plain = pair.memory_check(found, None).details["without_drafter"]
+    short = pair.memory_check(found, plain + 1)
+    assert short.verdict == "warn" and "--no-drafter" in short.remedy
+    assert pair.memory_check(found, plain - 1).verdict == "fail"
+
+
+def test_short_memory_loads_nothing(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examine, "available_bytes", lambda: 1_000_000)
+    monkeypatch.setattr(examine, "load_weights", lambda *_: pytest.fail("loaded"))
+    assert by_name(examine.examine(bundle))["graphs"].found.startswith("not loaded")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "words"),
+    [
+        (0.2, 0.2, "ok", ""),
+        (0.2, 0.09, "fail", "quantisation broke the drafter"),
+        (0.01, 0.0, "warn", "no better than chance"),
+    ],
+)
+def test_acceptance(copy: Path, before: float, after: float, verdict: str, words: str) -> None:
+    def change(manifest: dict[str, Any]) -> None:
+        for when, value in (("before", before), ("after", after)):
+            manifest["checks"]["acceptance"][when]["of_drafted"] = value
+
+    rewrite(copy, change)
+    found = by_name(pair.health_checks(open_bundle(copy)))["acceptance"]
+    assert found.verdict == verdict and words in found.remedy
+
+
+def test_a_manifest_that_measured_nothing_is_told(copy: Path) -> None:
+    rewrite(copy, lambda m: m.update(checks={}))
+    (found,) = pair.health_checks(open_bundle(copy))
+    assert found.verdict == "warn" and found.found == "the manifest does not tell it"
+
+
+@pytest.mark.parametrize(("passes", "best"), [([1.0] * 13, 12), ([1.0 + i for i in range(13)], 0)])
+def test_the_length_that_the_costs_allow(copy: Path, passes: list[float], best: int) -> None:
+    """A free block makes the longest draft pay; one that costs as much as single passes makes none pay."""
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["costs"] = {"target": passes, "draft": 1e-6, "host": 0.0, "read": 0.0, "acceptance": 0.85}
+        manifest["checks"]["acceptance"]["after"] = {"of_drafted": 0.7, "tokens_per_target_pass": 3.8}
+
+    rewrite(copy, change)
+    found = by_name(pair.health_checks(open_bundle(copy)))["draft length"]
+    assert found.details["num_draft_tokens"] == best
+    assert found.verdict == ("ok" if best else "warn")
+
+
+def test_versions() -> None:
+    assert python_check((3, 9)).verdict == python_check((3, 14)).verdict == "fail"
+    assert python_check((3, 10)).verdict == python_check((3, 13)).verdict == "ok"
+    assert core_check("numpy", "1.26", None).remedy == "run `pip install 'numpy>=1.26'`"
+    assert core_check("numpy", "1.26", "1.9.3").verdict == "fail"
+    assert core_check("numpy", "1.26", "2.4.6").verdict == "ok"
+    assert core_check("tokenizers", "0.22", "0.22.0rc1").verdict == "ok"
+    found = optional_check("sign", {"cryptography": None})
+    assert found.verdict == "ok" and "omnidraft[sign]" in found.remedy
+    assert providers_check([]).verdict == "fail"
+    assert "never uses AzureExecutionProvider" in providers_check([environment.CLOUD, CPU]).found
+
+
+def test_the_versions_are_those_of_the_package() -> None:
+    """`CORE` and `OPTIONAL` say what pyproject.toml says."""
+    text = (ROOT / "pyproject.toml").read_text()
+    core = re.search(r"\ndependencies = \[(.*?)\n\]", text, re.DOTALL)
+    assert core is not None
+    assert dict(re.findall(r'"([\w-]+)>=([\d.]+)"', core[1])) == CORE
+    for extra, names in environment.OPTIONAL.items():
+        listed = re.search(rf"\n{extra} = \[(.*?)\]\n", text, re.DOTALL)
+        assert listed is not None
+        assert set(names) == set(re.findall(r'"([\w-]+)>=', listed[1])) - {"requests"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where onnxruntime keeps its device id was seen on Linux")
+def test_telemetry_is_noticed_where_it_is_on() -> None:
+    """The same trial without omnidraft: it must be able to fail."""
+    found = telemetry.telemetry_check("json")
+    assert found.verdict == "fail" and found.remedy
+    assert found.details["before_loading"] is None
+    off = telemetry.telemetry_check()
+    assert off.verdict == "ok"
+    assert off.details["before_loading"] == "1"
+
+
+def test_a_trial_that_cannot_run_fails() -> None:
+    found = telemetry.telemetry_check("no_such_module")
+    assert found.verdict == "fail" and "no_such_module" in found.found
+
+
+def test_it_runs_with_the_core_packages_alone(bundle: Path) -> None:
+    """In a process in which torch, onnx and the others cannot be imported."""
+    code = f"""
+import sys
+absent = {{"torch", "transformers", "optimum", "onnx", "onnxscript", "jinja2", "cryptography", "matplotlib"}}
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in absent:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+import importlib.util, importlib.metadata
+find, version = importlib.util.find_spec, importlib.metadata.version
+importlib.util.find_spec = lambda name, *rest: None if name in absent else find(name, *rest)
+def without(name):
+    if name in absent:
+        raise importlib.metadata.PackageNotFoundError(name)
+    return version(name)
+importlib.metadata.version = without
+from omnidraft.cli import main
+sys.argv = ["omnidraft", "doctor", {str(bundle)!r}]
+main()
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "estimating CoreML and NNAPI needs the package onnx" in found.stdout
+    assert "torch, transformers, optimum, onnx, onnxscript, jinja2 not installed" in found.stdout
+    assert "Traceback" not in found.stderr

@@ -1,0 +1,142 @@
+"""Places for adapters in an exported graph: nothing changes without one; with one it says what torch says."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from onnx import ModelProto  # noqa: E402
+
+from omnidraft.errors import ExportError  # noqa: E402
+from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites  # noqa: E402
+from omnidraft.export.quantize.quantize import FP32, INT4, INT8, Quantization, quantize  # noqa: E402
+from omnidraft.runtime.models.adapter import LoraSites, no_adapter  # noqa: E402
+from support.exported_graphs import CASES, Export, Exported, Rows, Session, copy_of, tokens  # noqa: E402
+
+
+def test_what_an_adapter_can_change(exported: Export) -> None:
+    """q, k, v and gate, up lie side by side in this order, with the widths that the model has."""
+    model = with_adapters(exported("qwen3"), FP32)[1]
+    assert model.rank is None and len(model.sites) == 8
+    assert {
+        n.removeprefix("layers.1."): (s.inputs, s.parts) for n, s in model.sites.items() if "1." in n
+    } == {
+        "qkv": (64, (("q", 128), ("k", 64), ("v", 64))),
+        "o": (128, (("o", 64),)),
+        "gate_up": (64, (("gate", 128), ("up", 128))),
+        "down": (128, (("down", 64),)),
+    }
+
+
+@pytest.mark.parametrize("quantization", [FP32, INT8, INT4], ids=lambda quantization: quantization.name)
+@pytest.mark.parametrize("case", CASES)
+def test_without_an_adapter_nothing_changes(exported: Export, case: str, quantization: Quantization) -> None:
+    """To the last bit, also after adapters came and went; and one adapter says the same each time."""
+    model, sites = with_adapters(exported(case), quantization)
+    plain, session = Session(exported(case).quantized(quantization)), Session(model)
+    ids = tokens(20)
+    first, second = (random_lora(sites, rank, seed) for rank, seed in ((4, 0), (9, 1)))
+    said = []
+    for adapter in ({}, first, second, first, {}):
+        session.adapter = adapter
+        said.append(np.concatenate([session.at(0, ids[:9]), session.run(ids[9:10]), session.run(ids[10:])]))
+    base = np.concatenate([plain.run(ids[:9]), plain.run(ids[9:10]), plain.run(ids[10:])])
+    assert np.array_equal(said[0], base) and np.array_equal(said[4], base)
+    assert np.array_equal(said[1], said[3])
+    assert min(np.abs(said[1] - base).max(), np.abs(said[2] - said[1]).max()) > 1e-3
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("gpt-neox")])  # takes none
+def test_an_adapter_is_what_it_would_be_in_torch(exported: Export, case: str) -> None:
+    """Against torch with W + scale * B A in its weights, of which peft's modules say where they are."""
+    import copy
+
+    from omnidraft.checkpoints.peft_adapter import PeftAdapter, pack
+
+    torch.manual_seed(1)
+    merged = copy.deepcopy(exported(case).model)
+    modules: dict[tuple[int, str], tuple[Rows, Rows]] = {}
+    for name, module in merged.named_modules():
+        found = re.fullmatch(r"model\.layers\.(\d+)\.((?:self_attn|mlp)\.\w+_proj)", name)
+        if found is None:
+            continue
+        rank = 3 + len(modules) % 4
+        a, b = torch.randn(rank, module.in_features) * 0.2, torch.randn(module.out_features, rank) * 0.2
+        modules[int(found[1]), found[2]] = a.numpy(), (b * 2).numpy()
+        with torch.no_grad():
+            module.weight += 2 * b @ a
+    assert len(modules) == (8 if case.startswith("phi3") else 14)
+    ids = tokens(24)
+    with torch.no_grad():
+        wanted = merged(torch.tensor([ids])).logits[0].numpy()
+    errors = {}
+    for quantization in (FP32, INT8, INT4):
+        model, sites = with_adapters(exported(case), quantization)
+        packed = pack(PeftAdapter("", modules), sites)
+        session = Session(model)
+        session.adapter = {
+            f"{n}.lora_{h}": t for n, ab in packed.items() for h, t in zip("ab", ab, strict=True)
+        }
+        rows = np.concatenate([session.run(ids[:9]), session.run(ids[9:10]), session.run(ids[10:])])
+        errors[quantization.name] = np.abs(rows - wanted).max()
+    base = np.abs(exported(case).logits(ids) - wanted).max()
+    assert errors["fp32"] < 1e-4
+    assert errors["int8"] < 0.1 * base and errors["int4"] < 0.7 * base, (errors, base)
+
+
+def test_a_fixed_rank_must_be_fed(exported: Export) -> None:
+    model = copy_of(exported("llama").proto)
+    add_lora_sites(model, ("qkv", "down"), rank=8)
+    sites = lora_sites(model, 32)
+    widths = {
+        i.name: i.type.tensor_type.shape.dim[1].dim_value for i in model.graph.input if "lora_a" in i.name
+    }
+    assert widths["layers.0.qkv.lora_a"] == 24 and widths["layers.0.down.lora_a"] == 8  # three parts, and one
+    assert sites.rank == 8 and {n.rpartition(".")[2] for n in sites.sites} == {"qkv", "down"}
+    quantize(model, INT8)
+    session, plain = Session(model), Session(exported("llama").quantized(INT8))
+    assert not session.session.get_overridable_initializers()
+    ids = tokens(9)
+    session.adapter = no_adapter(sites)
+    assert np.array_equal(session.run(ids), plain.run(ids))
+    session.adapter = random_lora(sites, 8, 0)
+    assert np.abs(session.at(0, ids) - plain.at(0, ids)).max() > 1e-3
+    session.adapter = {}
+    with pytest.raises(Exception, match="lora_a"):
+        session.at(0, ids)
+
+
+def test_lora_at_a_place_or_rank_that_is_none(exported: Export) -> None:
+    with pytest.raises(
+        ExportError, match="no layer has a product 'query' for LoRA; use some of qkv, o, gate"
+    ):
+        add_lora_sites(copy_of(exported("llama").proto), ("qkv", "query"))
+    with pytest.raises(ExportError, match="a LoRA rank of 0 leaves nothing to adapt; give 1 or more"):
+        add_lora_sites(copy_of(exported("llama").proto), rank=0)
+
+
+def with_adapters(exported: Exported, quantization: Quantization) -> tuple[ModelProto, LoraSites]:
+    model = add_lora_sites(copy_of(exported.proto))
+    contract = exported.contract
+    sites = lora_sites(model, contract.num_kv_heads * contract.head_dim)
+    quantize(model, quantization)
+    floats = [node.name for node in model.graph.node if node.op_type == "MatMul" and ".lora_" in node.name]
+    assert len(floats) == 2 * len(sites.sites)  # what an adapter is multiplied with stays in float
+    return model, sites
+
+
+def random_lora(sites: LoraSites, rank: int, seed: int) -> dict[str, Rows]:
+    rng = np.random.default_rng(seed)
+    found = {}
+    for name, site in sites.sites.items():
+        width = rank if sites.rank is None else sites.rank_of(name)
+        found[f"{name}.lora_a"] = rng.normal(size=(site.inputs, width)).astype(np.float32) * 0.2
+        found[f"{name}.lora_b"] = rng.normal(size=(width, site.outputs)).astype(np.float32) * 0.2
+    return found

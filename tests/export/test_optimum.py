@@ -1,0 +1,269 @@
+"""A directory that Optimum exported: adopted without torch, it drafts and rolls back, and says the same.
+
+The graphs were made by Optimum itself (data/optimum/README.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from omnidraft import load
+from omnidraft.errors import BundleError
+from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
+from omnidraft.runtime.bundle.memory import memory_need
+from omnidraft.runtime.decoding.model import Cancelled
+from omnidraft.runtime.models.concat_model import ConcatGraph, ConcatModel
+from omnidraft.runtime.models.ort_model import KvShape
+from omnidraft.runtime.session.api import Request, Session
+from omnidraft.runtime.session.loaded_bundle import load_weights
+from support.places import ROOT
+
+pytest.importorskip("onnx", reason="adopting a graph needs onnx, which this Python does not have")
+
+from omnidraft.export.bundle import export_bundle
+from omnidraft.export.options import Options
+from omnidraft.export.quantize.quantize import FP32
+
+MADE = ROOT / "tests/data/optimum"
+TEXTS = ("the cat sat on the mat and the dog", "who is in there? ", "{}; [] ~")
+
+
+@pytest.fixture(scope="module")
+def adopted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two adopted graphs: a Llama as target and a GPT-NeoX, which our exporter does not know, as drafter."""
+    out = tmp_path_factory.mktemp("optimum") / "adopted"
+    export_bundle(str(MADE / "llama"), str(MADE / "gpt-neox"), out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def mixed(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An adopted target with a drafter of our own: the same weights, so that drafts are accepted."""
+    out = tmp_path_factory.mktemp("optimum") / "mixed"
+    export_bundle(str(MADE / "llama"), str(MADE / "llama-checkpoint"), out, Options(FP32))
+    return out
+
+
+@cache
+def graph_of(name: str) -> ConcatGraph:
+    heads = {"llama": 1, "gpt-neox": 2}[name]
+    return ConcatGraph(MADE / name / "model.onnx", KvShape(2, heads, 16, 128), 288)
+
+
+def model_of(name: str) -> ConcatModel:
+    return graph_of(name).new_model()
+
+
+def tokens(count: int, seed: int = 0) -> list[int]:
+    return [int(i) for i in np.random.default_rng(seed).integers(0, 288, count)]
+
+
+# The model
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt-neox"])
+def test_whatever_was_forgotten_leaves_no_trace(name: str) -> None:
+    """Random blocks and rewinds, compared with a context that reads the same text only once."""
+    rng = np.random.default_rng(1)
+    model = model_of(name)
+    context: list[int] = []
+    for step in range(60):
+        kept = int(rng.integers(0, len(context) + 1)) if step % 3 else len(context)
+        model.rewind(kept)
+        new = tokens(int(rng.integers(1, min(9, 129 - kept))), step) if kept < 128 else []
+        if not new:
+            continue
+        rows = model.score(new).copy()
+        context = [*context[:kept], *new]
+        assert model.length == len(context)
+        fresh = model_of(name)
+        wanted = fresh.score(context)[-len(new) :]
+        assert np.abs(rows - wanted).max() < 2e-5, step
+
+
+def test_rewinding_twice_before_a_pass_is_rewinding_once() -> None:
+    one, two = model_of("gpt-neox"), model_of("gpt-neox")
+    for model in (one, two):
+        model.score(tokens(20))
+    one.rewind(15)
+    one.rewind(7)
+    two.rewind(7)
+    assert np.array_equal(one.score(tokens(3, 5)), two.score(tokens(3, 5)))
+
+
+def test_only_the_rows_that_are_asked_for() -> None:
+    model = model_of("llama")
+    whole = model.score(tokens(128)).copy()  # more than one pass may read, and all that fits
+    assert whole.shape == (128, 288)
+    model.rewind(0)
+    last = model.score(tokens(128), num_logits=3)
+    assert last.shape == (3, 288) and np.abs(last - whole[-3:]).max() < 2e-5
+    with pytest.raises(AssertionError):
+        model.score([1])
+
+
+def test_a_cancelled_pass_changes_nothing() -> None:
+    model = model_of("llama")
+    model.score(tokens(9))
+    model.cancelled = lambda: True
+    with pytest.raises(Cancelled):
+        model.score([1, 2])
+    assert model.length == 9
+
+
+def test_bits_do_not_depend_on_how_a_text_was_cut() -> None:
+    """What saved sessions rely on (see `reading`)."""
+
+    def logits(widths: list[int]) -> np.ndarray:
+        model, at = model_of("gpt-neox"), 0
+        for width in widths:
+            model.score(tokens(120)[at : at + width], 1)
+            at += width
+        return np.array(model.score(tokens(120)[100:103]))
+
+    whole = logits([64, 36])
+    for widths in ([2] * 50, [3] * 32 + [4], [5] * 20, [62, 38]):
+        assert np.array_equal(logits(widths), whole), widths
+
+
+def test_a_graph_with_other_tensors_is_refused() -> None:
+    with pytest.raises(BundleError, match=r"a decoder with 3 layers of concatenating keys and values; run"):
+        ConcatGraph(MADE / "llama/model.onnx", KvShape(3, 1, 16, 128), 288)
+
+
+# Against our own export
+
+
+def test_the_same_tokens_as_our_own_export(mixed: Path) -> None:
+    """The drafter is the same checkpoint, exported by us."""
+    weights = load_weights(mixed)
+    assert weights.drafter is not None
+    optimum, ours = weights.target.new_model(), weights.drafter.new_model()
+    for seed in range(3):
+        ids = tokens(5, seed)
+        optimum.rewind(0)
+        ours.rewind(0)
+        row, other = optimum.score(ids)[-1].copy(), ours.score(ids)[-1].copy()
+        for _ in range(100):
+            assert np.abs(row - other).max() < 1e-4
+            token = int(row.argmax())
+            assert token == int(other.argmax())
+            row, other = optimum.score([token])[-1].copy(), ours.score([token])[-1].copy()
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 48])
+@pytest.mark.parametrize("pair", ["adopted", "mixed"])
+def test_speculative_text_is_plain_text(request: pytest.FixtureRequest, pair: str, count: int) -> None:
+    session = load(request.getfixturevalue(pair))
+    accepted = 0
+    for text in TEXTS:
+        plain = session.generate(text, max_new_tokens=64, mode="plain", ignore_eos=True).finish()
+        for mode in ("trie", "lookup"):
+            found = session.generate(
+                text, max_new_tokens=64, mode=mode, num_draft_tokens=count, ignore_eos=True
+            ).finish()
+            assert found.token_ids == plain.token_ids
+            accepted += found.statistics.accepted
+    assert accepted > 0 or pair == "adopted"  # two random models agree on nothing
+
+
+# Sessions
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_a_saved_session_goes_on_as_it_would_have(adopted: Path, tmp_path: Path, temperature: float) -> None:
+    weights = load_weights(adopted)
+    request = Request(max_new_tokens=40, temperature=temperature, seed=3, num_draft_tokens=3)
+    whole = Session(weights).chat(TEXTS[0], request).finish()
+    session = Session(weights)
+    pieces = iter(session.chat(TEXTS[0], request))
+    for _ in range(4):
+        next(pieces)
+    session.save(tmp_path / "session")
+    again = Session(load_weights(adopted))
+    again.load(tmp_path / "session")
+    assert again.resume().finish().token_ids == whole.token_ids
+
+
+def test_a_cancelled_answer_and_the_next_one(adopted: Path) -> None:
+    session = load(adopted)
+    answer = session.generate(TEXTS[0], max_new_tokens=40, seed=0)
+    next(iter(answer))
+    answer.cancel()
+    assert answer.finish().stop_reason == "cancelled"
+    wanted = load(adopted).generate(TEXTS[1], max_new_tokens=20).finish().token_ids
+    assert session.generate(TEXTS[1], max_new_tokens=20).finish().token_ids == wanted
+
+
+# The bundle
+
+
+def test_the_manifest_says_how_the_graph_keeps_its_past(adopted: Path) -> None:
+    bundle = open_bundle(adopted)
+    assert bundle.target.layout == bundle.drafter.layout == "concat"
+    assert bundle.target.kv == KvShape(2, 1, 16, 128) and bundle.drafter.kv == KvShape(2, 2, 16, 128)
+    assert bundle.target.architecture == "LlamaForCausalLM" and bundle.target.eos_ids == (0,)
+    for role in ("target", "drafter"):
+        measured = bundle.manifest["checks"]["adopted"][role]
+        assert measured["rows"] <= 1e-5 and measured["rewind"] <= 1e-5 and measured["positions"] > 20
+        assert role not in bundle.manifest["checks"]["parity"]  # not measured, so not told
+    # Two buffers of keys and values take turns.
+    assert memory_need(bundle).kv == 2 * (bundle.target.kv.bytes + bundle.drafter.kv.bytes)
+
+
+def test_a_bundle_without_a_layout_has_shared_buffers(adopted: Path, tmp_path: Path) -> None:
+    for value, layout in (("shared", "shared"), (None, "shared"), ("other", None), (3, None), ([], None)):
+        place = tmp_path / str(value)
+        shutil.copytree(adopted, place)
+        manifest = json.loads((place / MANIFEST).read_text())
+        manifest["target"]["layout"] = value
+        if value is None:
+            del manifest["target"]["layout"]
+        manifest["seal"] = seal(manifest)
+        (place / MANIFEST).write_text(json.dumps(manifest))
+        if layout:
+            assert open_bundle(place).target.layout == layout
+        else:
+            with pytest.raises(BundleError, match="is no layout, which is one of shared, concat"):
+                open_bundle(place)
+
+
+def test_files_are_hashed_even_where_they_are_linked(tmp_path: Path) -> None:
+    source, out = tmp_path / "llama", tmp_path / "bundle"
+    shutil.copytree(MADE / "llama", source)
+    export_bundle(str(source / "model.onnx"), str(MADE / "gpt-neox"), out)
+    ours = out / "target/cpu/model.onnx"
+    assert ours.stat().st_ino == (source / "model.onnx").stat().st_ino  # no second copy of the weights
+    shutil.rmtree(source)
+    open_bundle(out)
+    with ours.open("r+b") as file:  # as the same file might be changed under its other name
+        file.seek(50_000)
+        file.write(b"changed")
+    with pytest.raises(BundleError, match="was changed"):
+        open_bundle(out)
+
+
+# A larger one
+
+
+def test_a_larger_directory(tmp_path: Path) -> None:
+    """Whatever decoder OMNIDRAFT_OPTIMUM_DIR holds, with a tiny drafter: the greedy text is the same."""
+    place = os.environ.get("OMNIDRAFT_OPTIMUM_DIR")
+    if not place:
+        pytest.skip("OMNIDRAFT_OPTIMUM_DIR names no directory that Optimum exported")
+    export_bundle(place, str(MADE / "gpt-neox"), tmp_path / "bundle")
+    session = load(tmp_path / "bundle")
+    for text in TEXTS:
+        plain = session.generate(text, max_new_tokens=32, mode="plain", ignore_eos=True).finish()
+        for mode in ("trie", "lookup"):
+            found = session.generate(
+                text, max_new_tokens=32, mode=mode, num_draft_tokens=4, ignore_eos=True
+            ).finish()
+            assert found.token_ids == plain.token_ids

@@ -1,0 +1,184 @@
+"""The static form of every supported architecture: parity, its operators, and what mobile checkers say."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+for name in ("torch", "transformers", "optimum", "onnx", "onnxscript"):
+    pytest.importorskip(name, reason=f"exporting needs {name}, which this Python does not have")
+
+import onnx  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+
+from omnidraft.checkpoints.checkpoint import Checkpoint, read_checkpoint  # noqa: E402
+from omnidraft.errors import ExportError  # noqa: E402
+from omnidraft.export.graph.write import write_graph  # noqa: E402
+from omnidraft.export.npu.npu import StaticShapes, write_static  # noqa: E402
+from omnidraft.export.npu.static_weights import refuse_static  # noqa: E402
+from omnidraft.export.quantize.cpu import export_cpu  # noqa: E402
+from omnidraft.export.quantize.parity import compare_with_torch  # noqa: E402
+from omnidraft.export.quantize.quantize import FP32  # noqa: E402
+from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
+from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs, StaticModel  # noqa: E402
+from support.exported_graphs import CASES, VOCAB, save, tokens  # noqa: E402
+
+REFUSED = [case for case in CASES if "window" in case or case.startswith(("gemma", "gpt-neox"))]
+STATIC = [case for case in CASES if case not in REFUSED]
+
+SHAPES = StaticShapes(kv_length=48, chunk=16, drafted=4)
+PLAIN = {
+    "Add", "Concat", "Div", "MatMul", "Mul", "ReduceMean", "Reshape", "Sigmoid", "Slice", "Softmax", "Split",
+    "Sqrt", "Transpose",
+}  # fmt: skip
+
+Written = tuple[Checkpoint, StaticForm]
+Write = Callable[[str], Written]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Write:
+    made: dict[str, Written] = {}
+
+    def write(case: str) -> Written:
+        if case not in made:
+            place = tmp_path_factory.mktemp(case)
+            save(case, place)
+            checkpoint = read_checkpoint(str(place))
+            made[case] = checkpoint, write_static(checkpoint, place / "npu", SHAPES)
+        return made[case]
+
+    return write
+
+
+@pytest.mark.parametrize("case", STATIC)
+def test_static_graphs_agree_with_torch(written: Write, case: str) -> None:
+    """In blocks, alone, after a rewind, and up to the last position of the context."""
+    checkpoint, form = written(case)
+    rows = [tokens(n, n) for n in (3, 17, SHAPES.kv_length)]
+    (parity,) = compare_with_torch(checkpoint, [StaticModel(StaticGraphs(form))], rows)
+    assert parity.max_difference < 1e-4
+    assert parity.greedy_agreement == 1.0
+    assert parity.positions == sum(map(len, rows))
+
+
+@pytest.mark.parametrize("case", STATIC)
+def test_greedy_text_is_the_dynamic_graphs(written: Write, case: str, tmp_path: Path) -> None:
+    """Plain, and with refused drafts of every length in between."""
+    checkpoint, form = written(case)
+    proto, _ = export_cpu(checkpoint, SHAPES.kv_length, FP32)
+    write_graph(proto, tmp_path / "model.onnx")
+    dynamic = OrtModel(tmp_path / "model.onnx", form.kv, form.vocab_size)
+    static = StaticModel(StaticGraphs(form))
+    prompt = tokens(19, 3)
+    expected, found = (
+        [int(dynamic.score(prompt, 1)[-1].argmax())],
+        [int(static.score(prompt, 1)[-1].argmax())],
+    )
+    for step in range(20):
+        at = static.length
+        expected.append(int(dynamic.score(expected[-1:])[0].argmax()))
+        found.append(int(static.score([found[-1], *tokens(step % 8, step)])[0].argmax()))
+        static.rewind(at + 1)
+    assert found == expected
+
+
+@pytest.mark.parametrize("case", STATIC)
+def test_the_three_shapes_are_one_graph_with_one_file_of_weights(written: Write, case: str) -> None:
+    _, form = written(case)
+    models = [onnx.load(path, load_external_data=False) for path in form.graphs.values()]
+    assert sorted(form.graphs) == [1, SHAPES.drafted + 1, SHAPES.chunk]
+    for model, path in zip(models, form.graphs.values(), strict=True):
+        onnx.checker.check_model(str(path))
+        assert {node.op_type for node in model.graph.node} <= PLAIN
+        assert {node.domain for node in model.graph.node} == {""}
+        assert model.opset_import[0].version >= 18
+        for value in (*model.graph.input, *model.graph.output):
+            assert all(dim.dim_value > 0 for dim in value.type.tensor_type.shape.dim), value.name
+    assert len({tuple(node.name for node in model.graph.node) for model in models}) == 1
+    tensors = [tensor for model in models for tensor in model.graph.initializer if tensor.external_data]
+    places = {(tensor.name, *(entry.value for entry in tensor.external_data)) for tensor in tensors}
+    assert len(places) == len({name for name, *_ in places}) > 8  # one place for each weight
+    assert {location for _, location, *_ in places} == {"weights.bin"}
+
+
+def test_products_are_named_as_in_the_cpu_graph(written: Write) -> None:
+    _, form = written("qwen2")
+    graph = onnx.load(form.graphs[1], load_external_data=False).graph
+    weights = {tensor.name for tensor in graph.initializer}
+    named = [node.name for node in graph.node if node.op_type == "MatMul" and node.input[1] in weights]
+    layers = [f"layers.{i}.{site}" for i in range(2) for site in ("qkv", "o", "gate_up", "down")]
+    assert named == [*layers, "lm_head"]
+    assert all(f"{name}.weight" in weights for name in named)
+
+
+@pytest.mark.parametrize("case", STATIC)
+def test_mobile_checkers_take_every_shape_whole(
+    written: Write, case: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """onnxruntime's own tool: YES and one partition, for NNAPI and for CoreML MLProgram."""
+    from onnxruntime.tools.mobile_helpers.usability_checker import analyze_model
+
+    _, form = written(case)
+    for path in form.graphs.values():
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            assert analyze_model(path, logger=logging.getLogger("usability"))
+        for name in ("NNAPI", "CoreML MLProgram"):
+            assert f"Model should perform well with {name} as is: YES" in caplog.text, caplog.text
+            assert (
+                f"{name} should work well for this model as there is one partition covering 100.0%"
+                in caplog.text
+            )
+
+
+def test_what_has_no_static_form_is_refused_by_name(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        hidden_size=64, num_hidden_layers=1, num_attention_heads=4, intermediate_size=64, vocab_size=VOCAB,
+        hidden_act="gelu",
+    )  # fmt: skip
+    transformers.LlamaForCausalLM(config).save_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ExportError, match="gelu"):
+        write_static(read_checkpoint(str(tmp_path)), tmp_path / "npu", SHAPES)
+    assert not (tmp_path / "npu").exists()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "sentence"),
+    [((48, 64, 4), "--prefill-chunk 64"), ((48, 1, 4), "--prefill-chunk 1"), ((48, 16, 0), "0 draft tokens")],
+)
+def test_lengths_that_do_not_fit_are_refused(lengths: tuple[int, int, int], sentence: str) -> None:
+    with pytest.raises(ExportError, match=sentence):
+        StaticShapes(*lengths)
+
+
+def test_a_kv_length_beyond_the_model_is_refused(written: Write, tmp_path: Path) -> None:
+    checkpoint, _ = written("llama")
+    with pytest.raises(ExportError, match="--kv-length 4096 does not fit"):
+        write_static(checkpoint, tmp_path / "npu", StaticShapes(4096, 16, 4))
+
+
+def test_a_hidden_position_has_no_influence(written: Write) -> None:
+    """Stale keys and values behind the counter, and the rows that fill a block up, change no bit."""
+    _, form = written("llama")
+    graphs = StaticGraphs(form)
+    fresh, used = StaticModel(graphs), StaticModel(graphs)
+    used.score(tokens(40, 1))
+    used.rewind(0)
+    prompt = tokens(11, 2)
+    assert np.array_equal(fresh.score(prompt), used.score(prompt))
+    assert np.array_equal(fresh.score([7]), used.score([7]))
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_has_no_static_form_is_refused(tmp_path: Path, case: str) -> None:
+    save(case, tmp_path)
+    with pytest.raises(ExportError, match=r"leave --npu out"):
+        refuse_static(read_checkpoint(str(tmp_path)))

@@ -1,0 +1,22 @@
+"""Kill -9 while a drafter adapts: nothing is half there, and going on comes to what no kill would have.
+
+OMNIDRAFT_KILLS sets how many times (`make crash` takes 50): 4 while torch learns, and 2 while a bundle's
+training step does, in test_learn_cli.py, which has such a bundle.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from support.adapt_kills import assert_kills_change_nothing
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by POSIX signals")
+
+
+def test_killed_at_any_moment_going_on_comes_to_the_same(bundle: Path, tmp_path: Path) -> None:
+    assert_kills_change_nothing(bundle, tmp_path, "torch", usual=4)

@@ -1,0 +1,308 @@
+"""The online loop: it learns, says what the target says, rolls back what is worse, goes on after a break."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from omnidraft.commands.adapt.adapt_learner import Learning
+from omnidraft.errors import AdapterError, PromptError, SettingError
+from omnidraft.learning.online.adaptation import CURVE, Adaptation
+from omnidraft.learning.online.adapted_target import AdaptOptions
+from omnidraft.learning.online.curve import mean, read_curve
+from omnidraft.learning.online.guard import GuardOptions
+from omnidraft.learning.step.learner import Learner
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.models.adapter_file import read_adapter
+from omnidraft.runtime.session.loaded_bundle import Weights, load_weights
+from omnidraft.runtime.session.session import Session
+from omnidraft.runtime.traces.trace_reader import read_traces
+from support.adapting import (
+    DRAFTER,
+    PROMPTS,
+    REQUEST,
+    SMALL,
+    Spoiled,
+    answers,
+    assert_same,
+    begin,
+    changed,
+    learner,
+)
+
+SURE = GuardOptions(least=4, deviations=2.5)  # short answers scatter more, and the test has few
+
+
+@pytest.fixture(scope="module")
+def weights(bundle: Path) -> Weights:
+    return load_weights(bundle)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "place"
+
+
+def test_it_learns(weights: Weights, place: Path) -> None:
+    """The same eight questions six times: the last time more tokens come of each target pass."""
+    adaptation = begin(place, weights, AdaptOptions(interval=8, passes=3, replayed=4))
+    for _ in range(6):
+        for prompt in PROMPTS[:8]:
+            adaptation.answer(prompt, REQUEST)
+    adaptation.close()
+    lines = read_curve(place / CURVE)
+    first, last = (mean(part)["tokens_per_target_pass"] for part in (lines[:8], lines[-8:]))
+    assert first is not None and last is not None and last > first + 0.1, (first, last)
+    assert [line.version for line in lines] == [n for n in range(6) for _ in range(8)]
+    assert [line.event for line in lines[7::8]] == ["learned"] * 6
+    losses = [line.loss for line in lines[7::8] if line.loss is not None]
+    assert losses[-1] < losses[0]
+
+
+def test_what_is_said_is_the_targets_own(weights: Weights, place: Path) -> None:
+    """Token for token as plain, whichever adapter drafts."""
+    adaptation, plain = begin(place, weights), Session(weights)
+    versions = set()
+    for i, prompt in enumerate(PROMPTS[:12]):
+        versions.add(adaptation.answer(prompt, REQUEST).version)
+        said = adaptation.session.answer
+        assert said is not None and said.seed == i and said.statistics.drafted > 0
+        assert said.token_ids == plain.generate(prompt, max_new_tokens=24, mode="plain").finish().token_ids
+    adaptation.close()
+    assert versions == {0, 1, 2}
+
+
+def test_the_head_is_learned_where_it_is_asked_for(weights: Weights, place: Path) -> None:
+    def make(these: Weights) -> Learner:
+        return Learning(drafter=DRAFTER, lora_rank=4, head=True).make(these)
+
+    adaptation = begin(place, weights, make=make)
+    answers(adaptation, 5)
+    adaptation.write()
+    found = adaptation.session.adapters["drafter"]
+    assert found.head is not None and found.tensors
+    adaptation.close()
+    again = begin(place, weights, make=make)
+    assert again.session.adapters["drafter"].digest == found.digest
+    again.close()
+
+
+def test_a_break_changes_nothing(weights: Weights, place: Path, tmp_path: Path) -> None:
+    """Closed without a word after any number of answers, and gone on with: the same to the last bit."""
+    whole = begin(tmp_path / "whole", weights)
+    lines = answers(whole, 22)
+    whole.write()
+    whole.close()
+    broken: list[int] = []
+    for count in (3, 6, 1, 4, 22):
+        adaptation = begin(place, weights)
+        broken.append(adaptation.position)
+        answers(adaptation, min(count, 22 - adaptation.position))
+        if adaptation.position == 22:
+            adaptation.write()
+        adaptation.close()
+    assert broken == [0, 0, 4, 4, 8]
+    assert_same(tmp_path / "whole", place, weights)
+    assert [line.version for line in read_curve(place / CURVE)] == [line.version for line in lines]
+
+
+def nan(adapter: Adapter) -> Adapter:
+    return changed(adapter, lambda b: np.full_like(b, np.nan))
+
+
+def reversed_sign(adapter: Adapter) -> Adapter:
+    return changed(adapter, lambda b: -40.0 * b)
+
+
+def random(adapter: Adapter) -> Adapter:
+    return changed(adapter, lambda b: np.random.default_rng(0).normal(size=b.shape).astype(np.float32))
+
+
+@pytest.mark.parametrize("spoil", [nan, reversed_sign, random])
+def test_a_poisoned_adapter_is_rolled_back(weights: Weights, place: Path, spoil: object) -> None:
+    made: list[Spoiled] = []
+
+    def make(these: Weights) -> Learner:
+        made.append(Spoiled(learner(these), spoil, first=3))  # type: ignore[arg-type]
+        return made[-1]
+
+    adaptation = begin(place, weights, replace(SMALL, guard=SURE), make)
+    lines = answers(adaptation, 40)
+    events = [line.event for line in lines if line.event is not None]
+    assert events.count("rolled back") == 1 and "rested" in events
+    back = events.index("rolled back")
+    assert back in ((2,) if spoil is nan else (3, 4, 5, 6)), events  # at once, or after some answers
+    # What drafts after it is what drafted before, and then what was learned from that.
+    at = next(i for i, line in enumerate(lines) if line.event == "rolled back")
+    assert lines[at + 1].version in (1, 2) and events[back + 2] == "learned"
+    assert adaptation.progress.slow < 1.0 or adaptation.progress.good > 3
+    assert made[0].rate == pytest.approx(3e-3 * adaptation.progress.slow)
+    assert events[back + 2 :].count("learned") >= 4
+    adaptation.close()
+    kept = read_adapter(adaptation.profile.adapter)
+    assert all(np.isfinite(b).all() for _, b in kept.tensors.values())
+
+
+def test_a_learner_that_goes_on_being_wrong_is_asked_ever_more_seldom(weights: Weights, place: Path) -> None:
+    def make(these: Weights) -> Learner:
+        return Spoiled(learner(these), nan, first=1, curable=False)
+
+    adaptation = begin(place, weights, make=make)
+    lines = answers(adaptation, 60)
+    adaptation.close()
+    assert {line.version for line in lines} == {0}  # none of it was ever used
+    events = [line.event for line in lines if line.event is not None]
+    assert [i for i, event in enumerate(events) if event == "rolled back"] == [0, 2, 5, 10]
+    assert not adaptation.profile.adapter.exists()
+
+
+def test_each_target_keeps_what_is_its_own(weights: Weights, starter_b: Path, place: Path) -> None:
+    """There and back in one process: adapter and cache of the first target are as they were left."""
+    adaptation = begin(place, weights)
+    answers(adaptation, 9)
+    adaptation.write()
+    first, cache = adaptation.progress, [*adaptation.session.cache.entries()]
+    digest = adaptation.session.adapters["drafter"].digest
+    before = adaptation.session
+    adaptation.switch(load_weights(starter_b))
+    assert adaptation.progress.answered == 0 and not len(adaptation.session.cache)
+    other = answers(adaptation, 5)
+    assert other[-1].version == 1
+    second = adaptation.session.adapters["drafter"].digest
+    adaptation.switch(weights)
+    assert adaptation.position == 14 and adaptation.session is not before
+    assert replace(adaptation.progress, plain=first.plain) == replace(first, position=9, answered=9)
+    assert [*adaptation.session.cache.entries()] == cache
+    assert adaptation.session.adapters["drafter"].digest == digest
+    lines = answers(adaptation, 1)
+    adaptation.switch(load_weights(starter_b))
+    assert adaptation.session.adapters["drafter"].digest == second
+    assert (lines[0].answer, lines[0].version) == (15, 2)
+    adaptation.close()
+    targets = [line.target for line in read_curve(place / CURVE)]
+    assert targets == [targets[0]] * 9 + [targets[9]] * 5 + [targets[0]] and targets[0] != targets[9]
+    # Gone on with after the last of them.
+    again = Adaptation(place, learner, SMALL, prompts="the same")
+    assert (again.answered, again.position) == (15, 15)
+    again.close()
+
+
+@pytest.fixture(scope="module")
+def starter_b(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from omnidraft.export.bundle import export_bundle
+    from omnidraft.export.options import Options
+    from omnidraft.export.quantize.quantize import FP32, INT8
+    from support.places import STARTERS
+
+    out = tmp_path_factory.mktemp("bundle") / "starter-b"
+    options = Options(FP32, drafter_quantization=INT8, max_length=256)  # trained in float32, run in int8
+    export_bundle(str(STARTERS / "b"), str(STARTERS / "drafter"), out, options)
+    return out
+
+
+def test_other_prompts_are_begun_with_what_was_learned(weights: Weights, place: Path) -> None:
+    adaptation = begin(place, weights)
+    answers(adaptation, 6)
+    adaptation.write()
+    adaptation.close()
+    other = Adaptation(place, learner, SMALL, prompts="others")
+    other.switch(weights)
+    assert (other.position, other.answered, other.progress.version) == (0, 6, 1)
+    assert answers(other, 1)[0].answer == 7
+    other.close()
+
+
+def test_a_prompt_that_does_not_serve_changes_nothing(weights: Weights, place: Path) -> None:
+    adaptation = begin(place, weights)
+    answers(adaptation, 1)
+    with pytest.raises(PromptError):
+        adaptation.answer("word " * 400, REQUEST)
+    assert (adaptation.position, adaptation.answered) == (1, 1)
+    adaptation.skip()
+    assert answers(adaptation, 1)[0].prompt == 2
+    adaptation.close()
+
+
+def test_one_process_at_a_time(weights: Weights, place: Path) -> None:
+    first = begin(place, weights)
+    with pytest.raises(SettingError, match="in use by another `omnidraft adapt`"):
+        Adaptation(place, learner)
+    first.close()
+    Adaptation(place, learner).close()
+
+
+def test_what_is_kept_is_private_and_bounded(weights: Weights, place: Path) -> None:
+    adaptation = begin(place, weights)
+    answers(adaptation, 21)
+    adaptation.write()
+    adaptation.close()
+    profile = adaptation.profile
+    assert place.stat().st_mode & 0o077 == 0 and profile.directory.stat().st_mode & 0o077 == 0
+    assert all(p.stat().st_mode & 0o077 == 0 for p in profile.directory.rglob("*") if p.is_file())
+    assert len(list(profile.answers.iterdir())) == 12 + 1  # the memory, and one not learned from yet
+    assert len(list(read_traces(profile.answers))) == 13
+    assert not [p for p in place.rglob("*.tmp")]
+
+
+def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_in_a_sentence(
+    weights: Weights, place: Path
+) -> None:
+    adaptation = begin(place, weights)
+    answers(adaptation, 5)
+    adaptation.write()
+    adaptation.close()
+    file = adaptation.profile.checkpoint
+    data = file.read_bytes()
+    other = Adaptation(place, lambda these: learner(these, rank=4), SMALL)
+    with pytest.raises(SettingError, match="LoRA rank that it was begun with"):
+        other.switch(weights)
+    other.close()
+    other = Adaptation(place, learner, replace(SMALL, interval=3))
+    with pytest.raises(SettingError, match="was learned with interval 4 and not 3; go on with the same"):
+        other.switch(weights)
+    other.close()
+    for spoiled in (
+        data[:100],
+        b"",
+        data.replace(b'"falls', b'"fells'),
+        data.replace(b"adaptation", b"adaptatiom"),
+    ):
+        file.write_bytes(spoiled)
+        with pytest.raises(SettingError, match=r"cannot be gone on from .*to begin anew"):
+            Adaptation(place, learner)
+    file.write_bytes(data)
+    (place / CURVE).write_text("")
+    with pytest.raises(SettingError, match="0 lines of 5"):
+        Adaptation(place, learner)
+
+
+def test_another_drafter_is_refused(weights: Weights, place: Path, tmp_path: Path) -> None:
+    from omnidraft.training.torch_learner import TorchLearner
+    from omnidraft.training.trainer_options import TrainerOptions
+    from support.places import STARTERS
+
+    with pytest.raises(AdapterError, match="give the checkpoint that it was exported from"):
+        TorchLearner(str(STARTERS / "a"), weights, TrainerOptions(lora_rank=8))
+    with pytest.raises(SettingError, match="have no rank"):
+        TorchLearner(str(STARTERS / "drafter"), weights, TrainerOptions())
+
+
+def test_lines_are_json(weights: Weights, place: Path) -> None:
+    adaptation = begin(place, weights)
+    answers(adaptation, 4)
+    adaptation.close()
+    lines = [json.loads(line) for line in (place / CURVE).read_text().splitlines()]
+    assert [line["answer"] for line in lines] == [1, 2, 3, 4]
+    for line in lines:
+        assert line["tokens_per_target_pass"] == pytest.approx(line["tokens"] / line["passes"])
+        assert 0 <= line["acceptance"] <= 1 and line["speed_up"] > 0 and line["rolled_back"] is False
+    with open(place / CURVE, "ab") as file:
+        os.write(file.fileno(), b'{"answer": 5, "pro')  # a write that was broken off
+    assert len(read_curve(place / CURVE)) == 4

@@ -1,0 +1,270 @@
+"""From a response of the target to training positions of the drafter: every trap of method section 5.1."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from omnidraft.errors import SettingError
+from omnidraft.export.build_vocab_map import build_vocab_map
+from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseLaws
+from omnidraft.learning.positions.draft_targets import full_trie
+from omnidraft.learning.positions.target_rows import TargetRows, dense_rows, top_rows
+from omnidraft.runtime.decoding.decision import decision_law
+from omnidraft.runtime.decoding.sampling import DenseLaw
+from omnidraft.runtime.decoding.translator import translate
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.trie import ActiveTrie
+from support.aligning import ALIGNER, PROMPT, Laws, laws_of
+from support.places import ROOT, STARTERS
+from support.toy import DRAFT, TARGET, toy_map
+
+
+def align(names: Sequence[str], p: Laws | None = None, aligner: Aligner = ALIGNER) -> tuple[Aligned, Laws]:
+    p = laws_of(len(names)) if p is None else p
+    return aligner.align(PROMPT, [TARGET.index(n) for n in names], dense_rows(p), before=3), p
+
+
+def at(laws: SparseLaws, row: int) -> list[tuple[dict[str, float], float, float]]:
+    """The laws of a row: by draft token, OTHER, weight."""
+    found = []
+    for n in np.flatnonzero(laws.rows == row):
+        listed = {
+            DRAFT[d]: float(x) for d, x in zip(laws.ids[n], laws.probabilities[n], strict=True) if d >= 0
+        }
+        found.append((listed, float(laws.other[n]), float(laws.weights[n])))
+    return found
+
+
+def p_of(p: Laws, row: int, *names: str) -> float:
+    return float(sum(p[row, TARGET.index(n)] for n in names))
+
+
+def test_the_drafter_reads_its_prompt_and_the_spellings() -> None:
+    found, _ = align(["FLAKE", "S", "FO"])
+    assert [DRAFT[d] for d in found.draft_ids] == ["s", "o", "f", "la", "ke", "s", "f", "o"]
+    assert found.prompt_length == 2 and found.num_rows == 7
+    assert found.tokens.rows.tolist() == [0, 3, 4] and found.tokens.lengths.tolist() == [3, 1, 2]
+    assert found.owners.tolist() == [0, 0, 0, 1, 2, 2]
+    assert found.tokens.direct.tolist() == [False, True, False]
+    assert found.tokens.before.tolist() == [3, TARGET.index("FLAKE"), TARGET.index("S")]
+
+
+def test_the_root_law_gathers_every_token_below_a_first_draft_token() -> None:
+    found, p = align(["FLAKE"])
+    ((law, other, weight),) = at(found.trie_laws, 0)
+    sayable = 1.0 - p_of(p, 0, "X")  # nothing spells X
+    assert other == 0.0 and weight == pytest.approx(sayable)
+    wanted = {"s": ["S"], "f": ["F", "FLAKE", "FO", "FLAS"], "la": ["LA", "LAKE"], "ke": ["KE"], "o": ["O"]}
+    assert law == pytest.approx({d: p_of(p, 0, *ts) / sayable for d, ts in wanted.items()})
+
+
+def test_inside_a_spelling_the_law_is_that_of_the_decision() -> None:
+    found, p = align(["FLAKE"])
+    ((law, other, weight),) = at(found.trie_laws, 1)
+    mass = p_of(p, 0, "F", "FLAKE", "FO", "FLAS")
+    wanted = {"la": p_of(p, 0, "FLAKE", "FLAS") / mass, "o": p_of(p, 0, "FO") / mass}
+    assert law == pytest.approx(wanted) and weight == 1.0
+    assert other == pytest.approx(p_of(p, 0, "F") / mass)  # END: all draft tokens that go on in nothing
+    ((law, other, _),) = at(found.trie_laws, 2)
+    mass = p_of(p, 0, "FLAKE", "FLAS")
+    assert law == pytest.approx({"ke": p_of(p, 0, "FLAKE") / mass, "s": p_of(p, 0, "FLAS") / mass})
+    assert other == 0.0  # no token ends at f, la
+
+
+def test_after_a_token_that_could_have_gone_on() -> None:
+    """P(child | u) for children, and P(END | u) times the next root law outside them for all others."""
+    found, p = align(["F", "O"])
+    ((law, other, weight),) = at(found.trie_laws, 1)
+    mass = p_of(p, 0, "F", "FLAKE", "FO", "FLAS")
+    end = p_of(p, 0, "F") / mass
+    kept = {"s": p_of(p, 1, "S"), "f": p_of(p, 1, "F", "FLAKE", "FO", "FLAS"), "ke": p_of(p, 1, "KE")}
+    sayable = 1.0 - p_of(p, 1, "X")
+    total = 1.0 - end + end * sayable  # an END that leads to X cannot be drafted
+    wanted = {d: end * sayable * x / sum(kept.values()) / total for d, x in kept.items()}
+    wanted |= {
+        "la": p_of(p, 0, "FLAKE", "FLAS") / mass / total,
+        "o": p_of(p, 0, "FO") / mass / total,
+    }
+    assert law == pytest.approx(wanted) and other == pytest.approx(0.0) and weight == pytest.approx(total)
+
+
+def test_after_a_leaf_the_next_row_alone_says_what_comes() -> None:
+    found, p = align(["FLAKE", "S"])
+    ((law, _, _),) = at(found.trie_laws, 3)
+    assert law["s"] == pytest.approx(p_of(p, 1, "S") / (1.0 - p_of(p, 1, "X")))
+
+
+@pytest.mark.parametrize("name", [n for n in TARGET if n != "X"])
+def test_the_laws_along_a_spelling_multiply_to_the_tokens_probability(name: str) -> None:
+    """So the forward KL over the positions of a spelling is that of the token: the chain rule."""
+    found, p = align([name])
+    product = 1.0
+    for depth in range(int(found.tokens.lengths[0])):
+        ((law, _, _),) = at(found.trie_laws, depth)
+        product *= law[DRAFT[found.draft_ids[2 + depth]]]
+    children = {"F": ("F", "FLAKE", "FO", "FLAS"), "LA": ("LA", "LAKE")}
+    if name in children:  # END is decided by the next draft token, which belongs to the next place
+        product *= p_of(p, 0, name) / p_of(p, 0, *children[name])
+    assert product == pytest.approx(p_of(p, 0, name) / (1.0 - p_of(p, 0, "X")))
+
+
+@pytest.mark.parametrize("name", ["FLAKE", "FLAS", "FO", "LAKE"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_laws_are_those_that_the_verifier_tests_by(name: str, seed: int) -> None:
+    """The runtime's own P of each decision on the way into a spelling."""
+    trie, token = ALIGNER.trie, TARGET.index(name)
+    found, p = align([name], laws_of(1, seed))
+    spelling, law = toy_map().spell(token), DenseLaw(p[0])
+    uniform = DenseLaw(np.full(len(DRAFT), 1.0 / len(DRAFT)))
+    decisions = translate(spelling, trie, max_tokens=4).decisions
+    assert len(decisions) == len(spelling)
+    for depth, decision in enumerate(decisions):
+        wanted, _ = decision_law(decision, uniform, law, trie).options()
+        ((ours, other, weight),) = at(found.trie_laws, depth)
+        if depth == 0:  # all draft tokens, then what nothing spells
+            listed = [ours.get(d, 0.0) * weight for d in DRAFT] + [1.0 - weight]
+        else:
+            assert decision.parent is not None
+            children = [DRAFT[d] for d in trie.children(decision.parent)[0]]
+            listed = [ours.get(d, 0.0) for d in children]
+            listed += [other] if trie.terminal(decision.parent) is not None else []
+        assert listed == pytest.approx(wanted.tolist())
+
+
+def test_a_token_without_a_spelling_takes_no_draft_position() -> None:
+    """The drafter reads on from the same place, so two rows of the target are of one row of the drafter."""
+    found, p = align(["S", "X", "O"])
+    assert [DRAFT[d] for d in found.draft_ids] == ["s", "o", "s", "o"]
+    assert found.tokens.lengths.tolist() == [1, 0, 1] and found.tokens.rows.tolist() == [0, 1, 1]
+    first, second = at(found.trie_laws, 1)
+    for row, (law, _, weight) in ((1, first), (2, second)):
+        assert weight == pytest.approx(1.0 - p_of(p, row, "X"))
+        assert law["s"] == pytest.approx(p_of(p, row, "S") / weight)
+    certain = np.eye(len(TARGET))[[TARGET.index("X")]]
+    found, _ = align(["X"], certain)
+    assert len(found.trie_laws) == 0 and len(found.owners) == 0  # nothing to learn, and nothing breaks
+
+
+def test_only_active_spellings_are_taught() -> None:
+    """With the trie of a cold cache FLAKE is no child of f, as in the verifier."""
+    cold = Aligner(ActiveTrie(toy_map()), max_length=64)
+    found, p = align(["FLAKE", "S"], aligner=cold)
+    ((law, _, weight),) = at(found.trie_laws, 0)
+    assert law["f"] == pytest.approx(p_of(p, 0, "F") / weight)
+    assert weight == pytest.approx(p_of(p, 0, "S", "F", "LA", "KE", "O"))
+    assert not at(found.trie_laws, 1) and not at(found.trie_laws, 2)
+    assert [DRAFT[d] for d in found.draft_ids[2:]] == ["f", "la", "ke", "s"]
+
+
+def test_a_cut_row_puts_what_it_lost_into_other() -> None:
+    p = laws_of(1, 4)
+    token = int(p[0].argmin())
+    rows = top_rows(p, [token], 3)
+    assert token in rows.ids[0] and rows.of(0, token) == pytest.approx(p[0, token])
+    assert rows.rest[0] == pytest.approx(1.0 - rows.probabilities[0].sum()) and rows.finite
+    found = ALIGNER.align(PROMPT, [TARGET.index("S")], TargetRows(*_only(p, ["S", "FO"])))
+    ((law, other, _),) = at(found.trie_laws, 0)
+    assert law == pytest.approx({"s": p_of(p, 0, "S"), "f": p_of(p, 0, "FO")})
+    assert sum(law.values()) + other == pytest.approx(1.0)
+    # A token that its row does not list has no probability, rather than none at all.
+    found = ALIGNER.align(PROMPT, [TARGET.index("KE")], TargetRows(*_only(p, ["S", "FO"])))
+    assert np.isnan(found.tokens.probabilities).all()
+
+
+def _only(p: Laws, names: list[str]) -> tuple[npt.NDArray[np.int32], Laws, Laws]:
+    ids = np.array([[TARGET.index(n) for n in names]], dtype=np.int32)
+    kept = p[:, ids[0]]
+    return ids, kept, 1.0 - kept.sum(axis=1)
+
+
+def test_a_law_keeps_the_likeliest_ids() -> None:
+    few = Aligner(ALIGNER.trie, max_length=64, keep=2)
+    found, _ = align(["S"], aligner=few)
+    whole, _ = align(["S"])
+    ((law, other, _),), ((all_of_it, _, _),) = at(found.trie_laws, 0), at(whole.trie_laws, 0)
+    assert law == dict(sorted(all_of_it.items(), key=lambda item: -item[1])[:2])
+    assert other == pytest.approx(1.0 - sum(law.values()))
+
+
+def test_the_intersection_has_the_rest_of_the_law_beside_it() -> None:
+    found, p = align(["S"])
+    ((law, other, weight),) = at(found.direct_laws, 0)
+    pairs = {"s": "S", "f": "F", "la": "LA", "ke": "KE", "o": "O"}
+    assert law == pytest.approx({d: p_of(p, 0, t) for d, t in pairs.items()})
+    assert other == 0.0 and weight == pytest.approx(sum(law.values()))
+
+
+def test_what_does_not_fit_the_context_is_dropped_by_whole_tokens() -> None:
+    short = Aligner(ALIGNER.trie, max_length=len(PROMPT) + 4)
+    found, _ = align(["S", "FLAKE", "FO"], aligner=short)
+    assert len(found.draft_ids) == len(PROMPT) + 4 and len(found.tokens.ids) == 2
+    assert len(found.target_rows) == len(found.direct_laws) == 2
+    assert found.trie_laws.rows.max() < found.num_rows
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tokens", "count", "told"),
+    [
+        ([], [0], 1, "prompt is empty"),
+        (PROMPT, [0, 1], 1, "2 tokens has 1 target rows"),
+        (PROMPT, [len(TARGET)], 1, f"outside 0..{len(TARGET) - 1}"),
+        ([len(DRAFT)], [0], 1, f"outside 0..{len(DRAFT) - 1}"),
+    ],
+)
+def test_what_cannot_be_aligned_is_refused(
+    prompt: list[int], tokens: list[int], count: int, told: str
+) -> None:
+    with pytest.raises(SettingError, match=told):
+        ALIGNER.align(prompt, tokens, dense_rows(laws_of(count)))
+
+
+@pytest.mark.parametrize("value", [float("nan"), -0.5, 1.0])
+def test_a_row_that_is_no_law_is_refused(value: float) -> None:
+    p = laws_of(2)
+    p[1, 3] = value
+    with pytest.raises(SettingError, match="is no law"):
+        ALIGNER.align(PROMPT, [0, 1], dense_rows(p))
+
+
+@pytest.mark.parametrize(
+    "text", ["Tom has 12 pens, 100 in all.\n  Why?", "naïve Größe 東京です", "def f(x):\n    return x"]
+)
+def test_both_models_have_read_the_same_text_at_every_place(text: str) -> None:
+    """By byte offsets, with the real tokenizers: target row i and its draft row follow one prefix."""
+    drafter, target = (Tokenizer.from_file(STARTERS / name) for name in ("drafter", "a"))
+    vocab_map = build_vocab_map(drafter, target)
+    tokens = target.encode(text)
+    rows = top_rows(np.random.default_rng(0).dirichlet(np.full(len(target), 0.01), len(tokens)), tokens, 64)
+    found = Aligner(full_trie(vocab_map), max_length=512).align([1], tokens, rows)
+    pieces = [drafter.tokens[d] or b"" for d in found.draft_ids[1:]]
+    for i in range(len(tokens)):
+        before = b"".join(pieces[: found.tokens.rows[i]])
+        assert before == text.encode()[: found.tokens.starts[i]]
+        assert len(before) == found.tokens.starts[i]
+    assert found.tokens.ends[-1] == len(text.encode()) and b"".join(pieces) == text.encode()
+    assert (found.tokens.lengths > 1).any()
+    laws = found.trie_laws
+    assert np.abs(laws.probabilities.sum(axis=1) + laws.other - 1.0).max() < 1e-9
+    assert (
+        (laws.probabilities >= 0).all()
+        and (laws.other >= 0).all()
+        and set(laws.rows) <= set(range(found.num_rows))
+    )
+
+
+def test_aligning_needs_no_torch() -> None:
+    code = "import sys, omnidraft.learning.positions.alignment; print('torch' in sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+    )
+    assert found.stdout.strip() == "False", found.stderr

@@ -1,0 +1,88 @@
+"""The averaged learner: what its adapter is an average of, and that a break changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from omnidraft.errors import SettingError
+from omnidraft.learning.averaged import Averaged
+from omnidraft.learning.positions.alignment import Aligned
+from omnidraft.learning.step.learner import Learned
+from omnidraft.runtime.models.adapter import Adapter
+from support.adapters import adapter
+
+
+class Walk:
+    """A learner that needs no answers: after step n its adapter is the one of seed n."""
+
+    def __init__(self, rank: int = 2) -> None:
+        self.rate, self.rank, self.step = 1e-3, rank, 0
+
+    def learn(self, responses: Sequence[Aligned]) -> Learned:
+        self.step += 1
+        return Learned(self.step, 1.0, {}, 1.0, skipped=self.step == 3)
+
+    def adapter(self) -> Adapter:
+        return adapter(self.rank, seed=self.step)
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        return {"step": np.array([self.step], np.int64)}
+
+    def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.step = int(state["step"][0])
+
+
+def test_it_averages_the_steps_that_changed_something() -> None:
+    found = Averaged(Walk())
+    assert found.adapter().digest == adapter(2, seed=0).digest  # nothing was learned yet
+    for _ in range(5):
+        found.learn([])
+    steps = [adapter(2, seed=seed).tensors["layers.0.o"][1] for seed in (1, 2, 4, 5)]  # step 3 was skipped
+    expected = steps[0]
+    for count, b in enumerate(steps):
+        kept = count / (count + 9)
+        expected = expected * np.float32(kept) + b * np.float32(1 - kept)
+    np.testing.assert_allclose(found.adapter().tensors["layers.0.o"][1], expected, rtol=1e-5)
+    assert found.adapter().tensors["layers.0.o"][1].dtype == np.float32
+
+
+def test_it_forgets_slowly_in_the_end() -> None:
+    """After many steps each counts a tenth of what is left by the later ones."""
+    found = Averaged(Walk())
+    for _ in range(300):
+        found.learn([])
+    values = np.stack([adapter(2, seed=s).tensors["layers.0.o"][1] for s in range(1, 301) if s != 3])
+    weights = 0.1 * 0.9 ** np.arange(len(values))[::-1]
+    np.testing.assert_allclose(
+        found.adapter().tensors["layers.0.o"][1], np.tensordot(weights, values, 1), atol=1e-4
+    )
+
+
+def test_going_on_is_as_if_there_had_been_no_break() -> None:
+    whole, first, second = Averaged(Walk()), Averaged(Walk()), Averaged(Walk())
+    for _ in range(7):
+        whole.learn([])
+    for _ in range(4):
+        first.learn([])
+    second.restore(first.state())
+    for _ in range(3):
+        second.learn([])
+    assert second.adapter().digest == whole.adapter().digest
+
+
+def test_a_state_of_another_rank_changes_nothing() -> None:
+    one, other = Averaged(Walk(rank=2)), Averaged(Walk(rank=1))
+    one.learn([])
+    before = other.adapter().digest
+    with pytest.raises(SettingError, match="LoRA rank that it was begun with"):
+        other.restore(one.state())
+    with pytest.raises(SettingError, match="LoRA rank that it was begun with"):
+        other.restore(Walk().state())
+    assert other.adapter().digest == before
+    one.rate = 5.0
+    assert one.inner.rate == one.rate == 5.0

@@ -1,0 +1,118 @@
+"""From recorded sessions to training positions: the drafter's own contexts, and the target's laws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from test_from_traces import START, Laws, same
+
+from omnidraft import Session, Weights, load, read_traces
+from omnidraft.learning.positions.alignment import Aligner
+from omnidraft.learning.positions.draft_targets import DraftLaw, full_trie, root_law
+from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
+from omnidraft.learning.positions.target_rows import TargetRows, dense_rows
+from omnidraft.runtime.decoding.speculate import MODES
+from omnidraft.runtime.traces.trace import FLOOR, TOP
+from omnidraft.runtime.vocab.trie import ActiveTrie
+from support.adapters import adapter_of
+from support.places import STARTERS
+from support.tiny_worlds import random_weights
+
+
+def random_world(place: Path, seed: int) -> Weights:
+    place.mkdir()
+    return random_weights(place, np.random.default_rng(seed))
+
+
+def test_random_sessions_align(tmp_path: Path) -> None:
+    """Real sessions, over all modes: what was recorded is what was said, on what the drafter read."""
+    for seed in range(4):
+        weights = random_world(tmp_path / str(seed), seed)
+        session = Session(weights, trace=tmp_path / f"trace-{seed}")
+        bos = weights.bundle.drafter.bos_id
+        aligner = TraceAligner(
+            Aligner(full_trie(weights.vocab_map), weights.bundle.drafter.kv.max_length),
+            () if bos is None else (bos,),
+        )
+        said = [
+            session.generate("abcd ab", max_new_tokens=12, mode=mode, temperature=t, seed=1)
+            .finish()
+            .token_ids
+            for mode in MODES
+            for t in (0.0, 1.0)
+        ]
+        found = list(from_traces(read_traces(tmp_path / f"trace-{seed}"), aligner))
+        assert [a.tokens.ids.tolist() for a in found] == [
+            ids[: len(a.tokens.ids)] for a, ids in zip(found, said, strict=True)
+        ]
+        for aligned in found:
+            assert aligned.draft_ids[: len(aligner.start)].tolist() == list(aligner.start)
+            prompt = session.draft_prompt(session.encode("abcd ab"))
+            assert aligned.draft_ids[len(aligner.start) : aligned.prompt_length].tolist() == prompt
+
+
+def cut_rows(p: Laws, tokens: list[int]) -> TargetRows:
+    """Rows as a trace keeps them, but exact."""
+    ids = np.full((len(p), TOP + 1), -1, dtype=np.int32)
+    kept = np.zeros((len(p), TOP + 1))
+    for i, row in enumerate(p):
+        best = np.argsort(-row, kind="stable")[:TOP]
+        best = np.union1d(best[row[best] >= FLOOR], [tokens[i]])
+        ids[i, : len(best)], kept[i, : len(best)] = best, row[best]
+    return TargetRows(ids, kept, np.maximum(0.0, 1.0 - kept.sum(axis=1)))
+
+
+def cut_root(trie: ActiveTrie, rows: TargetRows, i: int) -> DraftLaw | None:
+    """A root law of whole rows with as many ids as a trace keeps."""
+    law = root_law(trie, rows, i)
+    if law is None:
+        return None
+    law = law.top(TOP)
+    kept = law.probabilities * law.weight >= FLOOR
+    return DraftLaw(
+        law.ids[kept], law.probabilities[kept], law.other + float(law.probabilities[~kept].sum()), law.weight
+    )
+
+
+def test_a_session_of_the_starters_aligns_as_torch_does(bundle: Path, tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    session = load(bundle, trace=tmp_path / "trace")
+    questions = ["How many legs do 3 cats have?", "def reverse(x):\n    return"]
+    said = [
+        session.generate(q, max_new_tokens=32, temperature=t, seed=4).finish()
+        for q in questions
+        for t in (0.0, 0.9)
+    ]
+    bos = session.bundle.drafter.bos_id
+    aligner = Aligner(full_trie(session.vocab_map), 256)
+    found = list(
+        from_traces(read_traces(tmp_path / "trace"), TraceAligner(aligner, () if bos is None else (bos,)))
+    )
+    target = AutoModelForCausalLM.from_pretrained(STARTERS / "a", dtype=torch.float32)
+    for aligned, answer, question in zip(found, said, [q for q in questions for _ in range(2)], strict=True):
+        prompt = session.encode(question)
+        with torch.no_grad():
+            logits = target(torch.tensor([[*prompt, *answer.token_ids]])).logits[0, len(prompt) - 1 : -1]
+        p = logits.double().softmax(-1).numpy()
+        whole = dense_rows(p)
+        roots = [cut_root(aligner.trie, whole, i) for i in range(len(p))]
+        draft_prompt = [*([] if bos is None else [bos]), *session.draft_prompt(prompt)]
+        same(
+            aligned, aligner.align(draft_prompt, answer.token_ids, cut_rows(p, answer.token_ids), roots=roots)
+        )
+
+
+def test_another_drafter_adapter_changes_nothing_of_what_is_learned(bundle: Path, tmp_path: Path) -> None:
+    """Swapped in the middle of an answer: two records, one response."""
+    session = load(bundle, trace=tmp_path / "trace")
+    answer = session.generate("Once upon a time", max_new_tokens=16, ignore_eos=True, num_draft_tokens=2)
+    for i, _ in enumerate(answer):
+        if i == 2:
+            session.use_adapter(adapter_of(session.bundle, "drafter"))
+    records = list(read_traces(tmp_path / "trace"))
+    aligner = TraceAligner(Aligner(full_trie(session.vocab_map), 256), START)
+    (found,) = from_traces(records, aligner)
+    assert len(records) == 2 and found.tokens.ids.tolist() == answer.token_ids

@@ -1,0 +1,152 @@
+"""The shadow test: expected acceptance against what drafting gives, and which adapter is surely better."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from omnidraft.learning.compare import LEAST_GENERATIONS, acceptances, interval, probabilities, shadow
+from omnidraft.learning.positions.alignment import Aligned, Aligner
+from omnidraft.learning.positions.draft_targets import full_trie
+from omnidraft.learning.positions.target_rows import dense_rows, top_rows
+from omnidraft.runtime.models.ort_model import never
+from support.places import ROOT
+from support.toy import DRAFT, TARGET, ContextModel, softmax, toy_map
+
+TOY = toy_map()
+ALIGNER = Aligner(full_trie(TOY), max_length=400)
+PROMPT = [DRAFT.index("#"), DRAFT.index("s")]
+Floats = npt.NDArray[np.float64]
+
+
+class AdaptedModel(ContextModel):
+    """A random model that an adapter makes flatter: logits times 1 - the adapter's first value."""
+
+    cancelled = staticmethod(never)
+    tensors: Mapping[str, npt.NDArray[np.float32]] = {}
+
+    def use_adapter(self, tensors: Mapping[str, npt.NDArray[np.float32]]) -> None:
+        self.tensors = tensors
+
+    def score(self, tokens: object, num_logits: int | None = None) -> Floats:
+        rows = super().score(tokens, num_logits)  # type: ignore[arg-type]
+        flatter: float = next((float(t.ravel()[0]) for t in self.tensors.values()), 0.0)
+        found: Floats = rows * (1.0 - flatter)
+        return found
+
+
+def model_of(seed: int) -> AdaptedModel:
+    return AdaptedModel(seed, len(DRAFT), max_length=400)
+
+
+def response_of(seed: int, count: int = 60, top: int | None = None) -> Aligned:
+    """What a target says whose law is near that of the model of seed 0, so that drafts are accepted."""
+    rng, trie = np.random.default_rng(seed), ALIGNER.trie
+    drafter, context = ContextModel(0, len(DRAFT)), list(PROMPT)
+    tokens: list[int] = []
+    laws: list[Floats] = []
+    for _ in range(count):
+        q = softmax(drafter.row(context), 1.0)
+        p = rng.gamma(0.4, size=len(TARGET)) * 0.1
+        for t in range(len(TARGET)):
+            spelling = trie.map.spellings.row(t)
+            p[t] += 2.0 * q[int(spelling[0])] ** 2 if len(spelling) == 1 else 0.0
+        laws.append(p / p.sum())
+        tokens.append(int(rng.choice(len(TARGET), p=laws[-1])))
+        context += [int(d) for d in trie.map.spell(tokens[-1])]
+    rows = dense_rows(np.array(laws)) if top is None else top_rows(np.array(laws), tokens, top)
+    return ALIGNER.align(PROMPT, tokens, rows)
+
+
+def flatter(by: float) -> dict[str, npt.NDArray[np.float32]]:
+    return {"x": np.array([[by]], np.float32)}
+
+
+@pytest.mark.parametrize("top", [None, 3])
+def test_each_place_has_the_acceptance_of_its_own_law(top: int | None) -> None:
+    """Law by law from the model's rows, one context at a time; long enough for several chunks."""
+    response, model = response_of(1, 120, top), model_of(0)
+    laws, found = response.trie_laws, acceptances(model, response)
+    assert len(response.draft_ids) > 130 and len(found) == len(laws) and model.length == 0
+    for n in range(len(laws)):
+        context = response.draft_ids[: response.prompt_length + int(laws.rows[n])].tolist()
+        row = np.where(TOY.draft_allowed, ContextModel(0, len(DRAFT)).row(context), -np.inf)
+        q = softmax(row, 1.0)
+        listed = laws.ids[n] >= 0
+        ids, p = laws.ids[n][listed], laws.probabilities[n][listed]
+        wanted = np.minimum(p, q[ids]).sum()
+        if laws.rows[n] not in response.tokens.rows:  # inside a spelling, where OTHER is its end
+            wanted += min(laws.other[n], 1.0 - q[ids].sum())
+        assert found[n] == pytest.approx(wanted * laws.weights[n], abs=1e-12)
+
+
+def test_it_is_how_often_a_drawn_token_is_accepted() -> None:
+    """Draw from q, accept with min(1, P/Q): the share accepted is what is computed, without OTHER."""
+    response, rng = response_of(2, 30), np.random.default_rng(0)
+    laws, found = response.trie_laws, acceptances(model_of(0), response)
+    for n in np.flatnonzero(laws.other < 1e-12)[:5]:
+        context = response.draft_ids[: response.prompt_length + int(laws.rows[n])].tolist()
+        q = probabilities(ContextModel(0, len(DRAFT)).row(context)[None], TOY.draft_allowed)[0]
+        p = np.zeros(len(DRAFT))
+        listed = laws.ids[n] >= 0
+        p[laws.ids[n][listed]] = laws.probabilities[n][listed]
+        drawn = rng.choice(len(q), size=40_000, p=q)
+        share = (rng.random(len(drawn)) < p[drawn] / q[drawn]).mean()
+        assert share * laws.weights[n] == pytest.approx(found[n], abs=4 * 0.5 / 200)
+    assert (laws.other < 1e-12).sum() >= 5
+
+
+def test_the_better_is_told_from_the_worse_and_from_its_equal() -> None:
+    responses = [response_of(seed, 30) for seed in range(12)]
+    worse = shadow(model_of(0), responses, {}, flatter(0.9))
+    assert worse.high < 0.0 and not worse.is_better and worse.offered < worse.current
+    better = shadow(model_of(0), responses, flatter(0.9), {})
+    assert better.is_better and better.generations == 12
+    assert (better.low, better.high) == pytest.approx((-worse.high, -worse.low))
+    same = shadow(model_of(0), responses, flatter(0.2), flatter(0.2))
+    assert same.low == same.high == 0.0 and not same.is_better
+    assert same.positions == sum(len(r.trie_laws) for r in responses)
+
+
+def test_too_little_text_tells_nothing() -> None:
+    responses = [response_of(seed, 30) for seed in range(LEAST_GENERATIONS - 1)]
+    found = shadow(model_of(0), responses, flatter(0.9), {})
+    assert not found.is_enough and not found.is_better and found.offered > found.current
+    none = shadow(model_of(0), [], {}, flatter(0.9))
+    assert (none.generations, none.positions, none.is_better) == (0, 0, False)
+
+
+def test_the_interval_is_students() -> None:
+    """Of single places it is the textbook's: mean -+ t s / sqrt(n), t from tables."""
+    for count, t in ((8, 2.364624), (10, 2.262157), (16, 2.131450), (31, 2.042272), (121, 1.979930)):
+        values = np.random.default_rng(count).normal(size=count)
+        low, high = interval(values, np.ones(count))
+        half = t * values.std(ddof=1) / np.sqrt(count)
+        assert (low, high) == pytest.approx((values.mean() - half, values.mean() + half), abs=5e-4)
+
+
+def test_the_interval_covers_what_it_promises() -> None:
+    """Generations of different lengths whose places are alike: 19 of 20 intervals hold the truth."""
+    rng, hits = np.random.default_rng(1), 0
+    for _ in range(1000):
+        counts = rng.integers(5, 80, size=20).astype(np.float64)
+        shared = rng.normal(0.02, 0.05, size=20)  # of all places of a generation
+        differences = counts * shared + rng.normal(size=20) * np.sqrt(counts) * 0.1
+        low, high = interval(differences, counts)
+        hits += low <= 0.02 <= high
+    assert 0.92 <= hits / 1000 <= 0.97
+
+
+def test_no_torch_is_needed() -> None:
+    code = "import sys, omnidraft.learning.compare, omnidraft.sync.trial; print('torch' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == ["False"]

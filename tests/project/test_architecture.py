@@ -1,0 +1,158 @@
+"""What the runtime may import, load and write: little, and nothing of a user's."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper, save
+
+from support.places import ROOT
+
+RUNTIME = sorted((ROOT / "src/omnidraft/runtime").glob("*.py"))
+ALLOWED = {"numpy", "onnxruntime", "tokenizers", "safetensors"}
+HEAVY = ["torch", "transformers", "onnx", "onnxscript", "optimum", "scipy", "jinja2", "cryptography"]
+WHERE_ASKED = {"signature": {"cryptography"}}  # imported inside functions, for who gives a public key
+
+
+def imported(file: Path) -> set[str]:
+    """Full names of the modules that a file imports anywhere in it."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: a relative import"
+            names.add(node.module or "")
+    return names
+
+
+@pytest.mark.parametrize("file", RUNTIME, ids=lambda f: f.name)
+def test_the_runtime_imports_little(file: Path) -> None:
+    """numpy, onnxruntime, tokenizers, safetensors, the standard library, and itself."""
+    allowed = ALLOWED | WHERE_ASKED.get(file.stem, set())
+    for name in imported(file):
+        first = name.split(".")[0]
+        assert first in allowed or first == "omnidraft" or first in sys.stdlib_module_names, name
+        if first == "omnidraft":
+            assert name == "omnidraft.errors" or name.startswith("omnidraft.runtime."), name
+
+
+def test_the_runtime_was_looked_at() -> None:
+    names = {file.stem for file in RUNTIME}
+    assert {"round", "drafter", "translator", "verifier", "sampler", "ort_model", "generate"} <= names
+
+
+def run(code: str, home: Path | None = None) -> str:
+    """Run code in a new interpreter, its home in an empty directory if one is given; return its output."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("ORT_DISABLE_TELEMETRY", "PYTHONPATH")}
+    environment["PYTHONPATH"] = str(ROOT / "src")
+    if home is not None:
+        names = ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "TMPDIR")
+        environment |= dict.fromkeys(names, str(home))
+    found = subprocess.run(
+        [sys.executable, "-B", "-c", code], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def test_importing_omnidraft_loads_nothing_heavy() -> None:
+    show = "print(json.dumps(sorted(sys.modules)))"
+    first = set(json.loads(run(f"import json, sys, omnidraft; {show}")))
+    assert first.isdisjoint([*HEAVY, "numpy", "onnxruntime", "tokenizers"])
+    loaded = set(json.loads(run(f"import json, sys; from omnidraft import load; {show}")))
+    assert "onnxruntime" in loaded and "omnidraft.runtime.session.api" in loaded
+    assert loaded.isdisjoint(HEAVY)
+    assert not [name for name in loaded if name.startswith(("omnidraft.export", "omnidraft.training"))]
+
+
+@pytest.mark.parametrize(
+    "module", ["omnidraft.runtime.session.api", "omnidraft.runtime.models.ort_model", "omnidraft.cli"]
+)
+def test_telemetry_is_off_before_onnxruntime_loads(module: str) -> None:
+    """Whatever is imported first, the variable is set by the time that onnxruntime is looked for."""
+    code = f"""
+import os, sys
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "onnxruntime":
+            print(os.environ.get("ORT_DISABLE_TELEMETRY"))
+sys.meta_path.insert(0, Watch())
+import {module}
+"""
+    assert run(code).split() == ["1"]
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    """One row of logits for each id: a table behind the inputs that the runtime binds."""
+    table = np.random.default_rng(0).normal(size=(10, 10)).astype(np.float32)
+    kv = ["past_key_values.0.key", "past_key_values.0.value", "present.0.key", "present.0.value"]
+    scalars = [("seqlens_k", TensorProto.INT32), ("total_sequence_length", TensorProto.INT32)]
+    info, shape = helper.make_tensor_value_info, [1, 1, 32, 16]
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["all"]),
+        helper.make_node("Neg", ["num_logits"], ["start"]),
+        helper.make_node("Slice", ["all", "start", "end", "axis"], ["logits"]),
+        helper.make_node("Identity", [kv[0]], [kv[2]]),
+        helper.make_node("Identity", [kv[1]], [kv[3]]),
+    ]
+    inputs = [
+        info("input_ids", TensorProto.INT64, [1, "n"]),
+        *(info(name, kind, [1]) for name, kind in scalars),
+        info("num_logits", TensorProto.INT64, [1]),
+        *(info(name, TensorProto.FLOAT, shape) for name in kv[:2]),
+    ]
+    outputs = [info("logits", TensorProto.FLOAT, [1, "m", 10])]
+    outputs += [info(name, TensorProto.FLOAT, shape) for name in kv[2:]]
+    constants = {"table": table, "end": np.array([2**31]), "axis": np.array([1])}
+    tensors = [numpy_helper.from_array(value, name) for name, value in constants.items()]
+    opset = [helper.make_opsetid("", 20)]
+    model = helper.make_model(
+        helper.make_graph(nodes, "table", inputs, outputs, tensors), opset_imports=opset, ir_version=10
+    )
+    save(model, tmp_path / "table.onnx")
+    return tmp_path / "table.onnx"
+
+
+def test_a_generation_leaves_nothing_in_the_users_directories(graph: Path, tmp_path: Path) -> None:
+    """onnxruntime keeps an event store in the home directory where its telemetry is on."""
+    home = tmp_path / "home"
+    home.mkdir()
+    code = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "tests")!r})
+from pathlib import Path
+import omnidraft
+from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.models.ort_model import KvShape, OrtModel
+from omnidraft.runtime.decoding.rng import SplitMix64
+from omnidraft.runtime.decoding.speculate import Pair, Settings, rule_for, speculate
+from omnidraft.runtime.decoding.sampling import Sampling
+from support.toy import ContextModel, toy_cache, toy_map
+target = OrtModel(Path({str(graph)!r}), KvShape(1, 1, 16, 32), 10)
+pair = Pair(target, Drafter(ContextModel(1, 8)), toy_cache(toy_map(), ["FO"]))
+settings = Settings(rule_for("trie", 1.0), Sampling(1.0), 12, ())
+rounds = list(speculate(pair, [0, 3], [0], settings, FixedLength(3), SplitMix64(1)))
+print(sum(len(r.emitted) for r in rounds))
+"""
+    assert run(code, home).split() == ["12"]
+    assert not list(home.rglob("*"))
+
+
+def test_a_real_generation_leaves_nothing_in_the_users_directories(bundle: Path, tmp_path: Path) -> None:
+    code = f"""
+import omnidraft
+found = omnidraft.load({str(bundle)!r}).generate("Once upon a time", max_new_tokens=8).finish()
+print(len(found.token_ids))
+"""
+    assert 1 <= int(run(code, tmp_path)) <= 8
+    assert not list(tmp_path.rglob("*"))

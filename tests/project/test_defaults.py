@@ -1,0 +1,128 @@
+"""spec/defaults.json owns the defaults; the Python runtime agrees with it."""
+
+import inspect
+import json
+from dataclasses import asdict, fields
+
+import pytest
+
+from omnidraft.learning import averaged, compare
+from omnidraft.learning.online import adaptation, interval
+from omnidraft.learning.online.adapted_target import AdaptOptions
+from omnidraft.learning.online.guard import GuardOptions
+from omnidraft.learning.positions import from_traces
+from omnidraft.learning.positions.alignment import Aligner
+from omnidraft.learning.step import schedule, step_batch
+from omnidraft.runtime.decoding import block_verifier, costs, draft_length, prompt_lookup, speculate
+from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.session import loaded_bundle
+from omnidraft.runtime.session.api import Session
+from omnidraft.runtime.traces import trace, trace_store
+from omnidraft.runtime.vocab import cache_file, cache_table
+from omnidraft.runtime.vocab.cache_store import open_cache
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.sync import push_record, release
+from support.places import ROOT
+
+DEFAULTS = json.loads((ROOT / "spec/defaults.json").read_text())
+
+
+def test_generation_defaults_agree_with_the_spec() -> None:
+    parameters = inspect.signature(Session.generate).parameters
+    names = ["max_new_tokens", "mode", "num_draft_tokens", "head_threshold", "verification"]
+    for name in [*names, *(field.name for field in fields(Sampling))]:
+        assert parameters[name].default == DEFAULTS[name], name
+
+
+def test_limits_agree_with_the_spec() -> None:
+    assert DEFAULTS["max_draft_tokens"] == draft_length.MAX_DRAFT_TOKENS
+    assert DEFAULTS["max_proposed_tokens"] == speculate.MAX_PROPOSED
+
+
+def test_cache_defaults_agree_with_the_spec() -> None:
+    wanted = DEFAULTS["cache"]
+    for start in (NgramCache.__init__, NgramCache.of_table, open_cache):
+        parameters = inspect.signature(start).parameters
+        assert parameters["capacity"].default == wanted["capacity"], start
+        assert parameters["policy"].default == wanted["policy"], start
+    assert wanted["max_pieces"] == cache_table.MAX_PIECES
+    assert wanted["max_replicas"] == cache_table.MAX_REPLICAS
+    assert wanted["max_entries"] == cache_file.MAX_ENTRIES
+
+
+def test_what_block_verification_is_chosen_by_agrees_with_the_spec() -> None:
+    assert DEFAULTS["block"] == {
+        "gain": block_verifier.GAIN,
+        "extra_seconds": block_verifier.EXTRA_SECONDS,
+        "extra_seconds_per_token": block_verifier.EXTRA_SECONDS_PER_TOKEN,
+        "usual_draft": loaded_bundle.USUAL_DRAFT,
+    }
+
+
+def test_sampling_and_lookup_agree_with_the_spec() -> None:
+    assert all(field.default == DEFAULTS[field.name] for field in fields(Sampling))
+    wanted = DEFAULTS["prompt_lookup"]
+    assert (wanted["longest"], wanted["shortest"]) == (prompt_lookup.LONGEST, prompt_lookup.SHORTEST)
+
+
+def test_draft_length_constants_agree_with_the_spec() -> None:
+    wanted = DEFAULTS["draft_length"]
+    parameters = inspect.signature(draft_length.MeasuredLength).parameters
+    assert parameters["longest"].default == wanted["longest"]
+    assert parameters["decay"].default == wanted["decay"]
+    assert wanted["prior_acceptance"] == costs.PRIOR_ACCEPTANCE
+    assert wanted["prior_rounds"] == draft_length.PRIOR_ROUNDS
+    for name in ("probe", "first_share", "last_share", "last_wait", "prior_tokens", "long_decay"):
+        assert getattr(draft_length, f"_{name.upper()}") == wanted[name], name
+
+
+def test_export_defaults_agree_with_the_spec() -> None:
+    pytest.importorskip("torch", reason="exporting needs torch, which this Python does not have")
+    from omnidraft.export.bundle import MAX_LENGTH
+
+    assert DEFAULTS["max_length"] == MAX_LENGTH
+
+
+def test_trace_defaults_agree_with_the_spec() -> None:
+    assert DEFAULTS["trace"] == {
+        "max_bytes": trace_store.MAX_BYTES,
+        "least_bytes": trace_store.LEAST_BYTES,
+        "segments": trace_store.SEGMENTS,
+        "sync_rounds": trace_store.SYNC_ROUNDS,
+        "top": trace.TOP,
+        "floor": trace.FLOOR,
+        "window": trace.WINDOW,
+    }
+
+
+def test_what_a_learner_goes_by_agrees_with_the_spec() -> None:
+    options = asdict(AdaptOptions())
+    names = ("interval", "passes", "replayed", "memory")
+    assert DEFAULTS["learner"] == {
+        "keep": inspect.signature(Aligner).parameters["keep"].default,
+        "open_generations": from_traces.OPEN,
+        "factors": step_batch.OBJECTIVES,
+        "warm_up": schedule.WARM_UP,
+        "decay": schedule.DECAY,
+        "mean_kept": averaged.KEPT,
+        "guard": asdict(GuardOptions()),
+        "max_rest": interval.MAX_REST,
+        "slower": interval.SLOWER,
+        "recovery": interval.RECOVERY,
+        "batch": adaptation.BATCH,
+        **{name: options[name] for name in names},
+    }
+
+
+def test_sync_limits_agree_with_the_spec() -> None:
+    pytest.importorskip("cryptography", reason="publishing needs cryptography")
+    from omnidraft.sync import publish, trial
+
+    assert DEFAULTS["sync"] == {
+        "max_release_bytes": release.MOST_BYTES,
+        "max_push_bytes": push_record.MOST_BYTES,
+        "max_file_bytes": release.MAX_FILE,
+        "kept_releases": publish.KEPT,
+        "least_generations": compare.LEAST_GENERATIONS,
+        "recent_records": trial.RECENT,
+    }

@@ -1,0 +1,103 @@
+"""The memory that is told before loading is the memory that is taken; and what happens where it is short."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
+from support.places import ROOT
+
+TOLERANCE = 0.15
+
+# The high-water mark of the child's own memory: ru_maxrss begins with that of the process it came from.
+CHILD = """
+import sys
+from pathlib import Path
+from omnidraft.cli import main
+sys.argv = ["omnidraft", *sys.argv[1:]]
+try:
+    main()
+finally:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    print(*(line.split()[1] for line in lines if line.startswith("VmHWM:")), file=sys.stderr)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("drafter", [True, False])
+def test_the_peak_is_what_was_told(bundle: Path, drafter: bool) -> None:
+    """Of a generation that fills the context, as GNU time would measure it."""
+    found = open_bundle(bundle)
+    limit = found.target.kv.max_length
+    arguments = [
+        "generate",
+        str(bundle),
+        "one two three four " * (limit // 12),
+        "--raw",
+        "-n",
+        "999",
+        "--json",
+    ]
+    arguments += ["-k", "4"] if drafter else ["--no-drafter"]
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD, *arguments],
+        capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    said = json.loads(child.stdout)
+    assert said["prompt_tokens"] + said["emitted"] > limit / 2
+    assert (said["drafted"] > 0) == drafter
+    measured = 1024 * int(child.stderr.split()[-1])
+    told = memory_need(found, drafter=drafter).total
+    assert abs(told / measured - 1) <= TOLERANCE, (told, measured)
+
+
+def test_the_need_is_the_sum_of_its_parts(bundle: Path) -> None:
+    found = open_bundle(bundle)
+    whole, plain = memory_need(found), memory_need(found, drafter=False)
+    assert whole.kv == found.target.kv.bytes + found.drafter.kv.bytes
+    assert plain.kv == found.target.kv.bytes
+    assert plain.drafter == 0 < whole.drafter
+    assert plain.total < whole.total
+    assert whole.total == sum(vars(whole).values())
+
+
+@pytest.mark.parametrize(
+    ("needed", "plain", "available", "short"),
+    [
+        (100, 80, 1000, False),
+        (100, 80, 105, False),
+        (100, 80, 104, True),
+        (100, 80, 0, True),
+        (100, 80, None, False),  # nobody knows: as if there were enough
+    ],
+)
+def test_when_memory_is_short(needed: int, plain: int, available: int | None, short: bool) -> None:
+    mega = 10**6
+    reason = why_plain(needed * mega, plain * mega, None if available is None else available * mega)
+    assert (reason is not None) == short
+    if reason is not None:
+        for number in (needed, plain, available):
+            assert f"{number} MB" in reason
+
+
+def test_what_is_available(tmp_path: Path) -> None:
+    assert available_bytes(tmp_path) is None
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal:  100 kB\nMemFree:  10 kB\nMemAvailable:   40 kB\n")
+    assert available_bytes(tmp_path) == 40 * 1024
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    (group / "memory.max").write_text("max\n")
+    (group / "memory.current").write_text("9000\n")
+    assert available_bytes(tmp_path) == 40 * 1024
+    (group / "memory.max").write_text("30000\n")
+    assert available_bytes(tmp_path) == 21_000
+    (group / "memory.max").write_text("8000\n")
+    assert available_bytes(tmp_path) == 0

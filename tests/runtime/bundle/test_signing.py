@@ -1,0 +1,249 @@
+"""Signed bundles: keys, the signature file, and every refusal in one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuzz.fuzz_manifest import make_bundle
+from omnidraft.errors import BundleError, SettingError, SignatureError
+from omnidraft.runtime.bundle import signature
+from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
+from omnidraft.runtime.bundle.hashes import check_unchanged
+from omnidraft.runtime.bundle.signature import SIGNATURE
+from omnidraft.runtime.session.api import load
+from support.command_line import Run
+
+pytest.importorskip("cryptography", reason="signatures need the package cryptography")
+from omnidraft.signing import make_keys, sign_bundle
+
+Keys = tuple[Path, Path, str]
+
+
+def no_passphrase() -> bytes:
+    raise AssertionError("this key is not encrypted")
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Keys:
+    return make_keys(tmp_path / "mine")
+
+
+@pytest.fixture
+def signed(tmp_path: Path, keys: Keys) -> Path:
+    """A bundle that opens (its graphs are a few bytes, nothing loads them), signed."""
+    place = tmp_path / "bundle"
+    place.mkdir()
+    manifest = make_bundle(place)
+    (place / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
+    sign_bundle(place, keys[0], no_passphrase)
+    return place
+
+
+def test_a_signed_bundle_opens_with_its_key_and_without(signed: Path, keys: Keys) -> None:
+    assert open_bundle(signed, keys[1]).signed_by == keys[2]
+    assert open_bundle(signed).signed_by is None
+    assert len((signed / SIGNATURE).read_bytes()) == 200
+
+
+def test_the_raw_key_is_as_good_as_its_file(signed: Path, keys: Keys) -> None:
+    raw = signature.read_public_key(keys[1])
+    assert len(raw) == 32
+    assert open_bundle(signed, raw).signed_by == keys[2]
+    with pytest.raises(SettingError, match="31 bytes is none of Ed25519"):
+        open_bundle(signed, raw[:31])
+
+
+def test_an_unsigned_bundle_is_refused_where_a_key_is_given(signed: Path, keys: Keys) -> None:
+    (signed / SIGNATURE).unlink()
+    open_bundle(signed)
+    with pytest.raises(SignatureError, match=r"unsigned .* take a signed bundle") as refused:
+        open_bundle(signed, keys[1])
+    assert refused.value.fault == "unsigned"
+    with pytest.raises(SignatureError, match="unsigned"):
+        load(signed, public_key=keys[1])
+
+
+def test_a_changed_manifest_is_refused_though_it_was_sealed_again(signed: Path, keys: Keys) -> None:
+    """Who can rewrite the bundle can rewrite hashes and seal, and not the signature."""
+    manifest = json.loads((signed / MANIFEST).read_text())
+    manifest["target"]["eos_ids"] = [2]
+    manifest["seal"] = seal(manifest)
+    (signed / MANIFEST).write_text(json.dumps(manifest))
+    open_bundle(signed)
+    with pytest.raises(SignatureError, match="changed after signing; copy the bundle") as refused:
+        open_bundle(signed, keys[1])
+    assert refused.value.fault == "wrong_signature"
+
+
+def test_a_changed_file_is_refused_by_its_hash(signed: Path, keys: Keys) -> None:
+    (signed / "target/cpu/model.onnx").write_bytes(b"tArget/cpu/model.onnx")
+    with pytest.raises(BundleError, match="SHA-256 does not match"):
+        open_bundle(signed, keys[1])
+
+
+def test_another_key_is_named(signed: Path, keys: Keys, tmp_path: Path) -> None:
+    _, other, name = make_keys(tmp_path / "other")
+    with pytest.raises(SignatureError, match=f"signed with key {keys[2]} and the public key given is {name}"):
+        open_bundle(signed, other)
+
+
+def test_a_spoiled_signature_file_is_refused(signed: Path, keys: Keys) -> None:
+    (signed / SIGNATURE).write_bytes(b"x" * 10_000_000)
+    with pytest.raises(SignatureError, match="no signature of version 1; sign the bundle again"):
+        open_bundle(signed, keys[1])
+    (signed / SIGNATURE).unlink()
+    (signed / SIGNATURE).mkdir()
+    with pytest.raises(SignatureError, match="cannot be read"):
+        open_bundle(signed, keys[1])
+
+
+def test_wrong_keys_are_refused(signed: Path, keys: Keys, tmp_path: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    with pytest.raises(SettingError, match=r"nowhere\.pem cannot be read"):
+        open_bundle(signed, tmp_path / "nowhere.pem")
+    with pytest.raises(SettingError, match="no public key in PEM form"):
+        open_bundle(signed, keys[0])  # the private one is no public one
+    with pytest.raises(SettingError, match="no private key in PEM form"):
+        sign_bundle(signed, keys[1], no_passphrase)
+    with pytest.raises(SettingError, match="cannot be read"):
+        sign_bundle(signed, tmp_path / "nowhere.pem", no_passphrase)
+    other = ec.generate_private_key(ec.SECP256R1())
+    pem = serialization.Encoding.PEM
+    (tmp_path / "ec.pem").write_bytes(
+        other.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+    with pytest.raises(SettingError, match="no Ed25519 key; `omnidraft keygen"):
+        open_bundle(signed, tmp_path / "ec.pem")
+    secret = other.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (tmp_path / "ec.private.pem").write_bytes(secret)
+    with pytest.raises(SettingError, match="no Ed25519 key"):
+        sign_bundle(signed, tmp_path / "ec.private.pem", no_passphrase)
+
+
+def test_a_broken_bundle_is_not_signed(signed: Path, keys: Keys) -> None:
+    (signed / SIGNATURE).unlink()
+    (signed / "drafter/tokenizer.json").write_text("other")
+    with pytest.raises(BundleError, match="bytes instead of"):
+        sign_bundle(signed, keys[0], no_passphrase)
+    assert not (signed / SIGNATURE).exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of a POSIX system")
+def test_a_private_key_is_its_owners_alone(keys: Keys) -> None:
+    assert stat.S_IMODE(keys[0].stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("there", ["private", "public"])
+def test_keys_are_never_overwritten(tmp_path: Path, there: str) -> None:
+    (tmp_path / f"k.{there}.pem").write_text("precious")
+    with pytest.raises(SettingError, match="never overwritten; choose another name"):
+        make_keys(tmp_path / "k")
+    assert [p.name for p in tmp_path.iterdir()] == [f"k.{there}.pem"]
+    assert (tmp_path / f"k.{there}.pem").read_text() == "precious"
+
+
+def test_keys_need_a_place(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="cannot write"):
+        make_keys(tmp_path / "none/k")
+    with pytest.raises(SettingError, match="names no file"):
+        make_keys(Path("."))
+
+
+def test_an_encrypted_key_needs_its_passphrase(signed: Path, tmp_path: Path) -> None:
+    private, public, name = make_keys(tmp_path / "locked", b"open sesame")
+    assert b"ENCRYPTED" in private.read_bytes()
+    with pytest.raises(SettingError, match="does not open with this passphrase"):
+        sign_bundle(signed, private, lambda: b"open barley")
+    assert sign_bundle(signed, private, lambda: b"open sesame") == name
+    assert open_bundle(signed, public).signed_by == name
+
+
+def test_the_command_line(run: Run, signed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = tmp_path / "line"
+    monkeypatch.setenv("OMNIDRAFT_KEY_PASSPHRASE", "a secret")
+    code, out, _ = run("keygen", "-o", name, "--encrypt", "--json")
+    made = json.loads(out)
+    assert code == 0
+    code, out, err = run("sign", signed, "--key", made["private"])
+    assert (code, out, err) == (0, f"{signed} is signed with key {made['key']}\n", "")
+    (signed / "notes.txt").write_text("mine")
+    code, out, _ = run("verify", signed, "--key", made["public"])
+    assert code == 0
+    count = len(open_bundle(signed).manifest["files"])
+    assert f"all {count} hashes match" in out and "not covered, and read by nothing: notes.txt" in out
+    code, out, _ = run("verify", signed, "--key", made["public"], "--json")
+    assert json.loads(out) == {"key": made["key"], "files": count, "unlisted": ["notes.txt"]}
+    monkeypatch.delenv("OMNIDRAFT_KEY_PASSPHRASE")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False, raising=False)
+    code, out, err = run("sign", signed, "--key", made["private"])
+    assert code == 1 and "no terminal to ask for it; set OMNIDRAFT_KEY_PASSPHRASE" in err
+
+
+@pytest.mark.parametrize("command", [["generate", "x"], ["chat"], ["inspect"], ["bench"], ["verify"]])
+def test_every_command_refuses_an_unsigned_bundle(
+    run: Run,
+    signed: Path,
+    keys: Keys,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+) -> None:
+    """Given by option or by environment; the graphs are none, so nothing can have been loaded."""
+    (signed / SIGNATURE).unlink()
+    option = "--key" if command[0] == "verify" else "--public-key"
+    for given in ([option, keys[1]], []):
+        if not given:
+            monkeypatch.setenv("OMNIDRAFT_PUBLIC_KEY", str(keys[1]))
+        code, out, err = run(command[0], signed, *command[1:], *given)
+        assert (code, out) == (1, "")
+        assert err.startswith("omnidraft: this bundle is unsigned") and err.count("\n") == 1
+
+
+def test_a_loose_private_key_is_told(run: Run, signed: Path, keys: Keys) -> None:
+    keys[0].chmod(0o644)
+    _, _, err = run("sign", signed, "--key", keys[0])
+    assert f"chmod 600 {keys[0]}" in err
+
+
+def test_without_cryptography_one_sentence_says_so(
+    signed: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = signature.read_public_key(keys[1])
+    for name in [name for name in sys.modules if name.split(".")[0] == "cryptography"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(SettingError, match="needs the package cryptography; run `pip install"):
+        open_bundle(signed, keys[1])
+    with pytest.raises(SettingError, match="checking a signature needs the package cryptography"):
+        open_bundle(signed, raw)
+    assert open_bundle(signed).signed_by is None
+    monkeypatch.setattr("omnidraft.signing.find_spec", lambda name: None)
+    with pytest.raises(SettingError, match="keys and signatures need the package cryptography"):
+        make_keys(signed / "k")
+
+
+def test_weights_beside_a_graph_need_a_hash(signed: Path) -> None:
+    """onnxruntime would read them without being told."""
+    (signed / "target/cpu/model.onnx.data").write_bytes(b"weights of someone else")
+    with pytest.raises(BundleError, match=r"no hash of target/cpu/model\.onnx\.data"):
+        open_bundle(signed)
+
+
+def test_a_file_that_changes_after_hashing_is_noticed(signed: Path) -> None:
+    found = open_bundle(signed)
+    check_unchanged(found.path, found.stamps)
+    file = signed / "target/cpu/model.onnx"
+    data = file.read_bytes()
+    file.unlink()
+    file.write_bytes(data)  # even with the same bytes it is another file
+    with pytest.raises(BundleError, match=r"model\.onnx was changed while it was loaded"):
+        check_unchanged(found.path, found.stamps)
+    file.unlink()
+    with pytest.raises(BundleError, match="was changed while it was loaded"):
+        check_unchanged(found.path, found.stamps)

@@ -1,0 +1,36 @@
+"""A cache that evicts between rounds costs no exactness."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+from support import enumerate_law
+from support.enumerate_law import Case, law_of_output, total_variation
+from support.toy import TARGET
+
+
+@pytest.mark.parametrize("policy", ["lfu", "lru"])
+def test_generations_that_evict_have_the_targets_law(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for one n-gram: the second round has another trie wherever the first emitted another one."""
+    left: set[int] = set()
+
+    class Watched(NgramCache):
+        def learn(self, emitted: Iterable[int], num_accepted: int) -> int:
+            new = super().learn(emitted, num_accepted)
+            left.update(entry.target_id for entry in self.entries())
+            assert len(self) == 1
+            return new
+
+    def cache(vocab_map: VocabMap, grams: Sequence[str]) -> NgramCache:
+        found = Watched(vocab_map, capacity=1, policy=policy)
+        assert [found.insert(TARGET.index(gram)) for gram in grams] == [True]
+        return found
+
+    monkeypatch.setattr(enumerate_law, "toy_cache", cache)
+    case = Case("trie", seed=7, count=1, grams=("FO",), most=2, rounds=2)
+    assert total_variation(law_of_output(case), case) < 1e-9
+    assert len(left) == 4  # every n-gram of the language took the one place in some branch

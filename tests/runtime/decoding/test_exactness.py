@@ -1,0 +1,132 @@
+"""The promise: the law of the output is the target's, at every temperature, by exact enumeration."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.speculate import MODES, VERIFICATIONS, Mode, Verification
+from support.enumerate_law import LENGTH, Case, law_of_output, total_variation
+from support.toy import GRAMS
+
+CACHES: list[Sequence[str]] = [(), ("FO",), ("FLAKE", "FO"), tuple(GRAMS)]
+TRUNCATED = {
+    "top-k": Sampling(1.0, top_k=4),
+    "top-p": Sampling(0.8, top_p=0.7),
+    "min-p": Sampling(1.3, min_p=0.15),
+    "penalty": Sampling(1.0, repetition_penalty=2.5),
+    "all": Sampling(1.2, top_k=6, top_p=0.9, min_p=0.05, repetition_penalty=1.8),
+}
+
+
+def distance(case: Case) -> float:
+    return total_variation(law_of_output(case), case)
+
+
+@pytest.mark.parametrize("verification", ["token", "block"])
+@pytest.mark.parametrize("grams", CACHES, ids=lambda g: f"{len(g)}grams")
+def test_a_trie_round_has_the_targets_law(verification: Verification, grams: Sequence[str]) -> None:
+    """Expansions, kept tokens, dead ends and a draft that ends inside a node all occur."""
+    for temperature in (0.4, 1.0):
+        case = Case("trie", verification, Sampling(temperature), seed=len(grams), grams=grams)
+        assert distance(case) < 1e-9
+
+
+@pytest.mark.parametrize("verification", ["token", "block"])
+def test_a_long_trie_round_has_the_targets_law(verification: Verification) -> None:
+    """Three draft tokens: every node of the trie within reach; the limit cuts proposals short."""
+    assert distance(Case("trie", verification, seed=1, count=3, grams=("FLAKE", "FO"), most=3)) < 1e-9
+
+
+@pytest.mark.parametrize("mode", ["match", "direct", "lookup", "plain"])
+def test_a_round_of_the_other_modes_has_the_targets_law(mode: Mode) -> None:
+    for temperature in (0.4, 1.0):
+        assert distance(Case(mode, sampling=Sampling(temperature))) < 1e-9
+
+
+@pytest.mark.parametrize("name", TRUNCATED)
+@pytest.mark.parametrize(
+    ("mode", "verification"),
+    [("trie", "token"), ("trie", "block"), ("match", "token"), ("direct", "token"), ("lookup", "token")],
+)
+def test_truncation_and_penalty_are_part_of_the_law(
+    mode: Mode, verification: Verification, name: str
+) -> None:
+    assert distance(Case(mode, verification, TRUNCATED[name], seed=4)) < 1e-9
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.9])
+@pytest.mark.parametrize("mode", MODES)
+def test_greedy_is_exact_in_every_mode(mode: Mode, penalty: float) -> None:
+    for grams in CACHES:
+        sampling = Sampling(repetition_penalty=penalty)
+        case = Case(mode, "block", sampling, len(grams), count=5, grams=grams, most=LENGTH, rounds=LENGTH)
+        assert distance(case) < 1e-9
+
+
+@pytest.mark.parametrize("verification", ["token", "block"])
+def test_whole_generations_have_the_targets_law(verification: Verification) -> None:
+    """Rounds after rounds, with a cache that learns in between and a limit inside accepted blocks."""
+    for sampling in (Sampling(1.0), TRUNCATED["all"]):
+        case = Case("trie", verification, sampling, seed=7, count=1, grams=("FO",), most=2, rounds=2)
+        law = law_of_output(case)
+        assert {len(emitted) for emitted in law} == {2}
+        assert total_variation(law, case) < 1e-9
+
+
+@pytest.mark.parametrize(("mode", "verification"), [("trie", "token"), ("trie", "block"), ("match", "token")])
+def test_another_drafter_between_rounds_leaves_the_targets_law(
+    mode: Mode, verification: Verification
+) -> None:
+    """What a swapped adapter does; each draft is judged by the law that it was drawn from."""
+    for sampling in (Sampling(1.0), TRUNCATED["all"]):
+        plain = Case(mode, verification, sampling, seed=7, count=1, grams=("FO",), most=2, rounds=2)
+        case = replace(plain, swaps=True)
+        law = law_of_output(case)
+        assert total_variation(law, case) < 1e-9
+        long = replace(case, most=LENGTH, rounds=LENGTH, sampling=replace(sampling, temperature=0.0))
+        assert distance(long) < 1e-9
+
+
+def test_whole_generations_by_lookup_have_the_targets_law() -> None:
+    """The second round looks up what the first one wrote."""
+    case = Case("lookup", sampling=TRUNCATED["all"], count=2, most=3, rounds=3)
+    assert distance(case) < 1e-9
+
+
+def test_the_papers_rule_is_not_exact_at_temperature_one() -> None:
+    distances = [distance(Case("paper", seed=seed, grams=("FO",))) for seed in range(2)]
+    assert max(distances) > 1e-3, distances
+
+
+def test_the_wrong_sampling_is_seen() -> None:
+    """The power of the comparison: the law under another setting is far from the output's."""
+    law = law_of_output(Case(sampling=TRUNCATED["all"], seed=4))
+    for name in ("top-k", "top-p", "min-p", "penalty"):
+        assert total_variation(law, Case(sampling=TRUNCATED[name], seed=4)) > 0.01, name
+    weaker = replace(TRUNCATED["all"], repetition_penalty=1.0)
+    assert total_variation(law, Case(sampling=weaker, seed=4)) > 0.01
+
+
+def emitted_a_round(case: Case) -> float:
+    return sum(weight * len(emitted) for emitted, weight in law_of_output(case).items())
+
+
+def test_a_block_keeps_more_than_its_decisions_one_by_one() -> None:
+    """For every pair of models, as Sun et al. prove, and clearly so on average."""
+    gains = []
+    for seed in range(4):
+        one, block = (emitted_a_round(Case("trie", v, seed=seed)) for v in VERIFICATIONS)
+        assert block >= one - 1e-12
+        gains.append(block - one)
+    assert np.mean(gains) > 0.005, gains
+
+
+def test_drafting_is_used() -> None:
+    """The enumeration would pass with a drafter that does nothing: several tokens a round must occur."""
+    modes: list[Mode] = ["trie", "lookup"]
+    for mode in modes:
+        law = law_of_output(Case(mode, seed=0))
+        assert sum(weight for emitted, weight in law.items() if len(emitted) > 1) > 0.02, mode

@@ -1,0 +1,211 @@
+"""Early stopping by a head: the output's law stays the target's, whatever the head says and when it stops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from omnidraft.errors import SettingError
+from omnidraft.runtime.bundle.head import chance
+from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import FixedLength, MeasuredLength
+from omnidraft.runtime.decoding.drafter import Drafter, _confidence
+from omnidraft.runtime.decoding.rng import SplitMix64
+from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.speculate import MODES, Mode, Verification
+from omnidraft.runtime.session.generation_config import Request
+from support.enumerate_law import LENGTH, Case, law_of_output, total_variation
+from support.toy import HeadedModel
+
+AUTO = -1.0
+THRESHOLDS = [0.4, 0.7, AUTO]
+
+
+def distance(case: Case) -> float:
+    return total_variation(law_of_output(case), case)
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+@pytest.mark.parametrize("verification", ["token", "block"])
+def test_a_draft_that_a_head_ends_has_the_targets_law(verification: Verification, threshold: float) -> None:
+    """Three draft tokens at most, so that drafts end at the root, inside nodes and after kept tokens."""
+    case = Case(
+        "trie", verification, seed=1, count=3, grams=("FLAKE", "FO"), most=3, head_threshold=threshold
+    )
+    assert distance(case) < 1e-9
+    hot = replace(case, sampling=Sampling(0.6), seed=2, grams=("FLAS", "FO", "LAKE"))
+    assert distance(hot) < 1e-9
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+@pytest.mark.parametrize("mode", ["match", "direct"])
+def test_so_it_is_in_the_other_modes(mode: Mode, threshold: float) -> None:
+    assert distance(Case(mode, "token", count=3, seed=2, head_threshold=threshold)) < 1e-9
+
+
+@pytest.mark.parametrize("threshold", [0.4, AUTO])
+@pytest.mark.parametrize("verification", ["token", "block"])
+def test_whole_generations_have_the_targets_law(verification: Verification, threshold: float) -> None:
+    """Two rounds with a cache that learns in between."""
+    case = Case(
+        "trie", verification, Sampling(1.0), seed=7, count=2, grams=("FO",), most=2, rounds=2,
+        head_threshold=threshold,
+    )  # fmt: skip
+    assert distance(case) < 1e-9
+
+
+@pytest.mark.parametrize("threshold", THRESHOLDS)
+@pytest.mark.parametrize("mode", MODES)
+def test_greedy_is_exact_in_every_mode(mode: Mode, threshold: float) -> None:
+    for seed in range(3):
+        case = Case(
+            mode, "block", Sampling(), seed, count=5, most=LENGTH, rounds=LENGTH, head_threshold=threshold
+        )
+        assert distance(case) < 1e-9
+
+
+def test_a_rule_that_drops_what_it_drew_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The power of the walk: to stop after a draw and not submit it is the bias of method section 4.4."""
+    propose = Drafter.propose
+
+    def dropping(self: Drafter, *arguments: object) -> object:
+        draft = propose(self, *arguments)  # type: ignore[arg-type]
+        if len(draft.tokens) > 1 and draft.tokens[-1] % 2:
+            del draft.tokens[-1], draft.laws[-1]
+        return draft
+
+    monkeypatch.setattr(Drafter, "propose", dropping)
+    assert distance(Case("trie", "token", seed=1, count=2, head_threshold=1.0)) > 1e-4
+
+
+def drafted(length: FixedLength | MeasuredLength, count: int, says: list[float]) -> tuple[int, int]:
+    """Tokens drawn and passes made, where the head says these things one after another."""
+
+    class Saying(HeadedModel):
+        def score(self, tokens: object, num_logits: int | None = None) -> np.ndarray:
+            super().score(tokens, num_logits)  # type: ignore[arg-type]
+            self.acceptance = 0.5 if self.passes < 2 else says[self.passes - 2]
+            return np.array([[0.0, 0.0, *[-np.inf] * (self.vocab_size - 2)]])  # two tokens, each of them half
+
+    model = Saying(0, 8)
+    draft = Drafter(model).propose([0], count, 0.0, np.empty(0, np.int32), SplitMix64(0), length.more)
+    return len(draft.tokens), model.passes
+
+
+def test_it_stops_before_the_next_token_is_drawn() -> None:
+    """By the product: 0.9 x 0.8 x 0.6 = 0.432, so the chance of a refusal is 0.568 after three tokens."""
+    says = [0.9, 0.8, 0.6, 0.1]
+    for threshold, drawn in ((0.05, 1), (0.1001, 2), (0.28, 3), (0.5, 3), (0.57, 4), (0.96, 5), (1.0, 5)):
+        assert drafted(FixedLength(5, threshold), 5, says) == (drawn, min(5, drawn + 1))
+    assert drafted(FixedLength(5, 0.0), 5, [1.0] * 4) == (5, 5)  # an untrained head says exactly 1
+
+
+def test_what_the_head_says_corrects_what_the_drafter_believed() -> None:
+    """By hand: even odds leave it, odds of 3 make 0.9 of 0.75."""
+    for acceptance, confidence, wanted in (
+        (0.5, 0.3, 0.3), (0.3, 0.5, 0.3), (0.75, 0.75, 0.9), (1.0, 0.0, 1.0), (0.0, 0.9, 0.0), (0.0, 1.0, 0.5)
+    ):  # fmt: skip
+        assert chance(acceptance, confidence) == pytest.approx(wanted)
+    row = np.log(np.array([0.2, 0.1, 0.6, 0.1]))
+    assert _confidence(row, 0, np.array([2])) == pytest.approx(0.5)
+    assert _confidence(np.array([0.0, 500.0]), 0, np.array([1])) == 1.0  # nothing else may be drawn
+
+
+CHEAP = Costs((1.0, 1.001, 1.002, 1.003, 1.004), 0.05, 0.0, acceptance=0.8)
+SLOPED = Costs((1.0, 1.2, 1.4, 1.6, 1.8), 0.05, 0.0, acceptance=0.8)
+
+
+def test_auto_goes_on_as_long_as_that_pays() -> None:
+    """By hand. A token after a hopeless one costs 0.2 more and gains nothing; where a longer pass of the
+    target is nearly free, the token whose law is at hand is drawn without another pass of the drafter.
+    """
+    assert drafted(MeasuredLength(SLOPED), 12, [0.05]) == (1, 2)
+    drawn, passes = drafted(MeasuredLength(CHEAP), 12, [0.05])
+    assert (drawn, passes) == (2, 2)
+    assert drafted(MeasuredLength(CHEAP), 12, [0.99] * 11)[0] > 6
+    assert drafted(MeasuredLength(CHEAP, head_threshold=0.5), 12, [0.99, 0.4]) == (2, 3)
+
+
+def run(length: MeasuredLength, rounds: int, *, right: float, headed: bool = True) -> list[int]:
+    """Lengths of rounds in which everything drafted is accepted, or nothing."""
+    found = []
+    for _ in range(rounds):
+        asked = length.next()
+        drawn = asked
+        if headed and asked > 1:
+            drawn = min(asked, 1 + length.more(1, right))
+        passed = drawn if right > 0.5 else 0
+        length.record(drawn, min(drawn, passed + 1), passed, passed + 1)
+        found.append(drawn)
+    return found
+
+
+def test_a_head_may_go_on_to_the_longest_and_a_hopeless_pair_is_plain() -> None:
+    assert run(MeasuredLength(CHEAP), 30, right=0.99)[-1] == 12
+    dear = Costs((1.0, 1.3, 1.6, 1.9), 0.8, 0.0, acceptance=0.5)
+    lengths = run(MeasuredLength(dear), 400, right=0.01)
+    assert np.mean(np.array(lengths[50:]) > 0) < 0.1
+    gone = MeasuredLength(CHEAP)
+    run(gone, 5, right=0.99)
+    assert gone.state()["spent"] > 0
+    run(gone, 1, right=0.99, headed=False)  # the adapter was taken away
+    assert gone.state()["spent"] == 0
+
+
+def test_a_head_goes_on_as_long_as_its_place_in_the_draft_is_good() -> None:
+    """By hand: a third token was never accepted, so a sure head goes on to the second and no further."""
+    length = MeasuredLength(SLOPED)
+    for _ in range(60):
+        length.record(12, 3, 2, 3)
+    assert length.more(1, 0.99) == 1 and length.more(2, 0.99) == 0
+    assert MeasuredLength(SLOPED).more(2, 0.99) > 0
+
+
+def test_a_round_of_one_token_leaves_what_a_head_earned() -> None:
+    """No head is asked after the last token, so nothing says that it was taken away."""
+    length = MeasuredLength(CHEAP)
+    run(length, 5, right=0.99)
+    before = length.state()
+    length.record(1, 1, 1, 2)
+    assert (length.state()["earned"], length.state()["spent"]) == (before["earned"], before["spent"])
+
+
+def test_a_pass_that_drew_nothing_is_paid_for() -> None:
+    """The head's last doubt came after a pass of the drafter, whose token was not drawn."""
+    drawn, stopped = MeasuredLength(CHEAP), MeasuredLength(CHEAP)
+    for length, judged in ((drawn, 2), (stopped, 3)):
+        length.more(judged, 0.5)
+        length.record(3, 3, 3, 4)
+    assert stopped.state()["earned"] == drawn.state()["earned"]
+    assert stopped.state()["spent"] - drawn.state()["spent"] == pytest.approx(CHEAP.draft)
+
+
+def test_a_head_reads_no_long_text_for_a_short_one() -> None:
+    """What its rounds earned so far has to pay for the reading, too."""
+    costs = replace(CHEAP, read=0.05)
+    taught = MeasuredLength(costs)
+    run(taught, 20, right=0.99)
+    for unread, limit, pays in ((0, 4, True), (400, 4, False), (4000, None, False), (100, None, True)):
+        length = MeasuredLength(costs, unread=unread, limit=limit)
+        length.follow(taught)
+        assert length.state()["spent"] > 0 and (length.next() == 12) is pays, (unread, limit)
+
+
+def test_the_state_of_a_headed_length_is_restored() -> None:
+    for rounds in (1, 7):
+        first, second = MeasuredLength(CHEAP), MeasuredLength(CHEAP)
+        run(first, rounds, right=0.9)
+        second.restore(first.state())
+        assert second.state() == first.state() and second.state()["spent"] > 0
+        assert run(first, 6, right=0.8) == run(second, 6, right=0.8)
+        assert second.state() == first.state()
+
+
+def test_a_threshold_outside_its_range_is_refused() -> None:
+    for value in (-0.1, 1.5):
+        with pytest.raises(SettingError, match=f"head_threshold {value} is outside 0..1"):
+            Request(head_threshold=value).check()
+    with pytest.raises(SettingError, match="head_threshold 'no' is of type str; give a number"):
+        Request(head_threshold="no").check()  # type: ignore[arg-type]

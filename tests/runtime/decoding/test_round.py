@@ -1,0 +1,262 @@
+"""The loop: speculative output is plain output, whatever the drafter, the cache and the map hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from omnidraft import load
+from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.rng import SplitMix64
+from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.speculate import MAX_PROPOSED, Mode, Pair, Settings, rule_for, speculate
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from support.toy import DRAFT, GRAMS, TARGET, toy_cache
+from support.toy_round import MAPS, PROMPT, Echo, Toy, caches
+
+SPECULATIVE: list[Mode] = ["trie", "match", "direct", "paper"]
+COUNTS = [1, 2, 3, 5, 8, 48]
+
+
+# Greedy identity
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("mode", SPECULATIVE)
+@pytest.mark.parametrize("which", MAPS)
+def test_greedy_output_is_plain_output(which: str, mode: Mode, count: int) -> None:
+    """For every number of draft tokens, every mode, every cache, right and wrong maps."""
+    for seed in range(2):
+        toy = Toy(seed, vocab_map=MAPS[which]())
+        expected = toy.plain()
+        assert len(expected) == 40
+        for name, cache in caches(toy.vocab_map).items():
+            assert toy.output(mode, count, cache) == expected, name
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("mode", SPECULATIVE)
+def test_greedy_output_is_plain_output_with_a_good_drafter(mode: Mode, count: int) -> None:
+    """A drafter that is right makes long accepted blocks, and the output is still the target's."""
+    toy = Toy(3)
+    expected = toy.plain()
+    toy.draft_model = Echo(toy.target, toy.vocab_map, expected)
+    cache = NgramCache(toy.vocab_map)
+    cache.prefill()
+    rounds = list(toy.rounds(mode, count, cache))
+    assert [t for r in rounds for t in r.emitted] == expected
+    if mode != "direct" and count > 1:
+        assert len(rounds) < 0.75 * len(expected)
+
+
+class Scrambled(Drafter):
+    """A drafter whose context is garbage: what it was told, backwards, every second token left out."""
+
+    def propose(self, context: Sequence[int], *rest: object, **named: object) -> object:  # type: ignore[override]
+        return super().propose([0, *context[::-2]], *rest, **named)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("count", [1, 3, 8])
+@pytest.mark.parametrize("mode", SPECULATIVE)
+def test_the_drafters_context_is_free(mode: Mode, count: int) -> None:
+    """Garbage as draft prompt, and garbage in every round, change speed only."""
+    for seed in range(3):
+        toy = Toy(seed, draft_prompt=[6, 5, 5, 2, 0] * 7)
+        assert toy.output(mode, count, toy_cache(toy.vocab_map, list(GRAMS))) == toy.plain()
+        pair = Pair(toy.target, Scrambled(toy.draft_model), NgramCache(toy.vocab_map))
+        toy.draft_model.rewind(0)
+        settings = Settings(rule_for(mode, 0.0), Sampling(), 40, ())
+        rounds = speculate(pair, PROMPT, [1], settings, FixedLength(count), SplitMix64(0))
+        assert [t for r in rounds for t in r.emitted] == toy.plain()
+
+
+def test_plain_mode_drafts_nothing() -> None:
+    toy = Toy(1)
+    rounds = list(toy.rounds("plain", 0, NgramCache(toy.vocab_map)))
+    assert [t for r in rounds for t in r.emitted] == toy.plain()
+    assert toy.draft_model.passes == 0 and all(r.draft == () and len(r.emitted) == 1 for r in rounds)
+
+
+def test_one_cache_serves_many_generations() -> None:
+    toy = Toy(2)
+    cache = NgramCache(toy.vocab_map)
+    outputs = [toy.output("trie", 3, cache) for _ in range(4)]
+    assert outputs == [toy.plain()] * 4
+    assert len(cache) > 0
+
+
+def test_a_seed_repeats_a_generation() -> None:
+    def sampled(rng: int) -> list[tuple[int, ...]]:
+        toy = Toy(0)
+        return [r.emitted for r in toy.rounds("trie", 3, NgramCache(toy.vocab_map), temperature=1.0, rng=rng)]
+
+    assert sampled(5) == sampled(5)
+    assert sampled(5) != sampled(6)
+
+
+# Where it ends
+
+
+@pytest.mark.parametrize("mode", SPECULATIVE)
+@pytest.mark.parametrize("most", [1, 2, 3, 7])
+def test_max_new_tokens_is_exact(mode: Mode, most: int) -> None:
+    """Also where it falls inside an accepted block."""
+    toy = Toy(3)
+    toy.draft_model = Echo(toy.target, toy.vocab_map, toy.plain())
+    rounds = list(toy.rounds(mode, 8, toy_cache(toy.vocab_map, list(GRAMS)), most=most))
+    assert [t for r in rounds for t in r.emitted] == toy.plain(most)
+    assert toy.target.length <= len(PROMPT) + most - 1
+
+
+@pytest.mark.parametrize("mode", SPECULATIVE)
+@pytest.mark.parametrize("count", COUNTS)
+def test_the_output_ends_with_the_first_end_of_sequence(mode: Mode, count: int) -> None:
+    for seed in range(2):
+        for eos in range(len(TARGET)):
+            toy = Toy(seed, eos_ids=(eos,))
+            expected = toy.plain()
+            cache = toy_cache(toy.vocab_map, list(GRAMS))
+            rounds = list(toy.rounds(mode, count, cache))
+            assert [t for r in rounds for t in r.emitted] == expected
+            assert toy.target.length == len(PROMPT) + len(expected) - 1
+
+
+def test_what_was_accepted_after_the_end_is_not_counted() -> None:
+    """A block of several tokens is accepted; with its second as the end, the rest is no output."""
+    toy = Toy(3)
+    expected = toy.plain()
+    toy.draft_model = Echo(toy.target, toy.vocab_map, expected)
+    cache = NgramCache(toy.vocab_map)
+    cache.prefill()
+    whole = next(toy.rounds("trie", 8, cache))
+    assert whole.accepted >= 3, "the test needs a long accepted block"
+    eos = whole.emitted[1]
+    toy.eos_ids = (eos,)
+    (cut,) = toy.rounds("trie", 8, cache)
+    assert cut.emitted == whole.emitted[: whole.emitted.index(eos) + 1]
+    assert cut.accepted == len(cut.emitted)
+    assert toy.target.length == len(PROMPT) + len(cut.emitted) - 1
+
+
+@pytest.mark.parametrize("mode", SPECULATIVE)
+@pytest.mark.parametrize("count", [0, 1, 3, 8])
+@pytest.mark.parametrize("room", [0, 1, 2, 5])
+def test_a_full_context_ends_cleanly(mode: Mode, count: int, room: int) -> None:
+    """Every position is used: a prompt that just fits gives one token, and no pass goes beyond the end."""
+    toy = Toy(4, target_length=len(PROMPT) + room)
+    output = toy.output(mode, count, toy_cache(toy.vocab_map, list(GRAMS)))
+    assert output == toy.plain()
+    assert len(output) == room + 1
+
+
+@pytest.mark.parametrize("mode", SPECULATIVE)
+@pytest.mark.parametrize(("drafter_length", "count"), [(8, 2), (8, 6), (12, 8), (20, 3), (64, 48)])
+def test_a_short_drafter_slides_its_window(mode: Mode, drafter_length: int, count: int) -> None:
+    """The drafter's context is much shorter than the text; ContextModel refuses a pass beyond its end."""
+    toy = Toy(5, drafter_length=drafter_length, draft_prompt=[0, 3, 1] * 10)
+    assert toy.output(mode, count, toy_cache(toy.vocab_map, list(GRAMS)), most=100) == toy.plain(100)
+    assert toy.draft_model.length > 0
+
+
+def test_a_draft_longer_than_the_drafters_context() -> None:
+    toy = Toy(5, drafter_length=32)
+    assert toy.output("trie", 48, NgramCache(toy.vocab_map)) == toy.plain()
+
+
+def test_a_prompt_without_visible_text_and_a_drafter_without_bos() -> None:
+    """As of a prompt that is control tokens only."""
+    toy = Toy(5, draft_prompt=[], start=())
+    assert toy.output("trie", 2, NgramCache(toy.vocab_map)) == toy.plain()
+
+
+def test_a_window_slides_rarely() -> None:
+    """Every slide costs a prefill: by half a window at once, not by a token a round."""
+    toy = Toy(5, drafter_length=32)
+    fed: list[int] = []
+    score = toy.draft_model.score
+
+    def counting(tokens: Sequence[int], num_logits: int | None = None) -> npt.NDArray[np.float64]:
+        fed.append(len(tokens))
+        return score(tokens, num_logits)
+
+    toy.draft_model.score = counting  # type: ignore[method-assign]
+    toy.output("trie", 2, NgramCache(toy.vocab_map), most=120)
+    assert sum(n > 10 for n in fed) <= 14  # some 120 draft tokens through windows of 32
+
+
+# What is spent
+
+
+@pytest.mark.parametrize("mode", [*SPECULATIVE, "plain"])
+@pytest.mark.parametrize("prompt", [[0], [0, 3, 1]])
+def test_one_target_pass_a_round(mode: Mode, prompt: list[int]) -> None:
+    """And one for the prompt, where it has more than one token."""
+    toy = Toy(6)
+    pair = Pair(toy.target, Drafter(toy.draft_model), NgramCache(toy.vocab_map))
+    settings = Settings(rule_for(mode, 0.0), Sampling(), 30, ())
+    length = FixedLength(0 if mode == "plain" else 4)
+    rounds = list(speculate(pair, prompt, [0], settings, length, SplitMix64(0)))
+    assert toy.target.passes == len(rounds) + (len(prompt) > 1)
+
+
+@pytest.mark.parametrize("mode", SPECULATIVE)
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_after_every_round_the_target_holds_the_text_but_its_last_token(
+    mode: Mode, temperature: float
+) -> None:
+    toy = Toy(7)
+    text = list(PROMPT)
+    for found in toy.rounds(mode, 4, toy_cache(toy.vocab_map, list(GRAMS)), temperature=temperature):
+        text += found.emitted
+        assert toy.target.context == text[:-1]
+        assert 0 <= found.accepted <= min(len(found.proposed), len(found.emitted))
+        assert found.emitted[: found.accepted] == found.proposed[: found.accepted]
+        assert 0 <= found.passed <= found.tested <= len(found.draft) == 4 or len(text) >= 40
+        assert len(found.proposed) <= MAX_PROPOSED
+
+
+@pytest.mark.parametrize("mode", SPECULATIVE)
+def test_the_drafter_never_proposes_a_control_token(mode: Mode) -> None:
+    toy = Toy(8)
+    control = DRAFT.index("#")
+    seen = [
+        d
+        for t in (0.0, 1.0)
+        for r in toy.rounds(mode, 6, NgramCache(toy.vocab_map), most=60, temperature=t)
+        for d in r.draft
+    ]
+    assert len(seen) > 100 and control not in seen
+    if mode == "direct":
+        assert all(toy.vocab_map.direct[d] >= 0 for d in seen)
+
+
+def test_what_is_emitted_is_learned_and_direct_mode_learns_nothing() -> None:
+    toy = Toy(0)
+    for mode in SPECULATIVE:
+        cache = NgramCache(toy.vocab_map)
+        rounds = list(toy.rounds(mode, 3, cache, most=80, temperature=1.0))
+        grams = {t for r in rounds for t in r.emitted if TARGET[t] in GRAMS}
+        assert grams, "the test needs an n-gram in the output"
+        learned = set() if mode == "direct" else grams
+        assert {entry.target_id for entry in cache.entries()} == learned
+        assert sum(r.learned for r in rounds) == len(learned)
+
+
+# With a KV cache
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_greedy_output_of_a_real_bundle_is_plain_output(bundle: Path, count: int) -> None:
+    session = load(bundle)
+    plain = session.generate("Once upon a time", max_new_tokens=40, mode="plain").finish()
+    for mode in SPECULATIVE:
+        found = session.generate(
+            "Once upon a time", max_new_tokens=40, mode=mode, num_draft_tokens=count
+        ).finish()
+        assert found.token_ids == plain.token_ids, mode
+        assert found.text == plain.text

@@ -1,0 +1,117 @@
+"""The law of what the loop says, by Monte-Carlo: the target's own, with toy models and with a real bundle."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from omnidraft import load
+from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.rng import SplitMix64
+from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.speculate import Mode, Pair, Settings, rule_for, speculate
+from support.toy import softmax, toy_cache
+from support.toy_round import PROMPT, Toy
+
+SAMPLES = 4000
+LAW_LENGTH = 2
+
+
+def exact_law(toy: Toy) -> dict[tuple[int, ...], float]:
+    law: dict[tuple[int, ...], float] = {}
+    first = softmax(toy.target.row(PROMPT), 1.0)
+    for a, chance in enumerate(first.tolist()):
+        second = softmax(toy.target.row([*PROMPT, a]), 1.0)
+        law |= {(a, b): chance * after for b, after in enumerate(second.tolist())}
+    return law
+
+
+def p_value(counts: Counter[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> float:
+    """Pearson's chi-square of counts against a law; outcomes expected less than 8 times share one bin."""
+    total = counts.total()
+    bins = [(counts[key], chance * total) for key, chance in law.items() if chance * total >= 8]
+    seen, expected = (sum(column) for column in zip(*bins, strict=True))
+    bins.append((total - seen, max(total - expected, 1e-9)))
+    if bins[-1][1] < 8:  # too few for a bin of their own: they join the last one
+        (o, e), (p, f) = bins.pop(), bins.pop()
+        bins.append((o + p, e + f))
+    degrees = len(bins) - 1
+    statistic = sum((observed - wanted) ** 2 / wanted for observed, wanted in bins)
+    spread = 2 / (9 * degrees)  # Wilson and Hilferty: the cube root is nearly normal
+    deviation = ((statistic / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
+    return 0.5 * math.erfc(deviation / math.sqrt(2))
+
+
+def sample(toy: Toy, mode: Mode, grams: Sequence[str]) -> Counter[tuple[int, ...]]:
+    """The first tokens of many generations through the real loop, the cache new in each."""
+    choose, counts = SplitMix64(2024), Counter[tuple[int, ...]]()
+    settings = Settings(rule_for(mode, 1.0), Sampling(1.0), LAW_LENGTH + 1, ())
+    for _ in range(SAMPLES):
+        toy.draft_model.rewind(0)
+        pair = Pair(toy.target, Drafter(toy.draft_model), toy_cache(toy.vocab_map, grams))
+        output: list[int] = []
+        for found in speculate(pair, PROMPT, [0, 3], settings, FixedLength(3), choose):
+            output += found.emitted
+            if len(output) >= LAW_LENGTH:
+                break
+        counts[tuple(output[:LAW_LENGTH])] += 1
+    return counts
+
+
+@pytest.mark.parametrize("mode", ["trie", "match", "direct"])
+def test_samples_have_the_targets_law(mode: Mode) -> None:
+    toy = Toy(0)
+    assert p_value(sample(toy, mode, ("FLAKE", "FO")), exact_law(toy)) > 1e-4
+
+
+def test_the_chi_square_has_power() -> None:
+    """It refuses the paper's rule, and samples of a target that is a little off."""
+    toy = Toy(0)
+    assert p_value(sample(toy, "paper", ("FLAKE", "FO")), exact_law(toy)) < 1e-4
+    counts = sample(toy, "match", ())
+    (common, chance), *_ = sorted(exact_law(toy).items(), key=lambda item: -item[1])
+    off = {key: p * (1 - 1.3 * chance) / (1 - chance) for key, p in exact_law(toy).items()}
+    off[common] = 1.3 * chance
+    assert p_value(counts, off) < 1e-4
+
+
+def test_samples_of_a_real_bundle_have_the_targets_law(bundle: Path) -> None:
+    """Two tokens at temperature 1 in trie mode, KV caches rewound in place, against scored probabilities."""
+    session = load(bundle)
+    target, text = session.pair.target, "Once upon a time"
+    prompt = session.encode(text, raw=True)
+    draft_prompt = session.draft_prompt(prompt)
+
+    def scored(ids: Sequence[int]) -> npt.NDArray[np.float64]:
+        target.rewind(0)
+        return softmax(target.score(ids, num_logits=1)[-1].astype(np.float64), 1.0)
+
+    first = scored(prompt)
+    likely = [int(t) for t in np.argsort(-first)[:12]]
+    law: dict[tuple[int, ...], float] = {
+        (a, int(b)): float(first[a] * second[b])
+        for a in likely
+        for second in [scored([*prompt, a])]
+        for b in np.flatnonzero(second > 1e-4)
+    }
+    choose, counts, passed = SplitMix64(7), Counter[tuple[int, ...]](), 0
+    settings = Settings(rule_for("trie", 1.0), Sampling(1.0), 3, ())
+    session.cache.prefill()
+    for _ in range(1000):
+        output: list[int] = []
+        rounds = speculate(session.pair, prompt, draft_prompt, settings, FixedLength(3), choose)
+        for found in rounds:
+            output += found.emitted
+            passed += found.accepted
+            if len(output) >= 2:
+                break
+        counts[tuple(output[:2])] += 1
+    assert passed > 100, "drafting must have been used"
+    assert p_value(counts, law) > 1e-4

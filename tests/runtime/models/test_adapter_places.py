@@ -1,0 +1,97 @@
+"""Adapters where people give them: to chat, generate and load; and a manifest that says nonsense of them."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from omnidraft import cli, load
+from omnidraft.commands.chat import Chat
+from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
+from omnidraft.runtime.models.adapter_file import write_adapter
+from omnidraft.runtime.session.api import Request, Session, Weights, load_weights
+from support.adapters import PROMPT, adapter, adapter_of, drafters, refusal
+
+
+@pytest.fixture(scope="module")
+def weights(bundle: Path) -> Weights:
+    return load_weights(bundle, threads=1)
+
+
+@pytest.fixture
+def session(weights: Weights) -> Session:
+    return Session(weights)
+
+
+def test_chat_swaps_and_takes_away(session: Session, tmp_path: Path) -> None:
+    path, _ = write_adapter(tmp_path / "a.safetensors", drafters(session, 0)[0])
+    lines = f"Hello\n/adapter {path}\nHello again\n/adapter nowhere\n/adapter\n/adapter none\n/quit\n"
+    out = io.StringIO()
+    Chat(session, Request(max_new_tokens=4), io.StringIO(lines), out).run()
+    said = out.getvalue()
+    assert "adapters: rank 4 for the drafter\n" in said and "adapters: none\n" in said
+    assert "nowhere is refused: it cannot be read" in said and "/adapter needs a file" in said
+
+
+def test_generate_takes_an_adapter(
+    bundle: Path, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    found = adapter_of(session.bundle, "drafter", size=0.5)  # large enough to spoil every draft
+    path, _ = write_adapter(tmp_path / "a.safetensors", found)
+    arguments = ["omnidraft", "generate", str(bundle), PROMPT, "-n", "24", "-k", "3", "--json"]
+    counts = []
+    for more in ([], ["--adapter", str(path)]):
+        monkeypatch.setattr("sys.argv", [*arguments, *more])
+        with suppress(SystemExit):
+            cli.main()
+        counts.append(json.loads(capsys.readouterr().out))
+    assert counts[0]["token_ids"] == counts[1]["token_ids"]
+    assert counts[0]["accepted"] != counts[1]["accepted"]
+    monkeypatch.setattr("sys.argv", [*arguments, "--adapter", str(bundle / MANIFEST)])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    error = capsys.readouterr().err
+    assert (
+        stop.value.code == 1 and "manifest.json is refused: it is no safetensors file; give a file" in error
+    )
+
+
+def test_load_takes_an_adapter(bundle: Path, session: Session) -> None:
+    (found,) = drafters(session, 0)
+    assert load(bundle, adapter=found).adapters == {"drafter": found}
+    assert refusal(lambda: load(bundle, adapter=adapter())).fault == "foreign_vocabulary"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("fingerprint", "abc"), ("fingerprint", 5), ("lora", []), ("lora", {"rank": None}),
+        ("lora", {"rank": 0, "sites": {}}), ("lora", {"rank": None, "sites": {}}),
+        ("lora", {"rank": None, "sites": {"layers.0.o": {"inputs": 3, "parts": []}}}),
+        ("lora", {"rank": None, "sites": {"layers.0.o": {"inputs": 0, "parts": [["o", 3]]}}}),
+        ("lora", {"rank": None, "sites": {"layers.0.o": {"inputs": 2, "parts": [["o", "3"]]}}}),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_says_nonsense_of_adapters(tmp_path: Path, field: str, value: object) -> None:
+    from fuzz.fuzz_manifest import make_bundle
+    from omnidraft.errors import BundleError
+
+    manifest = make_bundle(tmp_path)
+    (tmp_path / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
+    assert open_bundle(tmp_path).drafter.lora is not None
+    bare = {
+        **manifest,
+        "drafter": {n: v for n, v in manifest["drafter"].items() if n not in ("lora", "fingerprint")},
+    }
+    (tmp_path / MANIFEST).write_text(json.dumps({**bare, "seal": seal(bare)}))
+    old = open_bundle(tmp_path).drafter  # one of before there were adapters
+    assert old.lora is None and old.fingerprint is None
+    manifest["drafter"][field] = value
+    (tmp_path / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
+    with pytest.raises(BundleError, match="run `omnidraft export` again"):
+        open_bundle(tmp_path)

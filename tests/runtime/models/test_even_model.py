@@ -1,0 +1,124 @@
+"""Passes of even length: the same bits however a text is cut, and so the same greedy text in int4."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnidraft.runtime.decoding.model import Cancelled
+from omnidraft.runtime.decoding.speculate import Mode
+from omnidraft.runtime.models.even_model import EvenModel
+from support.toy import ContextModel
+
+ARMS: tuple[tuple[Mode, int], ...] = (("trie", 1), ("trie", 4), ("direct", 7), ("lookup", 12))
+
+
+class Recording(ContextModel):
+    """Notes the length of each pass; its logits say so too, where a pass was odd."""
+
+    def __init__(self, max_length: int) -> None:
+        super().__init__(0, 4, max_length=max_length)
+        self.widths: list[int] = []
+        self.cancel = False
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> np.ndarray:
+        if self.cancel:
+            raise Cancelled
+        self.widths.append(len(tokens))
+        rows: np.ndarray = super().score(tokens, num_logits)
+        return rows + len(tokens) % 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_every_pass_is_even_and_says_what_one_token_says(data: st.DataObject) -> None:
+    """Appending, rewinding and cancelling in any order, to the very end of the context."""
+    size = data.draw(st.sampled_from([4, 6, 20, 140]))
+    inner, plain = Recording(size), ContextModel(0, 4, max_length=size)
+    model = EvenModel(inner)
+    text: list[int] = []
+    for _ in range(8):
+        if data.draw(st.booleans()) and text:
+            text = text[: data.draw(st.integers(0, len(text)))]
+            model.rewind(len(text))
+        room = size - len(text)
+        if not room:
+            continue
+        count = data.draw(st.integers(1, min(room, 100)))
+        tokens = [(i * i) % 4 for i in range(data.draw(st.integers(0, 9)), 200)][:count]
+        if data.draw(st.booleans()):
+            inner.cancel = True
+            with pytest.raises(Cancelled):
+                model.score(tokens)
+            inner.cancel = False
+            assert model.length == len(text)
+        wanted = data.draw(st.integers(1, count))
+        found = model.score(tokens, wanted)
+        text += tokens
+        plain.context = text[:-count]
+        assert np.array_equal(found, plain.score(tokens, wanted))
+        assert model.length == len(text) and inner.context == text
+    assert all(width % 2 == 0 and width <= 64 for width in inner.widths)
+
+
+@pytest.mark.parametrize("name", ["int4", "int4-b128", "int8-b128", "int4-rtn"])
+def test_greedy_text_is_plain_text_in_quantised_weights(bundle: Path, tmp_path: Path, name: str) -> None:
+    """All prompts, short and long drafts, copies from the context; and again after cutting the text anew."""
+    import onnx
+
+    from omnidraft.export.quantize.quantization import named
+    from omnidraft.export.quantize.quantize import quantize
+    from omnidraft.runtime.models.ort_model import Graph
+    from omnidraft.runtime.session.api import Session, load_weights
+    from omnidraft.sample_prompts import PROMPTS
+
+    weights = load_weights(bundle)
+    entry = weights.bundle.target
+    proto = quantize(onnx.load(weights.bundle.file(entry.graph)), named(name))
+    (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
+    stored = replace(weights, target=Graph(tmp_path / "model.onnx", entry.kv, entry.vocab_size))
+    session = Session(stored, bitwise=True)
+
+    def said(prompt: str, mode: Mode, count: int) -> list[int]:
+        found = session.generate(
+            prompt, max_new_tokens=40, mode=mode, num_draft_tokens=count, ignore_eos=True
+        )
+        ids: list[int] = found.finish().token_ids
+        return ids
+
+    for prompt in PROMPTS:
+        plain = said(prompt, "plain", 0)
+        for mode, count in ARMS:
+            assert said(prompt, mode, count) == plain, (prompt, mode, count)
+
+
+@pytest.mark.parametrize("name", ["fp32", "int4", "int4-b128"])
+def test_rows_are_the_same_bits_however_a_text_is_cut(bundle: Path, tmp_path: Path, name: str) -> None:
+    import onnx
+
+    from omnidraft.export.quantize.quantization import named
+    from omnidraft.export.quantize.quantize import quantize
+    from omnidraft.runtime.bundle.bundle import open_bundle
+    from omnidraft.runtime.models.ort_model import OrtModel
+
+    found = open_bundle(bundle)
+    proto = quantize(onnx.load(found.file(found.target.graph)), named(name))
+    (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
+    model = EvenModel(OrtModel(tmp_path / "model.onnx", found.target.kv, found.target.vocab_size))
+    rng = np.random.default_rng(0)
+    ids = [int(i) for i in rng.integers(0, found.target.vocab_size, model.max_length)]
+    whole = np.concatenate([model.score(ids[:64]).copy(), model.score(ids[64:]).copy()])
+    for seed in range(6):
+        model.rewind(0)
+        widths = np.random.default_rng(seed).integers(1, [2, 4, 6, 9, 70, 40][seed], len(ids))
+        for width in widths:
+            at = model.length
+            if at == len(ids):
+                break
+            assert np.array_equal(model.score(ids[at : at + width]), whole[at : at + width]), (at, width)

@@ -1,0 +1,271 @@
+"""Adapters in a session: hot swap between rounds, the law and the greedy text untouched, session files."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from omnidraft.errors import SessionFileError
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.models.adapter_file import write_adapter
+from omnidraft.runtime.models.ort_model import OrtModel
+from omnidraft.runtime.session.api import Generation, Session, Weights, load_weights
+from support.adapters import PROMPT, adapter_of, drafters, refusal
+
+
+@pytest.fixture(scope="module")
+def weights(bundle: Path) -> Weights:
+    return load_weights(bundle, threads=1)
+
+
+@pytest.fixture
+def session(weights: Weights) -> Session:
+    return Session(weights)
+
+
+def say(session: Session, temperature: float = 0.0) -> Generation:
+    return session.generate(PROMPT, max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=3)
+
+
+def drafts_of(found: Generation) -> list[tuple[int, ...]]:
+    return [piece.round.draft for piece in found if piece.round]
+
+
+def test_a_drafters_adapter_changes_drafts_and_no_word(session: Session) -> None:
+    plain = say(session)
+    before = drafts_of(plain)
+    first, second = drafters(session, 0, 1)
+    seen = []
+    for each in (first, second, first, None):
+        session.use_adapter(each)
+        found = say(session)
+        seen.append(drafts_of(found))
+        assert found.token_ids == plain.token_ids
+    assert seen[0] == seen[2] and seen[3] == before
+    assert len({tuple(s) for s in seen}) == 3
+
+
+def test_no_graph_is_loaded_anew(session: Session) -> None:
+    models = [model for model in session.models.all if isinstance(model, OrtModel)]
+    graphs = [model._session for model in models]
+    session.use_adapter(drafters(session, 0)[0])
+    say(session).finish()
+    assert len(models) == 2 and session.models.all == models
+    assert all(model._session is graph for model, graph in zip(models, graphs, strict=True))
+
+
+def test_a_swap_between_rounds_keeps_the_greedy_text(session: Session) -> None:
+    """After every round another adapter, and none: each of the drafts is that of its adapter."""
+    plain = say(session).finish()
+    adapters = [*drafters(session, 0, 1), None]
+    answer = say(session)
+    rounds = 0
+    for piece in answer:
+        rounds += piece.round is not None
+        session.use_adapter(adapters[rounds % 3])
+    assert rounds > 5 and answer.token_ids == plain.token_ids
+
+
+def test_another_thread_may_swap_at_any_moment(session: Session) -> None:
+    """As a trainer in the background does: it never waits, and is never refused."""
+    plain = say(session).finish().token_ids
+    adapters, done, swaps = [*drafters(session, 0, 1), None], threading.Event(), [0]
+
+    def swap() -> None:
+        while not done.is_set():
+            session.use_adapter(adapters[swaps[0] % 3])
+            swaps[0] += 1
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for _ in range(5):
+            assert say(session).finish().token_ids == plain
+    finally:
+        done.set()
+        thread.join()
+    assert swaps[0] > 20
+
+
+def test_after_a_swap_the_drafter_has_read_its_whole_context_anew(session: Session) -> None:
+    """Its logits are those of a session that had the adapter from the beginning."""
+    (found,) = drafters(session, 0)
+    answer = iter(say(session))
+    for _ in range(4):
+        next(answer)
+    session.use_adapter(found)
+    next(answer)
+    drafter = session.drafter
+    held = list(drafter._held)
+    drafter.model.rewind(len(held) - 1)
+    row = drafter.model.score(held[-1:]).copy()
+    fresh = Session(session.weights, adapter=found)
+    with fresh.turn():
+        fresh.drafter.model.score(held[:-1], 1)
+        assert np.abs(fresh.drafter.model.score(held[-1:]) - row).max() < 1e-4
+    bare = Session(session.weights)
+    bare.drafter.model.score(held[:-1], 1)
+    assert np.abs(bare.drafter.model.score(held[-1:]) - row).max() > 1e-2
+
+
+def test_a_targets_adapter_changes_what_is_said_from_the_next_round_on(session: Session) -> None:
+    """Swapped in the middle, the rest is what the adapted target says after that beginning."""
+    found = adapter_of(session.bundle, "target", 2)
+    answer = say(session)
+    pieces = iter(answer)
+    for _ in range(3):
+        next(pieces)
+    said = len(answer.token_ids)
+    session.use_adapter(found)
+    for _ in pieces:
+        pass
+    assert session.adapters == {"target": found}
+    other = Session(session.weights, adapter=found)
+    begun = [*answer.prompt_ids, *answer.token_ids[:said]]
+    left = other.generate(begun, max_new_tokens=24 - said, mode="plain").finish()
+    assert answer.token_ids[said:] == left.token_ids
+    plain = Session(session.weights).generate(begun, max_new_tokens=24 - said, mode="plain").finish()
+    assert left.token_ids != plain.token_ids
+
+
+def test_both_models_at_once_and_one_taken_away(session: Session) -> None:
+    for role in ("drafter", "target"):
+        session.use_adapter(adapter_of(session.bundle, role, 1))
+    assert set(session.adapters) == {"drafter", "target"}
+    adapted = say(session).finish().token_ids
+    session.use_adapter(None, "drafter")
+    assert set(session.adapters) == {"target"}
+    assert say(session).finish().token_ids == adapted
+    session.use_adapter(None)
+    assert say(session).finish().token_ids == say(Session(session.weights)).finish().token_ids
+
+
+def test_sessions_on_one_graph_have_adapters_of_their_own(weights: Weights, session: Session) -> None:
+    other = Session(weights, adapter=drafters(session, 0)[0])
+    alone = drafts_of(say(session)), drafts_of(say(other))
+    mine, theirs = say(session), say(other)
+    drafts: tuple[list[tuple[int, ...]], ...] = ([], [])
+    for pieces in zip_longest(mine, theirs):  # round by round in turns
+        for found, piece in zip(drafts, pieces, strict=True):
+            found.extend([piece.round.draft] if piece and piece.round else [])
+    assert drafts == alone and drafts[0] != drafts[1]
+    assert mine.token_ids == theirs.token_ids
+
+
+def test_without_a_drafter_its_adapter_does_nothing(bundle: Path, session: Session) -> None:
+    lonely = Session(load_weights(bundle, threads=1, drafter=False), adapter=drafters(session, 0)[0])
+    assert say(lonely).finish().token_ids == say(session).finish().token_ids
+
+
+def test_an_adapter_of_other_models_is_refused_and_the_old_one_stays(
+    session: Session, tmp_path: Path
+) -> None:
+    good = drafters(session, 0)[0]
+    session.use_adapter(good)
+    name = session.bundle.path.name
+    site = "layers.0.o"
+    wide = {**good.tensors, site: (np.ones((7, 2), np.float32), good.tensors[site][1][:2])}
+    for wrong, fault, words in (
+        (replace(good, base="f" * 64), "wrong_base", f"on the weights ffffffffffff and {name} has drafter"),
+        (replace(good, draft_tokenizer="f" * 64), "foreign_vocabulary", "for the drafter tokenizer ffff"),
+        (replace(good, target_tokenizer="f" * 64), "foreign_vocabulary", "for the target tokenizer ffff"),
+        (replace(good, tensors=wide), "shape", f"does not fit the drafter of {name}: {site} goes from 7"),
+        (
+            replace(good, tensors={"layers.99.o": good.tensors[site]}),
+            "extra_tensor",
+            "has no place layers.99.o",
+        ),
+    ):
+        error = refusal(lambda wrong=wrong: session.use_adapter(wrong))  # type: ignore[misc]
+        assert error.fault == fault and words in str(error) and "; " in str(error), str(error)
+    assert refusal(lambda: session.use_adapter(good, "target")).fault == "wrong_base"
+    path = tmp_path / "cut.safetensors"
+    path.write_bytes(b"")
+    assert refusal(lambda: session.use_adapter(path)).fault == "truncated"
+    assert session.adapters == {"drafter": good}
+
+
+def test_a_model_without_places_says_how_to_get_them(weights: Weights, session: Session) -> None:
+    for role, remedy in (("drafter", "without --no-lora"), ("target", "with --lora-target")):
+        found = adapter_of(session.bundle, role)  # type: ignore[arg-type]
+        bare = {role: replace(getattr(weights.bundle, role), lora=None)}
+        bundle: Bundle = replace(weights.bundle, **bare)
+        lonely = Session(replace(weights, bundle=bundle))
+        error = refusal(lambda found=found, lonely=lonely: lonely.use_adapter(found))  # type: ignore[misc]
+        assert error.fault == "no_sites"
+        assert str(error).endswith(f"the {role} of starter takes no adapters; export it again {remedy}")
+
+
+def test_onnxruntimes_own_form_does_the_same_in_a_plain_run(session: Session, tmp_path: Path) -> None:
+    """As a phone's Java or C would: the file beside ours, activated for a run."""
+    import onnxruntime as ort
+
+    (found,) = drafters(session, 0)
+    _, beside = write_adapter(tmp_path / "a.safetensors", found)
+    loaded, options = ort.LoraAdapter(), ort.RunOptions()
+    loaded.Load(str(beside))
+    options.add_active_adapter(loaded)
+    model, kv = session.models.all[1], session.bundle.drafter.kv
+    assert isinstance(model, OrtModel)
+    graph = model._session
+    ids = [5, 6, 7]
+    past = np.zeros((1, kv.num_kv_heads, kv.max_length, kv.head_dim), np.float32)
+    fed = {i.name: past.copy() for i in graph.get_inputs() if i.name.startswith("past_key_values.")}
+    fed |= {
+        "input_ids": np.array([ids]),
+        "seqlens_k": np.array([2], np.int32),
+        "total_sequence_length": np.array([3], np.int32),
+        "num_logits": np.array([3]),
+    }
+    with_file = graph.run(["logits"], fed, options)[0][0]
+    session.use_adapter(found)
+    with session.turn():
+        assert np.array_equal(with_file, session.drafter.model.score(ids))
+
+
+def test_a_session_file_names_its_adapters(session: Session, tmp_path: Path) -> None:
+    """Another adapter of the drafter is said and is no reason to lose a text; of the target it is refused."""
+    first, second = drafters(session, 0, 1)
+    path = tmp_path / "s"
+    session.use_adapter(first)
+    pieces = iter(say(session))
+    for _ in range(3):
+        next(pieces)
+    session.save(path)
+    whole = [*session.answer.token_ids] if session.answer else []
+    for _ in pieces:
+        pass
+    same = Session(session.weights, adapter=first)
+    same.load(path)
+    assert same.adapter_notice is None
+    assert drafts_of(same.resume()) and same.answer and session.answer
+    assert same.answer.token_ids == session.answer.token_ids and len(whole) < len(session.answer.token_ids)
+    for adapter_there, words in ((second, second.digest[:12]), (None, "no adapter")):
+        other = Session(session.weights, adapter=adapter_there)
+        other.load(path)
+        assert other.adapter_notice is not None and first.digest[:12] in other.adapter_notice
+        assert words in other.adapter_notice
+        assert other.resume().finish().token_ids == session.answer.token_ids  # greedy: the same text
+    target = Session(session.weights, adapter=adapter_of(session.bundle, "target"))
+    with pytest.raises(SessionFileError, match="was saved with no adapter of the target") as caught:
+        target.load(path)
+    assert caught.value.fault == "foreign_adapter"
+
+
+def test_a_sampled_session_goes_on_the_same_with_the_same_adapter(session: Session, tmp_path: Path) -> None:
+    (found,) = drafters(session, 0)
+    session.use_adapter(found)
+    pieces = iter(say(session, 0.9))
+    for _ in range(3):
+        next(pieces)
+    session.save(tmp_path / "s")
+    for _ in pieces:
+        pass
+    again = Session(session.weights, adapter=found)
+    again.load(tmp_path / "s")
+    assert session.answer and again.resume().finish().token_ids == session.answer.token_ids

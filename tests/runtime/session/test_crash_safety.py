@@ -1,0 +1,94 @@
+"""Kill -9 while caches and sessions are written: the old file or the new one is there, whole, every time.
+
+OMNIDRAFT_KILLS sets how many times for each (20; `make crash` takes 200).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+import time
+from pathlib import Path
+
+import pytest
+
+from omnidraft.runtime.disk.atomic_write import remove_leftovers, write_atomically
+from support.crash_writer import KINDS, SIZES
+from support.kills import KILLS, kill_once, start_writer
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by POSIX signals")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_killed_at_any_moment_the_old_or_the_new_file_is_whole(tmp_path: Path, name: str) -> None:
+    kind, path = KINDS[name], tmp_path / "learned"
+    kind.write(path, 1)
+    rng = random.Random(0)
+    writer = start_writer(name, path)
+    amid = 0
+    try:
+        for _ in range(KILLS):
+            done = kill_once(writer, rng.uniform(0.0, 0.03))
+            found = kind.number(path)  # whole: else it would be refused
+            # What was reported as written is there, or the write after it.
+            assert found in (done, done + 1)
+            assert path.read_bytes() == kind.encoded(found)
+            amid += remove_leftovers(path)
+            assert [p.name for p in tmp_path.iterdir()] == ["learned"]
+    finally:
+        writer.kill()
+        writer.communicate()
+    assert found > KILLS
+    # Enough of the kills struck while a file was being written.
+    assert amid >= KILLS // 10, f"{amid} of {KILLS} kills left a temporary file"
+    assert len(set(SIZES)) == 3
+
+
+def test_a_later_write_removes_old_leftovers_only(tmp_path: Path) -> None:
+    path = tmp_path / "learned"
+    old, young, other = (
+        tmp_path / f".{n}.{d * 16}.tmp" for n, d in (("learned", "a"), ("learned", "b"), ("x", "c"))
+    )
+    for leftover in (old, young, other):
+        leftover.write_bytes(b"half")
+    os.utime(old, (time.time() - 61, time.time() - 61))
+    os.utime(other, (0, 0))
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(p.name for p in (young, other, path))
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "learned"
+    write_atomically(path, b"old")
+    for name in ("fsync", "replace"):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, name, lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+            with pytest.raises(OSError, match="disk full"):
+                write_atomically(path, b"new")
+        assert path.read_bytes() == b"old"
+        assert [p.name for p in tmp_path.iterdir()] == ["learned"]
+
+
+def test_file_then_rename_then_directory_reach_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rename before its data, or one that is not flushed itself, is lost with the power."""
+    calls: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def note_fsync(handle: int) -> None:
+        calls.append("directory" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        fsync(handle)
+
+    def note_replace(source: Path, place: Path) -> None:
+        calls.append("rename")
+        replace(source, place)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(os, "replace", note_replace)
+    write_atomically(tmp_path / "learned", b"new")
+    assert calls == ["file", "rename", "directory"]

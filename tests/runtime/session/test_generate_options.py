@@ -1,0 +1,164 @@
+"""Sampling settings, log-probabilities and prompt lookup: the API and the command line on a real bundle."""
+
+import json
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import omnidraft
+from omnidraft import Request, Session, load
+from omnidraft.cli import app
+from omnidraft.commands.generate import summary
+from omnidraft.errors import PromptError, SettingError
+from omnidraft.runtime.decoding.rng import fresh_seed
+from support.places import ROOT
+
+PROMPT = "one two three four one two three four one two three"
+
+
+def test_lookup_with_a_penalty_is_plain_decoding(bundle: Path) -> None:
+    session = load(bundle, threads=1)
+    plain, copied = (
+        session.generate(PROMPT, max_new_tokens=24, mode=mode, repetition_penalty=1.2, raw=True).finish()
+        for mode in ("plain", "lookup")
+    )
+    assert copied.token_ids == plain.token_ids
+    assert copied.statistics.drafted > 0 and plain.statistics.drafted == 0
+    assert copied.logprobs == []
+    assert len(session.cache) == 0
+
+
+def test_a_verification_that_is_none_is_refused(bundle: Path) -> None:
+    with pytest.raises(SettingError, match='"row" is unknown; use one of token, block, auto'):
+        load(bundle).generate("Hi", verification="row")  # type: ignore[arg-type]
+
+
+def test_the_command_line_has_every_setting(bundle: Path) -> None:
+    options = ["-t", "0.9", "--top-k", "40", "--top-p", "0.95", "--min-p", "0.02", "--seed", "3", "-n", "12"]
+    more = ["--repetition-penalty", "1.1", "--verification", "block", "--logprobs", "--json"]
+    found = CliRunner().invoke(app, ["generate", str(bundle), "Once upon a time", *options, *more])
+    assert found.exit_code == 0, found.output
+    said = json.loads(found.stdout)
+    assert len(said["logprobs"]) == len(said["token_ids"]) > 0
+    assert all(-20.0 < x <= 0.0 for x in said["logprobs"]) and min(said["logprobs"]) < 0.0
+    session = load(bundle)
+    again = session.generate(
+        "Once upon a time",
+        max_new_tokens=12,
+        temperature=0.9,
+        seed=3,
+        top_k=40,
+        top_p=0.95,
+        min_p=0.02,
+        repetition_penalty=1.1,
+        verification="block",
+        logprobs=True,
+    ).finish()
+    assert again.token_ids == said["token_ids"]
+    assert again.logprobs == pytest.approx(said["logprobs"], abs=1e-4)
+
+
+def test_log_probabilities_of_greedy_text_are_the_models_own(bundle: Path) -> None:
+    """The same whatever drafted, and those of a row that is scored again."""
+    session = load(bundle, threads=1)
+    plain, fast = (
+        session.generate(PROMPT, max_new_tokens=12, mode=mode, num_draft_tokens=3, logprobs=True).finish()
+        for mode in ("plain", "trie")
+    )
+    assert fast.logprobs == pytest.approx(plain.logprobs, abs=1e-4)
+    assert min(plain.logprobs) < -0.01 and max(plain.logprobs) <= 0.0
+    sampled = session.generate(
+        PROMPT, max_new_tokens=1, temperature=1.0, top_k=1, top_p=1.0, mode="plain", logprobs=True
+    ).finish()
+    assert (sampled.token_ids, sampled.logprobs) == (plain.token_ids[:1], [0.0]), "of one token that is left"
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"max_new_tokens": "5"}, "max_new_tokens '5' is of type str; give a whole number"),
+        ({"max_new_tokens": True}, "type bool"),
+        ({"max_new_tokens": 0}, "max_new_tokens 0"),
+        ({"seed": 1.5}, "seed 1.5 is of type float"),
+        ({"seed": -1}, "seed -1 is outside 0..2\\^64-1"),
+        ({"seed": 2**64}, "is outside 0..2\\^64-1"),
+        ({"temperature": "hot"}, "temperature 'hot' is of type str; give a number"),
+        ({"temperature": float("inf")}, "temperature inf is not a finite number"),
+        ({"top_p": None}, "top_p None is of type NoneType"),
+        ({"num_draft_tokens": "many"}, "num_draft_tokens 'many' is of type str"),
+        ({"logprobs": 1}, "logprobs 1 is of type int; give True or False"),
+        ({"stop": 5}, "stop 5 is no sequence of strings"),
+        ({"stop": [5]}, "is no tuple of strings"),
+        ({"mode": ["trie"]}, "is unknown"),
+        ({"verification": None}, "use one of token, block, auto"),
+    ],
+)
+def test_a_setting_of_a_wrong_kind_is_refused_in_a_sentence(
+    bundle: Path, setting: dict[str, Any], words: str
+) -> None:
+    session = _session(bundle)
+    for ask in (session.generate, session.chat):
+        with pytest.raises(SettingError, match=words):
+            ask("Hi", **setting)
+    assert session.answer is None
+
+
+@cache
+def _session(bundle: Path) -> Session:
+    return load(bundle)
+
+
+@pytest.mark.parametrize("prompt", [None, 5, b"Hi", ["Hi"], [1.5], "", " \n\t"])
+def test_a_prompt_of_a_wrong_kind_is_refused_in_a_sentence(bundle: Path, prompt: Any) -> None:
+    session = _session(bundle)
+    for ask in (session.generate, session.chat):
+        with pytest.raises(PromptError, match=r"the prompt.*; give "):
+            ask(prompt)
+
+
+def test_a_chat_takes_the_settings_of_a_generation(bundle: Path) -> None:
+    session, request = load(bundle), Request(max_new_tokens=6, temperature=0.7, seed=1)
+    found = session.chat("Hi", max_new_tokens=6, temperature=0.7, seed=1, stop="\u2603").finish()
+    assert found.request == replace(request, stop=("\u2603",))
+    session.reset()
+    assert session.chat("Hi", request, seed=2).request == replace(request, seed=2)
+    with pytest.raises(TypeError, match="warmth"):
+        session.chat("Hi", warmth=3)
+
+
+def test_drawn_seeds_are_numbers_in_every_reader_of_json() -> None:
+    seeds = {fresh_seed() for _ in range(200)}
+    assert len(seeds) == 200 and max(seeds) < 2**53
+
+
+def test_the_package_shows_what_it_is_for() -> None:
+    assert dir(omnidraft) == sorted(omnidraft.__all__)
+    assert all(hasattr(omnidraft, name) for name in omnidraft.__all__)
+
+
+def test_the_python_of_the_readme_runs(
+    bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-bundle").symlink_to(bundle)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) >= 2
+    for block in blocks:
+        exec(block, {})
+    assert (tmp_path / "talk.session").is_file()
+    assert len(capsys.readouterr().out) > 100
+
+
+def test_the_summary_says_where_nothing_was_drafted(bundle: Path) -> None:
+    session = load(bundle)
+    session.costs = replace(session.costs, draft=1e3, target=(1e-3, 1e-3))
+    found = session.generate(PROMPT, max_new_tokens=8, raw=True, ignore_eos=True).finish()
+    assert found.statistics.drafted == 0
+    assert "nothing drafted, since it would not pay here (-k 4 drafts nevertheless)" in summary(found, 0)
+    found = session.generate(PROMPT, max_new_tokens=8, num_draft_tokens=4, raw=True, ignore_eos=True).finish()
+    assert f"of {found.statistics.drafted} draft tokens accepted" in summary(found, 0)

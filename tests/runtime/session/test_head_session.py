@@ -1,0 +1,85 @@
+"""The adaptive head in sessions: swapped with an adapter, fed to the graph, refused where it does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from omnidraft.errors import AdapterError
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.head import BIAS, Head, HeadShape
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter
+from omnidraft.runtime.models.adapter_fit import fit
+from omnidraft.runtime.models.ort_model import OrtModel
+from omnidraft.runtime.session.api import Session, Weights, load_weights
+from support.adapters import adapter_of
+
+
+@pytest.fixture(scope="module")
+def weights(bundle: Path) -> Weights:
+    return load_weights(bundle, threads=1)
+
+
+def head(bias: float, shape: HeadShape) -> Head:
+    """Says the same of every token."""
+    tensors = shape.untrained()
+    tensors[BIAS][:] = bias
+    return Head(tensors)
+
+
+def headed(bundle: Bundle, bias: float, *, lora: bool = False) -> Adapter:
+    assert bundle.drafter.head is not None
+    found = replace(adapter_of(bundle, "drafter"), head=head(bias, bundle.drafter.head))
+    return found if lora else replace(found, tensors={})
+
+
+def drafter_of(session: Session) -> OrtModel:
+    model = session.drafter.model
+    assert isinstance(model, OrtModel)
+    return model
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_a_head_is_swapped_like_any_adapter(weights: Weights, tmp_path: Path, lora: bool) -> None:
+    session = Session(weights)
+    path = write_adapter(tmp_path / "a.safetensors", headed(session.bundle, -1.0, lora=lora))[0]
+    plain = session.generate("How many legs do 3 cats have?", max_new_tokens=12).finish().token_ids
+    for adapter, wanted in ((read_adapter(path), 1 / (1 + np.e)), (None, 1.0)):
+        session.use_adapter(adapter)
+        found = session.generate(
+            "How many legs do 3 cats have?", max_new_tokens=12, num_draft_tokens=3
+        ).finish()
+        assert found.token_ids == plain
+        assert drafter_of(session).acceptance == pytest.approx(wanted, abs=1e-6)
+
+
+def test_a_head_that_does_not_fit_is_refused(weights: Weights) -> None:
+    bundle, vocab_map = weights.bundle, weights.vocab_map
+    shape = bundle.drafter.head
+    assert shape is not None
+    other = replace(headed(bundle, 0.0), head=head(0.0, replace(shape, blocks=2)))
+    with pytest.raises(
+        AdapterError, match="2 blocks of width 160 and the model's graph takes 1 of"
+    ) as caught:
+        fit(other, bundle, vocab_map)
+    assert caught.value.fault == "shape"
+    without = replace(bundle, drafter=replace(bundle.drafter, head=None))
+    with pytest.raises(
+        AdapterError, match=r"takes no head, and .* nothing else; export it again without --no-h"
+    ) as caught:
+        fit(headed(bundle, 0.0), without, vocab_map)
+    assert caught.value.fault == "no_sites"
+    _, fitted = fit(headed(bundle, 0.0, lora=True), without, vocab_map)
+    assert fitted.tensors is not None and not any(name.startswith("head.") for name in fitted.tensors)
+    _, fitted = fit(
+        headed(bundle, 0.0), replace(bundle, drafter=replace(bundle.drafter, lora=None)), vocab_map
+    )
+    assert fitted.tensors is not None and sorted(fitted.tensors) == [
+        "head.bias",
+        "head.blocks.0",
+        "head.weight",
+    ]

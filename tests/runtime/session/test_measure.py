@@ -1,0 +1,83 @@
+"""What a device's costs are measured to be, on a clock that only the models move."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.speculate import Pair
+from omnidraft.runtime.session.measure import measure_costs
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from support.toy import DRAFT, TARGET, ContextModel, toy_map
+from support.toy_round import PROMPT
+
+
+@dataclass
+class Clock:
+    """Seconds that models took, five times as many in a busy stretch."""
+
+    busy: tuple[float, float] = (0.0, 0.0)
+    calm: float = 0.0  # seconds that the models would have taken without it
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def take(self, seconds: float) -> None:
+        slow = self.busy[0] <= self.calm < self.busy[1]
+        self.calm += seconds
+        self.now += seconds * (5.0 if slow else 1.0)
+
+
+class Timed(ContextModel):
+    """A model whose passes take time: some for each, some for every token."""
+
+    def __init__(self, clock: Clock, seed: int, size: int, each: float, token: float, length: int) -> None:
+        super().__init__(seed, size, max_length=length)
+        self._clock, self._each, self._token = clock, each, token
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> npt.NDArray[np.float64]:
+        self._clock.take(self._each + self._token * len(tokens))
+        return super().score(tokens, num_logits)
+
+
+def measured(clock: Clock, length: int = 256) -> Costs:
+    """Of a target that takes 1 s and 0.1 s a token, and a drafter that takes 0.2 s and 0.01 s a token."""
+    vocab_map = toy_map()
+    target = Timed(clock, 0, len(TARGET), 1.0, 0.1, length)
+    drafter = Drafter(Timed(clock, 1, len(DRAFT), 0.2, 0.01, 256), (7,))
+    pair = Pair(target, drafter, NgramCache(vocab_map), clock)
+    found = measure_costs(pair, PROMPT, PROMPT)
+    assert len(pair.cache) == 0, "what the trial learned is nobody's"
+    return found
+
+
+def test_costs_are_what_the_models_take() -> None:
+    found = measured(Clock())
+    assert found.target == pytest.approx([1.0 + 0.1 * n for n in range(1, 10)])
+    assert 0.21 <= found.draft <= 0.23, "three passes a round, the first over a token or two"
+    assert found.read == pytest.approx((0.2 + 0.01 * 64) / 64)
+    assert found.host == 0.0, "what the clock does not see"
+    assert 0.0 < found.acceptance < 1.0
+
+
+@pytest.mark.parametrize("quarter", range(4))
+def test_a_busy_stretch_changes_no_figure(quarter: int) -> None:
+    calm = Clock()
+    expected = measured(calm)
+    found = measured(Clock((quarter * calm.now / 4, (quarter + 1) * calm.now / 4)))
+    assert found.target == pytest.approx(expected.target)
+    assert found.draft == pytest.approx(expected.draft, rel=0.05)
+    assert found.read == pytest.approx(expected.read)
+
+
+@pytest.mark.parametrize("length", [13, 20, 40])
+def test_a_short_context_gives_fewer_rounds_and_figures_all_the_same(length: int) -> None:
+    found = measured(Clock(), length)
+    assert found.target[0] == pytest.approx(1.1)
+    assert len(found.target) == 9
+    assert found.draft > 0.0

@@ -1,0 +1,286 @@
+"""Sessions: stop strings, conversations, cancelling and limits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnidraft import Generation, Request, Session, Weights, load_weights
+from omnidraft.errors import ContextError, PromptError, SettingError
+from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK
+from omnidraft.runtime.decoding.speculate import Mode
+from omnidraft.runtime.models.ort_model import OrtModel
+
+STORY = "Tell me a story."
+LONG = "How many apples are there in all? " * 24  # more than one chunk of a prompt
+MODES: list[Mode] = ["plain", "trie", "match", "direct", "lookup"]
+
+
+@pytest.fixture(scope="module")
+def weights(bundle: Path) -> Weights:
+    return load_weights(bundle)
+
+
+@pytest.fixture
+def session(weights: Weights) -> Session:
+    return Session(weights)
+
+
+def ids_of(found: Generation) -> list[int]:
+    return found.finish().token_ids
+
+
+class Watched:
+    """A graph that tells of each run before it happens."""
+
+    def __init__(self, graph: Any, seen: Callable[[], None]) -> None:
+        self._graph, self._seen = graph, seen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._graph, name)
+
+    def run_with_iobinding(self, binding: object) -> None:
+        self._seen()
+        self._graph.run_with_iobinding(binding)
+
+
+def watch(session: Session, seen: Callable[[int, int], None]) -> None:
+    """Call `seen(model, position)` before each run of a graph: model 0 is the target, 1 the drafter.
+
+    The position is where the run ends, the number of tokens in the context after it.
+    """
+    for number, model in enumerate(session.models.all):
+        assert isinstance(model, OrtModel)
+
+        def told(number: int = number, model: object = model) -> None:
+            assert isinstance(model, OrtModel)
+            seen(number, int(model._total.item()))
+
+        assert isinstance(model, OrtModel)
+        model._session = Watched(model._session, told)
+
+
+# Stop strings, on a real model
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("count", [1, 4, 9])
+def test_a_stop_string_ends_the_answer_wherever_it_is(session: Session, mode: Mode, count: int) -> None:
+    whole = session.generate(STORY, max_new_tokens=40, mode="plain").finish()
+    session.cache.prefill()
+    for start in range(1, 40, 6):
+        for length in (1, 3, 11):
+            stop = whole.text[start : start + length]
+            found = session.generate(
+                STORY, max_new_tokens=40, mode=mode, num_draft_tokens=count, stop=[stop, "\u2603"]
+            )
+            pieces = "".join(piece.text for piece in found)
+            assert pieces == found.text == whole.text[: whole.text.index(stop)]
+            assert (found.stop_reason, found.stop_string) == ("stop", stop)
+            assert found.token_ids == whole.token_ids[: len(found.token_ids)]
+            assert found.statistics.emitted == len(found.token_ids)
+            written = session.target_tokenizer.text_of(found.token_ids).decode("utf-8", "ignore")
+            assert stop in written
+            before = session.target_tokenizer.text_of(found.token_ids[:-1])
+            assert stop.encode() not in before, "a token after the end was emitted"
+
+
+def test_a_stop_string_may_be_one_string(session: Session) -> None:
+    whole = session.generate(STORY, max_new_tokens=20).finish().text
+    assert session.generate(STORY, max_new_tokens=20, stop=whole[5:8]).finish().stop_reason == "stop"
+
+
+def test_settings_are_refused_before_anything_happens(session: Session) -> None:
+    answer = session.generate(STORY, max_new_tokens=8)
+    with pytest.raises(SettingError, match="stop string"):
+        session.generate(STORY, stop=[""])
+    with pytest.raises(SettingError, match="max_new_tokens 0"):
+        session.chat(STORY, Request(max_new_tokens=0))
+    with pytest.raises(PromptError, match="surrogate"):
+        session.generate("half \ud83d")
+    assert len(answer.finish().token_ids) == 8, "the running generation goes on"
+
+
+# Conversations
+
+
+def test_a_conversation_reads_only_what_is_new(weights: Weights, session: Session) -> None:
+    target = session.models.all[0]
+    scored = 0
+
+    def count(model: int, position: int) -> None:
+        nonlocal scored
+        scored += (model == 0) * (position - target.length)
+
+    watch(session, count)
+    first = session.chat(STORY, Request(max_new_tokens=20, num_draft_tokens=3)).finish()
+    assert scored >= len(first.prompt_ids) + 19
+    scored = 0
+    second = session.chat("And then?", Request(max_new_tokens=1, num_draft_tokens=0)).finish()
+    known = len(first.prompt_ids) + len(first.token_ids)
+    assert list(second.prompt_ids[:known]) == [*first.prompt_ids, *first.token_ids]
+    # The last token of an answer was never read: nothing was asked after it.
+    assert scored == len(second.prompt_ids) - (known - 1)
+    assert ids_of(Session(weights).generate(second.prompt_ids, max_new_tokens=1)) == second.token_ids
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_every_turn_says_what_a_fresh_session_says(weights: Weights, session: Session, count: int) -> None:
+    for message in (STORY, "And then?", "Why?", "What is 3 and 4?"):
+        found = session.chat(message, Request(max_new_tokens=24, num_draft_tokens=count)).finish()
+        fresh = Session(weights).generate(found.prompt_ids, max_new_tokens=24, mode="plain").finish()
+        assert found.token_ids == fresh.token_ids
+        assert found.text == fresh.text
+
+
+def test_answers_stay_the_ids_that_were_said_and_lose_their_end(session: Session) -> None:
+    """After an end token, after a stop string in mid-token, and after a cut by length."""
+    tokenizer = session.target_tokenizer
+    first = session.chat(STORY, Request(max_new_tokens=30)).finish()
+    token = next(t for t in first.token_ids[4:] if len(tokenizer.text_of([t])) > 2)
+    stop = tokenizer.text_of([token]).decode()[1:]  # begins inside a token
+    session.reset()
+    cut = session.chat(STORY, Request(max_new_tokens=30, stop=(stop,))).finish()
+    assert cut.stop_string == stop
+    session.chat("Go on.", Request(max_new_tokens=2)).finish()
+    kept = session.turns[0].answer
+    assert tokenizer.text_of(kept).decode() == cut.text
+    whole = len(cut.token_ids) - 1
+    while not cut.text.encode().startswith(tokenizer.text_of(cut.token_ids[:whole])):
+        whole -= 1
+    assert list(kept[:whole]) == cut.token_ids[:whole]
+    ended = session.chat("Sam has 2 pens and buys 3. How many pens?", Request(max_new_tokens=200)).finish()
+    assert ended.stop_reason == "eos", "the test needs an answer that ends"
+    session.chat("Go on.", Request(max_new_tokens=1)).finish()
+    assert list(session.turns[-1].answer) == ended.token_ids[:-1]
+    eos = session.bundle.target.eos_ids[0]
+    prompt = session.answer.prompt_ids if session.answer else ()
+    assert list(prompt).count(eos) == len(session.turns), "each answer is closed once"
+
+
+def test_a_new_text_forgets_the_conversation(session: Session) -> None:
+    session.chat(STORY, Request(max_new_tokens=4)).finish()
+    alone = ids_of(session.generate("What is 3 and 4?", max_new_tokens=12))
+    assert session.turns == [] and session.message is None
+    session.reset()
+    found = session.chat("What is 3 and 4?", Request(max_new_tokens=12)).finish()
+    assert found.token_ids == alone
+
+
+# Cancelling
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 3, 4, 6, 9, 14])
+@pytest.mark.parametrize("prompt", [STORY, LONG])
+def test_no_graph_runs_after_a_cancel(weights: Weights, session: Session, prompt: str, after: int) -> None:
+    """From another thread, during a run of either graph: in the prompt, in a draft, in a verification."""
+    runs: list[int] = []
+    request = Request(max_new_tokens=24, num_draft_tokens=4)
+    reference = ids_of(Session(weights).chat(prompt, request))
+    answer = session.chat(prompt, request)
+
+    def seen(model: int, position: int) -> None:
+        if answer.stop_reason is not None:
+            return  # of what comes after it
+        assert not answer.is_cancelled, "a graph ran after the cancellation"
+        runs.append(model)
+        if len(runs) == after:
+            other = threading.Thread(target=answer.cancel)
+            other.start()
+            other.join()
+
+    watch(session, seen)
+    if after == 0:
+        answer.cancel()
+    pieces = list(answer)
+    assert answer.stop_reason == "cancelled"
+    assert len(runs) == after
+    assert answer.token_ids == reference[: len(answer.token_ids)]
+    assert "".join(p.text for p in pieces) == answer.text
+    assert list(answer) == [], "a cancelled generation is over"
+    # The session is usable, and what comes next is right.
+    following = session.chat("And then?", request).finish()
+    fresh = Session(weights).generate(following.prompt_ids, max_new_tokens=24, mode="plain").finish()
+    assert following.token_ids == fresh.token_ids
+    assert ids_of(session.chat("Why?", request)) and len(session.turns) == 2
+
+
+def test_a_cancelled_prompt_is_not_read_twice(session: Session) -> None:
+    answer = session.generate(LONG, max_new_tokens=4, mode="plain")
+    read: list[int] = []
+
+    def seen(model: int, position: int) -> None:
+        read.append(position - session.models.all[0].length)
+        answer.cancel()
+
+    watch(session, seen)
+    answer.finish()
+    assert read == [PREFILL_CHUNK] and not answer.token_ids
+    read.clear()
+    again = session.generate(LONG, max_new_tokens=1, mode="plain")
+    again.finish()
+    assert sum(read) == len(again.prompt_ids) - PREFILL_CHUNK
+
+
+def test_an_exception_in_a_graph_leaves_the_session_usable(weights: Weights, session: Session) -> None:
+    reference = ids_of(Session(weights).generate(STORY, max_new_tokens=20))
+    for fails in range(1, 12, 2):
+        broken = Session(weights)
+        runs: list[int] = []
+
+        def seen(model: int, position: int, runs: list[int] = runs, fails: int = fails) -> None:
+            runs.append(model)
+            if len(runs) == fails:
+                raise KeyboardInterrupt
+
+        watch(broken, seen)
+        with pytest.raises(KeyboardInterrupt):
+            broken.generate(STORY, max_new_tokens=20, num_draft_tokens=3).finish()
+        assert ids_of(broken.generate(STORY, max_new_tokens=20, num_draft_tokens=3)) == reference
+
+
+# Limits
+
+
+def test_prompts_at_and_over_the_limit(session: Session) -> None:
+    limit = session.bundle.target.kv.max_length
+    ids = (session.encode(STORY) * limit)[:limit]
+    for room in (0, 1, 5):
+        found = session.generate(ids[: limit - room], max_new_tokens=50, ignore_eos=True)
+        pieces = "".join(piece.text for piece in found)
+        assert found.stop_reason == "context"
+        assert len(found.token_ids) == room + 1
+        assert pieces == found.text
+    with pytest.raises(ContextError, match=rf"{limit + 1} tokens .* holds {limit}.*--max-length"):
+        session.generate([*ids, 5])
+    with pytest.raises(PromptError, match="no tokens"):
+        session.generate([])
+
+
+def test_a_full_conversation_is_refused_and_stays(weights: Weights, session: Session) -> None:
+    session.chat(STORY, Request(max_new_tokens=8)).finish()
+    before = session.turns, session.message, session.answer
+    with pytest.raises(ContextError):
+        session.chat("word " * 300)
+    assert (session.turns, session.message, session.answer) == before
+    found = session.chat("And then?", Request(max_new_tokens=8)).finish()
+    assert found.token_ids == ids_of(Session(weights).generate(found.prompt_ids, max_new_tokens=8))
+
+
+# Without a drafter
+
+
+def test_without_a_drafter_every_mode_is_plain(bundle: Path, session: Session) -> None:
+    plain = Session(load_weights(bundle, drafter=False))
+    assert plain.weights.drafter is None and len(plain.models.all) == 1
+    for temperature in (0.0, 1.0):
+        request = Request(max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=5)
+        plain.reset()
+        found = plain.chat(STORY, request).finish()
+        assert found.statistics.drafted == 0
+        alone = session.generate(STORY, max_new_tokens=24, temperature=temperature, seed=3, mode="plain")
+        assert found.token_ids == ids_of(alone)

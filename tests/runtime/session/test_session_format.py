@@ -1,0 +1,152 @@
+"""The file of a session: read as it was written, as the specification shows, and one name for each fault."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnidraft import Request
+from omnidraft.errors import SessionFileError
+from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.session.conversation import Turn
+from omnidraft.runtime.session.session_file import (
+    HEADER_BYTES,
+    Answer,
+    Drafted,
+    Identity,
+    State,
+    decode_session,
+    encode_session,
+)
+
+
+def example(turns: int = 2) -> State:
+    answer = Answer(
+        request=Request(temperature=0.5, seed=2**64 - 1, stop=("\n\n", "\u3042")),
+        prompt=(1, 2, 3),
+        output=(4, 5),
+        context=(7, 8, 9),
+        passes=(3, 1),
+        drafter=Drafted((0, 7, 8), (2, 1), 1),
+        draft_length={"tested": [4.0, 0.1 + 0.2], "idle": 3},
+        random=0x8000000000000001,
+        stop_reason=None,
+    )
+    return State(
+        omnidraft="0.1.0",
+        identity=Identity("d" * 64, "t" * 64, {"target/cpu/model.onnx": "a" * 64}),
+        costs=Costs((0.001, 0.0011), 0.0002, 1e-5, 1e-5, 0.5),
+        turns=tuple(Turn(f"message {i} \u3042\U0001f9d1\u200d\U0001f680", (i, i + 1)) for i in range(turns)),
+        message="hello",
+        answer=answer,
+    )
+
+
+def test_what_is_written_is_read() -> None:
+    for state in (example(), example(0), replace(example(), answer=None, message=None, turns=())):
+        data = encode_session(state, b"cache")
+        assert decode_session(data) == (state, b"cache")
+        assert encode_session(*decode_session(data)) == data
+
+
+def test_the_bytes_are_as_the_specification_shows() -> None:
+    data = encode_session(example(), b"cache")
+    assert data[:8] == bytes.fromhex("894f44534e0d0a1a")
+    version, reserved, state_bytes, cache_bytes, state_crc, cache_crc = struct.unpack_from("<6I", data, 8)
+    assert (version, reserved, cache_bytes, HEADER_BYTES) == (1, 0, 5, 32)
+    text = data[32 : 32 + state_bytes]
+    assert (zlib.crc32(text), zlib.crc32(b"cache")) == (state_crc, cache_crc)
+    value = json.loads(text)
+    assert value["answer"]["random"] == "8000000000000001"
+    assert value["answer"]["request"]["seed"] == "f" * 16
+    assert str(Path.home()).encode() not in data
+
+
+def sealed(change: Callable[[Any], object]) -> bytes:
+    """The example with a change to its state, checksums right."""
+    data = encode_session(example(), b"cache")
+    size = struct.unpack_from("<I", data, 16)[0]
+    value = json.loads(data[32 : 32 + size])
+    changed = change(value)
+    text = json.dumps(value if changed is None else changed).encode()
+    return (
+        struct.pack("<8s6I", data[:8], 1, 0, len(text), 5, zlib.crc32(text), zlib.crc32(b"cache"))
+        + text
+        + b"cache"
+    )
+
+
+WHOLE = encode_session(example(), b"cache")
+
+
+@pytest.mark.parametrize(
+    ("fault", "data"),
+    [
+        ("not_a_session", b""),
+        ("not_a_session", b"PK\x03\x04" + bytes(60)),
+        ("truncated", WHOLE[:5]),
+        ("truncated", WHOLE[:31]),
+        ("truncated", WHOLE[:40]),
+        ("truncated", WHOLE[:-1]),
+        ("trailing", WHOLE + b"\0"),
+        ("version", WHOLE[:8] + struct.pack("<I", 2) + WHOLE[12:]),
+        ("reserved", WHOLE[:12] + struct.pack("<I", 1) + WHOLE[16:]),
+        ("truncated", WHOLE[:16] + struct.pack("<I", 2**32 - 1) + WHOLE[20:]),
+        ("checksum", WHOLE[:60] + bytes([WHOLE[60] ^ 1]) + WHOLE[61:]),
+        ("checksum", WHOLE[:-1] + b"E"),
+        ("state", sealed(lambda s: [])),
+        ("state", sealed(lambda s: s.pop("turns"))),
+        ("state", sealed(lambda s: s["turns"].append({"message": 3, "answer": []}))),
+        ("state", sealed(lambda s: s["turns"].append({"message": "\ud83d", "answer": []}))),
+        ("state", sealed(lambda s: s["answer"].update(prompt=[]))),
+        ("state", sealed(lambda s: s["answer"].update(prompt=[-1]))),
+        ("state", sealed(lambda s: s["answer"].update(prompt=[1.5]))),
+        ("state", sealed(lambda s: s["answer"].update(prompt=[True]))),
+        ("state", sealed(lambda s: s["answer"].update(prompt="12"))),
+        ("state", sealed(lambda s: s["answer"].update(output=[1] * 129))),
+        ("state", sealed(lambda s: s["answer"]["drafter"].update(window=-1))),
+        ("state", sealed(lambda s: s["answer"]["drafter"].update(passes=[2]))),
+        ("state", sealed(lambda s: s["answer"].update(passes=[9]))),
+        ("state", sealed(lambda s: s["answer"].update(random="1"))),
+        ("state", sealed(lambda s: s["answer"].update(random=5))),
+        ("state", sealed(lambda s: s["answer"].update(stop_reason="bored"))),
+        ("state", sealed(lambda s: s["answer"].update(draft_length=3))),
+        ("state", sealed(lambda s: s["answer"]["request"].update(temperature=-1))),
+        ("state", sealed(lambda s: s["answer"]["request"].update(temperature="hot"))),
+        ("state", sealed(lambda s: s["answer"]["request"].update(mode="magic"))),
+        ("state", sealed(lambda s: s["answer"]["request"].update(mode=["trie"]))),
+        ("state", sealed(lambda s: s["answer"]["request"].update(num_draft_tokens=4.5))),
+        ("state", sealed(lambda s: s["answer"]["request"].update(stop=[""]))),
+        ("state", sealed(lambda s: s["answer"]["request"].update(ignore_eos=1))),
+        ("state", sealed(lambda s: s["costs"].update(draft=float("nan")))),
+        ("state", sealed(lambda s: s["costs"].update(target=[]))),
+    ],
+)
+def test_each_failure_has_a_name(fault: str, data: bytes) -> None:
+    with pytest.raises(SessionFileError) as found:
+        decode_session(data)
+    assert found.value.fault == fault
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=80), st.integers(0, len(WHOLE)), st.booleans())
+def test_the_reader_is_total(noise: bytes, at: int, checksums: bool) -> None:
+    """Whatever is written into a file, also with checksums put right, it is read or refused by name."""
+    data = bytearray(WHOLE[:at] + noise + WHOLE[at + len(noise) :])
+    if checksums and len(data) >= 32 + 5:
+        size = len(data) - 32 - 5
+        data[8:32] = struct.pack("<6I", 1, 0, size, 5, zlib.crc32(data[32:-5]), zlib.crc32(data[-5:]))
+    try:
+        state, cache = decode_session(bytes(data))
+    except SessionFileError:
+        return
+    assert isinstance(state, State) and isinstance(cache, bytes)

@@ -1,0 +1,97 @@
+"""Sessions on weights that are loaded once: nothing else is shared, and each has one user at a time."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from test_session import STORY, ids_of, watch
+
+from omnidraft import Request, Session, Weights, load_weights
+from omnidraft.errors import SessionError
+from omnidraft.runtime.models.ort_model import OrtModel
+
+
+@pytest.fixture(scope="module")
+def weights(bundle: Path) -> Weights:
+    return load_weights(bundle)
+
+
+@pytest.fixture
+def session(weights: Weights) -> Session:
+    return Session(weights)
+
+
+def test_sessions_share_weights_and_nothing_else(weights: Weights) -> None:
+    a, b = Session(weights), Session(weights)
+    one, other = a.models.all[0], b.models.all[0]
+    assert isinstance(one, OrtModel) and isinstance(other, OrtModel)
+    assert one._session is other._session
+    alone = [ids_of(Session(weights).generate(p, max_new_tokens=16)) for p in (STORY, "What is 3 and 4?")]
+    first, second = a.generate(STORY, max_new_tokens=16), b.generate("What is 3 and 4?", max_new_tokens=16)
+    streams = iter(first), iter(second)
+    ended = [False, False]
+    while not all(ended):  # in turns, piece by piece
+        for i, stream in enumerate(streams):
+            ended[i] = next(stream, None) is None
+    assert [first.token_ids, second.token_ids] == alone
+    a.cache.prefill()
+    assert len(b.cache) < len(a.cache)
+
+
+def test_two_threads_say_what_each_says_alone(weights: Weights) -> None:
+    prompts = [STORY, "What is 3 and 4?", "Write a function.", "Why is the sky blue?"]
+    for temperature in (0.0, 1.0):
+        request = Request(max_new_tokens=40, temperature=temperature, seed=11, num_draft_tokens=4)
+
+        def say(prompt: str, request: Request = request) -> list[list[int]]:
+            session = Session(weights)
+            return [ids_of(session.chat(text, request)) for text in (prompt, "And then?")]
+
+        alone = [say(prompt) for prompt in prompts]
+        found: dict[int, list[list[int]]] = {}
+        start = threading.Barrier(len(prompts))
+
+        def work(i: int, found: dict[int, list[list[int]]] = found, start: threading.Barrier = start) -> None:
+            start.wait()
+            found[i] = say(prompts[i])
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(len(prompts))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [found[i] for i in range(len(prompts))] == alone
+
+
+def test_one_session_refuses_a_second_thread(session: Session) -> None:
+    answer = session.generate(STORY, max_new_tokens=6)
+    refused: list[SessionError] = []
+
+    def intrude() -> None:
+        for use in (answer.finish, session.reset, lambda: session.generate(STORY)):
+            try:
+                use()
+            except SessionError as error:
+                refused.append(error)
+
+    def seen(model: int, position: int) -> None:
+        if not refused:
+            other = threading.Thread(target=intrude)
+            other.start()
+            other.join()
+
+    watch(session, seen)
+    assert len(ids_of(answer)) == 6
+    assert len(refused) == 3
+    assert "another thread" in str(refused[0])
+
+
+def test_an_older_generation_is_refused(session: Session) -> None:
+    old = session.generate(STORY, max_new_tokens=6)
+    next(iter(old))
+    new = session.generate("What is 3 and 4?", max_new_tokens=6)
+    with pytest.raises(SessionError, match="newer generation"):
+        old.finish()
+    assert len(ids_of(new)) == 6

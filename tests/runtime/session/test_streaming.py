@@ -1,0 +1,233 @@
+"""Half characters are held back and never lost: Japanese, emoji and mixed text, streamed piece by piece."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from omnidraft import Generation, Session, Weights
+from omnidraft.export.build_vocab_map import build_vocab_map
+from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
+from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.models.ort_model import Graph, KvShape
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+from support.places import STARTERS
+from support.real_tokenizers import TokenizerOf
+from support.replay import replay_graph
+
+EMOJI = (
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466 \U0001f3f3\ufe0f\u200d\U0001f308 "
+    "\U0001f1ef\U0001f1f5\U0001f1e9\U0001f1ea \U0001f44d\U0001f3fd e\u0301 "
+    "\U0001f9d1\U0001f3ff\u200d\U0001f680!"
+)
+
+
+@pytest.fixture(scope="module")
+def texts(data: Path) -> dict[str, str]:
+    with gzip.open(data / "text/wagahai_ja.txt.gz", "rt", encoding="utf-8") as file:
+        japanese = file.read()
+    english = (data / "text/frankenstein.txt").read_text(encoding="utf-8")
+    middle = len(japanese) // 2
+    return {
+        "japanese": japanese[middle : middle + 120],
+        "emoji": EMOJI * 2,
+        "mixed": f"{english[9000:9060]}\n{japanese[9000:9050]}\u00df\u00e9\u0416 {EMOJI}\t{english[:30]}",
+    }
+
+
+def cut(tokenizer: Tokenizer, text: str, rng: random.Random) -> list[int]:
+    """Ids of a text whose tokens end at arbitrary bytes, inside characters too."""
+    data, ids = text.encode(), []
+    while data:
+        length = rng.choice([1, 1, 2, 3, 4, 5, 7, 11])
+        part = tokenizer.spell(data[:length])
+        assert part is not None
+        ids += part
+        data = data[length:]
+    return ids
+
+
+def check(found: Generation, ids: Sequence[int], data: bytes) -> None:
+    """Pieces join to the whole, which is the plain decoding of all bytes; no piece is ever taken back."""
+    whole, shown = data.decode("utf-8", "replace"), ""
+    for piece in found:
+        shown += piece.text
+        # Whatever is out is final. A half character may only show as U+FFFD once it can become no other.
+        assert whole.startswith(shown)
+    assert shown == found.text == whole
+    assert found.token_ids == list(ids)
+
+
+# A table model with a real tokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tokenizer_of: TokenizerOf) -> tuple[Tokenizer, Tokenizer]:
+    return Tokenizer.from_file(STARTERS / "drafter"), tokenizer_of("qwen2")
+
+
+@pytest.fixture(scope="module")
+def vocab_map(tokenizers: tuple[Tokenizer, Tokenizer]) -> VocabMap:
+    return build_vocab_map(*tokenizers)
+
+
+def replaying(
+    path: Path,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    vocab_map: VocabMap,
+    prompt: list[int],
+    ids: list[int],
+) -> Session:
+    """A session whose target says `ids` after the prompt, and whose drafter knows and spells them."""
+    drafter, target = tokenizers
+    drafted = drafter.encode(target.text_of(prompt).decode("utf-8", "replace"))
+    drafted += [d for t in ids for d in vocab_map.spell(t)]
+    graphs: list[Graph] = []
+    entries: list[ModelEntry] = []
+    for name, script, size in (
+        ("target", [*prompt, *ids], vocab_map.target_size),
+        ("drafter", drafted, vocab_map.draft_size),
+    ):
+        graphs.append(replay_graph(path / f"{name}.onnx", script, size, 4096))
+        kv = graphs[-1].kv
+        entries.append(ModelEntry(name, "Replay", name, name, kv, size, "fp32", None, (), 1))
+    costs, template = Costs((1.0,), 0.01, 0.0), PromptTemplate("", "", "", "")
+    bundle = Bundle(path, entries[0], entries[1], template, costs, "map", {})
+    return Session(Weights(bundle, graphs[0], target, vocab_map, graphs[1], drafter))
+
+
+@pytest.mark.parametrize("name", ["japanese", "emoji", "mixed"])
+@pytest.mark.parametrize("mode", ["plain", "trie"])
+def test_a_table_model_with_a_real_tokenizer(
+    tmp_path: Path, tokenizers: tuple[Tokenizer, Tokenizer], vocab_map: VocabMap,
+    texts: dict[str, str], name: str, mode: str,
+) -> None:  # fmt: skip
+    """Tokens end anywhere inside characters, and rounds of 1 to 12 draft tokens anywhere inside tokens."""
+    target = tokenizers[1]
+    prompt = target.encode("Say it.")
+    for seed in range(3):
+        rng = random.Random(seed)
+        ids = cut(target, texts[name], rng) if seed else target.encode(texts[name])
+        stray = [target.byte_ids[b] for b in (0xE3, 0x81)]  # half a character in mid-text, and one at the end
+        ids = [*ids[: len(ids) // 2], *stray, *ids[len(ids) // 2 :], stray[0]] if seed == 2 else ids
+        session = replaying(tmp_path, tokenizers, vocab_map, prompt, ids)
+        session.cache.prefill()
+        found = session.generate(
+            prompt,
+            max_new_tokens=len(ids),
+            mode=mode,  # type: ignore[arg-type]
+            num_draft_tokens=rng.randint(1, 12),
+        )
+        check(found, ids, target.text_of(ids))
+        assert ("\ufffd" in found.text) == (seed == 2)
+        if mode == "trie":
+            assert found.statistics.accepted > len(ids) / 4, (
+                "blocks of several tokens must have been accepted"
+            )
+
+
+def test_a_stop_string_inside_emoji_and_across_tokens(
+    tmp_path: Path, tokenizers: tuple[Tokenizer, Tokenizer], vocab_map: VocabMap, texts: dict[str, str]
+) -> None:
+    target, text = tokenizers[1], texts["mixed"]
+    prompt = target.encode("Say it.")
+    for seed in range(6):
+        rng = random.Random(seed)
+        ids = cut(target, text, rng)
+        session = replaying(tmp_path, tokenizers, vocab_map, prompt, ids)
+        session.cache.prefill()
+        start = rng.randrange(20, len(text) - 8)
+        stop = text[start : start + rng.randint(1, 6)]
+        found = session.generate(
+            prompt, max_new_tokens=len(ids), num_draft_tokens=rng.randint(1, 12), stop=[stop]
+        )
+        shown = "".join(piece.text for piece in found)
+        assert shown == found.text == text[: text.index(stop)]
+        assert found.stop_string == stop and found.stop_reason == "stop"
+        assert found.token_ids == ids[: len(found.token_ids)]
+
+
+# Both starter targets
+
+
+@pytest.fixture(scope="module")
+def starter_graph(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[ModelEntry, Graph]]:
+    """The float32 graphs of starter models, each exported once and without the checks of a bundle."""
+    pytest.importorskip("transformers")
+    from omnidraft.checkpoints.checkpoint import read_checkpoint
+    from omnidraft.export.graph.write import write_graph
+    from omnidraft.export.quantize.cpu import export_cpu
+    from omnidraft.export.quantize.quantize import FP32
+
+    place = tmp_path_factory.mktemp("graphs")
+
+    @cache
+    def export(name: str) -> tuple[ModelEntry, Graph]:
+        checkpoint = read_checkpoint(str(STARTERS / name))
+        proto, contract = export_cpu(checkpoint, 256, FP32)
+        write_graph(proto, place / f"{name}.onnx")
+        kv = KvShape(contract.num_layers, contract.num_kv_heads, contract.head_dim, contract.max_length)
+        shape, bos = checkpoint.shape, Tokenizer.from_file(STARTERS / name)
+        bos_id = bos.controls[bos.adds_bos].id if bos.adds_bos else None
+        entry = ModelEntry(
+            name, "", name, name, kv, shape.vocab_size, "fp32", bos_id, tuple(shape.eos_ids), 1
+        )
+        return entry, Graph(place / f"{name}.onnx", kv, shape.vocab_size)
+
+    return export
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_starter_target(
+    starter_graph: Callable[[str], tuple[ModelEntry, Graph]], texts: dict[str, str], name: str
+) -> None:
+    """Prompted with each text: greedy, and sampled so hot that half characters come in plenty."""
+    (target, graph), (draft, draft_graph) = starter_graph(name), starter_graph("drafter")
+    tokenizer, drafter = Tokenizer.from_file(STARTERS / name), Tokenizer.from_file(STARTERS / "drafter")
+    vocab_map = build_vocab_map(
+        drafter, tokenizer, draft_size=draft.vocab_size, target_size=target.vocab_size
+    )
+    bundle = Bundle(Path(), target, draft, PromptTemplate("", "", "", ""), Costs((1.0,), 0.01, 0.0), "", {})
+    session = Session(Weights(bundle, graph, tokenizer, vocab_map, draft_graph, drafter))
+    stray = 0
+    for text in texts.values():
+        for temperature in (0.0, 1.0, 3.0):
+            prompt = session.encode(text)[:100]
+            found = session.generate(
+                prompt,
+                max_new_tokens=120,
+                temperature=temperature,
+                seed=4,
+                num_draft_tokens=4,
+                ignore_eos=True,
+            )
+            pieces = [piece.text for piece in found]
+            data = tokenizer.text_of(found.token_ids)
+            assert "".join(pieces) == found.text == data.decode("utf-8", "replace")
+            stray += found.text.count("\ufffd")
+    assert stray > 0, "the test needs bytes that are no characters"
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+@pytest.mark.parametrize("text", ["japanese", "emoji", "mixed"])
+def test_a_starter_vocabulary_writes_every_text(
+    tmp_path: Path, texts: dict[str, str], name: str, text: str
+) -> None:
+    """The starters speak English; what a target with their vocabularies might say is replayed."""
+    drafter, target = (Tokenizer.from_file(STARTERS / n) for n in ("drafter", name))
+    vocab_map, prompt = build_vocab_map(drafter, target), target.encode("Say it.")
+    for seed in range(3):
+        rng = random.Random(seed)
+        ids = cut(target, texts[text], rng)
+        session = replaying(tmp_path, (drafter, target), vocab_map, prompt, ids)
+        session.cache.prefill()
+        found = session.generate(prompt, max_new_tokens=len(ids), num_draft_tokens=rng.randint(1, 12))
+        check(found, ids, texts[text].encode())
+        assert "\ufffd" not in found.text

@@ -1,0 +1,117 @@
+"""The file of a trace: one way to write it, and one name for each way to spoil it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from omnidraft.errors import TraceFileError
+from omnidraft.runtime.traces.trace_file import HEADER_BYTES, MAGIC, Segment, decode, encode
+from support.places import ROOT
+from support.trace_files import INVALID, START, build, frame, random_segment
+
+SPEC = (ROOT / "spec/trace.md").read_text(encoding="utf-8")
+
+
+def fault(data: bytes) -> str:
+    with pytest.raises(TraceFileError) as caught:
+        decode(data)
+    assert str(caught.value)[0].islower()
+    return caught.value.fault
+
+
+def spec_example() -> bytes:
+    data = b""
+    for offset, digits in re.findall(r"^    ([0-9a-f]{4})  ((?:[0-9a-f]{2} ?)+)$", SPEC, re.MULTILINE):
+        assert int(offset, 16) == len(data)
+        data += bytes.fromhex(digits)
+    return data
+
+
+def test_the_example_of_the_spec() -> None:
+    assert spec_example() == build()
+    found = decode(spec_example())
+    (record,) = found.generations()
+    assert record.start.context == (1, 4)
+    (only,) = record.rounds
+    assert (only.position, only.draft, only.tested, only.passed) == (2, (2,), 1, 0)
+    assert only.judged[0].label == 0.25
+    (token,) = only.tokens
+    assert (token.token_id, token.pieces, token.surprisal) == (6, (1, 4), 0.5)
+    assert token.law.ids.tolist() == [6] and token.law.probabilities.tolist() == [0.5]
+    assert encode(found) == build()
+
+
+def test_what_is_written_is_read() -> None:
+    for seed in range(60):
+        segment = random_segment(np.random.default_rng(seed))
+        data = encode(segment)
+        found = decode(data)
+        assert encode(found) == data and found.torn == 0
+        assert sum(len(g.rounds) for g in found.generations()) > 0
+
+
+def test_a_header_alone_is_an_empty_trace() -> None:
+    data = build()[:HEADER_BYTES]
+    assert decode(data).generations() == []
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_each_spoiled_file_has_its_name(name: str) -> None:
+    wanted, data = INVALID[name]
+    assert fault(data) == wanted
+
+
+def test_the_spec_names_the_faults_that_occur() -> None:
+    rows = re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", SPEC, re.MULTILINE)
+    faults = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
+    others = {"unreadable", "unwritable", "in_use", "foreign_vocabulary"}
+    assert {wanted for wanted, _ in INVALID.values()} | others == faults
+
+
+def test_a_torn_tail_loses_the_last_entry_only() -> None:
+    """Wherever a write was broken off, whatever was written before it is read."""
+    segment = random_segment(np.random.default_rng(1))
+    ends = [HEADER_BYTES]
+    for i in range(len(segment.frames)):
+        ends.append(len(encode(Segment(segment.header, segment.frames[: i + 1]))))
+    data = encode(segment)
+    for length in range(HEADER_BYTES, len(data)):
+        found = decode(data[:length])
+        whole = max(end for end in ends if end <= length)
+        assert encode(found) == data[:whole]
+        assert found.torn == length - whole
+        # Zeros, as some file systems leave them after a power cut.
+        padded = encode(decode(data[:length] + bytes(len(data) - length)))
+        assert data.startswith(padded) and len(padded) >= whole
+
+
+def test_every_prefix_of_the_header_is_refused() -> None:
+    for length in range(HEADER_BYTES):
+        assert fault(build()[:length]) == ("not_a_trace" if length < len(MAGIC) else "truncated")
+
+
+def test_every_flipped_bit_is_refused_or_the_tail_is_left_out() -> None:
+    data = build()
+    second = HEADER_BYTES + len(frame(START, 1))
+    for bit in range(8 * len(data)):
+        spoiled = bytearray(data)
+        spoiled[bit // 8] ^= 1 << bit % 8
+        if bit // 8 < HEADER_BYTES:
+            assert fault(bytes(spoiled)) in ("not_a_trace", "version", "checksum")
+        elif HEADER_BYTES + 4 <= bit // 8 < second:  # a round follows, so this was no broken write
+            assert fault(bytes(spoiled)) == "checksum"
+        else:
+            found = decode(bytes(spoiled))
+            assert found.torn == len(data) - (HEADER_BYTES if bit // 8 < second else second)
+
+
+def test_wide_ids() -> None:
+    """A vocabulary of 65,537 ids takes 4 bytes an id."""
+    narrow = build(frame(START, 1), sizes=(1 << 16, 9))
+    assert decode(narrow).generations() == [] and encode(decode(narrow)) == narrow
+    wide = build(frame(START[:-4] + (65_536).to_bytes(4, "little"), 1), sizes=((1 << 16) + 1, 9))
+    (only,) = decode(wide).frames
+    assert only.content.context == (65_536,)  # type: ignore[union-attr]

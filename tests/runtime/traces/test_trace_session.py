@@ -1,0 +1,164 @@
+"""Traces of sessions: recording changes nothing of what is said, and pauses, restarts and adapters show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from omnidraft import Session, TraceStore, Weights, load, read_traces
+from omnidraft.runtime.decoding.speculate import MODES
+from omnidraft.runtime.traces.trace import Traced, Vocabularies
+from support.adapters import adapter_of
+from support.tiny_worlds import random_text, random_weights, without_drafter
+from support.toy import toy_map
+
+TOY = toy_map()
+PROMPT = [0, 3, 1]
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Weights:
+    (tmp_path / "weights").mkdir()
+    return random_weights(tmp_path / "weights", np.random.default_rng(5))
+
+
+def say(session: Session, request: dict[str, Any]) -> tuple[list[int], list[tuple[int, ...]], int]:
+    found = session.generate("abcd ab", max_new_tokens=30, seed=3, ignore_eos=True, **request)
+    pieces = list(found)
+    return found.token_ids, [p.round.draft for p in pieces if p.round], session.choose.state
+
+
+REQUESTS: list[dict[str, Any]] = [
+    {"mode": mode, "temperature": temperature, "verification": verification, "num_draft_tokens": count}
+    for mode in MODES
+    for temperature in (0.0, 1.0)
+    for verification, count in (("token", 3), ("block", "auto"))
+]
+
+
+@pytest.mark.parametrize("drafter", [True, False])
+def test_recording_changes_nothing(weights: Weights, tmp_path: Path, drafter: bool) -> None:
+    weights = weights if drafter else without_drafter(weights)
+    plain, recording = Session(weights), Session(weights, trace=tmp_path / "trace")
+    said = []
+    for request in REQUESTS:
+        said.append(say(plain, request))
+        assert say(recording, request) == said[-1], request
+    assert recording.trace is not None
+    recording.trace.close()
+    found = list(read_traces(tmp_path / "trace", Vocabularies.of(weights.vocab_map)))
+    assert [(t.start.mode, t.start.temperature) for t in found] == [
+        (r["mode"], r["temperature"]) for r in REQUESTS
+    ]
+    assert [[t.token_id for t in traced.tokens] for traced in found] == [ids for ids, _, _ in said]
+
+
+def recorded(session: Session) -> list[Traced]:
+    assert session.trace is not None
+    return list(read_traces(session.trace.path))
+
+
+def test_nothing_is_recorded_unless_asked(weights: Weights) -> None:
+    session = Session(weights)
+    assert session.trace is None
+    found = list(session.generate("abcd", max_new_tokens=5))
+    assert all(piece.round is not None and piece.round.traced is None for piece in found)
+
+
+def test_a_pause_leaves_a_gap_and_the_text_goes_on(weights: Weights, tmp_path: Path) -> None:
+    session = Session(weights, trace=tmp_path / "trace")
+    assert session.trace is not None
+    answer = session.generate("abcd ab", max_new_tokens=24, ignore_eos=True, num_draft_tokens=2)
+    for i, _ in enumerate(answer):
+        if i == 1:
+            session.trace.pause()
+        if i == 3:
+            session.trace.resume()
+    whole = session.pair.context
+    first, second = recorded(session)
+    assert not first.start.continues and second.start.continues
+    assert len(first.rounds) == 2
+    begun = list(second.start.context)
+    assert begun == whole[: len(begun)]
+    assert begun + [d for r in second.rounds for d in r.pieces] == whole
+    said = [t.token_id for t in first.tokens], [t.token_id for t in second.tokens]
+    assert answer.token_ids[: len(said[0])] == said[0]
+    assert answer.token_ids[-len(said[1]) :] == said[1]
+    assert len(said[0]) + len(said[1]) < len(answer.token_ids)
+
+
+def test_conversations_and_resumed_answers(weights: Weights, tmp_path: Path) -> None:
+    session = Session(weights, trace=tmp_path / "trace")
+    session.chat("ab", max_new_tokens=6).finish()
+    next(iter(session.chat("cd", max_new_tokens=12, ignore_eos=True)))
+    session.save(tmp_path / "talk")
+    assert session.trace is not None
+    other = Session(weights, trace=session.trace)
+    other.load(tmp_path / "talk")
+    other.resume().finish()
+    first, second, third = recorded(session)
+    assert second.start.context[: len(first.start.context)] == first.start.context
+    assert third.start.continues and not second.start.continues
+    assert third.start.context == second.start.context + tuple(d for r in second.rounds for d in r.pieces)
+
+
+def test_a_cancelled_answer_is_kept_as_far_as_it_went(weights: Weights, tmp_path: Path) -> None:
+    session = Session(weights, trace=tmp_path / "trace")
+    answer = session.generate("abcd ab", max_new_tokens=24, ignore_eos=True)
+    for i, _ in enumerate(answer):
+        if i == 2:
+            answer.cancel()
+    assert answer.stop_reason == "cancelled"
+    (found,) = recorded(session)
+    assert [t.token_id for t in found.tokens] == answer.token_ids
+
+
+def test_random_sessions(tmp_path: Path) -> None:
+    """Any text, mode and length: every record reads back, and its tokens are what was said."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        place = tmp_path / str(seed)
+        place.mkdir()
+        weights = random_weights(place, rng)
+        session = Session(weights, trace=place / "trace")
+        said: list[Sequence[int]] = []
+        for _ in range(4):
+            answer = session.generate(
+                random_text(rng, 10),
+                max_new_tokens=int(rng.integers(1, 30)),
+                mode=str(rng.choice(MODES)),  # type: ignore[arg-type]
+                temperature=float(rng.choice([0.0, 1.0])),
+                seed=1,
+                stop=["ab"],
+            ).finish()
+            said.append(answer.token_ids)
+        assert [[t.token_id for t in found.tokens] for found in recorded(session)] == said
+
+
+def test_two_sessions_may_share_a_store(weights: Weights, tmp_path: Path) -> None:
+    store = TraceStore(tmp_path / "trace", Vocabularies.of(weights.vocab_map))
+    one, other = (Session(weights, trace=store) for _ in range(2))
+    a, b = (iter(s.generate("ab", max_new_tokens=9, ignore_eos=True, seed=1)) for s in (one, other))
+    for _ in range(9):
+        next(a, None), next(b, None)
+    first, second = read_traces(store.path)
+    assert first.start == replace(second.start)
+    assert [t.token_id for t in first.tokens] == [t.token_id for t in second.tokens]
+
+
+def test_another_adapter_begins_another_record(bundle: Path, tmp_path: Path) -> None:
+    session = load(bundle, trace=tmp_path / "trace")
+    adapter = adapter_of(session.bundle, "drafter")
+    answer = session.generate("Once upon a time", max_new_tokens=24, ignore_eos=True, num_draft_tokens=2)
+    for i, _ in enumerate(answer):
+        if i == 3:
+            session.use_adapter(adapter)
+    first, second = recorded(session)
+    assert (first.start.drafter_adapter, second.start.drafter_adapter) == (None, adapter.digest)
+    assert second.start.target_adapter is None and second.start.continues
+    assert [t.token_id for t in first.tokens + second.tokens] == answer.token_ids

@@ -1,0 +1,132 @@
+"""The file of a cache: one way to write a table, and one name for each way to spoil it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+
+from omnidraft.errors import CacheFileError
+from omnidraft.runtime.vocab.cache_file import HEADER_BYTES, MAGIC, decode, encode
+from omnidraft.runtime.vocab.cache_table import CacheTable, check_against
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+from support.cache_files import INVALID, build
+from support.places import ROOT
+from support.tables import GRAM_IDS, TOY, table, tables
+from support.toy import TARGET
+
+SPEC = (ROOT / "spec/ngram-cache.md").read_text(encoding="utf-8")
+FLAKE, FO = TARGET.index("FLAKE"), TARGET.index("FO")
+
+
+def spec_example() -> bytes:
+    lines = re.findall(r"^    ([0-9a-f]{4})  ((?:[0-9a-f]{2} ?)+)$", SPEC, re.MULTILINE)
+    data = b""
+    for offset, digits in lines:
+        assert int(offset, 16) == len(data)
+        data += bytes.fromhex(digits)
+    return data
+
+
+def fault(data: bytes, vocab_map: VocabMap | None = None) -> str:
+    with pytest.raises(CacheFileError) as caught:
+        check_against(decode(data), vocab_map or TOY)
+    assert str(caught.value).startswith(("it ", "its "))
+    return caught.value.fault
+
+
+# One way to write
+
+
+def test_the_example_of_the_spec() -> None:
+    data = spec_example()
+    found = decode(data)
+    assert (found.draft_fingerprint, found.target_fingerprint) == ("d" * 64, "e" * 64)
+    assert (found.writer, found.tick, found.replicas) == (0x19A00000001, 9, (0x19A00000001,))
+    assert found.targets.tolist() == [5, 6]
+    assert [found.spellings.row(i).tolist() for i in range(2)] == [[1, 2, 3], [1, 4]]
+    assert found.ticks.tolist() == [7, 4]
+    assert found.counts.tolist() == [[[3, 1], [2, 0]]]
+    check_against(found, TOY)
+    assert encode(found) == data
+
+
+def test_a_file_built_from_the_spec_is_what_the_encoder_writes() -> None:
+    assert build() == encode(table())
+
+
+@given(tables())
+def test_what_is_written_is_read(t: CacheTable) -> None:
+    data = encode(t)
+    found = decode(data)
+    check_against(found, TOY)
+    assert encode(found) == data
+    assert found.hits.tolist() == t.hits.tolist() and found.accepted.tolist() == t.accepted.tolist()
+
+
+def test_the_history_leaves_no_trace() -> None:
+    """Equal tables give equal bytes, in whatever order they came to be."""
+    one, other = (NgramCache(TOY, capacity=9, replica=3) for _ in range(2))
+    one.learn([FLAKE, FO], 1)
+    other.learn([FLAKE], 1)
+    other.insert(FO)
+    for token in GRAM_IDS:
+        one.insert(token)
+    for token in reversed(GRAM_IDS):
+        other.insert(token)
+    assert encode(one.table()) != encode(other.table())
+    one.learn([FLAKE], 0)
+    other.learn([FO, FLAKE], 0)
+    assert [e.hits for e in one.entries()] == [e.hits for e in other.entries()]
+    one.learn([*GRAM_IDS], 0)
+    other.learn([*reversed(GRAM_IDS)], 0)
+    assert encode(one.table()) == encode(other.table())
+
+
+@pytest.mark.parametrize(("largest", "width"), [(255, 1), (256, 2), (65_535, 2), (65_536, 4), (2**32 - 1, 4)])
+def test_a_column_takes_as_few_bytes_as_it_can(largest: int, width: int) -> None:
+    found = table([FO], {1: [(largest, 0)]}, [largest], tick=largest)
+    data = encode(found)
+    assert (data[14], data[15]) == (width, width)
+    assert decode(data).hits.tolist() == [largest]
+
+
+def test_an_empty_cache_is_a_header() -> None:
+    data = encode(NgramCache(TOY).table())
+    assert len(data) == HEADER_BYTES == 156
+    assert len(decode(data)) == 0
+
+
+def test_a_replica_that_counted_nothing_is_not_written() -> None:
+    assert table(counted={1: [(0, 0)] * 4, 2: [(1, 0)] * 4}).replicas == (2,)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_each_spoiled_file_has_its_name(name: str) -> None:
+    wanted, data = INVALID[name]
+    assert fault(data) == wanted
+
+
+def test_the_spec_names_the_faults_that_occur() -> None:
+    named = set(re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", SPEC, re.MULTILINE))
+    faults = {f for row in named for f in re.findall(r"`([a-z_]+)`", row)} - {"lfu", "lru"}
+    assert {wanted for wanted, _ in INVALID.values()} | {"unreadable"} == faults
+
+
+def test_every_prefix_is_refused() -> None:
+    data = build()
+    for length in range(len(data)):
+        assert fault(data[:length]) == ("not_a_cache" if length < len(MAGIC) else "truncated")
+
+
+def test_every_flipped_bit_is_refused() -> None:
+    data = build()
+    for bit in range(8 * len(data)):
+        spoiled = bytearray(data)
+        spoiled[bit // 8] ^= 1 << bit % 8
+        assert fault(bytes(spoiled)) in ("not_a_cache", "version", "checksum")

@@ -1,0 +1,224 @@
+"""Caches on disk: read or started anew, written over what is ours and beside what is not."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from omnidraft.errors import CacheFileError
+from omnidraft.runtime.vocab.cache_file import decode, encode
+from omnidraft.runtime.vocab.cache_store import (
+    check_place,
+    open_cache,
+    read_table,
+    wipe,
+    write_cache,
+    write_table,
+)
+from omnidraft.runtime.vocab.cache_table import check_against
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.vocab_map import Ragged, VocabMap
+from support.cache_files import INVALID, build
+from support.tables import TOY, table
+from support.toy import TARGET, toy_map
+
+FLAKE, FO = TARGET.index("FLAKE"), TARGET.index("FO")
+
+
+def test_a_cache_is_saved_and_opened(tmp_path: Path) -> None:
+    cache = NgramCache(TOY)
+    cache.learn([FLAKE, FO], 1)
+    write_cache(tmp_path / "c", cache)
+    found, notice = open_cache(tmp_path / "c", TOY)
+    assert notice is None
+    assert found.entries() == cache.entries()
+    assert found.replica == cache.replica > 2**62 // 2**22  # a time, shifted
+    assert encode(found.table()) == (tmp_path / "c").read_bytes()
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+def test_no_file_is_an_empty_cache_and_no_notice(tmp_path: Path) -> None:
+    found, notice = open_cache(tmp_path / "c", TOY, capacity=7, policy="lru")
+    assert (len(found), notice, found.capacity, found.policy) == (0, None, 7, "lru")
+
+
+def make_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def make_loop(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_a_refused_file_is_one_sentence_and_an_empty_cache(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    path.write_bytes(INVALID[name][1])
+    found, notice = open_cache(path, TOY)
+    assert len(found) == 0
+    assert notice is not None and notice.startswith(f"starting with an empty cache: {path} is refused: it")
+    keeps = "saving replaces it" if name == "empty" else "saving keeps it under another name"
+    assert notice.endswith(f"; {keeps}") and "\n" not in notice
+    with pytest.raises(CacheFileError) as caught:
+        read_table(path, TOY)
+    assert caught.value.fault == INVALID[name][0]
+
+
+@pytest.mark.parametrize("spoil", [make_directory, make_loop])
+def test_what_is_no_file_is_unreadable(spoil: Callable[[Path], None], tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    path.write_bytes(build())
+    spoil(path)
+    found, notice = open_cache(path, TOY)
+    assert len(found) == 0
+    assert notice is not None and ("cannot be read" in notice or "is no file" in notice)
+    with pytest.raises(CacheFileError) as caught:
+        read_table(path)
+    assert caught.value.fault == "unreadable"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "c")
+    with pytest.raises(CacheFileError, match="is no file"):
+        read_table(tmp_path / "c")
+
+
+NOT_OURS = ["another kind", "version 2", "another target", "a bit of a section", "the last byte missing"]
+
+
+def test_what_is_not_ours_is_put_aside_under_names_of_its_own(tmp_path: Path) -> None:
+    path, cache = tmp_path / "c", NgramCache(TOY)
+    for number, name in enumerate(NOT_OURS, 1):
+        path.write_bytes(INVALID[name][1])
+        kept = write_cache(path, cache)
+        assert kept == tmp_path / ("c.refused" if number == 1 else f"c.refused-{number}")
+        assert len(read_table(path, TOY)) == 0
+    assert write_cache(path, cache) is None, "a cache of ours is replaced"
+    assert [(tmp_path / f"c.refused{n}").read_bytes() for n in ("", "-2", "-3", "-4", "-5")] == [
+        INVALID[name][1] for name in NOT_OURS
+    ]
+
+
+@pytest.mark.parametrize("name", NOT_OURS)
+def test_a_table_takes_no_other_files_place(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    path.write_bytes(INVALID[name][1])
+    with pytest.raises(CacheFileError, match=r"not replaced; .* --overwrite") as caught:
+        write_table(path, table())
+    assert (caught.value.fault, path.read_bytes()) == ("unwritable", INVALID[name][1])
+    write_table(path, table(), overwrite=True)
+    assert path.read_bytes() == build()
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+
+
+def test_an_empty_file_is_lost_to_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    path.touch()
+    write_table(path, table())
+    assert path.read_bytes() == build()
+
+
+def make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as found:
+        found.bind(str(path))
+
+
+@pytest.mark.parametrize("make", [make_pipe, make_socket, Path.mkdir])
+def test_only_a_file_is_replaced(make: Callable[[Path], None], tmp_path: Path) -> None:
+    path, link = tmp_path / "c", tmp_path / "link"
+    make(path)
+    link.symlink_to(path)
+    kind = path.stat().st_mode
+    for place in (path, link):
+        with pytest.raises(CacheFileError, match=r"\(it is (a directory|no regular file)\); choose another"):
+            check_place(place)
+        with pytest.raises(CacheFileError, match="choose another place"):
+            write_table(place, table(), overwrite=True)
+        with pytest.raises(CacheFileError, match="choose another place"):
+            write_cache(place, NgramCache(TOY))
+    assert path.stat().st_mode == kind and link.is_symlink()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["c", "link"]
+
+
+def test_a_link_is_written_through(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "c", tmp_path / "link"
+    link.symlink_to(target)
+    write_table(link, table())  # to nothing yet
+    write_table(link, table())
+    assert link.is_symlink() and target.read_bytes() == build()
+    assert [p.name for p in target.parent.iterdir()] == ["c"]
+    assert wipe(link) == 1
+    assert not target.exists() and not link.is_symlink()
+
+
+def test_new_files_are_private_and_old_ones_keep_their_permissions(tmp_path: Path) -> None:
+    before = os.umask(0o777)
+    try:
+        write_table(tmp_path / "c", table())
+    finally:
+        os.umask(before)
+    assert (tmp_path / "c").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "c").chmod(0o640)
+    write_table(tmp_path / "c", table())
+    assert (tmp_path / "c").stat().st_mode & 0o777 == 0o640
+
+
+def test_no_message_names_a_temporary_file_or_a_number_of_the_system(tmp_path: Path) -> None:
+    for name in ("no/c", "", "n" * 240, "\0"):
+        with pytest.raises(CacheFileError) as caught:
+            write_table(tmp_path / name, table())
+        assert ".tmp" not in str(caught.value) and "Errno" not in str(caught.value)
+
+
+def test_the_bytes_after_the_end_are_counted(tmp_path: Path) -> None:
+    for extra, words in ((1, "1 byte after"), (4000, "4000 bytes after")):
+        (tmp_path / "c").write_bytes(build() + bytes(extra))
+        with pytest.raises(CacheFileError, match=words) as caught:
+            read_table(tmp_path / "c")
+        assert caught.value.fault == "trailing_bytes"
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    for path in (tmp_path / "no" / "c", tmp_path / "d", Path("\0")):
+        with pytest.raises(CacheFileError, match="choose another place") as caught:
+            write_table(path, table())
+        assert caught.value.fault == "unwritable"
+    assert [p.name for p in tmp_path.iterdir()] == ["d"]
+    assert not list((tmp_path / "d").iterdir())
+
+
+def test_wiping_takes_the_leftovers_and_leaves_what_is_no_cache(tmp_path: Path) -> None:
+    path, other = tmp_path / "c", tmp_path / "essay.txt"
+    write_table(path, table())
+    other.write_text("mine")
+    (tmp_path / f".c.{'0' * 16}.tmp").write_bytes(b"half")
+    (tmp_path / ".c.notes.tmp").write_text("mine too")
+    assert wipe(path) == 2
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".c.notes.tmp", "essay.txt"]
+    with pytest.raises(CacheFileError, match="no n-gram cache, so it stays"):
+        wipe(other)
+    with pytest.raises(CacheFileError, match="cannot be wiped"):
+        wipe(path)
+    assert other.read_text() == "mine"
+
+
+def test_a_map_of_wider_logits_takes_the_same_cache() -> None:
+    """Models of other sizes pad the same tokenizer to other widths, and share what was learned."""
+    base = toy_map()
+    spellings = Ragged(base.spellings.values, np.append(base.spellings.offsets, base.spellings.offsets[-1]))
+    wider = VocabMap(**{**base.__dict__, "spellings": spellings})
+    check_against(decode(build()), wider)
+    assert len(NgramCache.of_table(decode(build()), wider)) == 4

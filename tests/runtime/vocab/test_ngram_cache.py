@@ -1,0 +1,281 @@
+"""The cache in memory: what it learns, what it evicts, what it takes; the trie follows every change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnidraft.errors import SettingError
+from omnidraft.runtime.decoding.sampling import Sampling, law_of
+from omnidraft.runtime.vocab.cache_file import encode
+from omnidraft.runtime.vocab.cache_table import MAX_COUNT, eviction_order, first_to_evict
+from omnidraft.runtime.vocab.ngram_cache import Entry, NgramCache, Policy
+from omnidraft.runtime.vocab.trie import ActiveTrie
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+from support.tables import GRAM_IDS, TOY, table
+from support.toy import DRAFT, TARGET, ragged
+
+FLAKE, FO, FLAS, LAKE = (TARGET.index(name) for name in ("FLAKE", "FO", "FLAS", "LAKE"))
+S = TARGET.index("S")  # a direct pair, never an entry
+
+
+def wide_map(count: int) -> VocabMap:
+    """A target of `count` n-grams of two draft tokens each, all different, over 256 draft tokens."""
+    spellings = [[i % 256, i // 256] for i in range(count)]
+    order = sorted(range(count), key=spellings.__getitem__)
+    return VocabMap(
+        target_bytes=ragged([[0]] * count, np.uint8),
+        direct=np.full(256, -1, dtype=np.int32),
+        spellings=ragged(spellings),
+        expansions=ragged([[]] * 256),
+        leaves=np.array(order, dtype=np.int32),
+        draft_allowed=np.ones(256, dtype=np.bool_),
+        draft_fingerprint="d" * 64,
+        target_fingerprint="e" * 64,
+    )
+
+
+def ids(cache: NgramCache) -> list[int]:
+    return [entry.target_id for entry in cache.entries()]
+
+
+def assert_trie_follows(cache: NgramCache) -> None:
+    """The trie is the one that is built anew from the same entries."""
+    fresh = ActiveTrie(cache.map)
+    for entry in cache.entries():
+        fresh.activate(int(cache.map.leaf_of[entry.target_id]))
+    assert (cache.trie.active == fresh.active).all()
+    assert (cache.trie.root_mask == fresh.root_mask).all()
+    assert cache.trie.grams.tolist() == fresh.grams.tolist() == ids(cache)
+    assert sorted(cache.trie.spelled().tolist()) == sorted(fresh.spelled().tolist())
+    law = law_of(np.linspace(-1.0, 1.0, cache.map.target_size), Sampling(1.0))
+    assert cache.trie.root_masses(law) == pytest.approx(fresh.root_masses(law))
+
+
+def test_learning_counts_hits_accepted_and_rounds() -> None:
+    cache = NgramCache(TOY)
+    assert cache.learn([FLAKE, S, FO], num_accepted=2) == 2
+    assert cache.learn([FLAKE, FLAKE], num_accepted=1) == 0
+    assert cache.learn([S], num_accepted=0) == 0
+    assert cache.entries() == [Entry(FLAKE, 3, 2, 2), Entry(FO, 1, 0, 1)]
+    assert cache.tick == 3
+    assert FLAKE in cache and FO in cache and S not in cache and LAKE not in cache
+
+
+def test_entries_are_kept_by_target_id_whatever_the_order() -> None:
+    cache = NgramCache(TOY)
+    for token in (LAKE, FO, FLAS, FLAKE):
+        assert cache.insert(token)
+        assert not cache.insert(token)
+    assert ids(cache) == GRAM_IDS
+    assert_trie_follows(cache)
+
+
+def test_lfu_evicts_the_least_used_then_the_longest_unused() -> None:
+    cache = NgramCache(TOY, capacity=3, policy="lfu")
+    cache.learn([FLAKE, FLAKE], 0)
+    cache.learn([FO], 0)
+    cache.learn([FLAS], 0)
+    assert cache.learn([LAKE], 0) == 1
+    assert ids(cache) == sorted([FLAKE, FLAS, LAKE])  # FO: one hit like FLAS, and older
+    assert_trie_follows(cache)
+
+
+def test_lru_evicts_the_longest_unused() -> None:
+    cache = NgramCache(TOY, capacity=3, policy="lru")
+    cache.learn([FLAKE, FLAKE], 0)
+    cache.learn([FO], 0)
+    cache.learn([FLAS], 0)
+    cache.learn([LAKE], 0)
+    assert ids(cache) == sorted([FO, FLAS, LAKE])
+    assert_trie_follows(cache)
+
+
+def test_ties_go_by_the_lowest_id() -> None:
+    for policy in ("lfu", "lru"):
+        cache = NgramCache(TOY, capacity=3, policy=policy)
+        cache.learn([LAKE, FLAS, FO], 0)
+        cache.learn([FLAKE], 0)
+        assert ids(cache) == sorted([FLAKE, FLAS, LAKE]), policy
+
+
+def test_an_evicted_entry_comes_back_with_counts_of_its_own() -> None:
+    cache = NgramCache(TOY, capacity=1)
+    cache.learn([FO, FO, FO], 3)
+    cache.learn([LAKE], 0)
+    cache.learn([FO], 1)
+    assert cache.entries() == [Entry(FO, 1, 1, 3)]
+
+
+def test_a_root_stays_while_another_spelling_begins_with_it() -> None:
+    """`la` begins a direct pair besides LAKE; without that pair it is a root through LAKE alone."""
+    from support.toy import DIRECT, toy_map
+
+    vocab_map = toy_map({k: v for k, v in DIRECT.items() if k != "la"})
+    cache = NgramCache(vocab_map, capacity=1)
+    la = DRAFT.index("la")
+    assert cache.trie.root(la) is None
+    cache.insert(LAKE)
+    assert cache.trie.root(la) is not None
+    cache.insert(FO)
+    assert cache.trie.root(la) is None
+    assert_trie_follows(cache)
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(st.lists(st.integers(0, 299), min_size=1, max_size=6), max_size=60),
+    st.integers(1, 40),
+    st.sampled_from(["lfu", "lru"]),
+)
+def test_any_history_against_a_dictionary(history: list[list[int]], capacity: int, policy: Policy) -> None:
+    """The arrays do what a dictionary of [hits, accepted, tick] and the rules of the spec do."""
+    cache = NgramCache(WIDE, capacity=capacity, policy=policy)
+    known: dict[int, list[int]] = {}
+    for tick, emitted in enumerate(history, start=1):
+        for i, token in enumerate(emitted):
+            if token not in known:
+                if len(known) == capacity:
+                    order = (0, 2) if policy == "lfu" else (2, 0)
+                    del known[min(known, key=lambda t: (*(known[t][o] for o in order), t))]
+                known[token] = [0, 0, 0]
+            known[token] = [known[token][0] + 1, known[token][1] + (i < 2), tick]
+        cache.learn(emitted, 2)
+    assert cache.entries() == [Entry(t, *known[t]) for t in sorted(known)]
+    assert_trie_follows(cache)
+
+
+WIDE = wide_map(300)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=20))
+def test_the_first_to_evict_heads_the_order(keys: list[tuple[int, int]]) -> None:
+    hits, ticks = (np.array(column) for column in zip(*keys, strict=True))
+    targets = np.arange(len(keys)) * 2
+    for policy in ("lfu", "lru"):
+        found = (policy, hits.astype(np.uint64), ticks.astype(np.uint32), targets)
+        assert first_to_evict(*found) == eviction_order(*found)[0]
+
+
+def test_prune_evicts_what_learning_would() -> None:
+    cache = NgramCache(TOY)
+    cache.learn([FLAKE, FLAKE, FO, LAKE, LAKE], 0)
+    assert cache.prune(10) == 0
+    assert cache.prune(2) == 1
+    assert ids(cache) == sorted([FLAKE, LAKE])
+    assert cache.prune(0) == 2
+    assert ids(cache) == []
+    assert_trie_follows(cache)
+
+
+def test_prefill_keeps_what_was_learned_and_makes_room() -> None:
+    cache = NgramCache(TOY, capacity=2)
+    cache.learn([FO, FO], 1)
+    assert cache.prefill() == 3
+    assert cache.capacity == 4
+    assert cache.entries()[GRAM_IDS.index(FO)] == Entry(FO, 2, 1, 1)
+    assert ids(cache) == GRAM_IDS
+    assert cache.prefill() == 0
+    assert_trie_follows(cache)
+
+
+def test_a_spelling_of_more_than_255_pieces_is_not_cached() -> None:
+    for length, cached in ((255, True), (256, False)):
+        base = wide_map(1)
+        vocab_map = VocabMap(**{**base.__dict__, "spellings": ragged([[0] * length])})
+        cache = NgramCache(vocab_map)
+        assert cache.insert(0) == cached
+        assert NgramCache(vocab_map).prefill() == cached
+
+
+def test_counts_stop_at_32_bits() -> None:
+    full = table([FO], {1: [(MAX_COUNT, MAX_COUNT)]}, [MAX_COUNT], tick=MAX_COUNT)
+    cache = NgramCache.of_table(full, TOY)
+    cache.learn([FO], 1)
+    assert cache.entries() == [Entry(FO, MAX_COUNT, MAX_COUNT, MAX_COUNT)]
+    assert cache.tick == MAX_COUNT
+
+
+def test_counts_of_several_replicas_add_up_and_only_ones_own_grow() -> None:
+    both = table([FLAKE, FO], {1: [(5, 2), (0, 0)], 2: [(1, 1), (7, 3)]}, writer=2)
+    cache = NgramCache.of_table(both, TOY)
+    cache.learn([FLAKE, LAKE], 1)
+    assert cache.entries() == [Entry(FLAKE, 7, 4, 10), Entry(FO, 7, 3, 1), Entry(LAKE, 1, 0, 10)]
+    found = cache.table()
+    assert found.replicas == (1, 2)
+    assert found.counts.tolist() == [[[5, 0, 0], [2, 0, 0]], [[2, 7, 1], [2, 3, 0]]]
+
+
+def test_a_table_without_a_writer_is_continued_by_a_new_replica() -> None:
+    cache = NgramCache.of_table(table([FO], {1: [(5, 2)]}, writer=0), TOY)
+    cache.learn([FO], 1)
+    cache.replica = 9
+    found = cache.table()
+    assert (found.writer, found.replicas) == (9, (1, 9))
+    assert found.counts.tolist() == [[[5], [2]], [[1], [1]]]
+
+
+def test_loading_into_less_room_keeps_what_the_policy_keeps() -> None:
+    whole = table(GRAM_IDS, {1: [(4, 0), (1, 0), (3, 0), (3, 0)]}, [1, 9, 3, 2])
+    expected: dict[Policy, list[int]] = {"lfu": [0, 2], "lru": [1, 2]}
+    for policy, kept in expected.items():
+        cache = NgramCache.of_table(whole, TOY, capacity=2, policy=policy)
+        assert ids(cache) == [GRAM_IDS[i] for i in kept], policy
+        assert_trie_follows(cache)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(st.sampled_from([*GRAM_IDS, S]), max_size=5), max_size=12), st.integers(1, 4))
+def test_saved_and_loaded_it_goes_on_as_if_nothing_had_happened(
+    history: list[list[int]], capacity: int
+) -> None:
+    one = NgramCache(TOY, capacity=capacity, replica=5)
+    other = NgramCache(TOY, capacity=capacity, replica=5)
+    for emitted in history:
+        one.learn(emitted, 2)
+        other.learn(emitted, 2)
+        other = NgramCache.of_table(other.table(), TOY, capacity=capacity)
+        assert one.entries() == other.entries()
+        assert encode(one.table()) == encode(other.table())
+        assert_trie_follows(other)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"capacity": 0}, "capacity 0 is less than 1"),
+        ({"policy": "fifo"}, '"fifo" is unknown; use lfu or lru'),
+    ],
+)
+def test_wrong_settings_are_refused(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(SettingError, match=sentence):
+        NgramCache(TOY, **options)  # type: ignore[arg-type]
+
+
+def test_memory_at_20_000_entries_of_a_wide_target() -> None:
+    """Every array of the cache and its trie, grown one entry at a time, with the room left over."""
+    width, entries = 151_936, 20_000
+    vocab_map = wide_map(1 << 16)
+    # As many leaves and draft tokens as Llama-2 and Qwen2 have.
+    leaves = np.arange(width, dtype=np.int32)
+    wide = VocabMap(
+        target_bytes=ragged([[]] * width, np.uint8),
+        direct=np.full(32_000, -1, dtype=np.int32),
+        spellings=ragged([[i >> 8, i & 255, 0] for i in range(width)]),
+        expansions=ragged([[]] * 32_000),
+        leaves=leaves,
+        draft_allowed=np.ones(32_000, dtype=np.bool_),
+        draft_fingerprint=vocab_map.draft_fingerprint,
+        target_fingerprint=vocab_map.target_fingerprint,
+    )
+    cache = NgramCache(wide, replica=1)
+    for token in range(0, 7 * entries, 7):
+        cache.learn([token], 1)
+    assert len(cache) == entries
+    arrays = [v for o in (cache, cache.trie) for v in vars(o).values() if isinstance(v, np.ndarray)]
+    shared = [id(a) for a in wide.direct_pairs]
+    assert cache.memory_bytes == sum(a.nbytes for a in arrays if id(a) not in shared)
+    assert cache.memory_bytes / entries <= 64
+    assert len(encode(cache.table())) / entries <= 24

@@ -1,0 +1,253 @@
+"""Tokenizers read as bytes: what an id writes, where control tokens are read, and which are refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+
+from omnidraft.errors import TokenizerError
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from support.real_tokenizers import TokenizerOf
+from support.tiny_tokenizers import LETTERS, SPACE, byte_level, letters, sentencepiece, unigram
+
+REAL = ["llama2", "phi3", "llama3", "qwen2", "gpt2", "t5-small"]
+PUBLISHED = ["llama2", "phi3", "llama3", "qwen2", "gpt2"]
+
+MERGES = [(b"h", b"e"), (b" ", b"he"), (b"\xc3", b"\xa9"), (b"l", b"l")]
+PIECES = [("l", "a"), ("k", "e"), (SPACE, "f"), (SPACE + "f", "la")]
+LibraryOf = Callable[[str], tokenizers.Tokenizer]
+TINY = {
+    "byte_level": byte_level(MERGES, controls=["<s>", "<|end|>"]),
+    "sentencepiece": sentencepiece(PIECES),
+    "unigram": unigram(
+        [SPACE, SPACE + "he", "he", "h", "e", "l", "ll", "\N{LATIN SMALL LETTER E WITH ACUTE}"]
+    ),
+}
+
+
+READ = {kind: Tokenizer(spec) for kind, spec in TINY.items()}
+
+
+@pytest.fixture(scope="module")
+def library_of(data: Path) -> LibraryOf:
+    """The tokenizers library's own reading of the same files."""
+    return cache(
+        lambda name: tokenizers.Tokenizer.from_file(str(data / "tokenizers" / name / "tokenizer.json"))
+    )
+
+
+# Bytes of tokens
+
+
+def test_the_gpt2_alphabet_is_inverted() -> None:
+    """The piece `¡` is byte A1, not the character U+00A1; the letter for a space is U+0120."""
+    tokenizer = READ["byte_level"]
+    assert sorted(t for t in tokenizer.tokens[:256] if t) == [bytes([b]) for b in range(256)]
+    ids = TINY["byte_level"]["model"]["vocab"]
+    assert tokenizer.tokens[ids["\u00a1"]] == b"\xa1"
+    assert tokenizer.tokens[ids["\u0120"]] == b" "
+    assert tokenizer.tokens[ids[letters(b"\xc3\xa9")]] == "é".encode()
+    assert all(tokenizer.tokens[ids[letter]] == bytes([byte]) for byte, letter in LETTERS.items())
+
+
+def test_sentencepiece_pieces_and_byte_tokens() -> None:
+    tokenizer = READ["sentencepiece"]
+    ids = TINY["sentencepiece"]["model"]["vocab"]
+    assert tokenizer.tokens[ids[SPACE + "fla"]] == b" fla"
+    assert tokenizer.tokens[ids["<0x0A>"]] == b"\n"
+    assert [tokenizer.tokens[ids[c]] for c in ("<unk>", "<s>", "</s>")] == [None, None, None]
+    assert tokenizer.kind == "sentencepiece" and tokenizer.adds_bos == "<s>"
+
+
+def test_without_byte_fallback_a_byte_token_is_its_letters() -> None:
+    spec = unigram([SPACE, "<0x41>"])
+    assert Tokenizer(spec).tokens[-1] == b"<0x41>"
+
+
+def test_control_tokens_have_no_bytes() -> None:
+    tokenizer = Tokenizer(byte_level(controls=["<s>"], added=["<tool_call>", "  ", "[PAD]", "plain"]))
+    assert set(tokenizer.controls) == {"<s>", "<tool_call>", "[PAD]"}  # by flag, or by form
+    assert [tokenizer.tokens[-n] for n in (5, 4, 3, 2, 1)] == [None, None, b"  ", None, b"plain"]
+    assert tokenizer.text_of([*tokenizer.encode("ab"), tokenizer.controls["<s>"].id]) == b"ab"
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_byte_of_a_text_comes_back(tokenizer_of: TokenizerOf, name: str) -> None:
+    """encode, then bytes: the text, but for the dummy prefix and what T5 has no pieces for."""
+    text = "Hello,  world!\n\tcafé naïve 12345 \N{LLAMA} x == y;\r\n"
+    expected = {"llama2": " " + text, "phi3": " " + text}
+    expected["t5-small"] = " Hello, world! café nave 12345  x == y;"
+    got = tokenizer_of(name).text_of(tokenizer_of(name).encode(text)).decode()
+    assert got == expected.get(name, text)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_encode_gives_the_published_ids(data: Path, tokenizer_of: TokenizerOf, name: str) -> None:
+    """All 47 of them. None holds a control string, where ours differs on purpose: see the next test."""
+    vectors = json.loads((data / "tokenizers/encode_vectors.json").read_text(encoding="utf-8"))
+    tokenizer, compared = tokenizer_of(name), 0
+    for text, ids in zip(vectors["inputs"], vectors["ids"][name], strict=True):
+        assert not any(control in text for control in tokenizer.controls)
+        assert tokenizer.encode(text) == ids, text
+        compared += 1
+    assert compared == 47
+
+
+@pytest.mark.parametrize(
+    ("name", "control"),
+    [("llama2", "<s>"), ("phi3", "<|end|>"), ("llama3", "<|eot_id|>"), ("qwen2", "<|im_end|>")],
+)
+def test_a_control_string_in_a_text_stays_text(
+    library_of: LibraryOf, tokenizer_of: TokenizerOf, name: str, control: str
+) -> None:
+    """The one place where `encode` differs from the tokenizers library, which reads the control token."""
+    tokenizer = tokenizer_of(name)
+    text = f"say {control} now"
+    ids = tokenizer.encode(text)
+    assert tokenizer.controls[control].id not in ids
+    assert tokenizer.text_of(ids).decode().lstrip() == text
+    assert tokenizer.controls[control].id in library_of(name).encode(text, add_special_tokens=False).ids
+
+
+def test_a_control_string_in_a_text_stays_text_without_data() -> None:
+    tokenizer = READ["byte_level"]
+    assert tokenizer.text_of(tokenizer.encode("a<s>b")) == b"a<s>b"
+    assert tokenizer.controls["<s>"].id not in tokenizer.encode("a<s>b")
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_an_empty_text_has_no_ids(kind: str) -> None:
+    """Not even a dummy prefix."""
+    assert READ[kind].encode("") == []
+    assert READ[kind].spell(b"") == []
+
+
+def test_an_added_token_after_a_control_token_keeps_its_id() -> None:
+    """As in OLMo-2: plain `|||PHONE_NUMBER|||` stands after <|endoftext|>, outside the model's own vocab."""
+    spec = byte_level(controls=["<s>", "<|end|>"], added=["|||PHONE|||"])
+    tokenizer = Tokenizer(spec)
+    library = tokenizers.Tokenizer.from_str(json.dumps(spec))
+    assert tokenizer.encode("a|||PHONE|||") == library.encode("a|||PHONE|||").ids
+
+
+# Prompts
+
+
+def test_controls_are_read_in_the_template_only() -> None:
+    tokenizer = READ["byte_level"]
+    bos, end = tokenizer.controls["<s>"].id, tokenizer.controls["<|end|>"].id
+    ids = tokenizer.encode_prompt("<s>he", "<s>ll<|end|>", "<|end|>he<|end|>")
+    assert [i for i in ids if i in (bos, end)] == [bos, end, end]
+    assert ids == [
+        bos,
+        *tokenizer.encode("he<s>ll<|end|>"),  # the template's text and the user's are one run
+        end,
+        *tokenizer.encode("he"),
+        end,
+    ]
+
+
+def test_of_two_controls_the_longer_is_read() -> None:
+    tokenizer = Tokenizer(byte_level(controls=["<a>", "<a><b>"]))
+    assert tokenizer.encode_prompt("<a><b>", "", "") == [tokenizer.controls["<a><b>"].id]
+
+
+CHAT = {
+    "llama2": ("<s>[INST] ", " [/INST]"),
+    "phi3": ("<|user|>\n", "<|end|>\n<|assistant|>\n"),
+    "llama3": (
+        "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n",
+        "<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
+    ),
+    "qwen2": (
+        "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n",
+        "<|im_end|>\n<|im_start|>assistant\n",
+    ),
+    "gpt2": ("<|endoftext|>Question: ", "\nAnswer:"),
+}
+
+
+@pytest.mark.parametrize("name", CHAT)
+@pytest.mark.parametrize(
+    "text", ["Hello, how are you?", "def f(x):\n    return 12345 * x\n", "naïve \N{LLAMA}"]
+)
+def test_a_prompt_is_what_the_library_makes_of_it(
+    library_of: LibraryOf, tokenizer_of: TokenizerOf, name: str, text: str
+) -> None:
+    """Where the user's text holds no control string, encode_prompt equals the library on the whole."""
+    prefix, suffix = CHAT[name]
+    ids = tokenizer_of(name).encode_prompt(prefix, text, suffix)
+    assert ids == library_of(name).encode(prefix + text + suffix, add_special_tokens=False).ids
+    assert any(control.id in ids for control in tokenizer_of(name).controls.values())
+
+
+# Identity
+
+
+def test_fingerprints_tell_vocabularies_apart() -> None:
+    spec = byte_level(MERGES, controls=["<s>"])
+    same = Tokenizer(json.loads(json.dumps(spec)), "elsewhere")
+    assert Tokenizer(spec).fingerprint == same.fingerprint
+    others = [
+        byte_level(MERGES),
+        byte_level(MERGES, controls=["<x>"]),
+        byte_level(MERGES[:2], controls=["<s>"]),
+    ]
+    prints = {Tokenizer(s).fingerprint for s in [spec, *others]}
+    assert len(prints) == 4 and all(len(p) == 64 for p in prints)
+
+
+# Refusals
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(TokenizerError) as caught:
+        Tokenizer.from_file(path)
+    return str(caught.value)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    assert refusal(tmp_path) == (
+        f"no tokenizer at {tmp_path / 'tokenizer.json'}; give a tokenizer.json or a directory that holds one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"{", "is not a readable tokenizer.json"),
+        (b"\xff\xfe", "is not a readable tokenizer.json"),
+        (b"[]", 'has no "model"'),
+        (b"{}", 'has no "model"'),
+    ],
+)
+def test_no_tokenizer_in_the_file(tmp_path: Path, content: bytes, expected: str) -> None:
+    (tmp_path / "tokenizer.json").write_bytes(content)
+    message = refusal(tmp_path / "tokenizer.json")
+    assert expected in message and str(tmp_path) in message and "; save it again" in message
+
+
+def unreadable(model: Any) -> dict[str, Any]:
+    found = tokenizers.Tokenizer(model)
+    spec: dict[str, Any] = json.loads(found.to_str())
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        (unreadable(tokenizers.models.WordPiece({"[UNK]": 0, "##a": 1}, unk_token="[UNK]")), "WordPiece"),
+        (unreadable(tokenizers.models.WordLevel({"a": 0}, unk_token="a")), "WordLevel"),
+        (unreadable(tokenizers.models.BPE({"a": 0}, [])), "BPE"),  # says nothing of bytes or spaces
+    ],
+)
+def test_a_kind_without_bytes_is_refused_by_name(tmp_path: Path, spec: dict[str, Any], kind: str) -> None:
+    (tmp_path / "tokenizer.json").write_text(json.dumps(spec), encoding="utf-8")
+    message = refusal(tmp_path)
+    assert f"is a {kind} tokenizer whose tokens have no exact bytes; use a byte-level BPE" in message

@@ -1,0 +1,112 @@
+"""Kills an adapting process at any moment and compares what is left with a run without kills."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from omnidraft.learning.online.adaptation import CURVE
+from omnidraft.learning.online.curve import read_curve
+from omnidraft.learning.online.profiles import profile_of
+from omnidraft.runtime.models.adapter_file import read_adapter
+from omnidraft.runtime.session.loaded_bundle import Weights, load_weights
+from omnidraft.runtime.traces.trace_file import decode
+from omnidraft.runtime.vocab.cache_store import read_table
+from support.adapting import assert_same, pair_of_weights
+from support.places import ROOT
+
+
+def start(bundle: Path, place: Path, answers: int, learner: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
+    # One thread, so that forking it is safe and sums come out the same.
+    environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    command = [
+        sys.executable,
+        str(ROOT / "tests/support/adapt_writer.py"),
+        str(bundle),
+        str(place),
+        str(answers),
+    ]
+    command.append(learner)
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def run_once(writer: subprocess.Popen[str], wait: float | None, after: int) -> bool:
+    """Adapt, and be killed `wait` seconds after so many answers (None: never); whether it came to its end."""
+    assert writer.stdin is not None and writer.stdout is not None
+    writer.stdin.write("go\n")
+    writer.stdin.flush()
+    child, done, answered = 0, False, 0
+    timer: threading.Timer | None = None
+    for line in writer.stdout:
+        if line == "gone\n":
+            if timer is not None:
+                timer.cancel()
+            return done
+        done = done or line == "done\n"
+        if line.startswith("answered "):
+            answered += 1
+        elif line.strip().isdecimal():
+            child = int(line)
+        if wait is not None and timer is None and child and answered >= after:
+            timer = threading.Timer(wait, kill, [child])
+            timer.start()
+    raise AssertionError("the process that forks ended by itself")
+
+
+def kill(child: int) -> None:
+    try:
+        os.kill(child, signal.SIGKILL)
+    except ProcessLookupError:
+        return  # it was done before
+
+
+def check_whole(place: Path, weights: Weights) -> int:
+    """Every file is there whole, and they fit together; how many answers the checkpoint has."""
+    profile = profile_of(place, weights.bundle)
+    found = profile.read(pair_of_weights(weights))
+    if found is None:
+        return 0
+    assert len(read_curve(place / CURVE)) >= found.progress.answered
+    for number in (*found.progress.memory, *found.progress.pending):
+        assert not decode(profile.answer(number).read_bytes()).torn
+    if profile.cache.exists():
+        read_table(profile.cache)
+    if profile.adapter.exists():
+        read_adapter(profile.adapter)
+    return found.progress.answered
+
+
+def assert_kills_change_nothing(bundle: Path, tmp_path: Path, learner: str, usual: int) -> None:
+    """Adapt without a break, and with OMNIDRAFT_KILLS kills, or as many as usual: both come to the same."""
+    kills = int(os.environ.get("OMNIDRAFT_KILLS", usual))
+    weights, rng, answers = load_weights(bundle), random.Random(0), 3 * kills + 8
+    whole, place = tmp_path / "whole", tmp_path / "place"
+    writer = start(bundle, whole, answers, learner)
+    try:
+        assert run_once(writer, None, 0)
+    finally:
+        writer.kill()
+        writer.communicate()
+    writer = start(bundle, place, answers, learner)
+    ends, reached = 0, [0]
+    try:
+        for _ in range(kills):
+            # Some while it is loading, some while it answers, learns and writes.
+            after = rng.choice((0, 1, 1, 2, 3))
+            ends += run_once(writer, rng.uniform(0.0, 1.0 if after == 0 else 0.3), after)
+            reached.append(check_whole(place, weights))
+        assert run_once(writer, None, 0)
+    finally:
+        writer.kill()
+        writer.communicate()
+    assert reached == sorted(reached) and ends < kills  # never back, and kills there were
+    assert check_whole(place, weights) == answers
+    assert_same(whole, place, weights)

@@ -1,0 +1,55 @@
+"""A process that adapts until it is killed or done; `test_adapt_crash.py` kills it.
+
+    python adapt_writer.py BUNDLE PLACE ANSWERS torch|onnx
+
+For each line of standard input it forks an adaptation, which goes on from what is in the place, and prints
+its process id; it prints `answered NUMBER` after every answer and `done` at the end. Forking spares torch's
+start for each of the kills.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from omnidraft.commands.adapt.adapt_learner import Learning
+from omnidraft.learning.online.adapted_target import AdaptOptions
+from omnidraft.runtime.session.generation_config import Request
+from omnidraft.runtime.session.loaded_bundle import load_weights
+from support.adapting import PROMPTS, begin
+from support.adapting import learner as torch_learner
+
+OPTIONS = AdaptOptions(interval=2, passes=1, replayed=1, memory=5)
+REQUEST = Request(max_new_tokens=8, num_draft_tokens=3, seed=0, temperature=0.7)  # sampled, to be stricter
+
+
+def adapt(bundle: Path, place: Path, answers: int, learner: str) -> None:
+    """To the end, from wherever the place is."""
+    make = torch_learner if learner == "torch" else Learning("onnx", head=True).make
+    adaptation = begin(place, load_weights(bundle), OPTIONS, make)
+    while adaptation.position < answers:
+        line = adaptation.answer(PROMPTS[adaptation.position % len(PROMPTS)], REQUEST)
+        os.write(1, f"answered {line.answer}\n".encode())
+    adaptation.write()
+    adaptation.close()
+    os.write(1, b"done\n")
+
+
+def main() -> None:
+    bundle, place, answers, learner = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    torch.set_num_threads(1)
+    for _ in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            adapt(bundle, place, answers, learner)
+            os._exit(0)
+        os.write(1, f"{child}\n".encode())
+        os.waitpid(child, 0)
+        os.write(1, b"gone\n")
+
+
+if __name__ == "__main__":
+    main()

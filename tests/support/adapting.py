@@ -1,0 +1,126 @@
+"""Adaptations of a starter bundle in seconds: short answers, small adapters, learners that go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omnidraft.commands.word_problems import word_problems
+from omnidraft.learning.averaged import Averaged
+from omnidraft.learning.online.adaptation import CURVE, Adaptation
+from omnidraft.learning.online.adapted_target import AdaptOptions
+from omnidraft.learning.online.curve import Line, read_curve
+from omnidraft.learning.online.profiles import pair_of, profile_of
+from omnidraft.learning.step.learner import Learner
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.models.adapter_file import read_adapter
+from omnidraft.runtime.session.generation_config import Request
+from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.vocab.cache_store import read_table
+from omnidraft.training.torch_learner import TorchLearner
+from omnidraft.training.trainer_options import TrainerOptions
+from support.places import STARTERS
+
+DRAFTER = str(STARTERS / "drafter")
+REQUEST = Request(max_new_tokens=24, num_draft_tokens=4, seed=0)
+SMALL = AdaptOptions(interval=4, passes=1, replayed=2, memory=12)
+PROMPTS = word_problems(64)
+
+
+def learner(weights: Weights, *, rate: float = 3e-3, rank: int = 8) -> Learner:
+    """LoRA of the starter drafter."""
+    options = TrainerOptions(learning_rate=rate, lora_rank=rank, weight_decay=0.0)
+    return Averaged(TorchLearner(DRAFTER, weights, options))
+
+
+def begin(
+    place: Path, weights: Weights, options: AdaptOptions = SMALL, make: Callable[[Weights], Learner] = learner
+) -> Adaptation:
+    """An adaptation to one target."""
+    found = Adaptation(place, make, options, prompts="the same")
+    found.switch(weights)
+    return found
+
+
+def answers(adaptation: Adaptation, count: int, request: Request = REQUEST) -> list[Line]:
+    """The next prompts answered."""
+    return [adaptation.answer(PROMPTS[adaptation.position % len(PROMPTS)], request) for _ in range(count)]
+
+
+class Spoiled:
+    """A learner that does as it should, and hands out adapters that it spoils from some step on.
+
+    Whoever restores it has its own adapter; it is spoiled again by the next step, unless it is `curable`.
+    """
+
+    def __init__(
+        self, inner: Learner, spoil: Callable[[Adapter], Adapter], first: int, *, curable: bool = True
+    ) -> None:
+        self.inner, self.spoil, self.first, self.curable = inner, spoil, first, curable
+        self.learned, self.spoils = 0, False
+
+    @property
+    def rate(self) -> float:
+        return self.inner.rate
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        self.inner.rate = rate
+
+    def learn(self, responses: Any) -> Any:
+        self.learned += 1
+        self.spoils = self.learned >= self.first
+        return self.inner.learn(responses)
+
+    def adapter(self) -> Adapter:
+        found = self.inner.adapter()
+        return self.spoil(found) if self.spoils else found
+
+    def state(self) -> Any:
+        return self.inner.state()
+
+    def restore(self, state: Any) -> None:
+        self.inner.restore(state)
+        if self.spoils and self.curable:
+            self.first = 1 << 30
+        self.spoils = False
+
+
+def changed(adapter: Adapter, change: Callable[[np.ndarray], np.ndarray]) -> Adapter:
+    """An adapter with every B changed."""
+    return replace(adapter, tensors={s: (a, change(b)) for s, (a, b) in adapter.tensors.items()})
+
+
+def assert_same(one: Path, other: Path, weights: Weights) -> None:
+    """Two places hold the same but for times and who counted."""
+    first, second = (profile_of(place, weights.bundle) for place in (one, other))
+    a, b = (p.read(pair_of_weights(weights)) for p in (first, second))
+    assert a is not None and b is not None
+    for x, y in ((a.learner, b.learner), (a.good, b.good)):
+        assert x.keys() == y.keys()
+        assert all(np.array_equal(x[name], y[name]) for name in x)
+    assert replace(a.progress, plain=[]) == replace(b.progress, plain=[])
+    tables = [read_table(p.cache) for p in (first, second)]
+    assert np.array_equal(tables[0].targets, tables[1].targets) and tables[0].tick == tables[1].tick
+    assert np.array_equal(tables[0].counts, tables[1].counts)
+    assert [p.name for p in sorted(first.answers.iterdir())] == [
+        p.name for p in sorted(second.answers.iterdir())
+    ]
+    for file in first.answers.iterdir():
+        assert file.read_bytes() == (second.answers / file.name).read_bytes()
+    assert first.adapter.exists() == second.adapter.exists()
+    if first.adapter.exists():
+        assert read_adapter(first.adapter).digest == read_adapter(second.adapter).digest
+    curves = [
+        [replace(x, seconds=0, plain=None, learning=0, first=0, costs=()) for x in read_curve(p / CURVE)]
+        for p in (one, other)
+    ]
+    assert curves[0] == curves[1]
+
+
+def pair_of_weights(weights: Weights) -> dict[str, str]:
+    return pair_of(weights.bundle, weights.vocab_map.draft_fingerprint, weights.vocab_map.target_fingerprint)

@@ -1,0 +1,18 @@
+"""The command line in this process, and what a refusal looks like."""
+
+import re
+from collections.abc import Callable
+
+Run = Callable[..., tuple[int, str, str]]  # arguments -> exit status, standard output, standard error
+
+
+def refused(result: tuple[int, str, str], *words: str) -> None:
+    """Exit status 1 and one sentence on standard error with these words."""
+    code, out, err = result
+    assert (code, out) == (1, "")
+    # On a slow machine lines of progress may come before it, which end with the time since the beginning.
+    said = [line for line in err.strip().splitlines() if not re.search(r", \d+:\d\d:\d\d$", line)]
+    assert len(said) == 1 and said[0].startswith("omnidraft: "), err
+    assert "Traceback" not in err
+    for word in words:
+        assert word in err, (word, err)

@@ -1,0 +1,123 @@
+"""Processes that write one file over and over until they are killed; `test_crash_safety.py` kills them.
+
+    python crash_writer.py cache|session FILE
+    python crash_writer.py trace DIRECTORY
+
+For each line of standard input it forks a writer and prints the writer's process id; a writer prints
+`done NUMBER` after every write. Forking spares the start of an interpreter for each of 200 kills.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.session.conversation import Turn
+from omnidraft.runtime.session.generation_config import Request
+from omnidraft.runtime.session.session_file import Answer, Drafted, Identity, State, encode_session
+from omnidraft.runtime.session.session_store import read_session, write_session
+from omnidraft.runtime.traces.trace import Masses, Start, TracedRound, TracedToken, Vocabularies, window
+from omnidraft.runtime.traces.trace_reader import read_traces
+from omnidraft.runtime.traces.trace_store import TraceStore
+from omnidraft.runtime.vocab.cache_file import encode
+from omnidraft.runtime.vocab.cache_store import read_table, write_table
+from omnidraft.runtime.vocab.cache_table import CacheTable
+from omnidraft.runtime.vocab.vocab_map import Ragged
+
+SIZES = (3, 40_000, 500)  # entries: one page, many pages, a few
+
+
+def numbered_table(tick: int) -> CacheTable:
+    """The table of one write: all that it holds follows from its tick."""
+    n = SIZES[tick % len(SIZES)]
+    targets = np.arange(n, dtype=np.int32)
+    spellings = Ragged(np.repeat(targets, 2), np.arange(n + 1, dtype=np.int32) * 2)
+    ticks = np.full(n, tick, dtype=np.uint32)
+    counts = np.full((1, 2, n), tick, dtype=np.uint32)
+    return CacheTable("d" * 64, "e" * 64, 1, tick, targets, spellings, ticks, (1,), counts)
+
+
+def numbered_session(number: int) -> tuple[State, bytes]:
+    """The session of one write, in the middle of an answer; all that it holds follows from its number."""
+    said = tuple(range(number, number + 40))
+    answer = Answer(
+        Request(seed=number), said[:9], said[9:], said, (9, 31), Drafted(said, (40,), 0), {}, number, None
+    )
+    turns = tuple(Turn(f"message {number}", (number, i)) for i in range(SIZES[number % len(SIZES)] // 200))
+    identity = Identity("d" * 64, "e" * 64, {"target/cpu/model.onnx": "a" * 64})
+    state = State("0.1.0", identity, Costs((0.001,), 0.001, 0.0), turns, f"message {number}", answer)
+    return state, encode(numbered_table(number))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: writes the one of a number, tells which number is in a file, gives its bytes."""
+
+    write: Callable[[Path, int], None]
+    number: Callable[[Path], int]
+    encoded: Callable[[int], bytes]
+
+
+KINDS = {
+    "cache": Kind(
+        lambda path, tick: write_table(path, numbered_table(tick)),
+        lambda path: read_table(path).tick,
+        lambda tick: encode(numbered_table(tick)),
+    ),
+    "session": Kind(
+        lambda path, number: write_session(path, *numbered_session(number)),
+        lambda path: int(str(read_session(path)[0].message).split()[1]),
+        lambda number: encode_session(*numbered_session(number)),
+    ),
+}
+
+
+def numbered_round(number: int, others: int = 0) -> TracedRound:
+    """One round of a trace, of a token that two draft tokens write and others that none does."""
+    ids = np.arange(60 if others else 4 + number % 7)
+    masses = Masses(ids, np.full(len(ids), 1 / 64, np.float16), 1.0 - len(ids) / 64)
+    token = TracedToken(number % 60_000, 0.5, False, False, (1, 2), masses, masses, 0.0)
+    return TracedRound(2 * number, (), 0, 0, (), (token, *(replace(token, pieces=()),) * others))
+
+
+def record_for_ever(path: Path) -> None:
+    """Go on from the last round that is there, a record for each process."""
+    rounds = [found for traced in read_traces(path) for found in traced.rounds] if path.exists() else []
+    number, at = (rounds[-1].position // 2 if rounds else 0), None
+    store = TraceStore(path, Vocabularies("d" * 64, "e" * 64, 4000, 60_000), max_bytes=1 << 20)
+    while True:
+        number += 1
+        begun = Start(None, None, 0.0, "trie", False, *window([7] * 2 * number))
+        at = store.append(numbered_round(number, 30), lambda start=begun: start, at)  # type: ignore[misc]
+        assert at is not None
+        os.write(1, f"done {number}\n".encode())
+
+
+def write_for_ever(kind: Kind, path: Path) -> None:
+    """Go on from the number that the file has."""
+    number = kind.number(path)
+    while True:
+        number += 1
+        kind.write(path, number)
+        os.write(1, f"done {number}\n".encode())
+
+
+def main() -> None:
+    kind, path = KINDS.get(sys.argv[1]), Path(sys.argv[2])
+    for _ in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            write_for_ever(kind, path) if kind else record_for_ever(path)
+        os.write(1, f"{child}\n".encode())
+        os.waitpid(child, 0)
+        os.write(1, b"gone\n")
+
+
+if __name__ == "__main__":
+    main()

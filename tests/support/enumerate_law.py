@@ -1,0 +1,159 @@
+"""Walk every outcome of code that asks a `Chooser`, with its exact probability; a generation, for one."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.sampling import Law, Sampling
+from omnidraft.runtime.decoding.speculate import Mode, Pair, Settings, Verification, rule_for, speculate
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+from support.toy import GRAMS, ContextModel, HeadedModel, processed, toy_cache, toy_map
+
+T = TypeVar("T")
+LENGTH = 3  # tokens whose joint law is compared
+PROMPT = (0, 3, 1, 0, 3)  # its last two tokens occur before, so that a copy is proposed
+UNTOUCHED = Sampling(1.0)
+Joint = dict[tuple[int, ...], float]
+
+
+class _Script:
+    """A chooser that replays recorded answers, then takes the first open one and remembers the rest."""
+
+    def __init__(self, answers: list[int]) -> None:
+        self.answers = answers
+        self.asked: list[list[tuple[int, float]]] = []  # the possible answers of each question
+        self.probability = 1.0
+
+    def _take(self, options: list[tuple[int, float]]) -> int:
+        options = [(answer, weight) for answer, weight in options if weight > 0.0]
+        at = len(self.asked)
+        which = self.answers[at] if at < len(self.answers) else 0
+        self.asked.append(options)
+        answer, weight = options[which]
+        self.probability *= weight
+        return answer
+
+    def accept(self, probability: float) -> bool:
+        chance = min(1.0, max(0.0, probability))
+        return bool(self._take([(1, chance), (0, 1.0 - chance)]))
+
+    def index(self, weights: npt.NDArray[np.float64]) -> int:
+        return self._take(list(enumerate((weights / weights.sum()).tolist())))
+
+    def token(self, law: Law, among: npt.NDArray[np.integer] | None = None) -> int:
+        ids = np.arange(law.size, dtype=np.int32) if among is None else among
+        weights = law.probability(ids)
+        return self._take(list(zip(ids.tolist(), (weights / weights.sum()).tolist(), strict=True)))
+
+    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+        """All ways to get nothing are one answer (-1), which keeps the walk short."""
+        weights = law.probability(np.arange(law.size, dtype=np.int32))
+        weights = weights / weights.sum()
+        stands = [min(1.0, max(0.0, share(t))) if w > 0.0 else 0.0 for t, w in enumerate(weights)]
+        nothing = float((weights * (1.0 - np.array(stands))).sum())
+        token = self._take([(-1, nothing), *enumerate((weights * stands).tolist())])
+        return None if token < 0 else token
+
+
+def outcomes(run: Callable[[_Script], T]) -> Iterator[tuple[T, float]]:
+    """Yield (result, probability) for every path of random answers through `run`."""
+    answers: list[int] = []
+    while True:
+        script = _Script(answers)
+        result = run(script)
+        yield result, script.probability
+        answers = (answers + [0] * len(script.asked))[: len(script.asked)]
+        while answers and answers[-1] + 1 >= len(script.asked[len(answers) - 1]):
+            answers.pop()
+        if not answers:
+            return
+        answers[-1] += 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """One generation whose law is walked."""
+
+    mode: Mode = "trie"
+    verification: Verification = "block"
+    sampling: Sampling = UNTOUCHED
+    seed: int = 3
+    count: int = 2
+    grams: Sequence[str | int] = tuple(GRAMS)
+    most: int = 16
+    rounds: int = 1
+    prompt: tuple[int, ...] = PROMPT
+    swaps: bool = False  # the drafter gets other weights between rounds, as with another adapter
+    head_threshold: float | None = None  # the drafter has a head; "auto" draft length where it is negative
+
+    def length(self) -> DraftLength:
+        """What chooses the draft lengths, fresh for each walk."""
+        if self.head_threshold is None:
+            return FixedLength(self.count)
+        if self.head_threshold >= 0.0:
+            return FixedLength(self.count, self.head_threshold)
+        costs = Costs((1.0, 1.01, 1.02), 0.35, 0.0, acceptance=0.9)
+        return MeasuredLength(costs, longest=self.count)
+
+
+def law_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joint:
+    """The law of the first tokens, through the real loop, drafter, translator and verifier."""
+    vocab_map = vocab_map or toy_map()
+    kind = ContextModel if case.head_threshold is None else HeadedModel
+    drafter_model = kind(2 * case.seed + 1, vocab_map.draft_size)
+    other = ContextModel(2 * case.seed + 101, vocab_map.draft_size)
+    target = ContextModel(2 * case.seed, vocab_map.target_size)
+    rule = rule_for(case.mode, case.sampling.temperature, case.verification)
+
+    def run(script: _Script) -> tuple[int, ...]:
+        drafter_model.rewind(0)
+        other.rewind(0)
+        pair = Pair(target, Drafter(drafter_model), toy_cache(vocab_map, case.grams))
+        settings = Settings(rule, case.sampling, case.most, ())
+        emitted: list[int] = []
+        loop = speculate(pair, case.prompt, [0, 3], settings, case.length(), script)
+        for _ in range(case.rounds):
+            found = next(loop, None)
+            if found is None:
+                break
+            emitted += found.emitted
+            if case.swaps:
+                pair.drafter.model = other if pair.drafter.model is drafter_model else drafter_model
+                pair.drafter.forget()
+        return tuple(emitted)
+
+    law: Joint = defaultdict(float)
+    for emitted, probability in outcomes(run):
+        law[emitted] += probability
+    assert sum(law.values()) == pytest.approx(1.0, abs=1e-12)
+    return law
+
+
+def total_variation(law: Joint, case: Case, vocab_size: int = 10) -> float:
+    """Distance to the target's own law of LENGTH tokens; short outputs go on by the target's law."""
+    target = ContextModel(2 * case.seed, vocab_size)
+
+    def go_on(joint: Joint, context: tuple[int, ...], weight: float) -> None:
+        if weight <= 0.0:
+            return
+        if len(context) >= LENGTH:
+            joint[context[:LENGTH]] += weight
+            return
+        before = (*case.prompt, *context)
+        for token, chance in enumerate(processed(target.row(before), case.sampling, before)):
+            go_on(joint, (*context, token), weight * float(chance))
+
+    found: Joint = defaultdict(float)
+    wanted: Joint = defaultdict(float)
+    for context, weight in law.items():
+        go_on(found, context, weight)
+    go_on(wanted, (), 1.0)
+    return 0.5 * sum(abs(found[key] - wanted[key]) for key in {*found, *wanted})

@@ -1,0 +1,59 @@
+"""Processes that push to a store, or publish and pull, over and over; `test_sync_crash.py` kills them.
+
+    python sync_crasher.py push|pull DIRECTORY
+
+For each line of standard input it forks a worker and prints the worker's process id; a worker prints
+`done NUMBER` after every push, or before every pull the release that was seen last.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from omnidraft.sync.channel import utc
+from omnidraft.sync.installed import read_installed
+from omnidraft.sync.push import push, push_of, read_push
+from support.sync_world import PAIR, folder_store, made_items, publish_number, pull_into
+
+
+def push_for_ever(place: Path) -> None:
+    """Go on from the number that the store has."""
+    store = folder_store(place / "store")
+    found = read_push(store, PAIR.channel, "phone")
+    number = found.accepted if found else 0
+    while True:
+        number += 1
+        items = made_items(number)
+        push(store, push_of(items, "phone", PAIR.channel, number, utc()), items)
+        os.write(1, f"done {number}\n".encode())
+
+
+def pull_for_ever(place: Path) -> None:
+    """Go on from the release that the device has seen."""
+    store = folder_store(place / "store")
+    while True:
+        publish_number(store, _seen(place) + 1)
+        os.write(1, f"done {_seen(place)}\n".encode())
+        pull_into(store, place / "dir", cache=place / "mine.odc")
+
+
+def _seen(place: Path) -> int:
+    state = read_installed(place / "dir")
+    return state.seen.number if state and state.seen else 0
+
+
+def main() -> None:
+    work = {"push": push_for_ever, "pull": pull_for_ever}[sys.argv[1]]
+    for _ in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            work(Path(sys.argv[2]))
+        os.write(1, f"{child}\n".encode())
+        os.waitpid(child, 0)
+        os.write(1, b"gone\n")
+
+
+if __name__ == "__main__":
+    main()

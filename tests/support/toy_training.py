@@ -1,0 +1,85 @@
+"""The toy language with a target that can be learned: its next token depends on the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from benchmarks.support.torch_model import TorchModel
+from omnidraft.learning.positions.alignment import Aligned, Aligner
+from omnidraft.learning.positions.draft_targets import full_trie
+from omnidraft.learning.positions.target_rows import dense_rows
+from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.rng import SplitMix64
+from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.speculate import Pair, Settings, rule_for, speculate
+from omnidraft.runtime.session.statistics import Statistics
+from support.toy import DRAFT, TARGET, softmax, toy_cache, toy_map
+
+START = DRAFT.index("#")
+MAP = toy_map()
+
+
+class ChainTarget:
+    """A runtime model whose logits are a table by the last token."""
+
+    vocab_size, max_length = len(TARGET), 256
+
+    def __init__(self, seed: int = 0) -> None:
+        self.table = np.random.default_rng(seed).normal(size=(len(TARGET), len(TARGET))) * 2.5
+        self.length = 0
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> npt.NDArray[np.float64]:
+        self.length += len(tokens)
+        found: npt.NDArray[np.float64] = self.table[list(tokens)][-(num_logits or len(tokens)) :]
+        return found
+
+    def rewind(self, length: int) -> None:
+        self.length = length
+
+
+def tiny_drafter(seed: int = 0) -> Any:
+    """A one-layer Llama over the toy's draft tokens."""
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=len(DRAFT), hidden_size=32, intermediate_size=64, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=256, pad_token_id=0,
+    )  # fmt: skip
+    return LlamaForCausalLM(config)
+
+
+def toy_responses(count: int, length: int = 24, seed: int = 1) -> list[Aligned]:
+    """What the chain said, drawn at temperature 1 after one token of the prompt."""
+    target, rng, found = ChainTarget(), np.random.default_rng(seed), []
+    aligner = Aligner(full_trie(MAP), max_length=200)
+    for i in range(count):
+        first = i % 5  # a token with a partner
+        tokens, p = [first], []
+        for _ in range(length):
+            p.append(softmax(target.table[tokens[-1]], 1.0))
+            tokens.append(int(rng.choice(len(TARGET), p=p[-1])))
+        prompt = [START, *MAP.spell(first)]
+        found.append(aligner.align(prompt, tokens[1:], dense_rows(np.array(p)), before=first))
+    return found
+
+
+def accepted(drafter: Any, *, rounds: int = 30, temperature: float = 1.0) -> float:
+    """Tokens per target pass of the drafter at k = 4, by the runtime's own loop, every n-gram cached."""
+    cache = toy_cache(MAP, ["FLAKE", "FO", "FLAS", "LAKE"])
+    pair = Pair(ChainTarget(), Drafter(TorchModel(drafter), [START]), cache)
+    rule = rule_for("trie", temperature)
+    settings = Settings(rule, Sampling(temperature), 120, ())
+    found = Statistics()
+    for first in range(5):
+        said = speculate(pair, [first], MAP.spell(first), settings, FixedLength(4), SplitMix64(first))
+        for each in said:
+            found.add(each)
+            if found.rounds >= rounds * (first + 1):
+                break
+    return found.tokens_per_target_pass

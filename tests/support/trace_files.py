@@ -1,0 +1,160 @@
+"""Traces of the toy language for tests: values, and files written from the spec and not with the encoder."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+
+from omnidraft.runtime.traces.trace import Judged, Kind, Masses, Start, TracedRound, TracedToken, Vocabularies
+from omnidraft.runtime.traces.trace_file import MAGIC, Frame, Header, Segment
+from support.toy import DRAFT, TARGET
+
+TOY = Vocabularies("d" * 64, "e" * 64, len(DRAFT), len(TARGET))
+Rng = np.random.Generator
+
+
+def masses(rng: Rng, size: int, beside: float = 0.0) -> Masses:
+    """A law over some ids, the rest of its mass elsewhere."""
+    ids = np.flatnonzero(rng.random(size) < 0.4)
+    shares = rng.dirichlet(np.ones(len(ids) + 1)) * (1.0 - beside)
+    kept = shares[:-1] >= 2.0**-14
+    rest = 1.0 - beside - float(shares[:-1][kept].sum())
+    return Masses(ids[kept], shares[:-1][kept].astype(np.float16), max(0.0, float(np.float32(rest))))
+
+
+def token(rng: Rng, accepted: bool, inside: bool) -> TracedToken:
+    unspelled = float(np.float32(rng.choice([0.0, 0.1])))
+    pieces = () if inside else tuple(int(d) for d in rng.integers(len(DRAFT), size=rng.integers(4)))
+    return TracedToken(
+        int(rng.integers(len(TARGET))), float(np.float32(rng.exponential())), accepted, inside, pieces,
+        masses(rng, len(TARGET)), masses(rng, len(DRAFT), unspelled), unspelled,
+    )  # fmt: skip
+
+
+def round_at(rng: Rng, position: int) -> TracedRound:
+    draft = tuple(int(d) for d in rng.integers(len(DRAFT), size=rng.integers(6)))
+    tested = int(rng.integers(len(draft) + 1))
+    places = sorted(int(i) for i in rng.integers(tested, size=rng.integers(5))) if tested else []
+    judged = [Judged(Kind(int(rng.integers(1, 7))), i, float(np.float32(rng.random()))) for i in places]
+    accepted = int(rng.integers(4))
+    tokens = [token(rng, i < accepted, 0 < i < accepted and rng.random() < 0.3) for i in range(accepted + 1)]
+    passed = int(rng.integers(tested + 1))
+    return TracedRound(position, draft, tested, passed, tuple(judged), tuple(tokens))
+
+
+def start(rng: Rng) -> Start:
+    context = tuple(int(d) for d in rng.integers(len(DRAFT), size=rng.integers(9)))
+    adapter = None if rng.random() < 0.5 else "a" * 64
+    temperature = float(np.float32(rng.choice([0.0, 0.7])))
+    return Start(adapter, None, temperature, "trie", bool(rng.random() < 0.3), 0, context)
+
+
+def random_segment(rng: Rng, records: int = 3, rounds: int = 3) -> Segment:
+    """Records whose rounds lie between one another."""
+    frames: list[Frame] = []
+    places: list[int] = []
+    for _ in range(records + records * rounds):
+        if len(places) < records and (not places or rng.random() < 0.3):
+            begun = start(rng)
+            frames.append(Frame(len(places), begun))
+            places.append(len(begun.context))
+            continue
+        record = int(rng.integers(len(places)))
+        found = round_at(rng, places[record])
+        frames.append(Frame(record, found))
+        places[record] += len(found.pieces)
+    return Segment(Header(TOY, 1), tuple(frames))
+
+
+# Written from the spec
+
+START = bytes(64) + struct.pack("<f2BHI", 0.0, 0, 0, 0, 0) + struct.pack("<2H", 1, 4)
+TOKEN = struct.pack("<I4BI4f", 6, 0, 1, 1, 0, 2, 0.5, 0.5, 0.5, 0.0)
+TOKEN += struct.pack("<2H", 1, 4) + struct.pack("<He", 6, 0.5) + struct.pack("<He", 1, 0.5)
+ROUND = struct.pack("<I5B3s", 2, 1, 1, 0, 1, 1, bytes(3)) + struct.pack("<H2Bf", 2, 1, 0, 0.25) + TOKEN
+
+
+def frame(payload: bytes, kind: int, record: int = 0, reserved: int = 0) -> bytes:
+    data = struct.pack("<IHHI", len(payload), kind, reserved, record) + payload
+    return data + struct.pack("<I", zlib.crc32(data))
+
+
+def build(
+    *frames: bytes,
+    version: int = 1,
+    reserved: int = 0,
+    sizes: tuple[int, int] = (len(DRAFT), len(TARGET)),
+) -> bytes:
+    """A file from its parts, checksums right."""
+    prints = bytes.fromhex("d" * 64 + "e" * 64)
+    head = MAGIC + struct.pack("<4I", version, *sizes, reserved) + prints + struct.pack("<Q", 1)
+    body = b"".join(frames) if frames else frame(START, 1) + frame(ROUND, 2)
+    return head + struct.pack("<I", zlib.crc32(head)) + body
+
+
+def patched(payload: bytes, at: int, form: str, *values: float) -> bytes:
+    """A payload with other fields at a place."""
+    data = bytearray(payload)
+    struct.pack_into("<" + form, data, at, *values)
+    return bytes(data)
+
+
+def round_file(at: int, form: str, *values: float) -> bytes:
+    """The file with a round that is patched."""
+    return build(frame(START, 1), frame(patched(ROUND, at, form, *values), 2))
+
+
+def start_file(at: int, form: str, *values: float) -> bytes:
+    """The file with a record's beginning that is patched."""
+    return build(frame(patched(START, at, form, *values), 1))
+
+
+_AT = len(ROUND) - len(TOKEN)
+INVALID: dict[str, tuple[str, bytes]] = {
+    "empty": ("not_a_trace", b""),
+    "another kind": ("not_a_trace", b"PK\x03\x04" + bytes(200)),
+    "the magic alone": ("truncated", MAGIC),
+    "half a header": ("truncated", build()[:60]),
+    "the next version": ("version", build(version=2)),
+    "a damaged header": ("checksum", build()[:20] + b"\1" + build()[21:]),
+    "a reserved field": ("reserved", build(reserved=1)),
+    "no draft ids": ("limits", build(sizes=(0, 9))),
+    "too many target ids": ("limits", build(sizes=(9, (1 << 31) + 1))),
+    "damage before the end": ("checksum", build()[:120] + b"\1" + build()[121:]),
+    "a third kind of entry": ("kind", build(frame(START, 3))),
+    "an entry's reserved field": ("reserved", build(frame(START, 1, reserved=1))),
+    "records from 1": ("order", build(frame(START, 1, 1))),
+    "a round before its record": ("order", build(frame(ROUND, 2))),
+    "a round elsewhere": ("position", round_file(0, "I", 3)),
+    "a temperature of -0": ("number", start_file(64, "f", -0.0)),
+    "a temperature of NaN": ("number", start_file(64, "f", float("nan"))),
+    "a mode of the future": ("kind", start_file(68, "B", 6)),
+    "continues 2": ("kind", start_file(69, "B", 2)),
+    "a record's reserved field": ("reserved", start_file(70, "H", 1)),
+    "skipped without a full window": ("limits", start_file(72, "I", 1)),
+    "half a draft id": ("length", build(frame(START + b"\0", 1))),
+    "too long a window": ("limits", build(frame(START + bytes(4096), 1))),
+    "a draft id outside": ("id_range", start_file(76, "H", len(DRAFT))),
+    "half a record": ("length", build(frame(START[:70], 1))),
+    "half a round": ("length", build(frame(START, 1), frame(ROUND[:-1], 2))),
+    "a byte behind a round": ("length", build(frame(START, 1), frame(ROUND + b"\0", 2))),
+    "more passed than tested": ("counts", round_file(5, "2B", 0, 1)),
+    "nothing emitted": ("counts", round_file(8, "B", 0)),
+    "a round's reserved field": ("reserved", round_file(9, "B", 1)),
+    "judged without a kind": ("kind", round_file(14, "B", 0)),
+    "judged and not tested": ("counts", round_file(15, "B", 1)),
+    "a label above 1": ("number", round_file(16, "f", 1.5)),
+    "a target id outside": ("id_range", round_file(_AT, "I", len(TARGET))),
+    "a third flag": ("kind", round_file(_AT + 4, "B", 4)),
+    "the first token inside": ("counts", round_file(_AT + 4, "B", 3)),
+    "a token's reserved field": ("reserved", round_file(_AT + 7, "B", 1)),
+    "2^32 - 1 pieces": ("length", round_file(_AT + 8, "I", (1 << 32) - 1)),
+    "an endless surprisal": ("number", round_file(_AT + 12, "f", float("inf"))),
+    "a rest below 0": ("number", round_file(_AT + 16, "f", -0.5)),
+    "too much mass": ("mass", round_file(_AT + 16, "f", 0.6)),
+    "a probability of 2": ("number", round_file(_AT + 34, "e", 2.0)),
+    "a probability below the floor": ("number", round_file(_AT + 34, "e", 2.0**-15)),
+    "a root id outside": ("id_range", round_file(_AT + 36, "H", len(DRAFT))),
+}

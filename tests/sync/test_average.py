@@ -1,0 +1,136 @@
+"""The mean of adapters: of what they add, exactly at the sum of the ranks and the nearest below."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnidraft.errors import AdapterError, SettingError
+from omnidraft.runtime.bundle.head import Head, HeadShape
+from omnidraft.runtime.models.adapter import Adapter, LoraSites, Site
+from omnidraft.sync.average import average, size
+from support.adapters import CREATED, OPEN, SITES, adapter
+
+WIDE = LoraSites(None, {"layers.0.o": Site(24, (("o", 30),)), "layers.0.down": Site(20, (("down", 24),))})
+
+
+def added(found: Adapter, site: str) -> np.ndarray:
+    a, b = found.tensors[site]
+    return a.astype(np.float64) @ b.astype(np.float64)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 10**6)), min_size=1, max_size=4), st.integers(0, 99)
+)
+def test_at_the_sum_of_the_ranks_the_mean_is_exact(parts: list[tuple[int, int]], seed: int) -> None:
+    adapters = [adapter(rank, seed + i, sites=WIDE) for i, (rank, _) in enumerate(parts)]
+    weights = np.array([weight for _, weight in parts], dtype=np.float64)
+    weights[0] += 1
+    found = average(adapters, weights.tolist(), CREATED, rank=sum(rank for rank, _ in parts))
+    assert found.lost < 1e-6
+    for site in WIDE.sites:
+        wanted = sum(w * added(each, site) for w, each in zip(weights / weights.sum(), adapters, strict=True))
+        np.testing.assert_allclose(added(found.adapter, site), wanted, atol=1e-5)
+
+
+def test_the_mean_of_the_factors_is_something_else() -> None:
+    """The trap: with A and -A beside -B and B both add the same, and the factors' means are 0."""
+    one = adapter(2, 1)
+    turned = replace(one, tensors={site: (-a, -b) for site, (a, b) in one.tensors.items()})
+    found = average([one, turned], [1, 1], CREATED)
+    for site in SITES:
+        np.testing.assert_allclose(added(found.adapter, site), added(one, site), atol=1e-6)
+    assert found.adapter.rank == 2 and found.lost < 1e-6
+
+
+def test_a_smaller_rank_is_the_nearest_there_is() -> None:
+    adapters = [adapter(4, seed, sites=WIDE) for seed in range(3)]
+    whole = average(adapters, [1, 2, 3], CREATED, rank=12).adapter
+    left = total = 0.0
+    for rank in (1, 4, 7):
+        found = average(adapters, [1, 2, 3], CREATED, rank=rank)
+        left = total = 0.0
+        for site in WIDE.sites:
+            values = np.linalg.svd(added(whole, site), compute_uv=False)
+            error = np.linalg.norm(added(whole, site) - added(found.adapter, site))
+            assert error == pytest.approx(np.sqrt((values[rank:] ** 2).sum()), rel=1e-4)  # Eckart and Young
+            left, total = left + float(error) ** 2, total + float((values**2).sum())
+        assert found.lost == pytest.approx(np.sqrt(left / total), rel=1e-4)
+        assert found.adapter.rank == rank
+    assert average(adapters, [1, 2, 3], CREATED).adapter.rank == 4  # the largest of them by default
+
+
+def test_a_place_that_only_some_have_counts_as_nothing_added_by_the_others() -> None:
+    one, two = adapter(2, 1), adapter(2, 2)
+    part = replace(two, tensors={"layers.0.o": two.tensors["layers.0.o"]})
+    found = average([one, part], [1, 3], CREATED, rank=4).adapter
+    np.testing.assert_allclose(added(found, "layers.0.qkv"), 0.25 * added(one, "layers.0.qkv"), atol=1e-6)
+    wanted = 0.25 * added(one, "layers.0.o") + 0.75 * added(two, "layers.0.o")
+    np.testing.assert_allclose(added(found, "layers.0.o"), wanted, atol=1e-6)
+
+
+def test_heads_are_averaged_by_those_that_have_one() -> None:
+    def with_head(seed: int) -> Adapter:
+        rng = np.random.default_rng(seed)
+        sizes = HeadShape(3, 1).sizes().items()
+        return replace(
+            adapter(2, seed), head=Head({n: rng.normal(size=s).astype(np.float32) for n, s in sizes})
+        )
+
+    one, two, none = with_head(1), with_head(2), adapter(2, 3)
+    found = average([one, two, none], [1, 3, 12], CREATED).adapter.head
+    assert found is not None and one.head is not None and two.head is not None
+    for name, tensor in found.tensors.items():
+        wanted = 0.25 * one.head.tensors[name] + 0.75 * two.head.tensors[name]
+        np.testing.assert_allclose(tensor, wanted, atol=1e-6)
+    assert average([none], [1], CREATED).adapter.head is None
+    assert average([none, one], [1, 0], CREATED).adapter.head is None
+    alone = replace(one, tensors={})
+    assert average([alone], [2], CREATED).adapter.digest == replace(alone, created=CREATED).digest
+    wide = replace(one, head=Head(HeadShape(4, 1).untrained()))
+    with pytest.raises(SettingError, match="heads differ"):
+        average([one, wide], [1, 1], CREATED)
+
+
+def test_a_weight_of_0_and_an_adapter_of_zeros() -> None:
+    one, two = adapter(2, 1), adapter(3, 2)
+    alone = average([one, two], [5, 0], CREATED).adapter
+    for site in SITES:
+        np.testing.assert_allclose(added(alone, site), added(one, site), atol=1e-6)
+    assert alone.rank == 2
+    nothing = replace(one, tensors={s: (np.zeros_like(a), b) for s, (a, b) in one.tensors.items()})
+    found = average([nothing], [1], CREATED)
+    assert found.lost == 0.0 and found.adapter.rank == 1 and size(found.adapter) == 0.0
+
+
+def test_the_size_is_that_of_what_is_added() -> None:
+    one = adapter(3, 1)
+    wanted = np.sqrt(sum(np.linalg.norm(added(one, site)) ** 2 for site in SITES))
+    assert size(one) == pytest.approx(wanted, rel=1e-6)
+
+
+def test_the_result_fits_where_its_parts_fit() -> None:
+    found = average([adapter(2, 1), adapter(3, 2)], [1, 1], CREATED).adapter
+    found.check_fits(OPEN)
+    assert (found.base, found.draft_tokenizer, found.created) == ("a" * 64, "d" * 64, CREATED)
+
+
+def test_what_cannot_be_averaged() -> None:
+    one = adapter(2, 1)
+    for weights in ([0.0], [-1.0], [1.0, 2.0], [float("nan")], [float("inf")]):
+        with pytest.raises(SettingError, match="each with its accepted tokens"):
+            average([one], weights, CREATED)
+    with pytest.raises(SettingError, match="0 adapters"):
+        average([], [], CREATED)
+    with pytest.raises(SettingError, match="2 different bases"):
+        average([one, replace(one, base="b" * 64)], [1, 1], CREATED)
+    with pytest.raises(SettingError, match="rank 0 is outside"):
+        average([one], [1], CREATED, rank=0)
+    huge = {site: (np.full_like(a, 3e38), np.full_like(b, 3e38)) for site, (a, b) in one.tensors.items()}
+    assert np.isfinite(size(replace(one, tensors=huge)))
+    with pytest.raises(AdapterError, match="not finite"):
+        average([replace(one, tensors=huge)], [1], CREATED)

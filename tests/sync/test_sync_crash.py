@@ -1,0 +1,90 @@
+"""Kill -9 amid pushes, publications and pulls: what is seen is whole every time, and the next one goes on.
+
+OMNIDRAFT_KILLS sets how many times for each (20; `make crash` takes 200).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fsspec", reason="syncing needs fsspec")
+pytest.importorskip("cryptography", reason="signatures need the package cryptography")
+
+from omnidraft.runtime.models.adapter_file import decode_adapter
+from omnidraft.runtime.vocab.cache_store import read_table
+from omnidraft.sync.channel import device_folder
+from omnidraft.sync.installed import POINTER, adapter_in_use, read_installed
+from omnidraft.sync.publish import latest_release, sent_by_devices
+from omnidraft.sync.release import StoredFile
+from support.adapters import adapter
+from support.kills import KILLS, kill_once, start_writer
+from support.sync_world import PAIR, PUBLIC, folder_store, publish_number, pull_into, push_number
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="kills by POSIX signals")
+CHANNEL = PAIR.channel
+
+
+def seconds(work: Callable[..., object], *arguments: object, **options: object) -> float:
+    """What something takes on this machine now, so that kills strike amid it."""
+    started = time.perf_counter()
+    work(*arguments, **options)
+    return time.perf_counter() - started
+
+
+def test_killed_amid_a_push_the_store_has_the_old_or_the_new(tmp_path: Path) -> None:
+    store = folder_store(tmp_path / "store")
+    push_number(store, tmp_path / "own", 0)
+    usual = seconds(push_number, store, tmp_path / "own", 1)
+    worker, rng, amid = start_writer("push", tmp_path, "sync_crasher.py"), random.Random(0), 0
+    try:
+        for _ in range(KILLS):
+            done = kill_once(worker, rng.uniform(0.0, 2 * usual))
+            (sent,) = sent_by_devices(store, PAIR)  # each file of it is read and hashed
+            assert sent.refusal is None and sent.push is not None and sent.adapter is not None
+            number = sent.push.accepted
+            assert number in (done, done + 1)
+            assert sent.adapter.digest == adapter(2, number).digest
+            assert sent.cache is not None and sent.cache.replicas == (number + 1,)
+            amid += len(store.names(device_folder(CHANNEL, "phone"))) != 3
+    finally:
+        worker.kill()
+        worker.communicate()
+    assert amid > KILLS // 10, f"{amid} of {KILLS} kills struck amid a push"
+    push_number(store, tmp_path / "own", number + 1)
+    assert len(store.names(device_folder(CHANNEL, "phone"))) == 3  # nothing is left of what was broken off
+
+
+def test_killed_amid_a_pull_the_device_has_the_old_or_the_new(tmp_path: Path) -> None:
+    store, into, cache = folder_store(tmp_path / "store"), tmp_path / "dir", tmp_path / "mine.odc"
+    publish_number(store, 1)
+    usual = seconds(pull_into, store, into, cache=cache)
+    worker, rng, amid = start_writer("pull", tmp_path, "sync_crasher.py"), random.Random(0), 0
+    try:
+        for _ in range(KILLS):
+            done = kill_once(worker, rng.uniform(0.0, 1.5 * usual))
+            newest, state = latest_release(store, CHANNEL, PUBLIC), read_installed(into)
+            assert newest is not None and state is not None and state.seen is not None
+            assert done <= state.seen.number <= newest.number
+            assert state.current is not None and state.seen.number == state.current.number
+            path = adapter_in_use(into)
+            assert path is not None
+            data = path.read_bytes()
+            assert StoredFile.of(data) == state.current.file and len(decode_adapter(data).tensors) == 2
+            read_table(cache)  # whole
+            amid += newest.number != state.seen.number or len(list(into.iterdir())) != 4
+            found = pull_into(store, into, cache=cache)  # goes on where it was
+            assert found.outcome in ("switched", "newest") and found.release == newest
+            assert set(read_table(cache).replicas) == {7}
+    finally:
+        worker.kill()
+        worker.communicate()
+    assert amid > KILLS // 10, f"{amid} of {KILLS} kills struck amid a pull"
+    state = read_installed(into)
+    assert state is not None
+    assert {p.name for p in into.iterdir()} == {POINTER, *state.files}

@@ -1,0 +1,155 @@
+"""LoRA in torch: what is trained, and that a session adds exactly that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausalLM  # noqa: E402
+
+from omnidraft.errors import AdapterError, SettingError  # noqa: E402
+from omnidraft.runtime.models.adapter import Adapter, LoraSites, Site  # noqa: E402
+from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter  # noqa: E402
+from omnidraft.runtime.session.api import Session, load_weights  # noqa: E402
+from omnidraft.training.lora import LoraLinear, add_lora, load_adapter, lora_modules, to_adapter  # noqa: E402
+from support.places import STARTERS  # noqa: E402
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 20, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0,
+}  # fmt: skip
+IDS = [[3, 5, 7, 11, 2]]
+TOKENIZERS = "d" * 64, "e" * 64
+CREATED = "2026-01-02T03:04:05Z"
+
+
+def llama(seed: int = 0) -> Any:
+    torch.manual_seed(seed)
+    return LlamaForCausalLM(LlamaConfig(**SIZES))
+
+
+def sites(packed_mlp: int = 24) -> LoraSites:
+    found: dict[str, Site] = {}
+    for i in range(2):
+        found |= {
+            f"layers.{i}.qkv": Site(16, (("q", 16), ("k", 8), ("v", 8))),
+            f"layers.{i}.o": Site(16, (("o", 16),)),
+            f"layers.{i}.gate_up": Site(16, (("gate", packed_mlp), ("up", packed_mlp))),
+            f"layers.{i}.down": Site(packed_mlp, (("down", 16),)),
+        }
+    return LoraSites(None, found)
+
+
+def learned(model: Any, rank: int = 3, alpha: float = 8.0, seed: int = 1) -> Any:
+    """A model with LoRA whose B is not zero."""
+    add_lora(model, rank, alpha, seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for each in lora_modules(model).values():
+            each.lora_b.copy_(torch.randn(each.lora_b.shape, generator=generator) * 0.1)
+    return model
+
+
+def logits(model: Any, ids: list[list[int]] | None = None) -> Any:
+    with torch.no_grad():
+        return model(torch.tensor(ids or IDS)).logits[0]
+
+
+def test_all_linears_of_the_layers_are_adapted_and_nothing_else_learns() -> None:
+    model = llama()
+    before = logits(model)
+    parameters = add_lora(model, 4)
+    assert len(lora_modules(model)) == 7 * 2 and len(parameters) == 2 * 7 * 2
+    names = [n for n, p in model.named_parameters() if p.requires_grad]
+    assert all(n.endswith((".lora_a", ".lora_b")) for n in names)
+    assert not isinstance(model.lm_head, LoraLinear)
+    assert torch.equal(logits(model), before)  # at the beginning B is zero
+    model(torch.tensor(IDS)).logits.sum().backward()
+    assert all(p.grad is not None for p in parameters)
+    assert model.model.layers[0].self_attn.q_proj.base.weight.grad is None
+
+
+def test_the_term_is_x_a_b_with_its_scale() -> None:
+    layer = LoraLinear(torch.nn.Linear(5, 3), 2, 6.0, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        layer.lora_b.normal_()
+        x = torch.randn(4, 5)
+        wanted = layer.base(x) + 3.0 * (x @ layer.lora_a @ layer.lora_b)
+        assert torch.allclose(layer(x), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("rank", [1, 8, 64])
+def test_there_and_back(rank: int, tmp_path: Path) -> None:
+    """Trained -> adapter file -> a fresh model: the same logits, packed q, k, v and gate, up included."""
+    model = learned(llama(), rank)
+    found = to_adapter(model, sites(), "a" * 64, TOKENIZERS, CREATED)
+    assert found.rank == 3 * rank
+    file = tmp_path / "mine.safetensors"
+    write_adapter(file, found)
+    fresh = llama()
+    add_lora(fresh, rank, 8.0, seed=9)
+    load_adapter(fresh, read_adapter(file), sites())
+    assert torch.allclose(logits(fresh), logits(model), atol=1e-5)
+    assert not torch.allclose(logits(fresh), logits(llama()), atol=1e-3)
+
+
+def test_a_packed_projection_is_one_part() -> None:
+    torch.manual_seed(0)
+    model: Any = learned(Phi3ForCausalLM(Phi3Config(**SIZES, bos_token_id=1, eos_token_id=2)))
+    found = to_adapter(model, sites(), "a" * 64, TOKENIZERS, CREATED)
+    assert found.tensors["layers.0.qkv"][0].shape == (16, 3)
+    torch.manual_seed(0)
+    fresh: Any = Phi3ForCausalLM(Phi3Config(**SIZES, bos_token_id=1, eos_token_id=2))
+    add_lora(fresh, 3, 8.0)
+    load_adapter(fresh, found, sites())
+    assert torch.allclose(logits(fresh), logits(model), atol=1e-5)
+
+
+def test_what_does_not_fit_is_refused_and_changes_nothing() -> None:
+    model = learned(llama())
+    found = to_adapter(model, sites(), "a" * 64, TOKENIZERS, CREATED)
+    other = llama()
+    add_lora(other, 4)
+    before = {k: v.clone() for k, v in other.state_dict().items()}
+    with pytest.raises(AdapterError, match="rank 9 and the model's LoRA 12"):
+        load_adapter(other, found, sites())
+    part = Adapter("a" * 64, *TOKENIZERS, {"layers.0.o": found.tensors["layers.0.o"]}, CREATED)
+    with pytest.raises(AdapterError, match=r"no tensors of layers\.0\.qkv"):
+        load_adapter(learned(llama()), part, sites())
+    with pytest.raises(AdapterError, match="to 24 values and the model's"):
+        to_adapter(model, sites(packed_mlp=25), "a" * 64, TOKENIZERS, CREATED)
+    assert all(torch.equal(before[k], v) for k, v in other.state_dict().items())
+    with pytest.raises(SettingError, match="LoRA rank 0"):
+        add_lora(llama(), 0)
+    with pytest.raises(SettingError, match="LoRA already"):
+        add_lora(other, 4)
+    with pytest.raises(SettingError, match="Linear has no linear"):
+        add_lora(torch.nn.Linear(2, 2), 4)
+
+
+def test_a_session_adds_what_was_trained(bundle: Path) -> None:
+    """Torch's logits with LoRA against the exported graph's with the adapter."""
+    weights = load_weights(bundle, threads=1)
+    entry = weights.bundle.drafter
+    assert entry.lora is not None and entry.fingerprint is not None
+    model: Any = AutoModelForCausalLM.from_pretrained(STARTERS / "drafter", dtype=torch.float32)
+    learned(model, rank=8, alpha=32.0)
+    tokenizers = weights.vocab_map.draft_fingerprint, weights.vocab_map.target_fingerprint
+    found = to_adapter(model, entry.lora, entry.fingerprint, tokenizers, CREATED)
+    session = Session(weights)
+    plain = session.generate("How many legs do 3 cats have?", max_new_tokens=12).finish()
+    session.use_adapter(found)
+    with_it = session.generate("How many legs do 3 cats have?", max_new_tokens=12).finish()
+    assert with_it.token_ids == plain.token_ids  # a drafter's adapter changes no word
+    ids = list(range(40, 64))
+    session.drafter.model.rewind(0)
+    rows = session.drafter.model.score(ids)
+    wanted = logits(model, [ids]).numpy()
+    assert np.abs(rows - wanted).max() < 2e-4
+    base: Any = AutoModelForCausalLM.from_pretrained(STARTERS / "drafter", dtype=torch.float32)
+    assert np.abs(rows - logits(base, [ids]).numpy()).max() > 0.1

@@ -1,0 +1,295 @@
+"""Every objective against finite differences and against values worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402
+
+from omnidraft.errors import SettingError  # noqa: E402
+from omnidraft.learning.positions.alignment import Aligned  # noqa: E402
+from omnidraft.learning.positions.target_rows import dense_rows, top_rows  # noqa: E402
+from omnidraft.training.data.batch import Batch, Laws, collate  # noqa: E402
+from omnidraft.training.objectives.divergence import divergence  # noqa: E402
+from omnidraft.training.objectives.kl import log1m_exp  # noqa: E402
+from omnidraft.training.objectives.names import FROM_TRACES  # noqa: E402
+from omnidraft.training.objectives.objectives import (  # noqa: E402
+    Drafted,
+    Objective,
+    cross_entropy,
+    loss_of,
+    objective,
+)
+from support.aligning import ALIGNER, PROMPT, laws_of  # noqa: E402
+from support.toy import DRAFT, TARGET  # noqa: E402
+
+SAID = (["FLAKE", "S", "X", "F", "O", "FO"], ["LA", "LAKE", "S"])
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("trie-kl", {}),
+    ("trie-kl", {"direction": "reverse"}),
+    ("omnidraft", {}),
+    ("omnidraft", {"ngram": "probability"}),
+    ("omnidraft", {"ngram": "kl"}),
+    ("omnidraft", {"direction": "forward", "intersection": "renormalise"}),
+    ("omnidraft", {"intersection": "renormalise"}),
+    ("forward-kl", {}),
+    ("forward-kl", {"intersection": "other"}),
+    ("uld", {}),
+    ("alm", {}),
+    ("vocagnolm", {}),
+]
+
+
+def responses(*, cut: int | None = None, hidden: int | None = None) -> list[Aligned]:
+    """Two responses of the toy target, their rows whole or cut."""
+    found = []
+    for seed, names in enumerate(SAID):
+        tokens, p = [TARGET.index(n) for n in names], laws_of(len(names), seed)
+        rows = dense_rows(p) if cut is None else top_rows(p, tokens, cut)
+        states = None
+        if hidden is not None:
+            states = np.random.default_rng(seed).normal(size=(len(names), hidden)).astype(np.float32)
+        found.append(ALIGNER.align(PROMPT[seed:], tokens, rows, before=0, target_hidden=states))
+    return found
+
+
+def batch_of(**settings: Any) -> Batch:
+    return collate(responses(**settings)).to("cpu", torch.float64)
+
+
+def logits_for(batch: Batch, seed: int = 5) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    shape = len(batch.sequences), len(DRAFT)
+    drawn: Tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
+    return drawn.requires_grad_()
+
+
+@pytest.mark.parametrize("cut", [None, 4], ids=["whole", "cut"])
+@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=lambda v: v if isinstance(v, str) else str(v))
+def test_gradients_are_those_of_finite_differences(
+    name: str, settings: dict[str, Any], cut: int | None
+) -> None:
+    batch = batch_of(cut=cut)
+    made, logits = objective(name, **settings), logits_for(batch)
+
+    def loss(z: Tensor) -> Tensor:
+        return loss_of(made(Drafted(z), batch))
+
+    assert torch.autograd.gradcheck(loss, (logits,))
+    (gradient,) = torch.autograd.grad(loss(logits), logits)
+    assert gradient.abs().max() > 1e-4 and gradient.isfinite().all()
+
+
+def dskd() -> tuple[Objective, nn.Embedding]:
+    torch.manual_seed(0)
+    embeddings, head = nn.Embedding(len(DRAFT), 4), nn.Linear(4, len(DRAFT), bias=False)
+    target = torch.randn(len(TARGET), 6)
+    made = objective(
+        "dskd", draft_embeddings=embeddings, draft_head=head, target_embeddings=target,
+        target_head=torch.randn(len(TARGET), 6),
+    )  # fmt: skip
+    for module in (embeddings, head, made):
+        module.double()
+    return made, embeddings
+
+
+def test_gradients_of_dskd() -> None:
+    """By logits, hidden states and each projection; the drafter's own modules are no parameters of it."""
+    made, embeddings = dskd()
+    batch = batch_of(hidden=6)
+    logits = logits_for(batch)
+    hidden = torch.randn(len(logits), 4, dtype=torch.float64, requires_grad=True)
+    parameters = dict(made.named_parameters())
+    assert sorted(parameters) == ["query.weight", "to_drafter.weight", "to_target.weight"]
+    assert made.needs_hidden and embeddings.weight.requires_grad
+
+    def loss(z: Tensor, h: Tensor, *weights: Tensor) -> Tensor:
+        replaced = dict(zip(parameters, weights, strict=True))
+        terms = torch.func.functional_call(made, replaced, (Drafted(z, h), batch))
+        return loss_of(terms)
+
+    inputs = (logits, hidden, *parameters.values())
+    # The law r is a constant where it teaches the drafter, so only the other terms see the projections.
+    assert torch.autograd.gradcheck(lambda z: loss(z, *inputs[1:]), (logits,))
+    assert torch.autograd.gradcheck(lambda h: loss(logits, h, *inputs[2:]), (hidden,))
+
+    def taught(*weights: Tensor) -> Tensor:
+        replaced = dict(zip(parameters, weights, strict=True))
+        terms = torch.func.functional_call(made, replaced, (Drafted(logits, hidden), batch))
+        return loss_of({name: terms[name] for name in ("projected", "target")})
+
+    assert torch.autograd.gradcheck(taught, tuple(parameters.values()), atol=1e-4)
+
+
+def test_dskd_says_what_it_lacks() -> None:
+    with pytest.raises(SettingError, match="4 are missing"):
+        objective("dskd")
+    made, _ = dskd()
+    batch = batch_of()
+    with pytest.raises(SettingError, match="hidden states of both"):
+        made(Drafted(logits_for(batch), None), batch)
+
+
+def laws(ids: list[int], p: list[float], other: float) -> Laws:
+    return Laws(
+        torch.tensor([0]), torch.tensor([ids]), torch.tensor([p], dtype=torch.float64),
+        torch.tensor([other], dtype=torch.float64), torch.tensor([1.0], dtype=torch.float64),
+    )  # fmt: skip
+
+
+def test_divergences_by_hand() -> None:
+    """q = (.5, .25, .25); the law lists token 0 with .2 and token 2 with .3, OTHER has .5."""
+    rows = torch.tensor([[0.5, 0.25, 0.25]], dtype=torch.float64).log() + 3.0
+    law = laws([0, 2, -1], [0.2, 0.3, 0.0], 0.5)
+    forward = 0.2 * math.log(0.2 / 0.5) + 0.3 * math.log(0.3 / 0.25) + 0.5 * math.log(0.5 / 0.25)
+    reverse = 0.5 * math.log(0.5 / 0.2) + 0.25 * math.log(0.25 / 0.3) + 0.25 * math.log(0.25 / 0.5)
+    assert divergence(rows, law, "forward").item() == pytest.approx(forward)
+    assert divergence(rows, law, "reverse").item() == pytest.approx(reverse)
+    # Renormalised over tokens 0 and 1, whose q is then 2/3 and 1/3.
+    inside = laws([0, 1], [0.5, 0.5], 0.0)
+    allowed = torch.tensor([True, True, False])
+    wanted = 0.5 * math.log(0.5 / (2 / 3)) + 0.5 * math.log(0.5 / (1 / 3))
+    assert divergence(rows, inside, "forward", allowed).item() == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_a_law_that_is_met_has_no_divergence_and_no_gradient(direction: Any) -> None:
+    rows = torch.tensor([[0.5, 0.2, 0.2, 0.1]], dtype=torch.float64).log().requires_grad_()
+    found = divergence(rows, laws([0, 3], [0.5, 0.1], 0.4), direction)
+    (gradient,) = torch.autograd.grad(found.sum(), rows)
+    assert found.item() == pytest.approx(0.0, abs=1e-12) and gradient.abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("intersection", ["other", "renormalise"])
+def test_nothing_pushes_mass_out_of_the_intersection(intersection: str) -> None:
+    """A drafter right on the intersection: the bare sum would rather leave it, ours would not."""
+    tokens = [TARGET.index("S")]
+    p = np.zeros((1, len(TARGET)))
+    p[0, [TARGET.index(t) for t in ("S", "O", "X")]] = 0.4, 0.4, 0.2
+    batch = collate([ALIGNER.align(PROMPT, tokens, dense_rows(p))]).to("cpu", torch.float64)
+    q = torch.full((len(batch.sequences), len(DRAFT)), 1e-9, dtype=torch.float64)
+    q[:, DRAFT.index("s")] = q[:, DRAFT.index("o")] = 0.4
+    q[:, DRAFT.index("i")] = 0.2  # maps to nothing
+    logits = q.log().requires_grad_()
+    outside = DRAFT.index("i")
+
+    def gradient(loss: Tensor) -> float:
+        return float(torch.autograd.grad(loss, logits, retain_graph=True)[0][0, outside])
+
+    inside = [DRAFT.index("s"), DRAFT.index("o")]
+    rows = torch.log_softmax(logits, dim=1)[0, inside]
+    target = torch.tensor([0.4, 0.4], dtype=torch.float64)
+    bare = (rows.exp() * (rows - torch.log(1.2 * target))).sum()  # p a little higher than q inside
+    ours = loss_of(objective("omnidraft", factor=0.0, intersection=intersection)(Drafted(logits), batch))
+    assert gradient(bare) < -1e-3  # descent would raise the logit outside
+    assert gradient(ours) == pytest.approx(0.0, abs=1e-6)
+    # Too little mass on the intersection: descent lowers the logit outside, or leaves it alone.
+    shifted = logits + torch.nn.functional.one_hot(torch.tensor(outside), len(DRAFT)).double()
+    ours = loss_of(objective("omnidraft", factor=0.0, intersection=intersection)(Drafted(shifted), batch))
+    assert gradient(ours) > (1e-3 if intersection == "other" else -1e-9)
+
+
+def test_row_j_predicts_draft_token_j() -> None:
+    """Logits that put everything on the next token give no cross-entropy; shifted by one they do."""
+    batch = batch_of()
+    sure = torch.zeros(len(batch.sequences), len(DRAFT), dtype=torch.float64)
+    read = batch.input_ids[batch.sequences, batch.positions]
+    following = batch.input_ids[
+        batch.sequences, (batch.positions + 1).clamp_max(batch.input_ids.shape[1] - 1)
+    ]
+    sure[torch.arange(len(sure)), following] = 50.0
+    assert cross_entropy(Drafted(sure), batch).max() < 1e-12
+    late = torch.zeros_like(sure)
+    late[torch.arange(len(sure)), read] = 50.0
+    assert cross_entropy(Drafted(late), batch).mean() > 10.0
+
+
+def test_omnidraft_by_hand() -> None:
+    """Two target tokens: S, which is direct, and FO, an n-gram; the drafter is uniform over its 8 tokens."""
+    p = laws_of(2, 3)
+    aligned = ALIGNER.align(PROMPT, [TARGET.index("S"), TARGET.index("FO")], dense_rows(p))
+    batch = collate([aligned]).to("cpu", torch.float64)
+    flat = Drafted(torch.zeros(len(batch.sequences), len(DRAFT), dtype=torch.float64))
+    u = 1.0 / len(DRAFT)
+    pairs = [p[0, TARGET.index(t)] for t in ("S", "F", "LA", "KE", "O")]
+    dm = sum(u * math.log(u / x) for x in pairs) + (1 - 5 * u) * math.log((1 - 5 * u) / (1 - sum(pairs)))
+    ngram = -math.log(u)
+    assert loss_of(objective("omnidraft")(flat, batch)).item() == pytest.approx(dm + 0.2 * ngram)
+    t = p[1, TARGET.index("FO")]
+    weighted = loss_of(objective("omnidraft", factor=1.0, ngram="probability")(flat, batch)).item()
+    assert weighted == pytest.approx(dm + t * ngram)
+    whole = t * math.log(t / u**2) + (1 - t) * math.log((1 - t) / (1 - u**2))
+    assert loss_of(objective("omnidraft", factor=1.0, ngram="kl")(flat, batch)).item() == pytest.approx(
+        dm + whole
+    )
+
+
+def test_the_arms_by_hand() -> None:
+    p = 0.5 * laws_of(1, 6)
+    p[0, TARGET.index("FO")] += 0.5  # surer than the flat drafter
+    batch = collate([ALIGNER.align(PROMPT, [TARGET.index("FO")], dense_rows(p))]).to("cpu", torch.float64)
+    flat = Drafted(torch.zeros(len(batch.sequences), len(DRAFT), dtype=torch.float64))
+    u = 1.0 / len(DRAFT)
+    ranked = -np.sort(-p[0])
+    distance = np.abs(np.pad([u] * len(DRAFT), (0, len(TARGET) - len(DRAFT))) - ranked).sum()
+    assert loss_of(objective("uld")(flat, batch)).item() == pytest.approx(-math.log(u) + 1.5 * distance)
+    t, q = p[0, TARGET.index("FO")] ** 0.01, u**0.02
+    wanted = -(t * math.log(q) + (1 - t) * math.log(1 - q))
+    assert loss_of(objective("alm")(flat, batch)).item() == pytest.approx(wanted)
+    assert loss_of(objective("vocagnolm")(flat, batch)).item() == pytest.approx(-math.log(u))
+    sure = flat.logits.clone()
+    sure[batch.labels.rows, batch.labels.ids] = 30.0  # surer than the target: nothing left to learn
+    assert loss_of(objective("vocagnolm")(Drafted(sure), batch)).item() == 0.0
+
+
+def test_trie_kl_is_the_kl_of_whole_tokens() -> None:
+    """For one token at its own place: sum over its path is log p(t) - log q(spelling), up to the entropy
+    terms.
+    """
+    p = np.zeros((1, len(TARGET)))
+    p[0, TARGET.index("FLAKE")] = 1.0
+    batch = collate([ALIGNER.align(PROMPT, [TARGET.index("FLAKE")], dense_rows(p))]).to("cpu", torch.float64)
+    logits = logits_for(batch)
+    terms = objective("trie-kl")(Drafted(logits), batch)
+    assert terms["trie"].count == 3.0
+    assert terms["trie"].sum.item() == pytest.approx(cross_entropy(Drafted(logits), batch).sum().item())
+
+
+def test_log1m_exp_near_both_ends() -> None:
+    x = torch.tensor([-1e-5, -0.5, -0.7, -40.0], dtype=torch.float64, requires_grad=True)
+    found = log1m_exp(x)
+    assert found.detach().tolist() == pytest.approx([math.log(-math.expm1(v)) for v in x.tolist()])
+    assert torch.autograd.gradcheck(log1m_exp, (x,), eps=1e-9, atol=1e-3, rtol=1e-3)
+
+
+def test_a_batch_is_the_sum_of_its_responses() -> None:
+    """Padding and order change nothing: sums and counts add up."""
+    both, logits = batch_of(), logits_for(batch_of())
+    parts = [collate([r]).to("cpu", torch.float64) for r in responses()]
+    rows = [logits[both.sequences == b] for b in range(2)]
+    for name in FROM_TRACES:
+        made = objective(name)
+        whole = made(Drafted(logits), both)
+        each = [made(Drafted(z), part) for z, part in zip(rows, parts, strict=True)]
+        for term in whole:
+            assert whole[term].sum.item() == pytest.approx(sum(e[term].sum.item() for e in each)), name
+            assert float(whole[term].count) == pytest.approx(sum(float(e[term].count) for e in each)), name
+
+
+def test_unknown_names_and_settings_are_refused() -> None:
+    with pytest.raises(SettingError, match='"kl" is unknown; use one of trie-kl'):
+        objective("kl")
+    with pytest.raises(SettingError, match='direction "sideways" is unknown'):
+        objective("trie-kl", direction="sideways")
+    with pytest.raises(SettingError, match="does not take these settings"):
+        objective("alm", temperature=2.0)
+    with pytest.raises(SettingError, match=r"-0\.1"):
+        objective("omnidraft", factor=-0.1)
+    with pytest.raises(SettingError, match="tau 0"):
+        objective("alm", tau=0.0)

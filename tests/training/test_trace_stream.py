@@ -1,0 +1,217 @@
+"""Traces of many devices as a stream: from folders, archives and servers, in any order, a few at a time."""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+fsspec = pytest.importorskip("fsspec")
+
+from omnidraft.errors import SettingError  # noqa: E402
+from omnidraft.learning.positions.alignment import Aligned, Aligner  # noqa: E402
+from omnidraft.learning.positions.draft_targets import full_trie  # noqa: E402
+from omnidraft.learning.positions.from_traces import TraceAligner  # noqa: E402
+from omnidraft.runtime.traces.trace import Vocabularies  # noqa: E402
+from omnidraft.runtime.traces.trace_file import Header, Segment, encode  # noqa: E402
+from omnidraft.training.data.trace_source import digest, find_sources  # noqa: E402
+from omnidraft.training.data.trace_stream import BUFFER, READERS, TraceStream, shuffled  # noqa: E402
+from support.toy import DRAFT, TARGET, toy_map  # noqa: E402
+from support.trace_files import TOY, random_segment  # noqa: E402
+
+MAP = toy_map()
+TOYS = TraceAligner(Aligner(full_trie(MAP), max_length=200), (DRAFT.index("#"),))
+
+
+def segment(seed: int, records: int = 3, vocabularies: Vocabularies = TOY) -> bytes:
+    """A segment of several generations by the target without an adapter."""
+    found = random_segment(np.random.default_rng(seed), records)
+    return encode(Segment(Header(vocabularies, 1), found.frames))
+
+
+def fill(place: Path, devices: int, each: int, records: int = 3) -> Path:
+    """A folder for each device, segments in each."""
+    for device in range(devices):
+        (place / f"phone-{device}").mkdir(parents=True)
+        for i in range(each):
+            file = place / f"phone-{device}" / f"trace-{i + 1:010d}.odt"
+            file.write_bytes(segment(device * each + i, records))
+    return place
+
+
+def names(responses: Iterator[Aligned]) -> list[bytes]:
+    return [r.draft_ids.tobytes() + r.tokens.ids.tobytes() for r in responses]
+
+
+def whole(*locations: str | Path) -> list[bytes]:
+    stream = TraceStream(find_sources([str(x) for x in locations]), TOYS)
+    found = names(stream.epoch(0))
+    assert len(found) == stream.count() and not stream.left_out
+    return found
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[str]:
+    """A folder on a server of this machine, as `python -m http.server` serves it."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    (tmp_path / "served").mkdir()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "served")))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def archive(folder: Path, file: Path) -> Path:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as out:
+        for each in sorted(folder.rglob("*.odt")):
+            out.write(each, each.relative_to(folder))
+    return file
+
+
+def test_every_place_gives_the_same(tmp_path: Path, served: str) -> None:
+    """A folder, an archive of it, the memory of this process, and a server; each with both devices."""
+    folder = fill(tmp_path / "folder", 2, 3)
+    wanted = sorted(whole(folder))
+    assert len(wanted) > 10
+    zipped = archive(folder, tmp_path / "both.zip")
+    memory = fsspec.filesystem("memory")
+    for file in folder.rglob("*.odt"):
+        memory.pipe(f"/traces/{file.relative_to(folder).as_posix()}", file.read_bytes())
+    (tmp_path / "served" / "both.zip").write_bytes(zipped.read_bytes())
+    for device in folder.iterdir():
+        (tmp_path / "served" / "folder" / device.name).mkdir(parents=True)
+        for file in device.iterdir():
+            (tmp_path / "served" / "folder" / device.name / file.name).write_bytes(file.read_bytes())
+    places: list[str | Path] = [
+        zipped, f"zip::{zipped}", "memory://traces", f"file://{folder}",
+        f"{served}/folder/", f"zip::simplecache::{served}/both.zip",  # this server gives whole files only
+    ]  # fmt: skip
+    for place in places:
+        assert sorted(whole(place)) == wanted, place
+    memory.rm("/traces", recursive=True)
+
+
+def test_archives_of_devices_in_one_folder(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "all", 2, 2)
+    wanted = sorted(whole(folder))
+    (tmp_path / "zips").mkdir()
+    for device in sorted(folder.iterdir()):
+        archive(device, tmp_path / "zips" / f"{device.name}.zip")
+    assert sorted(whole(tmp_path / "zips")) == wanted
+    both = find_sources([str(tmp_path / "zips"), str(tmp_path / "zips/phone-0.zip")])
+    assert len(both) == 4  # each once, however often it is given
+    file = next(folder.rglob("*.odt"))
+    assert len(find_sources([str(file)])) == 1
+
+
+def test_the_order_is_the_seeds_and_the_epochs(tmp_path: Path) -> None:
+    folder = fill(tmp_path, 3, 5)
+    sources = find_sources([str(folder)])
+    stream = TraceStream(sources, TOYS, seed=1)
+    first, second = names(stream.epoch(0)), names(stream.epoch(1))
+    assert first == names(TraceStream(sources, TOYS, seed=1).epoch(0))
+    assert sorted(first) == sorted(second) and first != second
+    assert first != names(TraceStream(sources, TOYS, seed=2).epoch(0))
+    for skip in (0, 1, 7, 8, 9, 20, len(first), len(first) + 5):
+        assert names(stream.epoch(0, skip)) == first[skip:]
+
+
+def test_a_buffer_shuffles() -> None:
+    rng = np.random.default_rng(0)
+    found = list(shuffled(range(1000), 50, rng))
+    assert sorted(found) == list(range(1000)) and found != list(range(1000))
+    assert all(value - at < 50 for at, value in enumerate(found))  # none is known before it is read
+    assert list(shuffled(range(3), 1, rng)) == [0, 1, 2]
+
+
+def test_only_a_few_segments_are_in_memory(tmp_path: Path) -> None:
+    """What is deleted after the first response is missing at the end: it had not been read."""
+    each = 2 * BUFFER // READERS
+    folder = fill(tmp_path, 1, 3 * READERS, records=each)
+    stream = TraceStream(find_sources([str(folder)]), TOYS)
+    responses = stream.epoch(0)
+    next(responses)
+    for file in folder.rglob("*.odt"):
+        file.unlink()
+    rest = len(list(responses))
+    assert 0 < rest < READERS * each
+    assert sum(stream.left_out.values()) == 2 * READERS
+    assert all("there is no file:///" in sentence for sentence in stream.left_out)
+
+
+def test_what_is_broken_or_foreign_is_left_out_and_counted(tmp_path: Path) -> None:
+    folder = fill(tmp_path, 1, 3)
+    wanted = sorted(whole(folder))
+    phone = folder / "phone-0"
+    other = Vocabularies("a" * 64, "e" * 64, len(DRAFT), len(TARGET))
+    (phone / "trace-0000000008.odt").write_bytes(segment(1, vocabularies=other))
+    (phone / "trace-0000000009.odt").write_bytes(b"no trace")
+    (phone / "notes.txt").write_text("not looked at")
+    sources = find_sources([str(folder)])
+    stream = TraceStream(sources, TOYS)
+    assert sorted(names(stream.epoch(0))) == wanted
+    said = sorted(stream.left_out)
+    assert "its drafter tokenizer is aaaaaaaaaaaa, that of these models is dddddddddddd" in said[0]
+    assert "trace-0000000009.odt is refused: it is no trace" in said[1]
+    list(stream.epoch(1))
+    assert list(stream.left_out.values()) == [1, 1]  # another epoch finds nothing new
+    strict = TraceStream(sources, TOYS, strict=True)
+    with pytest.raises(SettingError, match=r"trace-000000000[89]\.odt is refused: it"):
+        strict.count()
+    for good in phone.glob("trace-000000000[123].odt"):
+        good.unlink()
+    with pytest.raises(
+        SettingError, match="no response can be learned from in 2 trace segments; the first: "
+    ):
+        TraceStream(find_sources([str(folder)]), TOYS).count()
+
+
+def test_another_target_is_left_out(tmp_path: Path) -> None:
+    folder = fill(tmp_path, 1, 2)
+    sources, adapted = find_sources([str(folder)]), TraceAligner(TOYS.aligner, TOYS.start, "ab" * 32)
+    stream = TraceStream(sources, adapted)
+    assert not list(stream.epoch(0))
+    assert stream.left_out == {
+        "a record is of the target with no adapter and not with adapter abababababab; "
+        "learn from each target alone": len(whole(folder))
+    }
+    with pytest.raises(SettingError, match=r"in file:///.*odt a record is of the target with no adapter"):
+        list(TraceStream(sources, adapted, strict=True).epoch(0))
+
+
+def test_the_digest_is_of_what_there_is(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "a", 1, 2)
+    before = digest(find_sources([str(folder)]))
+    zipped = archive(folder, tmp_path / "b.zip")
+    assert digest(find_sources([str(zipped)])) == before  # moved, and the same
+    (folder / "phone-0" / "trace-0000000003.odt").write_bytes(segment(9))
+    assert digest(find_sources([str(folder)])) != before
+
+
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        ("{tmp}/absent", "holds no trace"),
+        ("{tmp}/absent.zip", "there is no"),
+        ("{tmp}", "holds no trace"),
+        ("nowhere://x", "cannot be read"),
+        ("zip::http://user:secret@127.0.0.1:9/x.zip", "http://127.0.0.1:9/x.zip"),
+    ],
+)
+def test_places_without_traces_are_refused(tmp_path: Path, location: str, told: str) -> None:
+    with pytest.raises(SettingError) as refused:
+        find_sources([location.format(tmp=tmp_path)])
+    assert told in str(refused.value) and "secret" not in str(refused.value)

@@ -1,0 +1,233 @@
+"""`omnidraft train`: from recorded generations to an adapter or a checkpoint; killed; in many processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+pytest.importorskip("fsspec")
+
+from safetensors.numpy import load_file  # noqa: E402
+from test_trace_stream import segment  # noqa: E402
+
+from omnidraft import load  # noqa: E402
+from omnidraft.runtime.models.adapter_file import read_adapter  # noqa: E402
+from support.command_line import Run  # noqa: E402
+from support.places import ROOT, STARTERS  # noqa: E402
+
+QUESTIONS = [f"Tom has {n} pens and loses 2. How many pens are left?" for n in range(3, 13)]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+LAUNCH = [
+    "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+    "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def traces(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two devices that recorded five answers each."""
+    place = tmp_path_factory.mktemp("traces")
+    for i, name in enumerate(("phone", "laptop")):
+        session = load(bundle, trace=place / name)
+        for question in QUESTIONS[i::2]:
+            session.generate(question, max_new_tokens=24, temperature=0.7, seed=1).finish()
+        assert session.trace is not None
+        session.trace.close()
+    return place
+
+
+def arguments(bundle: Path, traces: str | Path, out: Path, *more: object) -> list[str]:
+    """Short: four steps, of three responses and a last one of one."""
+    given = ("train", bundle, "--drafter", STARTERS / "drafter", "--traces", traces, "--out", out)
+    return [*map(str, given), "--batch-size", "3", "--rate", "1e-3", *map(str, more)]
+
+
+def start(command: Sequence[str]) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, *command], env=ENVIRONMENT, stdout=pipe, stderr=pipe, text=True)
+
+
+def tensors(file: Path) -> dict[str, Any]:
+    return load_file(file)
+
+
+def test_an_adapter_is_learned(bundle: Path, traces: Path, tmp_path: Path, run: Run) -> None:
+    """With its head; the loss falls, the result fits the bundle, and a session takes it up."""
+    out, log = tmp_path / "a.safetensors", tmp_path / "log.jsonl"
+    more = ("--epochs", 6, "--lora-rank", 8, "--head", "joint", "--log", log, "--json")
+    code, text, error = run(*arguments(bundle, traces, out, *more))
+    assert code == 0, error
+    found = json.loads(text)
+    assert (found["responses"], found["segments"], found["steps"], found["done"]) == (10, 2, 24, 24)
+    assert found["left_out"] == {} and found["processes"] == 1 and found["skipped"] == 0
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    losses = [line["loss"] for line in lines]  # four steps are an epoch: the same responses
+    assert np.mean(losses[-4:]) < 0.97 * np.mean(losses[:4])
+    assert found["mean_loss"] == pytest.approx(np.mean(losses), rel=1e-5) and found["last_loss"] is None
+    assert [line["step"] for line in lines] == list(range(1, 25)) and "head" in lines[0]["terms"]
+    adapter = read_adapter(out)
+    assert adapter.head is not None
+    session = load(bundle)
+    plain = session.generate(QUESTIONS[0], max_new_tokens=16).finish().token_ids
+    session.use_adapter(out)
+    assert session.generate(QUESTIONS[0], max_new_tokens=16).finish().token_ids == plain
+
+
+def test_every_weight_is_learned_into_a_checkpoint(
+    bundle: Path, traces: Path, tmp_path: Path, run: Run
+) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    shutil.make_archive(str(tmp_path / "both"), "zip", traces)
+    out = tmp_path / "drafter"
+    code, text, error = run(*arguments(bundle, f"zip::{tmp_path}/both.zip", out, "--full"))
+    assert code == 0, error
+    assert f"{out}: 4 steps on 10 responses of 2 segments" in text
+    learned, before = (AutoModelForCausalLM.from_pretrained(d) for d in (out, STARTERS / "drafter"))
+    learned.requires_grad_(False), before.requires_grad_(False)
+    moved = [
+        float((a - b).abs().max()) for a, b in zip(learned.parameters(), before.parameters(), strict=True)
+    ]
+    assert min(moved) > 0.0
+    theirs, ours = (AutoTokenizer.from_pretrained(d) for d in (STARTERS / "drafter", out))
+    assert ours.encode("Mia has 12 pens.") == theirs.encode("Mia has 12 pens.")
+    assert sorted(p.name for p in out.iterdir()) == [
+        "chat_template.jinja", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+        "tokenizer_config.json",
+    ]  # fmt: skip
+    code, _, error = run(*arguments(bundle, traces, out, "--full"))
+    assert code == 1 and "exists already" in error
+
+
+def test_killed_and_resumed_equals_unbroken(bundle: Path, traces: Path, tmp_path: Path, run: Run) -> None:
+    """kill -9 in the second of three epochs: tensors and log are those of an unbroken run, bit for bit."""
+    more = ("--epochs", 3, "--lora-rank", 4, "--head", "interleaved", "--checkpoint-every", 2)
+
+    def given(name: str) -> list[str]:
+        place = tmp_path / name
+        files = ("--checkpoint", place.with_suffix(".state"), "--log", place.with_suffix(".jsonl"))
+        return arguments(bundle, traces, place.with_suffix(".safetensors"), *more, *files)
+
+    # All in processes of their own: how many threads torch has here depends on the tests before, and so does
+    # the last bit of a sum.
+    whole = start(["-m", "omnidraft", *given("whole")])
+    told = whole.communicate()
+    assert whole.returncode == 0, told
+    killed = start(["-m", "omnidraft", *given("broken")])
+    log = tmp_path / "broken.jsonl"
+    deadline = time.monotonic() + 120
+    while not log.exists() or len(log.read_text().splitlines()) < 5:
+        assert killed.poll() is None and time.monotonic() < deadline, killed.communicate()
+        time.sleep(0.002)
+    killed.kill()
+    killed.communicate()
+    assert not (tmp_path / "broken.safetensors").exists()
+    resumed = start(["-m", "omnidraft", *given("broken"), "--json"])
+    text, error = resumed.communicate()
+    assert resumed.returncode == 0, error
+    found = json.loads(text)
+    assert found["steps"] == 12 and 1 <= found["done"] <= 8
+    assert log.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    for suffix in (".state", ".safetensors"):
+        one, other = (tensors(tmp_path / f"{name}{suffix}") for name in ("whole", "broken"))
+        assert one.keys() == other.keys()
+        assert all(np.array_equal(one[key], other[key]) for key in one)
+    again = json.loads(run(*given("broken"), "--json")[1])
+    assert again["done"] == 0 and again["mean_loss"] is None  # nothing is left to do
+    code, _, error = run(*given("broken"), "--seed", 3)
+    assert code == 1 and "was made with seed 0 and not 3" in error
+    (traces / "phone" / "trace-0000000099.odt").write_bytes(b"more")
+    code, _, error = run(*given("broken"))
+    (traces / "phone" / "trace-0000000099.odt").unlink()
+    assert code == 1 and "was made with traces '" in error
+
+
+def test_two_processes_learn_what_one_learns(bundle: Path, traces: Path, tmp_path: Path, run: Run) -> None:
+    """The real command under accelerate, gloo; the last batch leaves one process without work.
+
+    Each segment is read by one of them alone, the broken one too.
+    """
+    names, more = ("one", "two"), ("--full", "--log")
+    (traces / "phone" / "trace-0000000098.odt").write_bytes(segment(1))  # foreign: left out by both
+    given = {
+        name: arguments(bundle, traces, tmp_path / name, *more, tmp_path / f"{name}.jsonl", "--json")
+        for name in names
+    }
+    code, text, error = run(*given["one"])
+    assert code == 0, error
+    done = subprocess.run(
+        [sys.executable, *LAUNCH, "-m", "omnidraft", *given["two"]],
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    (traces / "phone" / "trace-0000000098.odt").unlink()
+    assert done.returncode == 0, done.stderr[-3000:]
+    one, two = json.loads(text), json.loads(done.stdout)  # one process alone has spoken
+    assert (one["processes"], two["processes"]) == (1, 2)
+    assert one["left_out"] == two["left_out"] and len(one["left_out"]) == 1
+    assert two["mean_loss"] == pytest.approx(one["mean_loss"], rel=1e-4)
+    lines = [
+        [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()] for name in names
+    ]
+    assert len(lines[0]) == len(lines[1]) == 4
+    for a, b in zip(*lines, strict=True):
+        assert b["loss"] == pytest.approx(a["loss"], rel=1e-4)
+    before = tensors(STARTERS / "drafter/model.safetensors")
+    ours, theirs = (tensors(tmp_path / name / "model.safetensors") for name in names)
+    for name, values in before.items():
+        # Adam turns a gradient of almost 0 into a step of either sign, so norms are compared.
+        moved = float(np.linalg.norm(ours[name].astype(np.float64) - values.astype(np.float64)))
+        assert float(np.linalg.norm(ours[name].astype(np.float64) - theirs[name])) < 0.01 * moved, name
+
+
+def test_where_one_process_refuses_all_end(bundle: Path, traces: Path, tmp_path: Path) -> None:
+    """The segment that is broken is read by one of the two; neither waits for the other for ever."""
+    place = tmp_path / "traces"
+    shutil.copytree(traces, place)
+    (place / "phone" / "trace-0000000097.odt").write_bytes(b"no trace")
+    begun = arguments(bundle, place, tmp_path / "a.safetensors", "--strict")
+    done = subprocess.run(
+        [sys.executable, *LAUNCH, "-m", "omnidraft", *begun],
+        env=ENVIRONMENT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "trace-0000000097.odt is refused: it is no trace" in done.stderr
+    assert not (tmp_path / "a.safetensors").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--objective", "dskd"), '"dskd" is unknown here'),
+        (("--rate", "nan"), "--rate nan is not a number of at least 0.0; 0.0001 is usual"),
+        (("--max-length", 1), "--max-length 1 leaves no room; give 2 or more"),
+        (("--full", "--overwrite"), "--overwrite replaces adapters"),
+        (("--schedule", "later"), 'schedule "later" is unknown'),
+        (("--epochs", 0), "epochs 0 is less than 1"),
+        (("--full", "--head", "joint"), "--head goes into an adapter"),
+        (("--drafter", STARTERS / "a"), "has another tokenizer than the drafter of"),
+        (("--max-length", 100000), "--max-length 100000 is outside 1 to"),
+        (("--traces", "/nowhere"), "/nowhere holds no trace"),
+        (("--checkpoint", "/nowhere/state"), "cannot be written to /nowhere/state because"),
+        (("--log", "/"), "/ cannot be written because it is a directory"),
+        (("--lora-rank", 5000), "LoRA rank 5000 is outside"),
+        (("--out", "mine.bin"), "mine.bin is no name of an adapter; give one like mine.safetensors"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused(
+    bundle: Path, traces: Path, tmp_path: Path, run: Run, more: tuple[object, ...], told: str
+) -> None:
+    code, out, error = run(*arguments(bundle, traces, tmp_path / "a.safetensors", *more))
+    assert code == 1 and told in error and len(error.splitlines()) == 1 and not out
+    assert list(tmp_path.iterdir()) == []
