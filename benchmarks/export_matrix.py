@@ -36,7 +36,7 @@ from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel
-from omnidraft.runtime.session.api import Session, load_weights
+from omnidraft.runtime.session.api import Session, load_bundle
 from omnidraft.runtime.session.loaded_bundle import static_form
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.sample_prompts import PROMPTS
@@ -142,7 +142,7 @@ def _static_row(model: str, place: str, bundle: Bundle, report: Report) -> Row:
 
 def _acceptance(bundle: Bundle, drafter: StaticModel) -> float:
     """Of a drafter's static graphs on the CPU, by the fp32 target."""
-    weights = load_weights(bundle)
+    weights = load_bundle(bundle)
     session = Session(weights)
     ids = [session.encode(prompt)[: _LENGTH // 2] for prompt in PROMPTS]
     pairs = [(each, session.draft_prompt(each)) for each in ids]

@@ -23,7 +23,7 @@ from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Pair, Round, Settings, Verification, rule_for, speculate
 from omnidraft.runtime.traces.tracer import Tracer
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
@@ -79,7 +79,7 @@ def measure(
         cache.prefill()
     drafter = Drafter(RandomRows(vocab_map.draft_size, 0.0, 5.0))
     pair = Pair(RandomRows(vocab_map.target_size, agreement, 2.0), drafter, cache, clock)
-    settings = Settings(rule_for("trie", temperature, verification), Sampling(temperature), 1 << 30, ())
+    settings = Settings(rule_for("trie", temperature, verification), SamplingConfig(temperature), 1 << 30, ())
     if trace:
         settings = replace(settings, trace=Tracer(vocab_map, lambda: True))
     loop = speculate(pair, [1], [1], settings, FixedLength(DRAFTED), SplitMix64(0))

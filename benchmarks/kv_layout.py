@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from omnidraft.runtime.decoding.model import Model
-from omnidraft.runtime.session.loaded_bundle import load_weights
+from omnidraft.runtime.session.loaded_bundle import load_bundle
 
 POSITIONS = (128, 960)
 TOKENS = (1, 5, 9)
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("bundles", type=Path, nargs=2, metavar="BUNDLE")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    models = [load_weights(bundle, threads=1, drafter=False).target.new_model() for bundle in options.bundles]
+    models = [load_bundle(bundle, threads=1, drafter=False).target.new_model() for bundle in options.bundles]
     figures = [figure for past in POSITIONS for figure in measure(models, past)]
     if options.json:
         sys.stdout.write(json.dumps([asdict(figure) for figure in figures], indent=2) + "\n")

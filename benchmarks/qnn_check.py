@@ -131,7 +131,7 @@ def main() -> None:
     places = options.place or ["qnn", "qnn-fp16:soc_model=57"]
     try:
         if options.contexts is not None and options.contexts.exists():
-            raise BundleError(f"{options.contexts} exists already; choose another place for --contexts")
+            raise BundleError(f"{options.contexts} exists already", "choose another place for --contexts")
         bundle = open_bundle(options.bundle)
         rows = [row for place in places for row in check(bundle, place, options.contexts)]
     except OmnidraftError as error:

@@ -35,8 +35,8 @@ from omnidraft.export.quantize.quantize import Calibration, quantize
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.models.ort_model import Graph, OrtModel
-from omnidraft.runtime.session.api import Session, load_weights
-from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.session.api import Session, load_bundle
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.sample_prompts import PROMPTS
@@ -140,7 +140,7 @@ def measure_pair(name: str, place: Path, prompts: Sequence[str], step: Callable[
     bundle = place / f"starter-{name}"
     step(f"export starter-{name}")
     export_bundle(str(starter(name)), str(starter("drafter")), bundle, Options(FP32))
-    weights = load_weights(bundle)
+    weights = load_bundle(bundle)
     assert weights.drafter_tokenizer is not None
     sources = (
         read_source(name, weights.bundle.target, weights.target_tokenizer, place),
@@ -172,7 +172,7 @@ def measure_pair(name: str, place: Path, prompts: Sequence[str], step: Callable[
     return found
 
 
-def acceptance(session: Session, weights: Weights, prompts: Sequence[str]) -> float:
+def acceptance(session: Session, weights: LoadedBundle, prompts: Sequence[str]) -> float:
     ids = [session.encode(prompt) for prompt in prompts]
     pairs = [(each, session.draft_prompt(each)) for each in ids]
     target = session.weights.target.new_model()

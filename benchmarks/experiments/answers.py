@@ -107,8 +107,8 @@ def load(
         found += _read(shard.file(work))
     if not found or (count is not None and len(found) < count):
         raise SettingError(
-            f"{work} has {len(found)} answers of {target} to {task} ({split}) and {count or 1} are wanted; "
-            "run `python -m benchmarks.experiments prepare` first"
+            f"{work} has {len(found)} answers of {target} to {task} ({split}) and {count or 1} are wanted",
+            "run `python -m benchmarks.experiments prepare` first",
         )
     return found[:count]
 
@@ -150,7 +150,7 @@ def _read(path: Path) -> Iterator[Answer]:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise SettingError(f"{path} cannot be read ({error}); delete it and prepare it again") from None
+        raise SettingError(f"{path} cannot be read ({error})", "delete it and prepare it again") from None
     names = ("prompt", "draft_prompt", "tokens")
     split = {
         name: np.split(arrays[name].astype(np.int64), np.cumsum(arrays[f"{name}_lengths"])[:-1])

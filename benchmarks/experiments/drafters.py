@@ -20,14 +20,14 @@ from omnidraft.checkpoints.peft_adapter import MODULES
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.models.adapter_fit import fit
 from omnidraft.runtime.models.ort_model import Graph, OrtModel
-from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.training.head.head import AcceptanceHead, head_of
 from omnidraft.training.lora import add_lora, lora_modules, to_adapter
 
 _CREATED = "2026-01-01T00:00:00Z"  # an adapter must have a time; nothing here reads it
 
 
-def in_onnxruntime(pair: Weights, model: PreTrainedModel, head: AcceptanceHead | None = None) -> Drafter:
+def in_onnxruntime(pair: LoadedBundle, model: PreTrainedModel, head: AcceptanceHead | None = None) -> Drafter:
     """A torch drafter, whole or with LoRA, as the runtime runs it; with a head that was trained beside it."""
     entry = pair.bundle.drafter
     assert isinstance(pair.drafter, Graph)
@@ -44,7 +44,7 @@ def in_onnxruntime(pair: Weights, model: PreTrainedModel, head: AcceptanceHead |
     return Drafter(made, [] if entry.bos_id is None else [entry.bos_id])
 
 
-def graph(pair: Weights, model: PreTrainedModel) -> Graph:
+def graph(pair: LoadedBundle, model: PreTrainedModel) -> Graph:
     """The bundle's drafter graph with the weights of a torch drafter without LoRA."""
     state = dict(model.state_dict())
     entry = pair.bundle.drafter

@@ -12,9 +12,9 @@ from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Mode, Pair, Round, Settings, rule_for, speculate
-from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy
@@ -35,13 +35,13 @@ class Way:
     head_threshold: float = 1.0
 
 
-def recorded(pair: Weights) -> RecordedTarget:
+def recorded(pair: LoadedBundle) -> RecordedTarget:
     """A target of a pair's sizes, for greedy counts."""
     return RecordedTarget(pair.bundle.target.vocab_size, pair.bundle.target.kv.max_length)
 
 
 def speculated(
-    pair: Weights,
+    pair: LoadedBundle,
     target: Model,
     drafter: Drafter,
     answer: Answer,
@@ -66,7 +66,7 @@ def speculated(
 
 
 def rounds(
-    pair: Weights,
+    pair: LoadedBundle,
     target: Model,
     drafter: Drafter,
     answer: Answer,
@@ -81,7 +81,7 @@ def rounds(
     else:
         target.rewind(0)
     settings = Settings(
-        rule_for(way.mode, way.temperature), Sampling(way.temperature), way.max_new_tokens,
+        rule_for(way.mode, way.temperature), SamplingConfig(way.temperature), way.max_new_tokens,
         set(pair.bundle.target.eos_ids),
     )  # fmt: skip
     return speculate(
@@ -91,7 +91,7 @@ def rounds(
 
 
 def counts(
-    pair: Weights,
+    pair: LoadedBundle,
     target: Model,
     drafter: Drafter,
     answers: Sequence[Answer],

@@ -12,7 +12,7 @@ from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.quantize import FP32
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.session.loaded_bundle import Weights, load_weights
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle, load_bundle
 from omnidraft.runtime.session.session import Session
 
 TARGETS = ("a", "b")
@@ -33,12 +33,12 @@ def bundle(work: Path, target: str) -> Path:
 
 
 @cache
-def weights(work: Path, target: str) -> Weights:
+def weights(work: Path, target: str) -> LoadedBundle:
     """What is loaded of a pair, once."""
-    return load_weights(bundle(work, target), threads=1)
+    return load_bundle(bundle(work, target), threads=1)
 
 
-def encode(pair: Weights, prompt: str) -> tuple[list[int], list[int]]:
+def encode(pair: LoadedBundle, prompt: str) -> tuple[list[int], list[int]]:
     """A prompt inside its template in target ids, and in draft ids without their start."""
     session = Session(pair)
     ids = session.encode(prompt)

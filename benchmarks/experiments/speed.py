@@ -26,7 +26,7 @@ from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.quantize import FP32, INT8
 from omnidraft.runtime.decoding.speculate import Mode
-from omnidraft.runtime.session.api import Session, load_weights
+from omnidraft.runtime.session.api import Session, load_bundle
 
 PROMPTS = 20
 WAYS: dict[str, int | Literal["auto"]] = {"fixed": NUM_DRAFT_TOKENS, "auto": "auto"}
@@ -55,7 +55,7 @@ def _measure(training: Training | None, target: str, task: str, work: Path) -> d
         write_checkpoint(model, read_checkpoint(str(starter("drafter"))), place / "drafter")
         options = Options(FP32, drafter_quantization=INT8, lora_drafter=False, head_blocks=None)
         export_bundle(str(starter(target)), str(place / "drafter"), place / "bundle", options)
-        loaded = load_weights(place / "bundle", threads=1)
+        loaded = load_bundle(place / "bundle", threads=1)
         for name, length in WAYS.items():
             session = Session(loaded)
             if training is not None:

@@ -39,7 +39,7 @@ def rows(file: str) -> list[dict[str, Any]]:
     """
     path = DATA / "tasks" / f"{file}.jsonl.gz"
     if not path.is_file():
-        raise SettingError(f"there is no {path}; set OMNIDRAFT_DATA to the folder that holds tasks/")
+        raise SettingError(f"there is no {path}", "set OMNIDRAFT_DATA to the folder that holds tasks/")
     with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
         return [json.loads(line) for line in lines]
 

@@ -16,7 +16,7 @@ from benchmarks.experiments.pairs import torch_model, weights
 from benchmarks.experiments.recipes import Recipe
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
-from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.training.objectives.objectives import objective
 from omnidraft.training.trainer import Trainer
 
@@ -75,7 +75,7 @@ def aligned(work: Path, target: str, task: str, count: int) -> list[Aligned]:
     return align(weights(work, target), load(work, target, task, "train", count))
 
 
-def align(pair: Weights, answers: Sequence[Answer]) -> list[Aligned]:
+def align(pair: LoadedBundle, answers: Sequence[Answer]) -> list[Aligned]:
     """Answers as training positions; those whose prompt fills the length are left out."""
     aligner = Aligner(full_trie(pair.vocab_map), max_length=MAX_LENGTH, keep=KEEP)
     bos = pair.bundle.drafter.bos_id

@@ -15,7 +15,7 @@ from omnidraft.learning.positions.target_rows import TargetRows
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Mode, Pair, Settings, rule_for, speculate
 from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
@@ -128,7 +128,7 @@ def measure_drafter(
     """
     found = Statistics()
     pair = Pair(TorchModel(target), Drafter(TorchModel(drafter), start), NgramCache(vocab_map))
-    settings = Settings(rule_for(mode, 0.0), Sampling(0.0), max_new_tokens, set(eos_ids))
+    settings = Settings(rule_for(mode, 0.0), SamplingConfig(0.0), max_new_tokens, set(eos_ids))
     for prompt, draft_prompt in prompts:
         length = FixedLength(num_draft_tokens)
         for each in speculate(pair, prompt, draft_prompt, settings, length, SplitMix64(0)):

@@ -12,27 +12,27 @@ from omnidraft.version import __version__
 if _TYPE_CHECKING:
     from omnidraft.runtime.session.api import (
         Generation,
+        GenerationConfig,
+        LoadedBundle,
         Piece,
-        Request,
         Session,
         TraceStore,
-        Weights,
         load,
-        load_weights,
+        load_bundle,
         read_traces,
     )
 
 __all__ = [
     "Generation",
+    "GenerationConfig",
+    "LoadedBundle",
     "OmnidraftError",
     "Piece",
-    "Request",
     "Session",
     "TraceStore",
-    "Weights",
     "__version__",
     "load",
-    "load_weights",
+    "load_bundle",
     "read_traces",
 ]
 

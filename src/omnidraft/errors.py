@@ -1,12 +1,25 @@
-"""Every refusal that a user can meet, as one family of exceptions.
+"""Every refusal that a user can meet, as one family of exceptions, and words that refusals share.
 
-The command line prints `str(error)` alone, so each message is one clear sentence that carries the
-offending value and the remedy. Broken invariants are assertions, not members of this family.
+The command line prints `str(error)` alone: one sentence with the offending value, then the remedy. Broken
+invariants are assertions, not members of this family.
 """
+
+import asyncio
 
 
 class OmnidraftError(Exception):
-    """Base of all refusals; catching it catches every one, and nothing that is a bug."""
+    """Base class of all refusals; a bug never raises it.
+
+    Attributes:
+        message: what is wrong, with the offending value; no full stop at the end.
+        remedy: what to do about it; empty where the message says it.
+        fault: the name of what is wrong with a file, the same in every language; the chapter of the file's
+            format in spec/ lists the names. Empty for refusals of other things.
+    """
+
+    def __init__(self, message: str, remedy: str = "", fault: str = "") -> None:
+        super().__init__(f"{message}; {remedy}" if remedy else message)
+        self.message, self.remedy, self.fault = message, remedy, fault
 
 
 class CheckpointError(OmnidraftError):
@@ -18,75 +31,27 @@ class ExportError(OmnidraftError):
 
 
 class BundleError(OmnidraftError):
-    """A bundle whose manifest, files or hashes are not what they must be.
-
-    Attributes:
-        fault: the name of what is wrong, the same in every language; spec/bundle.md lists them.
-    """
-
-    def __init__(self, sentence: str, fault: str = "graph") -> None:
-        super().__init__(sentence)
-        self.fault = fault
+    """A bundle whose manifest, files or hashes are not what they must be (spec/bundle.md)."""
 
 
 class SignatureError(BundleError):
-    """A bundle that is not signed with the key that was given.
-
-    Attributes:
-        fault: the name of what is wrong, the same in every language; spec/signing.md lists them.
-    """
-
-    def __init__(self, fault: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.fault = fault
+    """A bundle that is not signed with the key that was given (spec/signing.md)."""
 
 
 class CacheFileError(OmnidraftError):
-    """An n-gram cache file that is refused.
-
-    Attributes:
-        fault: the name of what is wrong, the same in every language; spec/ngram-cache.md lists them.
-    """
-
-    def __init__(self, fault: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.fault = fault
+    """An n-gram cache file that is refused (spec/ngram-cache.md)."""
 
 
 class TraceFileError(OmnidraftError):
-    """A trace that is refused, or a place where none can be recorded.
-
-    Attributes:
-        fault: the name of what is wrong, the same in every language; spec/trace.md lists them.
-    """
-
-    def __init__(self, fault: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.fault = fault
+    """A trace that is refused, or a place where none can be recorded (spec/trace.md)."""
 
 
 class AdapterError(OmnidraftError):
-    """A LoRA adapter that is refused, or cannot be written.
-
-    Attributes:
-        fault: the name of what is wrong, the same in every language; spec/adapter.md lists them.
-    """
-
-    def __init__(self, fault: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.fault = fault
+    """A LoRA adapter that is refused, or cannot be written (spec/adapter.md)."""
 
 
 class SyncError(OmnidraftError):
-    """A store that is not what it must be or cannot be reached, or a release that is refused.
-
-    Attributes:
-        fault: the name of what is wrong, the same in every language; spec/sync.md lists them.
-    """
-
-    def __init__(self, fault: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.fault = fault
+    """A store that cannot be used, or a release that is refused (spec/sync.md)."""
 
 
 class TokenizerError(OmnidraftError):
@@ -106,20 +71,37 @@ class ContextError(PromptError):
 
 
 class SessionError(OmnidraftError):
-    """A session that is asked for what it cannot do now: two generations at once, or going on with none."""
+    """A session that cannot do what was asked now: it generates already, or there is nothing to resume."""
 
 
 class SessionFileError(OmnidraftError):
-    """A session file that is refused, or cannot be written.
-
-    Attributes:
-        fault: the name of what is wrong, the same in every language; spec/session.md lists them.
-    """
-
-    def __init__(self, fault: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.fault = fault
+    """A session file that is refused, or cannot be written (spec/session.md)."""
 
 
 class SettingError(OmnidraftError):
-    """A generation setting outside its range."""
+    """A setting outside its range.
+
+    Attributes:
+        setting: its name in Python, with which the message begins; empty where the message is of several.
+    """
+
+    def __init__(self, message: str, remedy: str = "", fault: str = "", *, setting: str = "") -> None:
+        super().__init__(message, remedy, fault)
+        self.setting = setting
+
+
+def reason(error: BaseException) -> str:
+    """The first line of what an exception says, at most 200 characters, without a full stop at its end."""
+    if isinstance(error, OSError) and type(error).__module__ == "builtins" and error.strerror:
+        return error.strerror
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines:
+        return lines[0][:200].rstrip(". ")
+    if isinstance(error, TimeoutError | asyncio.TimeoutError):  # one class from Python 3.11 on
+        return "no answer in time"
+    return "no reason given"
+
+
+def counted(number: int, what: str) -> str:
+    """A number before its noun, as `1 step`, `2 steps` or `1,024 steps`; `what` is the singular."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -26,7 +26,7 @@ def need_cryptography() -> None:
     """
     if find_spec("cryptography") is None:
         raise SettingError(
-            "keys and signatures need the package cryptography; run `pip install 'omnidraft[sign]'`"
+            "keys and signatures need the package cryptography", "run `pip install 'omnidraft[sign]'`"
         )
 
 
@@ -47,11 +47,11 @@ def make_keys(name: Path, passphrase: bytes | None = None) -> tuple[Path, Path, 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     if not name.name:
-        raise SettingError(f"{name} names no file; give keys a name, such as `-o my-key`")
+        raise SettingError(f"{name} names no file", "give keys a name, such as `-o my-key`")
     private, public = (name.with_name(f"{name.name}.{part}.pem") for part in ("private", "public"))
     for file in (private, public):
         if file.exists() or file.is_symlink():
-            raise SettingError(f"{file} exists already and keys are never overwritten; choose another name")
+            raise SettingError(f"{file} exists already and keys are never overwritten", "choose another name")
     key = Ed25519PrivateKey.generate()
     cipher: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if passphrase is not None:
@@ -87,13 +87,17 @@ def sign_bundle(path: Path, key: Path, passphrase: Passphrase) -> str:
     found = open_bundle(path)  # nobody should vouch for a broken one
     manifest = (path / MANIFEST).read_bytes()
     if json.loads(manifest) != found.manifest:
-        raise BundleError(f"{path / MANIFEST} was changed while it was verified; sign it again when it rests")
+        raise BundleError(
+            f"{path / MANIFEST} was changed while it was verified",
+            "sign it again when it rests",
+            fault="graph",
+        )
     signature = sign(manifest, private)
     try:
         write_atomically(path / SIGNATURE, encode(signature))
     except OSError as error:
         raise SettingError(
-            f"cannot write {path / SIGNATURE} ({error.strerror}); make room or make the bundle writable"
+            f"cannot write {path / SIGNATURE} ({error.strerror})", "make room or make the bundle writable"
         ) from None
     return signature.key_id
 
@@ -116,7 +120,7 @@ def read_private_key(path: Path, passphrase: Passphrase) -> "Ed25519PrivateKey":
         pem = path.read_bytes()
     except OSError as error:
         raise SettingError(
-            f"the private key {path} cannot be read ({error.strerror}); check the path"
+            f"the private key {path} cannot be read ({error.strerror})", "check the path"
         ) from None
     encrypted = b"ENCRYPTED" in pem
     secret = passphrase() if encrypted else None
@@ -125,13 +129,13 @@ def read_private_key(path: Path, passphrase: Passphrase) -> "Ed25519PrivateKey":
     except Exception:  # cryptography's own exceptions share no narrower base
         if encrypted:
             raise SettingError(
-                f"{path} does not open with this passphrase; give the one that it was made with"
+                f"{path} does not open with this passphrase", "give the one that it was made with"
             ) from None
         raise SettingError(
-            f"{path} is no private key in PEM form; `omnidraft keygen -o NAME` makes a pair"
+            f"{path} is no private key in PEM form", "`omnidraft keygen -o NAME` makes a pair"
         ) from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise SettingError(f"{path} is no Ed25519 key; `omnidraft keygen -o NAME` makes a pair")
+        raise SettingError(f"{path} is no Ed25519 key", "`omnidraft keygen -o NAME` makes a pair")
     return key
 
 
@@ -147,7 +151,7 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except OSError as error:
-        raise SettingError(f"cannot write {path} ({error.strerror}); choose another name") from None
+        raise SettingError(f"cannot write {path} ({error.strerror})", "choose another name") from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
@@ -155,4 +159,4 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
             os.fsync(file.fileno())
     except OSError as error:
         path.unlink()
-        raise SettingError(f"cannot write {path} ({error.strerror}); choose another place") from None
+        raise SettingError(f"cannot write {path} ({error.strerror})", "choose another place") from None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft import Request, load
+from omnidraft import GenerationConfig, load
 from support.places import ROOT
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "dumb"}
@@ -33,7 +33,7 @@ def piped(bundle: Path, *lines: str, options: tuple[str, ...] = ("-n", "24")) ->
 
 
 def test_a_conversation_through_a_pipe(bundle: Path, tmp_path: Path) -> None:
-    session, request = load(bundle), Request(max_new_tokens=24)
+    session, request = load(bundle), GenerationConfig(max_new_tokens=24)
     answers = [session.chat(q, request).finish().text for q in (QUESTION, "And then?")]
     file = tmp_path / "a.session"
     out = piped(
@@ -53,12 +53,12 @@ def test_a_conversation_through_a_pipe(bundle: Path, tmp_path: Path) -> None:
 def test_an_error_does_not_end_the_chat(bundle: Path) -> None:
     out = piped(bundle, "word " * 300, QUESTION)
     assert "context holds 256" in out and "or /reset" in out
-    assert load(bundle).chat(QUESTION, Request(max_new_tokens=24)).finish().text in out
+    assert load(bundle).chat(QUESTION, GenerationConfig(max_new_tokens=24)).finish().text in out
 
 
 def test_an_unfinished_answer_goes_on_after_a_load(bundle: Path, tmp_path: Path) -> None:
     session = load(bundle)
-    answer = session.chat(QUESTION, Request(max_new_tokens=24))
+    answer = session.chat(QUESTION, GenerationConfig(max_new_tokens=24))
     next(iter(answer))
     session.save(tmp_path / "a")
     out = piped(bundle, f"/load {tmp_path / 'a'}", "/quit")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from omnidraft.commands.terminal import options
-from omnidraft.reason import reason
+from omnidraft.errors import reason
 from support.command_line import Run, refused
 from support.places import ROOT, STARTERS
 

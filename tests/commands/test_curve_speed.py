@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from omnidraft.commands.adapt.curve_speed import gain, median_interval
-from omnidraft.learning.online.curve import Curve, Line, costs_of, read_curve, steady_seconds
+from omnidraft.learning.online.curve import Curve, CurveLine, costs_of, read_curve, steady_seconds
 
 PLAIN, ROUND, FIRST = 2e-3, 3e-3, 5e-3  # seconds: of a plain token, of a round with four draft tokens
 
 
-def line(number: int, tokens: int, passes: int, plain: float = PLAIN, slow: float = 1.0) -> Line:
+def line(number: int, tokens: int, passes: int, plain: float = PLAIN, slow: float = 1.0) -> CurveLine:
     """An answer on a machine that is so many times slower for a while."""
     costs = ((4, passes - 1, ROUND * slow),)
     seconds = steady_seconds(FIRST * slow, costs)
-    return Line(number, number, "a", tokens, passes, 4 * passes, tokens - passes, seconds, plain, 0, 0,
+    return CurveLine(number, number, "a", tokens, passes, 4 * passes, tokens - passes, seconds, plain, 0, 0,
                 first=FIRST * slow, costs=costs)  # fmt: skip
 
 
-def lines(slow_every: int = 0) -> list[Line]:
+def lines(slow_every: int = 0) -> list[CurveLine]:
     """80 answers in intervals of four, each of which measured plain decoding a little differently."""
     found = []
     for i in range(80):

@@ -23,7 +23,7 @@ from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.bundle.bundle import open_bundle, seal
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.api import load
-from omnidraft.runtime.session.loaded_bundle import load_weights
+from omnidraft.runtime.session.loaded_bundle import load_bundle
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 from support.command_line import Run
 from support.places import ROOT, STARTERS
@@ -164,7 +164,7 @@ def test_adapt_by_the_step_goes_on_to_the_last_bit(learnable: Path, tmp_path: Pa
     """Broken off between two answers and within an interval, it comes to what one run comes to."""
     from support.adapting import answers, assert_same, begin
 
-    weights, make = load_weights(learnable), Learning("onnx", head=True).make
+    weights, make = load_bundle(learnable), Learning("onnx", head=True).make
     for place, counts in (("whole", [9]), ("broken", [1, 6, 5])):
         for count in counts:
             adaptation = begin(tmp_path / place, weights, make=make)

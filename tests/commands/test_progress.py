@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from omnidraft.commands.terminal import progress
-from omnidraft.counted import counted
+from omnidraft.errors import counted
 from support.command_line import Run
 from support.places import STARTERS
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from conformance.choosing import Given
 from conformance.vectors import Vector, close
-from omnidraft.learning.averaged import Mean
+from omnidraft.learning.averaged import RunningMean
 from omnidraft.learning.online.guard import Guard, GuardOptions
 from omnidraft.learning.online.interval import end_interval, roll_back, take_up
 from omnidraft.learning.online.profiles import Progress
@@ -36,7 +36,7 @@ def run_rate(vector: Vector) -> None:
 
 
 def run_mean(vector: Vector) -> None:
-    mean = Mean()
+    mean = RunningMean()
     for step, wanted in zip(vector["input"]["steps"], vector["expect"]["means"], strict=True):
         if step is not None:
             mean.add({"tensor": np.array(step, np.float32)})

@@ -10,7 +10,7 @@ from conformance.vectors import ROOT, Vector, cache_of
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Pair, Settings, rule_for, speculate
 from omnidraft.runtime.models.ort_model import KvShape, OrtModel
 
@@ -34,7 +34,7 @@ def run_generate(vector: Vector) -> None:
     target = _model(given["target"], cache.map.target_size, given["max_length"])
     drafter = _model(given["drafter"], cache.map.draft_size, given["max_length"])
     drafter.rewind(0)
-    sampling = Sampling(**{"temperature": 0.0, **given["sampling"]})
+    sampling = SamplingConfig(**{"temperature": 0.0, **given["sampling"]})
     rule = rule_for(given["mode"], sampling.temperature, given["verification"])
     rows = vector["expect"]["rounds"]
     settings = Settings(

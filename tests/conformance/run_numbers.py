@@ -11,14 +11,19 @@ from omnidraft.runtime.decoding.costs import Costs
 from omnidraft.runtime.decoding.draft_length import MeasuredLength
 from omnidraft.runtime.decoding.prompt_lookup import PromptLookup
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import DenseLaw, Sampling, draft_law, law_of
+from omnidraft.runtime.decoding.sampling import (
+    Categorical,
+    SamplingConfig,
+    draft_distribution,
+    target_distribution,
+)
 from omnidraft.runtime.decoding.utf8_stream import Utf8Stream
 
 
 def run_random(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
     if "weights" in given:
-        law = DenseLaw(np.array(given["weights"]))
+        law = Categorical(np.array(given["weights"]))
         assert [law.draw(u) for u in given["uniforms"]] == expect["indices"]
     elif "accept" in given:
         choose = Given(given["uniforms"])
@@ -36,9 +41,9 @@ def run_sampling(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
     row = np.array(given["logits"])
     if "banned" in given:
-        law = draft_law(row, given["temperature"], np.array(given["banned"], dtype=np.int32))
+        law = draft_distribution(row, given["temperature"], np.array(given["banned"], dtype=np.int32))
     else:
-        law = law_of(row, Sampling(**given["settings"]), given["context"])
+        law = target_distribution(row, SamplingConfig(**given["settings"]), given["context"])
     found = law.probability(np.arange(law.size))
     assert close(found, expect["probabilities"])
     assert ((found > 0) == (np.array(expect["probabilities"]) > 0)).all(), "another set of tokens is kept"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conformance.vectors import ROOT, Vector, map_of
-from omnidraft import Session, Weights
+from omnidraft import LoadedBundle, Session
 from omnidraft.errors import SessionFileError
 from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.bundle.model_entry import ModelEntry
@@ -84,4 +84,4 @@ def _session(given: dict[str, Any]) -> Session:
     }
     costs, template = Costs((0.001,), 0.001, 0.0), PromptTemplate("", "", "", "")
     bundle = Bundle(Path("vectors"), entries["target"], entries["drafter"], template, costs, "map", manifest)
-    return Session(Weights(bundle, target, tokenizer, vocab_map, drafter, tokenizer))
+    return Session(LoadedBundle(bundle, target, tokenizer, vocab_map, drafter, tokenizer))

@@ -11,13 +11,13 @@ from conformance.vectors import Vector
 from omnidraft.runtime.decoding.speculate import Round, Seconds
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
 from omnidraft.runtime.session.generation import Generation, Limits
-from omnidraft.runtime.session.generation_config import Request
+from omnidraft.runtime.session.generation_config import GenerationConfig
 
 
 def run_stop(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
     text = StopText(given["stop"])
-    request = Request(max_new_tokens=given["max_new_tokens"], seed=0)
+    request = GenerationConfig(max_new_tokens=given["max_new_tokens"], seed=0)
     # A prompt of one token: the context is full once as many tokens are out as it has positions.
     limits = Limits(given["eos_ids"], given["room"])
     generation = Generation(_rounds(given, text), request, [1], text, limits, lambda _: nullcontext())

@@ -12,7 +12,7 @@ from conformance.vectors import Vector, cache_of, close
 from omnidraft.runtime.decoding.block_verifier import verify_block
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
 from omnidraft.runtime.decoding.proposer import DraftModel, Method
-from omnidraft.runtime.decoding.sampling import DenseLaw, Law
+from omnidraft.runtime.decoding.sampling import Categorical, Distribution
 from omnidraft.runtime.decoding.translator import Proposal, translate, translate_longest
 from omnidraft.runtime.decoding.verifier import (
     Verdict,
@@ -79,5 +79,5 @@ def _run_paper_law(vector: Vector) -> None:
     assert close(found, vector["expect"]["law"])
 
 
-def _laws(rows: Sequence[Sequence[float]]) -> list[Law]:
-    return [DenseLaw(np.array(row)) for row in rows]
+def _laws(rows: Sequence[Sequence[float]]) -> list[Distribution]:
+    return [Categorical(np.array(row)) for row in rows]

@@ -156,7 +156,7 @@ def test_memory(bundle: Path) -> None:
 
 def test_short_memory_loads_nothing(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examine, "available_bytes", lambda: 1_000_000)
-    monkeypatch.setattr(examine, "load_weights", lambda *_: pytest.fail("loaded"))
+    monkeypatch.setattr(examine, "load_bundle", lambda *_: pytest.fail("loaded"))
     assert by_name(examine.examine(bundle))["graphs"].found.startswith("not loaded")
 
 

@@ -21,8 +21,8 @@ from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.decoding.model import Cancelled
 from omnidraft.runtime.models.concat_model import ConcatGraph, ConcatModel
 from omnidraft.runtime.models.ort_model import KvShape
-from omnidraft.runtime.session.api import Request, Session
-from omnidraft.runtime.session.loaded_bundle import load_weights
+from omnidraft.runtime.session.api import GenerationConfig, Session
+from omnidraft.runtime.session.loaded_bundle import load_bundle
 from support.places import ROOT
 
 pytest.importorskip("onnx", reason="adopting a graph needs onnx, which this Python does not have")
@@ -143,7 +143,7 @@ def test_a_graph_with_other_tensors_is_refused() -> None:
 
 def test_the_same_tokens_as_our_own_export(mixed: Path) -> None:
     """The drafter is the same checkpoint, exported by us."""
-    weights = load_weights(mixed)
+    weights = load_bundle(mixed)
     assert weights.drafter is not None
     optimum, ours = weights.target.new_model(), weights.drafter.new_model()
     for seed in range(3):
@@ -179,15 +179,15 @@ def test_speculative_text_is_plain_text(request: pytest.FixtureRequest, pair: st
 
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_a_saved_session_goes_on_as_it_would_have(adopted: Path, tmp_path: Path, temperature: float) -> None:
-    weights = load_weights(adopted)
-    request = Request(max_new_tokens=40, temperature=temperature, seed=3, num_draft_tokens=3)
+    weights = load_bundle(adopted)
+    request = GenerationConfig(max_new_tokens=40, temperature=temperature, seed=3, num_draft_tokens=3)
     whole = Session(weights).chat(TEXTS[0], request).finish()
     session = Session(weights)
     pieces = iter(session.chat(TEXTS[0], request))
     for _ in range(4):
         next(pieces)
     session.save(tmp_path / "session")
-    again = Session(load_weights(adopted))
+    again = Session(load_bundle(adopted))
     again.load(tmp_path / "session")
     assert again.resume().finish().token_ids == whole.token_ids
 

@@ -13,7 +13,7 @@ from omnidraft.errors import BundleError, ExportError
 from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.models.ort_model import OrtModel
-from omnidraft.runtime.session.api import Session, load_weights
+from omnidraft.runtime.session.api import Session, load_bundle
 from support.places import STARTERS
 
 pytestmark = pytest.mark.usefixtures("export_packages")
@@ -49,7 +49,7 @@ def walk(model: Model) -> np.ndarray:
 
 def test_the_same_logits(with_ort: Path) -> None:
     assert (with_ort / "target/cpu/model.onnx.data").is_file()
-    onnx, ort = load_weights(with_ort), load_weights(with_ort, ort_format=True)
+    onnx, ort = load_bundle(with_ort), load_bundle(with_ort, ort_format=True)
     for graphs in ((onnx.target, ort.target), (onnx.drafter, ort.drafter)):
         rows = [walk(graph.new_model()) for graph in graphs if graph is not None]
         assert len(rows) == 2
@@ -71,7 +71,7 @@ def test_the_same_logits_in_float32(bundle: Path, tmp_path: Path) -> None:
 
 def test_the_same_text(with_ort: Path) -> None:
     texts = [
-        Session(load_weights(with_ort, ort_format=ort))
+        Session(load_bundle(with_ort, ort_format=ort))
         .generate("One day", max_new_tokens=24)
         .finish()
         .token_ids
@@ -156,7 +156,7 @@ def test_a_sparse_file_of_two_gigabytes_is_refused(tmp_path: Path) -> None:
 
 def test_a_bundle_without_them_says_so(bundle: Path) -> None:
     with pytest.raises(BundleError, match=r"holds no \.ort files; export it again with --ort"):
-        load_weights(bundle, ort_format=True)
+        load_bundle(bundle, ort_format=True)
 
 
 @pytest.mark.parametrize(

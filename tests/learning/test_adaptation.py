@@ -21,7 +21,7 @@ from omnidraft.learning.online.guard import GuardOptions
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import read_adapter
-from omnidraft.runtime.session.loaded_bundle import Weights, load_weights
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle, load_bundle
 from omnidraft.runtime.session.session import Session
 from omnidraft.runtime.traces.trace_reader import read_traces
 from support.adapting import (
@@ -41,8 +41,8 @@ SURE = GuardOptions(least=4, deviations=2.5)  # short answers scatter more, and 
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> Weights:
-    return load_weights(bundle)
+def weights(bundle: Path) -> LoadedBundle:
+    return load_bundle(bundle)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "place"
 
 
-def test_it_learns(weights: Weights, place: Path) -> None:
+def test_it_learns(weights: LoadedBundle, place: Path) -> None:
     """The same eight questions six times: the last time more tokens come of each target pass."""
     adaptation = begin(place, weights, AdaptOptions(interval=8, passes=3, replayed=4))
     for _ in range(6):
@@ -66,7 +66,7 @@ def test_it_learns(weights: Weights, place: Path) -> None:
     assert losses[-1] < losses[0]
 
 
-def test_what_is_said_is_the_targets_own(weights: Weights, place: Path) -> None:
+def test_what_is_said_is_the_targets_own(weights: LoadedBundle, place: Path) -> None:
     """Token for token as plain, whichever adapter drafts."""
     adaptation, plain = begin(place, weights), Session(weights)
     versions = set()
@@ -79,8 +79,8 @@ def test_what_is_said_is_the_targets_own(weights: Weights, place: Path) -> None:
     assert versions == {0, 1, 2}
 
 
-def test_the_head_is_learned_where_it_is_asked_for(weights: Weights, place: Path) -> None:
-    def make(these: Weights) -> Learner:
+def test_the_head_is_learned_where_it_is_asked_for(weights: LoadedBundle, place: Path) -> None:
+    def make(these: LoadedBundle) -> Learner:
         return Learning(drafter=DRAFTER, lora_rank=4, head=True).make(these)
 
     adaptation = begin(place, weights, make=make)
@@ -94,7 +94,7 @@ def test_the_head_is_learned_where_it_is_asked_for(weights: Weights, place: Path
     again.close()
 
 
-def test_a_break_changes_nothing(weights: Weights, place: Path, tmp_path: Path) -> None:
+def test_a_break_changes_nothing(weights: LoadedBundle, place: Path, tmp_path: Path) -> None:
     """Closed without a word after any number of answers, and gone on with: the same to the last bit."""
     whole = begin(tmp_path / "whole", weights)
     lines = answers(whole, 22)
@@ -126,10 +126,10 @@ def random(adapter: Adapter) -> Adapter:
 
 
 @pytest.mark.parametrize("spoil", [nan, reversed_sign, random])
-def test_a_poisoned_adapter_is_rolled_back(weights: Weights, place: Path, spoil: object) -> None:
+def test_a_poisoned_adapter_is_rolled_back(weights: LoadedBundle, place: Path, spoil: object) -> None:
     made: list[Spoiled] = []
 
-    def make(these: Weights) -> Learner:
+    def make(these: LoadedBundle) -> Learner:
         made.append(Spoiled(learner(these), spoil, first=3))  # type: ignore[arg-type]
         return made[-1]
 
@@ -150,8 +150,10 @@ def test_a_poisoned_adapter_is_rolled_back(weights: Weights, place: Path, spoil:
     assert all(np.isfinite(b).all() for _, b in kept.tensors.values())
 
 
-def test_a_learner_that_goes_on_being_wrong_is_asked_ever_more_seldom(weights: Weights, place: Path) -> None:
-    def make(these: Weights) -> Learner:
+def test_a_learner_that_goes_on_being_wrong_is_asked_ever_more_seldom(
+    weights: LoadedBundle, place: Path
+) -> None:
+    def make(these: LoadedBundle) -> Learner:
         return Spoiled(learner(these), nan, first=1, curable=False)
 
     adaptation = begin(place, weights, make=make)
@@ -163,7 +165,7 @@ def test_a_learner_that_goes_on_being_wrong_is_asked_ever_more_seldom(weights: W
     assert not adaptation.profile.adapter.exists()
 
 
-def test_each_target_keeps_what_is_its_own(weights: Weights, starter_b: Path, place: Path) -> None:
+def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, starter_b: Path, place: Path) -> None:
     """There and back in one process: adapter and cache of the first target are as they were left."""
     adaptation = begin(place, weights)
     answers(adaptation, 9)
@@ -171,7 +173,7 @@ def test_each_target_keeps_what_is_its_own(weights: Weights, starter_b: Path, pl
     first, cache = adaptation.progress, [*adaptation.session.cache.entries()]
     digest = adaptation.session.adapters["drafter"].digest
     before = adaptation.session
-    adaptation.switch(load_weights(starter_b))
+    adaptation.switch(load_bundle(starter_b))
     assert adaptation.progress.answered == 0 and not len(adaptation.session.cache)
     other = answers(adaptation, 5)
     assert other[-1].version == 1
@@ -182,7 +184,7 @@ def test_each_target_keeps_what_is_its_own(weights: Weights, starter_b: Path, pl
     assert [*adaptation.session.cache.entries()] == cache
     assert adaptation.session.adapters["drafter"].digest == digest
     lines = answers(adaptation, 1)
-    adaptation.switch(load_weights(starter_b))
+    adaptation.switch(load_bundle(starter_b))
     assert adaptation.session.adapters["drafter"].digest == second
     assert (lines[0].answer, lines[0].version) == (15, 2)
     adaptation.close()
@@ -207,7 +209,7 @@ def starter_b(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -
     return out
 
 
-def test_other_prompts_are_begun_with_what_was_learned(weights: Weights, place: Path) -> None:
+def test_other_prompts_are_begun_with_what_was_learned(weights: LoadedBundle, place: Path) -> None:
     adaptation = begin(place, weights)
     answers(adaptation, 6)
     adaptation.write()
@@ -219,7 +221,7 @@ def test_other_prompts_are_begun_with_what_was_learned(weights: Weights, place: 
     other.close()
 
 
-def test_a_prompt_that_does_not_serve_changes_nothing(weights: Weights, place: Path) -> None:
+def test_a_prompt_that_does_not_serve_changes_nothing(weights: LoadedBundle, place: Path) -> None:
     adaptation = begin(place, weights)
     answers(adaptation, 1)
     with pytest.raises(PromptError):
@@ -230,7 +232,7 @@ def test_a_prompt_that_does_not_serve_changes_nothing(weights: Weights, place: P
     adaptation.close()
 
 
-def test_one_process_at_a_time(weights: Weights, place: Path) -> None:
+def test_one_process_at_a_time(weights: LoadedBundle, place: Path) -> None:
     first = begin(place, weights)
     with pytest.raises(SettingError, match="in use by another `omnidraft adapt`"):
         Adaptation(place, learner)
@@ -238,7 +240,7 @@ def test_one_process_at_a_time(weights: Weights, place: Path) -> None:
     Adaptation(place, learner).close()
 
 
-def test_what_is_kept_is_private_and_bounded(weights: Weights, place: Path) -> None:
+def test_what_is_kept_is_private_and_bounded(weights: LoadedBundle, place: Path) -> None:
     adaptation = begin(place, weights)
     answers(adaptation, 21)
     adaptation.write()
@@ -252,7 +254,7 @@ def test_what_is_kept_is_private_and_bounded(weights: Weights, place: Path) -> N
 
 
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_in_a_sentence(
-    weights: Weights, place: Path
+    weights: LoadedBundle, place: Path
 ) -> None:
     adaptation = begin(place, weights)
     answers(adaptation, 5)
@@ -283,7 +285,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_in_a_sentence(
         Adaptation(place, learner)
 
 
-def test_another_drafter_is_refused(weights: Weights, place: Path, tmp_path: Path) -> None:
+def test_another_drafter_is_refused(weights: LoadedBundle, place: Path, tmp_path: Path) -> None:
     from omnidraft.training.torch_learner import TorchLearner
     from omnidraft.training.trainer_options import TrainerOptions
     from support.places import STARTERS
@@ -294,7 +296,7 @@ def test_another_drafter_is_refused(weights: Weights, place: Path, tmp_path: Pat
         TorchLearner(str(STARTERS / "drafter"), weights, TrainerOptions())
 
 
-def test_lines_are_json(weights: Weights, place: Path) -> None:
+def test_lines_are_json(weights: LoadedBundle, place: Path) -> None:
     adaptation = begin(place, weights)
     answers(adaptation, 4)
     adaptation.close()

@@ -16,8 +16,8 @@ from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseLaws
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.target_rows import TargetRows, dense_rows, top_rows
-from omnidraft.runtime.decoding.decision import decision_law
-from omnidraft.runtime.decoding.sampling import DenseLaw
+from omnidraft.runtime.decoding.decision import decision_probs
+from omnidraft.runtime.decoding.sampling import Categorical
 from omnidraft.runtime.decoding.translator import translate
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.trie import ActiveTrie
@@ -121,12 +121,12 @@ def test_the_laws_are_those_that_the_verifier_tests_by(name: str, seed: int) -> 
     """The runtime's own P of each decision on the way into a spelling."""
     trie, token = ALIGNER.trie, TARGET.index(name)
     found, p = align([name], laws_of(1, seed))
-    spelling, law = toy_map().spell(token), DenseLaw(p[0])
-    uniform = DenseLaw(np.full(len(DRAFT), 1.0 / len(DRAFT)))
+    spelling, law = toy_map().spell(token), Categorical(p[0])
+    uniform = Categorical(np.full(len(DRAFT), 1.0 / len(DRAFT)))
     decisions = translate(spelling, trie, max_tokens=4).decisions
     assert len(decisions) == len(spelling)
     for depth, decision in enumerate(decisions):
-        wanted, _ = decision_law(decision, uniform, law, trie).options()
+        wanted, _ = decision_probs(decision, uniform, law, trie).options()
         ((ours, other, weight),) = at(found.trie_laws, depth)
         if depth == 0:  # all draft tokens, then what nothing spells
             listed = [ours.get(d, 0.0) * weight for d in DRAFT] + [1.0 - weight]

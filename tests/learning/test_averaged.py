@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft.errors import SettingError
-from omnidraft.learning.averaged import Averaged
+from omnidraft.learning.averaged import AveragedLearner
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.step.learner import Learned
 from omnidraft.runtime.models.adapter import Adapter
@@ -38,7 +38,7 @@ class Walk:
 
 
 def test_it_averages_the_steps_that_changed_something() -> None:
-    found = Averaged(Walk())
+    found = AveragedLearner(Walk())
     assert found.adapter().digest == adapter(2, seed=0).digest  # nothing was learned yet
     for _ in range(5):
         found.learn([])
@@ -53,7 +53,7 @@ def test_it_averages_the_steps_that_changed_something() -> None:
 
 def test_it_forgets_slowly_in_the_end() -> None:
     """After many steps each counts a tenth of what is left by the later ones."""
-    found = Averaged(Walk())
+    found = AveragedLearner(Walk())
     for _ in range(300):
         found.learn([])
     values = np.stack([adapter(2, seed=s).tensors["layers.0.o"][1] for s in range(1, 301) if s != 3])
@@ -64,7 +64,7 @@ def test_it_forgets_slowly_in_the_end() -> None:
 
 
 def test_going_on_is_as_if_there_had_been_no_break() -> None:
-    whole, first, second = Averaged(Walk()), Averaged(Walk()), Averaged(Walk())
+    whole, first, second = AveragedLearner(Walk()), AveragedLearner(Walk()), AveragedLearner(Walk())
     for _ in range(7):
         whole.learn([])
     for _ in range(4):
@@ -76,7 +76,7 @@ def test_going_on_is_as_if_there_had_been_no_break() -> None:
 
 
 def test_a_state_of_another_rank_changes_nothing() -> None:
-    one, other = Averaged(Walk(rank=2)), Averaged(Walk(rank=1))
+    one, other = AveragedLearner(Walk(rank=2)), AveragedLearner(Walk(rank=1))
     one.learn([])
     before = other.adapter().digest
     with pytest.raises(SettingError, match="LoRA rank that it was begun with"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from test_from_traces import START, Laws, same
 
-from omnidraft import Session, Weights, load, read_traces
+from omnidraft import LoadedBundle, Session, load, read_traces
 from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.positions.draft_targets import DraftLaw, full_trie, root_law
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
@@ -20,7 +20,7 @@ from support.places import STARTERS
 from support.tiny_worlds import random_weights
 
 
-def random_world(place: Path, seed: int) -> Weights:
+def random_world(place: Path, seed: int) -> LoadedBundle:
     place.mkdir()
     return random_weights(place, np.random.default_rng(seed))
 

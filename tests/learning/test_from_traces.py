@@ -20,7 +20,7 @@ from omnidraft.learning.positions.target_rows import dense_rows
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import MODES, Mode, Pair, Round, Settings, rule_for, speculate
 from omnidraft.runtime.traces.trace import FLOOR, Masses, Start, Traced, TracedRound
 from omnidraft.runtime.traces.tracer import Tracer
@@ -39,7 +39,7 @@ def recorded(mode: Mode, seed: int, count: int = 40) -> tuple[Traced, Laws, list
     """A toy generation as a trace has it, and the target's whole law before each of its tokens."""
     target = ContextModel(2 * seed, len(TARGET))
     pair = Pair(target, Drafter(ContextModel(2 * seed + 1, len(DRAFT)), START), toy_cache(TOY, ["FO"]))
-    settings = Settings(rule_for(mode, 0.7), Sampling(0.7), count, (), trace=Tracer(TOY, lambda: True))
+    settings = Settings(rule_for(mode, 0.7), SamplingConfig(0.7), count, (), trace=Tracer(TOY, lambda: True))
     length = FixedLength(0 if mode == "plain" else 5)
     found = list(speculate(pair, PROMPT, PROMPT, settings, length, SplitMix64(seed)))
     rounds, text = [], list(PROMPT)

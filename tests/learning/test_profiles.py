@@ -12,13 +12,13 @@ from safetensors import safe_open
 from safetensors.numpy import save
 
 from omnidraft.errors import SettingError
-from omnidraft.learning.online.profiles import Arrays, Checkpoint, Profile, Progress, profiles_in
+from omnidraft.learning.online.profiles import Arrays, LearningCheckpoint, Profile, Progress, profiles_in
 
 PAIR = {"target": "a" * 64, "drafter": "b" * 64}
 LEARNED: Arrays = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "steps": np.array([4], np.int64)}
 GOOD: Arrays = {"w": np.zeros((2, 3), np.float32)}
 PROGRESS = Progress(prompts="c" * 8, position=3, answered=5, version=2, good=1, slow=0.5, memory=[1, 2])
-CHECKPOINT = Checkpoint(PAIR, PROGRESS, LEARNED, GOOD, b"n-grams", {"interval": 4, "head": False})
+CHECKPOINT = LearningCheckpoint(PAIR, PROGRESS, LEARNED, GOOD, b"n-grams", {"interval": 4, "head": False})
 
 
 @pytest.fixture

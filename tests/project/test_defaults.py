@@ -14,7 +14,7 @@ from omnidraft.learning.positions import from_traces
 from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.step import schedule, step_batch
 from omnidraft.runtime.decoding import block_verifier, costs, draft_length, prompt_lookup, speculate
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.session import loaded_bundle
 from omnidraft.runtime.session.api import Session
 from omnidraft.runtime.traces import trace, trace_store
@@ -30,7 +30,7 @@ DEFAULTS = json.loads((ROOT / "spec/defaults.json").read_text())
 def test_generation_defaults_agree_with_the_spec() -> None:
     parameters = inspect.signature(Session.generate).parameters
     names = ["max_new_tokens", "mode", "num_draft_tokens", "head_threshold", "verification"]
-    for name in [*names, *(field.name for field in fields(Sampling))]:
+    for name in [*names, *(field.name for field in fields(SamplingConfig))]:
         assert parameters[name].default == DEFAULTS[name], name
 
 
@@ -60,7 +60,7 @@ def test_what_block_verification_is_chosen_by_agrees_with_the_spec() -> None:
 
 
 def test_sampling_and_lookup_agree_with_the_spec() -> None:
-    assert all(field.default == DEFAULTS[field.name] for field in fields(Sampling))
+    assert all(field.default == DEFAULTS[field.name] for field in fields(SamplingConfig))
     wanted = DEFAULTS["prompt_lookup"]
     assert (wanted["longest"], wanted["shortest"]) == (prompt_lookup.LONGEST, prompt_lookup.SHORTEST)
 

@@ -22,7 +22,7 @@ from benchmarks.experiments.training import align  # noqa: E402
 from benchmarks.support.responses import respond  # noqa: E402
 from benchmarks.support.torch_model import TorchModel  # noqa: E402
 from omnidraft.errors import SettingError  # noqa: E402
-from omnidraft.runtime.session.loaded_bundle import Weights  # noqa: E402
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle  # noqa: E402
 from omnidraft.runtime.vocab.ngram_cache import NgramCache  # noqa: E402
 from omnidraft.training.lora import add_lora, lora_modules  # noqa: E402
 
@@ -35,12 +35,12 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pair(work: Path) -> Weights:
+def pair(work: Path) -> LoadedBundle:
     return weights(work, "b")
 
 
 @pytest.fixture(scope="module")
-def said(pair: Weights) -> list[Answer]:
+def said(pair: LoadedBundle) -> list[Answer]:
     """Two answers of starter-b."""
     prompts = [encode(pair, question) for question in QUESTIONS]
     found = respond(
@@ -50,7 +50,7 @@ def said(pair: Weights) -> list[Answer]:
 
 
 @pytest.mark.parametrize("mode", ["direct", "trie"])
-def test_a_recorded_target_counts_as_the_real_one(pair: Weights, said: list[Answer], mode: Any) -> None:
+def test_a_recorded_target_counts_as_the_real_one(pair: LoadedBundle, said: list[Answer], mode: Any) -> None:
     """Rounds, drafted, tested, passed and emitted of every prompt, and what the cache learned."""
     found = []
     for target in (recorded(pair), pair.target.new_model()):
@@ -62,7 +62,7 @@ def test_a_recorded_target_counts_as_the_real_one(pair: Weights, said: list[Answ
     assert sum(found[0][0]["passed"]) > 0 and sum(found[0][0]["rounds"]) < sum(found[0][0]["emitted"])
 
 
-def test_a_trained_drafter_is_the_same_in_onnxruntime(pair: Weights) -> None:
+def test_a_trained_drafter_is_the_same_in_onnxruntime(pair: LoadedBundle) -> None:
     """All weights changed, and an adapter: the rows of torch."""
     ids = [1, 5, 7, 9, 300, 2000]
     before = in_onnxruntime(pair, torch_model("drafter")).model.score(ids).copy()
@@ -96,7 +96,7 @@ def test_what_was_trained_is_kept(tmp_path: Path) -> None:
 
 
 def test_answers_on_disk_are_laws_and_give_the_same_tokens(
-    pair: Weights, said: list[Answer], tmp_path: Path
+    pair: LoadedBundle, said: list[Answer], tmp_path: Path
 ) -> None:
     shard = answers.Shard("b", "gsm8k", "train", 0, 2)
     kept = [(r, list(r.draft_prompt)) for r in said]

@@ -14,7 +14,7 @@ from omnidraft.learning.online.adaptation import CURVE
 from omnidraft.learning.online.curve import read_curve
 from omnidraft.learning.online.profiles import profile_of
 from omnidraft.runtime.models.adapter_file import read_adapter
-from omnidraft.runtime.session.loaded_bundle import Weights, load_weights
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle, load_bundle
 from omnidraft.runtime.traces.trace_file import decode
 from omnidraft.runtime.vocab.cache_store import read_table
 from support.adapting import assert_same, pair_of_weights
@@ -68,7 +68,7 @@ def kill(child: int) -> None:
         return  # it was done before
 
 
-def check_whole(place: Path, weights: Weights) -> int:
+def check_whole(place: Path, weights: LoadedBundle) -> int:
     """Every file is there whole, and they fit together; how many answers the checkpoint has."""
     profile = profile_of(place, weights.bundle)
     found = profile.read(pair_of_weights(weights))
@@ -87,7 +87,7 @@ def check_whole(place: Path, weights: Weights) -> int:
 def assert_kills_change_nothing(bundle: Path, tmp_path: Path, learner: str, usual: int) -> None:
     """Adapt without a break, and with OMNIDRAFT_KILLS kills, or as many as usual: both come to the same."""
     kills = int(os.environ.get("OMNIDRAFT_KILLS", usual))
-    weights, rng, answers = load_weights(bundle), random.Random(0), 3 * kills + 8
+    weights, rng, answers = load_bundle(bundle), random.Random(0), 3 * kills + 8
     whole, place = tmp_path / "whole", tmp_path / "place"
     writer = start(bundle, whole, answers, learner)
     try:

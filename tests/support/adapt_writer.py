@@ -17,19 +17,21 @@ import torch
 
 from omnidraft.commands.adapt.adapt_learner import Learning
 from omnidraft.learning.online.adapted_target import AdaptOptions
-from omnidraft.runtime.session.generation_config import Request
-from omnidraft.runtime.session.loaded_bundle import load_weights
+from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.loaded_bundle import load_bundle
 from support.adapting import PROMPTS, begin
 from support.adapting import learner as torch_learner
 
 OPTIONS = AdaptOptions(interval=2, passes=1, replayed=1, memory=5)
-REQUEST = Request(max_new_tokens=8, num_draft_tokens=3, seed=0, temperature=0.7)  # sampled, to be stricter
+REQUEST = GenerationConfig(
+    max_new_tokens=8, num_draft_tokens=3, seed=0, temperature=0.7
+)  # sampled, to be stricter
 
 
 def adapt(bundle: Path, place: Path, answers: int, learner: str) -> None:
     """To the end, from wherever the place is."""
     make = torch_learner if learner == "torch" else Learning("onnx", head=True).make
-    adaptation = begin(place, load_weights(bundle), OPTIONS, make)
+    adaptation = begin(place, load_bundle(bundle), OPTIONS, make)
     while adaptation.position < answers:
         line = adaptation.answer(PROMPTS[adaptation.position % len(PROMPTS)], REQUEST)
         os.write(1, f"answered {line.answer}\n".encode())

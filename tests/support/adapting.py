@@ -10,35 +10,38 @@ from typing import Any
 import numpy as np
 
 from omnidraft.commands.word_problems import word_problems
-from omnidraft.learning.averaged import Averaged
+from omnidraft.learning.averaged import AveragedLearner
 from omnidraft.learning.online.adaptation import CURVE, Adaptation
 from omnidraft.learning.online.adapted_target import AdaptOptions
-from omnidraft.learning.online.curve import Line, read_curve
+from omnidraft.learning.online.curve import CurveLine, read_curve
 from omnidraft.learning.online.profiles import pair_of, profile_of
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import read_adapter
-from omnidraft.runtime.session.generation_config import Request
-from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.vocab.cache_store import read_table
 from omnidraft.training.torch_learner import TorchLearner
 from omnidraft.training.trainer_options import TrainerOptions
 from support.places import STARTERS
 
 DRAFTER = str(STARTERS / "drafter")
-REQUEST = Request(max_new_tokens=24, num_draft_tokens=4, seed=0)
+REQUEST = GenerationConfig(max_new_tokens=24, num_draft_tokens=4, seed=0)
 SMALL = AdaptOptions(interval=4, passes=1, replayed=2, memory=12)
 PROMPTS = word_problems(64)
 
 
-def learner(weights: Weights, *, rate: float = 3e-3, rank: int = 8) -> Learner:
+def learner(weights: LoadedBundle, *, rate: float = 3e-3, rank: int = 8) -> Learner:
     """LoRA of the starter drafter."""
     options = TrainerOptions(learning_rate=rate, lora_rank=rank, weight_decay=0.0)
-    return Averaged(TorchLearner(DRAFTER, weights, options))
+    return AveragedLearner(TorchLearner(DRAFTER, weights, options))
 
 
 def begin(
-    place: Path, weights: Weights, options: AdaptOptions = SMALL, make: Callable[[Weights], Learner] = learner
+    place: Path,
+    weights: LoadedBundle,
+    options: AdaptOptions = SMALL,
+    make: Callable[[LoadedBundle], Learner] = learner,
 ) -> Adaptation:
     """An adaptation to one target."""
     found = Adaptation(place, make, options, prompts="the same")
@@ -46,7 +49,7 @@ def begin(
     return found
 
 
-def answers(adaptation: Adaptation, count: int, request: Request = REQUEST) -> list[Line]:
+def answers(adaptation: Adaptation, count: int, request: GenerationConfig = REQUEST) -> list[CurveLine]:
     """The next prompts answered."""
     return [adaptation.answer(PROMPTS[adaptation.position % len(PROMPTS)], request) for _ in range(count)]
 
@@ -95,7 +98,7 @@ def changed(adapter: Adapter, change: Callable[[np.ndarray], np.ndarray]) -> Ada
     return replace(adapter, tensors={s: (a, change(b)) for s, (a, b) in adapter.tensors.items()})
 
 
-def assert_same(one: Path, other: Path, weights: Weights) -> None:
+def assert_same(one: Path, other: Path, weights: LoadedBundle) -> None:
     """Two places hold the same but for times and who counted."""
     first, second = (profile_of(place, weights.bundle) for place in (one, other))
     a, b = (p.read(pair_of_weights(weights)) for p in (first, second))
@@ -122,5 +125,5 @@ def assert_same(one: Path, other: Path, weights: Weights) -> None:
     assert curves[0] == curves[1]
 
 
-def pair_of_weights(weights: Weights) -> dict[str, str]:
+def pair_of_weights(weights: LoadedBundle) -> dict[str, str]:
     return pair_of(weights.bundle, weights.vocab_map.draft_fingerprint, weights.vocab_map.target_fingerprint)

@@ -19,8 +19,8 @@ import numpy as np
 
 from omnidraft.runtime.decoding.costs import Costs
 from omnidraft.runtime.session.conversation import Turn
-from omnidraft.runtime.session.generation_config import Request
-from omnidraft.runtime.session.session_file import Answer, Drafted, Identity, State, encode_session
+from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.session_file import Answer, DrafterContext, Identity, State, encode_session
 from omnidraft.runtime.session.session_store import read_session, write_session
 from omnidraft.runtime.traces.trace import Masses, Start, TracedRound, TracedToken, Vocabularies, window
 from omnidraft.runtime.traces.trace_reader import read_traces
@@ -47,7 +47,15 @@ def numbered_session(number: int) -> tuple[State, bytes]:
     """The session of one write, in the middle of an answer; all that it holds follows from its number."""
     said = tuple(range(number, number + 40))
     answer = Answer(
-        Request(seed=number), said[:9], said[9:], said, (9, 31), Drafted(said, (40,), 0), {}, number, None
+        GenerationConfig(seed=number),
+        said[:9],
+        said[9:],
+        said,
+        (9, 31),
+        DrafterContext(said, (40,), 0),
+        {},
+        number,
+        None,
     )
     turns = tuple(Turn(f"message {number}", (number, i)) for i in range(SIZES[number % len(SIZES)] // 200))
     identity = Identity("d" * 64, "e" * 64, {"target/cpu/model.onnx": "a" * 64})

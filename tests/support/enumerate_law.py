@@ -12,7 +12,7 @@ import pytest
 from omnidraft.runtime.decoding.costs import Costs
 from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.drafter import Drafter
-from omnidraft.runtime.decoding.sampling import Law, Sampling
+from omnidraft.runtime.decoding.sampling import Distribution, SamplingConfig
 from omnidraft.runtime.decoding.speculate import Mode, Pair, Settings, Verification, rule_for, speculate
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.toy import GRAMS, ContextModel, HeadedModel, processed, toy_cache, toy_map
@@ -20,7 +20,7 @@ from support.toy import GRAMS, ContextModel, HeadedModel, processed, toy_cache, 
 T = TypeVar("T")
 LENGTH = 3  # tokens whose joint law is compared
 PROMPT = (0, 3, 1, 0, 3)  # its last two tokens occur before, so that a copy is proposed
-UNTOUCHED = Sampling(1.0)
+UNTOUCHED = SamplingConfig(1.0)
 Joint = dict[tuple[int, ...], float]
 
 
@@ -48,12 +48,12 @@ class _Script:
     def index(self, weights: npt.NDArray[np.float64]) -> int:
         return self._take(list(enumerate((weights / weights.sum()).tolist())))
 
-    def token(self, law: Law, among: npt.NDArray[np.integer] | None = None) -> int:
+    def token(self, law: Distribution, among: npt.NDArray[np.integer] | None = None) -> int:
         ids = np.arange(law.size, dtype=np.int32) if among is None else among
         weights = law.probability(ids)
         return self._take(list(zip(ids.tolist(), (weights / weights.sum()).tolist(), strict=True)))
 
-    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+    def thinned(self, law: Distribution, share: Callable[[int], float]) -> int | None:
         """All ways to get nothing are one answer (-1), which keeps the walk short."""
         weights = law.probability(np.arange(law.size, dtype=np.int32))
         weights = weights / weights.sum()
@@ -84,7 +84,7 @@ class Case:
 
     mode: Mode = "trie"
     verification: Verification = "block"
-    sampling: Sampling = UNTOUCHED
+    sampling: SamplingConfig = UNTOUCHED
     seed: int = 3
     count: int = 2
     grams: Sequence[str | int] = tuple(GRAMS)

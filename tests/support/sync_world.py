@@ -22,7 +22,7 @@ from omnidraft.runtime.vocab.cache_table import CacheTable
 from omnidraft.signing import raw_public
 from omnidraft.sync.channel import utc
 from omnidraft.sync.installed import adapter_in_use
-from omnidraft.sync.publish import Contents, Pair, mean_of, merged, publish, sent_by_devices
+from omnidraft.sync.publish import ChannelPair, Contents, mean_of, merged, publish, sent_by_devices
 from omnidraft.sync.pull import Device, Pulled, pull
 from omnidraft.sync.push import Item, Pushed, adapter_item, cache_item, push, push_of, trace_items
 from omnidraft.sync.release import LARGEST, Release
@@ -43,10 +43,10 @@ def entry(role: str, fingerprint: str | None) -> ModelEntry:
     )  # fmt: skip
 
 
-def pair_of(base: str | None = BASE, target: str | None = "b" * 64) -> Pair:
+def pair_of(base: str | None = BASE, target: str | None = "b" * 64) -> ChannelPair:
     """The toy languages' vocabularies, with a drafter that takes adapters at two places."""
     models = entry("target", target), entry("drafter", base)
-    return Pair(
+    return ChannelPair(
         Bundle(Path("tiny"), *models, PromptTemplate("", ""), Costs((1.0,), 0.1, 0.0), "map", {}), TOY
     )
 

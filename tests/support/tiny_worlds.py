@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidraft import Weights
+from omnidraft import LoadedBundle
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.bundle.model_entry import ModelEntry
@@ -54,8 +54,8 @@ def random_tables(rng: Rng, tokenizer: Tokenizer) -> tuple[Table, Table]:
     return by_last, by_earlier
 
 
-def random_weights(place: Path, rng: Rng) -> Weights:
-    """Weights of a pair that has never been on disk but for its two graphs, written to `place`."""
+def random_weights(place: Path, rng: Rng) -> LoadedBundle:
+    """LoadedBundle of a pair that has never been on disk but for its two graphs, written to `place`."""
     sides: list[tuple[ModelEntry, Graph, Tokenizer]] = []
     for role, lengths in (("target", (32, 160)), ("drafter", (16, 96))):
         tokenizer, max_length = random_tokenizer(rng), int(rng.integers(*lengths))
@@ -76,9 +76,9 @@ def random_weights(place: Path, rng: Rng) -> Weights:
     template = PromptTemplate("<s>b", "<eos>", " d", "a")
     bundle = Bundle(place, target, drafter, template, costs, "map", manifest)
     vocab_map = build_vocab_map(drafter_tokenizer, target_tokenizer)
-    return Weights(bundle, target_graph, target_tokenizer, vocab_map, drafter_graph, drafter_tokenizer)
+    return LoadedBundle(bundle, target_graph, target_tokenizer, vocab_map, drafter_graph, drafter_tokenizer)
 
 
-def without_drafter(weights: Weights) -> Weights:
+def without_drafter(weights: LoadedBundle) -> LoadedBundle:
     """The same weights as they are loaded where memory is short."""
     return replace(weights, drafter=None, drafter_tokenizer=None)

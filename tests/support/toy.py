@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import Ragged, VocabMap
 
@@ -113,9 +113,9 @@ class HeadedModel(ContextModel):
 
 
 def processed(
-    row: npt.NDArray[np.float64], sampling: Sampling, context: Sequence[int]
+    row: npt.NDArray[np.float64], sampling: SamplingConfig, context: Sequence[int]
 ) -> npt.NDArray[np.float64]:
-    """The target's law as the words of `Sampling` have it, step by step with a plain sort."""
+    """The target's law as the words of `SamplingConfig` have it, step by step with a plain sort."""
     logits = row.tolist()
     for t in set(context):
         logits[t] *= 1.0 / sampling.repetition_penalty if logits[t] > 0.0 else sampling.repetition_penalty

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Mode, Pair, Round, Settings, rule_for, speculate
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
@@ -48,7 +48,7 @@ class Toy:
     ) -> Iterator[Round]:
         self.draft_model.rewind(0)
         pair = Pair(self.target, Drafter(self.draft_model, self.start), cache)
-        settings = Settings(rule_for(mode, temperature), Sampling(temperature), most, self.eos_ids)
+        settings = Settings(rule_for(mode, temperature), SamplingConfig(temperature), most, self.eos_ids)
         return speculate(pair, PROMPT, self.draft_prompt, settings, FixedLength(count), SplitMix64(rng))
 
     def output(self, mode: Mode, count: int, cache: NgramCache, *, most: int = 40) -> list[int]:

@@ -17,7 +17,7 @@ from omnidraft.learning.positions.target_rows import dense_rows
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Pair, Settings, rule_for, speculate
 from omnidraft.runtime.session.statistics import Statistics
 from support.toy import DRAFT, TARGET, softmax, toy_cache, toy_map
@@ -74,7 +74,7 @@ def accepted(drafter: Any, *, rounds: int = 30, temperature: float = 1.0) -> flo
     cache = toy_cache(MAP, ["FLAKE", "FO", "FLAS", "LAKE"])
     pair = Pair(ChainTarget(), Drafter(TorchModel(drafter), [START]), cache)
     rule = rule_for("trie", temperature)
-    settings = Settings(rule, Sampling(temperature), 120, ())
+    settings = Settings(rule, SamplingConfig(temperature), 120, ())
     found = Statistics()
     for first in range(5):
         said = speculate(pair, [first], MAP.spell(first), settings, FixedLength(4), SplitMix64(first))

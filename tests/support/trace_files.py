@@ -7,8 +7,16 @@ import zlib
 
 import numpy as np
 
-from omnidraft.runtime.traces.trace import Judged, Kind, Masses, Start, TracedRound, TracedToken, Vocabularies
-from omnidraft.runtime.traces.trace_file import MAGIC, Frame, Header, Segment
+from omnidraft.runtime.traces.trace import (
+    DecisionLabel,
+    Kind,
+    Masses,
+    Start,
+    TracedRound,
+    TracedToken,
+    Vocabularies,
+)
+from omnidraft.runtime.traces.trace_file import MAGIC, Frame, Segment, TraceHeader
 from support.toy import DRAFT, TARGET
 
 TOY = Vocabularies("d" * 64, "e" * 64, len(DRAFT), len(TARGET))
@@ -37,7 +45,9 @@ def round_at(rng: Rng, position: int) -> TracedRound:
     draft = tuple(int(d) for d in rng.integers(len(DRAFT), size=rng.integers(6)))
     tested = int(rng.integers(len(draft) + 1))
     places = sorted(int(i) for i in rng.integers(tested, size=rng.integers(5))) if tested else []
-    judged = [Judged(Kind(int(rng.integers(1, 7))), i, float(np.float32(rng.random()))) for i in places]
+    judged = [
+        DecisionLabel(Kind(int(rng.integers(1, 7))), i, float(np.float32(rng.random()))) for i in places
+    ]
     accepted = int(rng.integers(4))
     tokens = [token(rng, i < accepted, 0 < i < accepted and rng.random() < 0.3) for i in range(accepted + 1)]
     passed = int(rng.integers(tested + 1))
@@ -65,7 +75,7 @@ def random_segment(rng: Rng, records: int = 3, rounds: int = 3) -> Segment:
         found = round_at(rng, places[record])
         frames.append(Frame(record, found))
         places[record] += len(found.pieces)
-    return Segment(Header(TOY, 1), tuple(frames))
+    return Segment(TraceHeader(TOY, 1), tuple(frames))
 
 
 # Written from the spec

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Ph
 from omnidraft.errors import AdapterError, SettingError  # noqa: E402
 from omnidraft.runtime.models.adapter import Adapter, LoraSites, Site  # noqa: E402
 from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter  # noqa: E402
-from omnidraft.runtime.session.api import Session, load_weights  # noqa: E402
+from omnidraft.runtime.session.api import Session, load_bundle  # noqa: E402
 from omnidraft.training.lora import LoraLinear, add_lora, load_adapter, lora_modules, to_adapter  # noqa: E402
 from support.places import STARTERS  # noqa: E402
 
@@ -134,7 +134,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing() -> None:
 
 def test_a_session_adds_what_was_trained(bundle: Path) -> None:
     """Torch's logits with LoRA against the exported graph's with the adapter."""
-    weights = load_weights(bundle, threads=1)
+    weights = load_bundle(bundle, threads=1)
     entry = weights.bundle.drafter
     assert entry.lora is not None and entry.fingerprint is not None
     model: Any = AutoModelForCausalLM.from_pretrained(STARTERS / "drafter", dtype=torch.float32)

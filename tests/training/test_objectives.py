@@ -15,7 +15,7 @@ from torch import Tensor, nn  # noqa: E402
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.learning.positions.alignment import Aligned  # noqa: E402
 from omnidraft.learning.positions.target_rows import dense_rows, top_rows  # noqa: E402
-from omnidraft.training.data.batch import Batch, Laws, collate  # noqa: E402
+from omnidraft.training.data.batch import DistributionTensors, TensorBatch, collate  # noqa: E402
 from omnidraft.training.objectives.divergence import divergence  # noqa: E402
 from omnidraft.training.objectives.kl import log1m_exp  # noqa: E402
 from omnidraft.training.objectives.names import FROM_TRACES  # noqa: E402
@@ -59,11 +59,11 @@ def responses(*, cut: int | None = None, hidden: int | None = None) -> list[Alig
     return found
 
 
-def batch_of(**settings: Any) -> Batch:
+def batch_of(**settings: Any) -> TensorBatch:
     return collate(responses(**settings)).to("cpu", torch.float64)
 
 
-def logits_for(batch: Batch, seed: int = 5) -> Tensor:
+def logits_for(batch: TensorBatch, seed: int = 5) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     shape = len(batch.sequences), len(DRAFT)
     drawn: Tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -136,8 +136,8 @@ def test_dskd_says_what_it_lacks() -> None:
         made(Drafted(logits_for(batch), None), batch)
 
 
-def laws(ids: list[int], p: list[float], other: float) -> Laws:
-    return Laws(
+def laws(ids: list[int], p: list[float], other: float) -> DistributionTensors:
+    return DistributionTensors(
         torch.tensor([0]), torch.tensor([ids]), torch.tensor([p], dtype=torch.float64),
         torch.tensor([other], dtype=torch.float64), torch.tensor([1.0], dtype=torch.float64),
     )  # fmt: skip

@@ -19,7 +19,7 @@ from omnidraft.learning.positions.alignment import Aligned, Aligner  # noqa: E40
 from omnidraft.learning.positions.draft_targets import full_trie  # noqa: E402
 from omnidraft.learning.positions.from_traces import TraceAligner  # noqa: E402
 from omnidraft.runtime.traces.trace import Vocabularies  # noqa: E402
-from omnidraft.runtime.traces.trace_file import Header, Segment, encode  # noqa: E402
+from omnidraft.runtime.traces.trace_file import Segment, TraceHeader, encode  # noqa: E402
 from omnidraft.training.data.trace_source import digest, find_sources  # noqa: E402
 from omnidraft.training.data.trace_stream import BUFFER, READERS, TraceStream, shuffled  # noqa: E402
 from support.toy import DRAFT, TARGET, toy_map  # noqa: E402
@@ -32,7 +32,7 @@ TOYS = TraceAligner(Aligner(full_trie(MAP), max_length=200), (DRAFT.index("#"),)
 def segment(seed: int, records: int = 3, vocabularies: Vocabularies = TOY) -> bytes:
     """A segment of several generations by the target without an adapter."""
     found = random_segment(np.random.default_rng(seed), records)
-    return encode(Segment(Header(vocabularies, 1), found.frames))
+    return encode(Segment(TraceHeader(vocabularies, 1), found.frames))
 
 
 def fill(place: Path, devices: int, each: int, records: int = 3) -> Path:

@@ -22,8 +22,7 @@ from omnidraft.checkpoints.refusals import (
     optional_json,
     stored_types,
 )
-from omnidraft.errors import CheckpointError
-from omnidraft.reason import reason
+from omnidraft.errors import CheckpointError, reason
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -71,8 +70,8 @@ def read_checkpoint(name: str) -> Checkpoint:
         check_weights(directory, name)
     if not (directory / "tokenizer.json").is_file():
         raise CheckpointError(
-            f"{name} has no tokenizer.json; load its tokenizer with transformers' AutoTokenizer and save it"
-            " there with save_pretrained"
+            f"{name} has no tokenizer.json",
+            "load its tokenizer with transformers' AutoTokenizer and save it there with save_pretrained",
         )
     shape = _shape(config, optional_json(directory / "generation_config.json", name))
     return Checkpoint(name, directory, config, architecture, shape)
@@ -123,18 +122,18 @@ def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
                 ignore_mismatched_sizes=True,  # refused below, with the sizes
             )
     except (OSError, RuntimeError, ValueError) as error:
-        raise CheckpointError(f"{name} does not load ({reason(error)}); download it again") from error
+        raise CheckpointError(f"{name} does not load ({reason(error)})", "download it again") from error
     model: PreTrainedModel = loaded[0]
     if mismatched := sorted(loaded[1]["mismatched_keys"]):
         key, stored, wanted = mismatched[0]
         raise CheckpointError(
-            f"{name} stores {key} as {tuple(stored)} and its config.json means {tuple(wanted)};"
-            " download it again"
+            f"{name} stores {key} as {tuple(stored)} and its config.json means {tuple(wanted)}",
+            "download it again",
         )
     if missing := sorted(loaded[1]["missing_keys"]):
         raise CheckpointError(
-            f"{name} lacks {len(missing)} of the weights of {checkpoint.architecture}, {missing[0]} first;"
-            " download it again"
+            f"{name} lacks {len(missing)} of the weights of {checkpoint.architecture}, {missing[0]} first",
+            "download it again",
         )
     return model  # from_pretrained leaves it in evaluation mode
 
@@ -145,10 +144,10 @@ def _directory(name: str) -> Path:
     if path.is_dir():
         return path
     if path.exists():
-        raise CheckpointError(f"{name} is a file; give the directory that holds config.json")
+        raise CheckpointError(f"{name} is a file", "give the directory that holds config.json")
     local = name.startswith((".", "/", "~")) or path.is_absolute() or not _HUB_ID.fullmatch(name)
     if local or (path.parent != Path() and path.parent.is_dir()):
-        raise CheckpointError(f"there is no directory {name}; check the path")
+        raise CheckpointError(f"there is no directory {name}", "check the path")
     return _download(name, _DESCRIPTION)
 
 
@@ -160,15 +159,15 @@ def _download(name: str, patterns: list[str]) -> Path:
             return Path(snapshot_download(name, allow_patterns=patterns))
     except (OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(
-            f"{name} is neither a directory here nor a model the Hugging Face hub gives us"
-            "; check the name, the connection and, for a gated model, the login"
+            f"{name} is neither a directory here nor a model the Hugging Face hub gives us",
+            "check the name, the connection and, for a gated model, the login",
         ) from error
 
 
 def _read_json(path: Path, name: str) -> dict[str, Any]:
     if not path.is_file():
         raise CheckpointError(
-            f"{name} has no {path.name}; give a directory that save_pretrained wrote or a hub download"
+            f"{name} has no {path.name}", "give a directory that save_pretrained wrote or a hub download"
         )
     return optional_json(path, name)
 

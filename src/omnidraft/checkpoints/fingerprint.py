@@ -70,4 +70,4 @@ def _files(directory: Path, name: str) -> list[Path]:
         if index.is_file():
             shards: Mapping[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
             return [directory / shard for shard in sorted(set(shards.values()))]
-    raise CheckpointError(f"{name} has no weights to take a fingerprint of; download it again")
+    raise CheckpointError(f"{name} has no weights to take a fingerprint of", "download it again")

@@ -99,7 +99,9 @@ def pack(found: PeftAdapter, lora: LoraSites) -> dict[str, tuple[Floats, Floats]
     packed = {}
     for name, parts in products.items():
         if name not in lora.sites:
-            raise AdapterError("extra_tensor", f"it adapts {name} and the bundle's model has no such place")
+            raise AdapterError(
+                f"it adapts {name} and the bundle's model has no such place", fault="extra_tensor"
+            )
         packed[name] = _pack(name, lora.sites[name], parts)
     return packed
 
@@ -124,10 +126,13 @@ def convert(
         adapter.check_fits(lora)
     except AdapterError as error:
         if error.fault == "non_finite":
-            raise AdapterError(error.fault, f"{directory} is spoiled: {error}; train it again") from None
+            raise AdapterError(
+                f"{directory} is spoiled: {error}", "train it again", fault=error.fault
+            ) from None
         raise AdapterError(
-            error.fault,
-            f"{directory} does not fit the bundle: {error}; give the bundle of the model it is of",
+            f"{directory} does not fit the bundle: {error}",
+            "give the bundle of the model it is of",
+            fault=error.fault,
         ) from None
     return adapter, found.base
 
@@ -140,8 +145,9 @@ def _config(directory: Path) -> dict[str, Any]:
             raise ValueError("no object")
     except (OSError, ValueError, RecursionError) as error:
         raise AdapterError(
-            "unreadable",
-            f"{path} cannot be read ({error}); give a directory that peft's save_pretrained wrote",
+            f"{path} cannot be read ({error})",
+            "give a directory that peft's save_pretrained wrote",
+            fault="unreadable",
         ) from None
     if config.get("peft_type") != "LORA":
         raise _unsupported(
@@ -162,7 +168,7 @@ def _config(directory: Path) -> dict[str, Any]:
 
 
 def _unsupported(directory: Path, what: str, remedy: str) -> AdapterError:
-    return AdapterError("unsupported", f"{directory} uses {what}, which cannot be converted; {remedy}")
+    return AdapterError(f"{directory} uses {what}, which cannot be converted", remedy, fault="unsupported")
 
 
 def _meaning(key: str) -> str:
@@ -177,16 +183,18 @@ def _tensors(directory: Path) -> dict[str, Floats]:
     path = directory / "adapter_model.safetensors"
     if not path.is_file() and (directory / "adapter_model.bin").is_file():
         raise AdapterError(
-            "unreadable", f"{directory} has only adapter_model.bin; save it with safe_serialization=True"
+            f"{directory} has only adapter_model.bin",
+            "save it with safe_serialization=True",
+            fault="unreadable",
         )
     try:
         entries: list[tuple[str, dict[str, Any]]] = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
     except (OSError, SafetensorError) as error:
         raise AdapterError(
-            "unreadable", f"{path} is not a whole safetensors file ({error}); save or copy it again"
+            f"{path} is not a whole safetensors file ({error})", "save or copy it again", fault="unreadable"
         ) from None
     if not entries:
-        raise AdapterError("unreadable", f"{path} has no tensors; train the adapter before saving it")
+        raise AdapterError(f"{path} has no tensors", "train the adapter before saving it", fault="unreadable")
     return {name: _floats(path, name, entry) for name, entry in entries}
 
 
@@ -194,7 +202,7 @@ def _floats(path: Path, name: str, entry: Mapping[str, Any]) -> Floats:
     """A tensor in float32; numpy has no bfloat16, which is the upper half of one."""
     dtype, data = entry["dtype"], entry["data"]
     if dtype not in _BYTES:
-        raise AdapterError("dtype", f"{path} has {name:.80} as {dtype}; save it as F32, F16 or BF16")
+        raise AdapterError(f"{path} has {name:.80} as {dtype}", "save it as F32, F16 or BF16", fault="dtype")
     if dtype == "BF16":
         values = (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32)
     else:
@@ -210,19 +218,19 @@ def _scaled(
     for half in "AB":
         if half not in halves:
             raise AdapterError(
-                "missing_tensor", f"{directory} has no lora_{half} of {path}; save or copy it again"
+                f"{directory} has no lora_{half} of {path}", "save or copy it again", fault="missing_tensor"
             )
     a, b = halves["A"], halves["B"]
     rank, alpha = (_of(config, f"{key}_pattern", path, config.get(default)) for key, default in
                    (("rank", "r"), ("alpha", "lora_alpha")))  # fmt: skip
     numbers = all(isinstance(n, int | float) and not isinstance(n, bool) for n in (rank, alpha))
     if not numbers or not 0 < rank < 1 << 20 or not math.isfinite(alpha):
-        raise AdapterError("rank", f"{directory} gives {path} r = {rank!r} and lora_alpha = {alpha!r}")
+        raise AdapterError(f"{directory} gives {path} r = {rank!r} and lora_alpha = {alpha!r}", fault="rank")
     if a.ndim != 2 or b.ndim != 2 or len(a) != rank or b.shape[1] != rank:
         raise AdapterError(
-            "rank",
-            f"{directory} gives {path} r = {rank} and stores {list(a.shape)} and {list(b.shape)}; "
+            f"{directory} gives {path} r = {rank} and stores {list(a.shape)} and {list(b.shape)}",
             "save or copy it again",
+            fault="rank",
         )
     scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
     with np.errstate(over="ignore"):  # what is not finite then is refused by name
@@ -237,7 +245,9 @@ def _of(config: Mapping[str, Any], pattern: str, path: str, default: Any) -> Any
             if re.fullmatch(rf"(.*\.)?({key})", path):
                 return value
         except re.error as error:
-            raise AdapterError("unsupported", f"{pattern} holds {key!r:.60}, no pattern ({error})") from None
+            raise AdapterError(
+                f"{pattern} holds {key!r:.60}, no pattern ({error})", fault="unsupported"
+            ) from None
     return default
 
 
@@ -245,7 +255,7 @@ def _pack(name: str, site: Site, parts: Mapping[str | None, tuple[Floats, Floats
     """One product's A [in, ranks] and B [ranks, out], B block-diagonal over the parts that are adapted."""
     if None in parts:
         if len(parts) > 1:
-            raise AdapterError("extra_tensor", f"it adapts {name} as a whole and in parts")
+            raise AdapterError(f"it adapts {name} as a whole and in parts", fault="extra_tensor")
         a, b = parts[None]
         return np.ascontiguousarray(a.T), np.ascontiguousarray(b.T)
     lefts, rights, column = [], [], 0
@@ -254,14 +264,14 @@ def _pack(name: str, site: Site, parts: Mapping[str | None, tuple[Floats, Floats
             a, b = parts[part]
             if (a.shape[1], len(b)) != (site.inputs, width):
                 raise AdapterError(
-                    "shape",
                     f"its {part} of {name} goes from {a.shape[1]} to {len(b)} values and the model's from "
                     f"{site.inputs} to {width}",
+                    fault="shape",
                 )
             lefts.append(a.T)
             rights.append(np.zeros((len(a), site.outputs), np.float32))
             rights[-1][:, column : column + width] = b.T
         column += width
     if len(lefts) < len(parts):
-        raise AdapterError("extra_tensor", f"it adapts a part of {name} that the model does not have")
+        raise AdapterError(f"it adapts a part of {name} that the model does not have", fault="extra_tensor")
     return np.ascontiguousarray(np.concatenate(lefts, axis=1)), np.concatenate(rights)

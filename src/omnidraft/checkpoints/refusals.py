@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnidraft.errors import CheckpointError
-from omnidraft.reason import reason
+from omnidraft.errors import CheckpointError, reason
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -43,16 +42,16 @@ def check_architecture(raw: Mapping[str, Any], name: str) -> str:
     architecture = str(listed[0]) if isinstance(listed, list) and listed else "no architecture"
     if raw.get("is_encoder_decoder"):
         raise CheckpointError(
-            f"{name} is {architecture}, an encoder-decoder; use a decoder, one of {', '.join(SUPPORTED)}"
+            f"{name} is {architecture}, an encoder-decoder", f"use a decoder, one of {', '.join(SUPPORTED)}"
         )
     if architecture not in SUPPORTED:
         raise CheckpointError(
-            f"{name} is {architecture}, which is not supported; use one of {', '.join(SUPPORTED)}"
+            f"{name} is {architecture}, which is not supported", f"use one of {', '.join(SUPPORTED)}"
         )
     if raw.get("quantization_config"):
         method = raw["quantization_config"].get("quant_method", "unknown method")
         raise CheckpointError(
-            f"{name} is already quantised ({method}); give the original checkpoint, export quantises it"
+            f"{name} is already quantised ({method})", "give the original checkpoint, export quantises it"
         )
     return architecture
 
@@ -60,26 +59,28 @@ def check_architecture(raw: Mapping[str, Any], name: str) -> str:
 def check_attention(config: PreTrainedConfig, name: str) -> None:
     if head_dim(config) % HEAD_DIM_MULTIPLE:
         raise CheckpointError(
-            f"{name} has heads of {head_dim(config)} values and onnxruntime takes multiples of"
-            f" {HEAD_DIM_MULTIPLE}; use another checkpoint"
+            f"{name} has heads of {head_dim(config)} values and onnxruntime takes "
+            f"multiples of {HEAD_DIM_MULTIPLE}",
+            "use another checkpoint",
         )
     for rope in ropes(config):
         rope_type = rope.get("rope_type", "default")
         if rope_type not in ROPE_TYPES:
             raise CheckpointError(
-                f"{name} scales its positions by {rope_type}, which is not supported; use a checkpoint with"
-                f" one of {', '.join(ROPE_TYPES)}"
+                f"{name} scales its positions by {rope_type}, which is not supported",
+                f"use a checkpoint with one of {', '.join(ROPE_TYPES)}",
             )
         rotated = head_dim(config) * rope.get("partial_rotary_factor", 1.0)
         if rotated % ROTATED_MULTIPLE:
             raise CheckpointError(
-                f"{name} rotates {rotated:g} of the {head_dim(config)} values of each head and onnxruntime"
-                f" takes multiples of {ROTATED_MULTIPLE}; use another checkpoint"
+                f"{name} rotates {rotated:g} of the {head_dim(config)} values of each "
+                f"head and onnxruntime takes multiples of {ROTATED_MULTIPLE}",
+                "use another checkpoint",
             )
     if getattr(config, "use_bidirectional_attention", False):
         raise CheckpointError(
-            f"{name} lets tokens see later ones (use_bidirectional_attention), so it does not write text;"
-            " use a decoder"
+            f"{name} lets tokens see later ones (use_bidirectional_attention), so it does not write text",
+            "use a decoder",
         )
 
 
@@ -101,13 +102,13 @@ def max_positions(config: PreTrainedConfig) -> int:
 
 def check_weights(directory: Path, name: str) -> None:
     if not any((directory / file).is_file() for file in _WEIGHTS):
-        raise CheckpointError(f"{name} has no weights; it needs one of {', '.join(_WEIGHTS)}")
+        raise CheckpointError(f"{name} has no weights", f"it needs one of {', '.join(_WEIGHTS)}")
     index = directory / "model.safetensors.index.json"
     shards = set(optional_json(index, name).get("weight_map", {}).values())
     for shard in sorted(shards):
         if not (directory / shard).is_file():
             raise CheckpointError(
-                f"{name} lacks {shard}, one of its {len(shards)} weight files; download it again"
+                f"{name} lacks {shard}, one of its {len(shards)} weight files", "download it again"
             )
     for file in sorted(directory.glob("*.safetensors")):
         _check_safetensors(file)
@@ -134,8 +135,8 @@ def _check_safetensors(file: Path) -> None:
             pass
     except (SafetensorError, OSError) as error:
         raise CheckpointError(
-            f"{file} is not a whole safetensors file ({file.stat().st_size} bytes: {reason(error)});"
-            " download it again"
+            f"{file} is not a whole safetensors file ({file.stat().st_size} bytes: {reason(error)})",
+            "download it again",
         ) from error
 
 
@@ -146,10 +147,10 @@ def optional_json(path: Path, name: str) -> dict[str, Any]:
         value = json.loads(path.read_bytes())
     except ValueError as error:
         raise CheckpointError(
-            f"{name}: {path.name} is not JSON ({reason(error)}); download it again"
+            f"{name}: {path.name} is not JSON ({reason(error)})", "download it again"
         ) from error
     if not isinstance(value, dict):
-        raise CheckpointError(f"{name}: {path.name} is not a JSON object; download it again")
+        raise CheckpointError(f"{name}: {path.name} is not a JSON object", "download it again")
     return value
 
 

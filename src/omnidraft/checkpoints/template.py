@@ -26,7 +26,7 @@ def compile_template(directory: Path, tokenizer: Tokenizer) -> tuple[PromptTempl
     try:
         prefix, suffix = template.parts(1)
     except PromptError as error:
-        raise CheckpointError(f"{directory}: {error}; remove chat_template to export without it") from None
+        raise CheckpointError(f"{directory}: {error}", "remove chat_template to export without it") from None
     return _compile_turns(template, prefix, suffix), template
 
 

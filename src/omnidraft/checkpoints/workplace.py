@@ -22,9 +22,9 @@ def refuse_existing(out: Path, overwrite: bool) -> None:
     if not out.exists():
         return
     if not overwrite:
-        raise ExportError(f"{out} exists already; choose another place or add --overwrite")
+        raise ExportError(f"{out} exists already", "choose another place or add --overwrite")
     if not (out / MANIFEST).is_file() and (not out.is_dir() or any(out.iterdir())):
-        raise ExportError(f"{out} is not a bundle, so it is not overwritten; choose another place")
+        raise ExportError(f"{out} is not a bundle, so it is not overwritten", "choose another place")
 
 
 @contextmanager
@@ -38,10 +38,10 @@ def workplace(out: Path) -> Iterator[Path]:
         # safetensors says so in words only.
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
             raise ExportError(
-                f"the disk is full while writing {out}; free some space or choose another place"
+                f"the disk is full while writing {out}", "free some space or choose another place"
             ) from error
         if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS, errno.ENOTDIR):
-            raise ExportError(f"cannot write {out} ({error.strerror}); choose another place") from error
+            raise ExportError(f"cannot write {out} ({error.strerror})", "choose another place") from error
         raise
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -34,14 +34,14 @@ def refuse_existing_adapter(out: Path, overwrite: bool) -> None:
     """
     for file in (out, out.with_suffix(SUFFIX)):
         if file.exists() and not overwrite:
-            raise SettingError(f"{file} exists already; choose another place or add --overwrite")
+            raise SettingError(f"{file} exists already", "choose another place or add --overwrite")
     try:
         if out.is_file() and out.stat().st_size:
             read_adapter(out)
     except AdapterError as error:
         if error.fault == "not_an_adapter":
             raise SettingError(
-                f"{out} is no adapter, so it is not overwritten; choose another place"
+                f"{out} is no adapter, so it is not overwritten", "choose another place"
             ) from None
 
 
@@ -59,15 +59,15 @@ def convert_command(
     Beside it goes FILE.onnx_adapter, the same for onnxruntime in Java and C.
     """
     if role not in get_args(Role):
-        raise SettingError(f'--role "{role}" is unknown; use {" or ".join(get_args(Role))}')
+        raise SettingError(f'--role "{role}" is unknown', f"use {' or '.join(get_args(Role))}")
     refuse_existing_adapter(out, overwrite)
     opened = open_bundle(bundle)
     entry = getattr(opened, role)
     if entry.lora is None or entry.fingerprint is None:
         raise AdapterError(
-            "no_sites",
             f"the {role} of {bundle} takes no adapters; export it again "
             + ("without --no-lora" if role == "drafter" else "with --lora-target"),
+            fault="no_sites",
         )
     from omnidraft.checkpoints.peft_adapter import convert
 

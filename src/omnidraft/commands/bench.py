@@ -12,14 +12,14 @@ from typing import Literal
 import numpy as np
 
 from omnidraft.runtime.decoding.speculate import Mode
-from omnidraft.runtime.session.api import Request, Session, Statistics
+from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics
 
 _WARM_UP = 2  # prompts whose times are thrown away
 _RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
-class Line:
+class BenchLine:
     """One prompt: tokens a second and what the rounds did."""
 
     prompt: str
@@ -38,7 +38,7 @@ class Line:
 class Result:
     """A benchmark: its lines, and the figures over all of them."""
 
-    lines: list[Line]
+    lines: list[BenchLine]
     predicted: float
 
     @property
@@ -79,7 +79,7 @@ def bench(
     progress: Callable[[int, int], None] = lambda *_: None,
 ) -> Result:
     """Time both ways of decoding on each prompt, past the end of the text unless that is to be heeded."""
-    asked = Request(
+    asked = GenerationConfig(
         max_new_tokens,
         temperature,
         0,
@@ -99,7 +99,7 @@ def bench(
     return Result(lines, _predict(session, lines))
 
 
-def _measure(session: Session, prompt: str, asked: Request) -> Line:
+def _measure(session: Session, prompt: str, asked: GenerationConfig) -> BenchLine:
     def run(this: Mode) -> tuple[list[int], Statistics]:
         settings = {each.name: getattr(asked, each.name) for each in fields(asked)}
         found = session.generate(prompt, **{**settings, "mode": this}).finish()
@@ -110,10 +110,10 @@ def _measure(session: Session, prompt: str, asked: Request) -> Line:
     _, second = run("plain")
     plain = (first.emitted + second.emitted) / (first.total_seconds + second.total_seconds)
     speed = speculative.emitted / speculative.total_seconds
-    return Line(prompt, plain, speed, speculative, ids == other_ids)
+    return BenchLine(prompt, plain, speed, speculative, ids == other_ids)
 
 
-def _predict(session: Session, lines: Sequence[Line]) -> float:
+def _predict(session: Session, lines: Sequence[BenchLine]) -> float:
     """Speed-up that the bundle's costs and the counted rounds promise, without a clock (method section 6)."""
     costs = session.costs
     rounds = sum(line.statistics.rounds for line in lines)

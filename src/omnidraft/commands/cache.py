@@ -12,8 +12,7 @@ import numpy as np
 import typer
 
 from omnidraft.commands.terminal.options import PUBLIC_KEY
-from omnidraft.counted import counted
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, counted
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.disk.atomic_write import place_of, write_atomically
 from omnidraft.runtime.vocab.cache_file import VERSION, encode
@@ -120,10 +119,10 @@ def prune(table: CacheTable, max_entries: int, policy: str) -> CacheTable:
         SettingError: a bound below 0 or an unknown policy.
     """
     if policy not in POLICIES:
-        raise SettingError(f'--policy "{policy}" is unknown; use {" or ".join(POLICIES)}')
+        raise SettingError(f'--policy "{policy}" is unknown', f"use {' or '.join(POLICIES)}")
     if max_entries < 0:
         raise SettingError(
-            f"--max-entries {max_entries} is less than 0; `omnidraft cache wipe` deletes a cache"
+            f"--max-entries {max_entries} is less than 0", "`omnidraft cache wipe` deletes a cache"
         )
     order = eviction_order(policy, table.hits, table.ticks, table.targets)
     return table.keep(np.sort(order[max(0, len(table) - max_entries) :]))
@@ -226,14 +225,15 @@ def export_json_command(
     try:
         place = place_of(out)
         if place.exists() and os.path.samefile(place, file):
-            raise SettingError(f"{out} is the cache itself; choose another place")
+            raise SettingError(f"{out} is the cache itself", "choose another place")
         if not overwrite and not _may_replace(place):
             raise SettingError(
-                f"{out} is no exported cache, so it is not replaced; choose another place or add --overwrite"
+                f"{out} is no exported cache, so it is not replaced",
+                "choose another place or add --overwrite",
             )
         write_atomically(place, text.encode())
     except OSError as error:
-        raise SettingError(f"{out} cannot be written ({error.strerror}); choose another place") from None
+        raise SettingError(f"{out} cannot be written ({error.strerror})", "choose another place") from None
 
 
 def _may_replace(place: Path) -> bool:

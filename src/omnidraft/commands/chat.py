@@ -13,10 +13,9 @@ from typing import Annotated, TextIO
 import typer
 
 from omnidraft.commands.terminal import options
-from omnidraft.commands.terminal.open_session import Opening, kept, opened, tell
-from omnidraft.counted import counted
-from omnidraft.errors import ContextError, OmnidraftError
-from omnidraft.runtime.session.api import Generation, Request, Session, Statistics
+from omnidraft.commands.terminal.open_session import SessionOptions, kept, opened, tell
+from omnidraft.errors import ContextError, OmnidraftError, counted
+from omnidraft.runtime.session.api import Generation, GenerationConfig, Session, Statistics
 
 HELP = """\
 /stats        what was said and how fast
@@ -54,7 +53,7 @@ def chat(
     trace: options.TracePath = None,
 ) -> None:
     """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
-    request = Request(
+    request = GenerationConfig(
         max_new_tokens=max_new_tokens,
         temperature=temperature,
         seed=seed,
@@ -70,7 +69,7 @@ def chat(
     )
     request.check()
     tell(options.notices(context))
-    wanted = Opening(
+    wanted = SessionOptions(
         bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter,
         trace=trace, profile=profile,
     )  # fmt: skip
@@ -82,7 +81,7 @@ def chat(
 class Chat:
     """A conversation in a terminal, or through a pipe: one message a line."""
 
-    def __init__(self, session: Session, request: Request, source: TextIO, out: TextIO) -> None:
+    def __init__(self, session: Session, request: GenerationConfig, source: TextIO, out: TextIO) -> None:
         self._session, self._request, self._source, self._out = session, request, source, out
         self._totals = Statistics()
         self._answers = 0

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from omnidraft.commands.terminal import options
-from omnidraft.counted import counted
 from omnidraft.doctor.check import Check
+from omnidraft.errors import counted
 
 
 def doctor(

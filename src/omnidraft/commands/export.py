@@ -189,7 +189,7 @@ def export(
 
 def _head_blocks(head: bool, blocks: int | None) -> int | None:
     if not head and blocks is not None:
-        raise SettingError(f"--head-blocks {blocks} and --no-head contradict each other; give one of them")
+        raise SettingError(f"--head-blocks {blocks} and --no-head contradict each other", "give one of them")
     return 1 if head and blocks is None else blocks
 
 
@@ -197,7 +197,7 @@ def _train_rank(wanted: bool, rank: int | None) -> int | None:
     from omnidraft.export.options import USUAL_RANK
 
     if not wanted and rank is not None:
-        raise SettingError(f"--train-rank {rank} is for --train-step; add that, or leave --train-rank out")
+        raise SettingError(f"--train-rank {rank} is for --train-step", "add that, or leave --train-rank out")
     return USUAL_RANK if wanted and rank is None else rank
 
 
@@ -216,7 +216,7 @@ def _npu(
         given = {"--kv-length": lengths[0], "--prefill-chunk": lengths[1], "--npu-lora-rank": lora_rank}
         for option, value in given.items():
             if value is not None:
-                raise SettingError(f"{option} {value} is for --npu; add that, or leave {option} out")
+                raise SettingError(f"{option} {value} is for --npu", f"add that, or leave {option} out")
         return None
     found = NpuOptions(wanted, *lengths, lora_rank=lora_rank)
     return found if calibration is None else replace(found, calibration=calibration)

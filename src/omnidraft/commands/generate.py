@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from omnidraft.commands.terminal import options
-from omnidraft.commands.terminal.open_session import Opening, kept, opened, tell
-from omnidraft.counted import counted
+from omnidraft.commands.terminal.open_session import SessionOptions, kept, opened, tell
+from omnidraft.errors import counted
 from omnidraft.runtime.session.api import Generation
 
 
@@ -51,7 +51,7 @@ def generate(
     from omnidraft.commands.terminal import output
 
     idle = options.notices(context)
-    wanted = Opening(
+    wanted = SessionOptions(
         bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter,
         bitwise, trace, profile,
     )  # fmt: skip

@@ -10,8 +10,7 @@ import typer
 from omnidraft.commands.adapter import OverwriteAdapter, refuse_existing_adapter
 from omnidraft.commands.terminal import options
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
-from omnidraft.counted import counted
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, counted
 from omnidraft.learning.step.step_batch import OBJECTIVES
 from omnidraft.runtime.disk.atomic_write import place_of
 
@@ -140,13 +139,15 @@ def check_places(out: Path, checkpoint: Path | None, overwrite: bool) -> None:
         SettingError: the adapter's name is none, one of the files cannot be written, or an adapter is there.
     """
     if out.suffix != ".safetensors":
-        raise SettingError(f"{out} is no name of an adapter; give one like {out.stem or 'mine'}.safetensors")
+        raise SettingError(
+            f"{out} is no name of an adapter", f"give one like {out.stem or 'mine'}.safetensors"
+        )
     for what, file in (("adapter", out), ("checkpoint", checkpoint)):
         try:
             if file is not None:
                 place_of(file)
         except OSError as error:
             raise SettingError(
-                f"the {what} cannot be written to {file} because {error.strerror}; give another place"
+                f"the {what} cannot be written to {file} because {error.strerror}", "give another place"
             ) from None
     refuse_existing_adapter(out, overwrite or (checkpoint is not None and checkpoint.exists()))

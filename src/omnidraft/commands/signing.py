@@ -74,11 +74,11 @@ def passphrase_of(key: Path, repeat: bool = False) -> bytes:
     given = os.environ.get(PASSPHRASE)
     if not given and not sys.stdin.isatty():
         raise SettingError(
-            f"{key} needs a passphrase and there is no terminal to ask for it; set {PASSPHRASE}"
+            f"{key} needs a passphrase and there is no terminal to ask for it", f"set {PASSPHRASE}"
         )
     typed = given or getpass.getpass(f"Passphrase of {key}: ")
     if not typed:
-        raise SettingError("the passphrase is empty; type one, or make the key without --encrypt")
+        raise SettingError("the passphrase is empty", "type one, or make the key without --encrypt")
     if repeat and not given and getpass.getpass("The same again: ") != typed:
-        raise SettingError("the two passphrases differ; nothing was written, so try again")
+        raise SettingError("the two passphrases differ", "nothing was written, so try again")
     return typed.encode()

@@ -10,8 +10,7 @@ import typer
 
 from omnidraft.commands.cache import BundlePath, Names
 from omnidraft.commands.terminal.options import Json, print_json
-from omnidraft.counted import counted
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, counted
 from omnidraft.runtime.disk.atomic_write import place_of, write_atomically
 from omnidraft.runtime.traces.trace import Masses, Start, Traced, TracedRound, TracedToken, Vocabularies
 from omnidraft.runtime.traces.trace_directory import wipe
@@ -173,10 +172,10 @@ def export_json_command(
     try:
         place = place_of(out)
         if place.exists():
-            raise SettingError(f"{out} exists and is not replaced; choose another name")
+            raise SettingError(f"{out} exists and is not replaced", "choose another name")
         write_atomically(place, "".join(lines).encode())
     except OSError as error:
-        raise SettingError(f"{out} cannot be written ({error.strerror}); choose another place") from None
+        raise SettingError(f"{out} cannot be written ({error.strerror})", "choose another place") from None
 
 
 @app.command("wipe")

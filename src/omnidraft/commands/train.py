@@ -13,8 +13,7 @@ from omnidraft.commands.adapter import OverwriteAdapter
 from omnidraft.commands.learn import check_places, kept, losses_json
 from omnidraft.commands.terminal import options
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
-from omnidraft.counted import counted
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, counted
 from omnidraft.training.objectives.names import FROM_TRACES
 from omnidraft.training.trainer_options import HEAD_TRAININGS, PRECISIONS
 
@@ -102,11 +101,11 @@ def train(
     from omnidraft.training.training_log import StepReport
 
     if objective not in FROM_TRACES:
-        raise SettingError(f'--objective "{objective}" is unknown here; use {options.one_of(FROM_TRACES)}')
+        raise SettingError(f'--objective "{objective}" is unknown here', f"use {options.one_of(FROM_TRACES)}")
     if max_length is not None and max_length < 2:
         raise SettingError(
-            f"--max-length {max_length} leaves no room; give 2 or more, or leave it out for all that the "
-            "drafter's context holds"
+            f"--max-length {max_length} leaves no room",
+            "give 2 or more, or leave it out for all that the drafter's context holds",
         )
     chosen = TraceOptions(
         objective=objective,
@@ -125,10 +124,10 @@ def train(
         check_places(out, checkpoint, overwrite)
     if full and overwrite:
         raise SettingError(
-            "--overwrite replaces adapters, and --full makes a checkpoint; leave one of them out"
+            "--overwrite replaces adapters, and --full makes a checkpoint", "leave one of them out"
         )
     if full and head is not None:
-        raise SettingError("--head goes into an adapter, which --full does not make; leave one of them out")
+        raise SettingError("--head goes into an adapter, which --full does not make", "leave one of them out")
     digest = None if target_adapter is None else read_adapter(target_adapter).digest
     files = Files(log, checkpoint, checkpoint_every)
     job = Job(bundle, drafter, traces, out, chosen, files, digest, strict)
@@ -189,6 +188,6 @@ def _need_packages() -> None:
     missing = [name for name in ("torch", "transformers", "accelerate", "fsspec") if not find_spec(name)]
     if missing:
         raise SettingError(
-            f"training needs {', '.join(missing)}, which this Python does not have; "
-            "run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13"
+            f"training needs {', '.join(missing)}, which this Python does not have",
+            "run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13",
         )

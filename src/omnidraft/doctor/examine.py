@@ -6,18 +6,16 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
-from omnidraft.counted import counted
 from omnidraft.doctor.check import Check
 from omnidraft.doctor.environment import CLOUD, environment_checks
 from omnidraft.doctor.mobile import ESTIMATED, NEED_ONNX, can_estimate, estimate
 from omnidraft.doctor.pair import health_checks, memory_check
 from omnidraft.doctor.placement import CPU, Placement, can_ask, placement
-from omnidraft.errors import OmnidraftError, SignatureError
-from omnidraft.reason import reason
+from omnidraft.errors import OmnidraftError, SignatureError, counted, reason
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle, unlisted_files
 from omnidraft.runtime.bundle.memory import available_bytes
 from omnidraft.runtime.bundle.signature import PublicKey, read_signature
-from omnidraft.runtime.session.loaded_bundle import load_weights
+from omnidraft.runtime.session.loaded_bundle import load_bundle
 
 NOISE = 1e-3  # between the logits of two forms of one graph
 Progress = Callable[[str, int, int], None]
@@ -68,9 +66,7 @@ def _bundle_checks(path: Path, public_key: PublicKey | None, progress: Progress)
 
 
 def _refused(name: str, error: OmnidraftError) -> Check:
-    """A refusal holds its remedy: the last part of its sentence."""
-    said, _, remedy = str(error).rpartition("; ")
-    return Check(name, "fail", said or str(error), remedy or "run `omnidraft export` again")
+    return Check(name, "fail", error.message, error.remedy or "run `omnidraft export` again")
 
 
 def _signature_check(bundle: Bundle) -> Check:
@@ -91,11 +87,11 @@ def _signature_check(bundle: Bundle) -> Check:
 def _loading_checks(bundle: Bundle) -> Iterator[Check]:
     """The parts fit each other and load; the .ort files say what the .onnx graphs say."""
     try:
-        weights = load_weights(bundle)
+        weights = load_bundle(bundle)
         yield Check("loading", "ok", "graphs, tokenizers and vocabulary map load and fit each other")
         if bundle.ort is None:
             return
-        others = load_weights(bundle, ort_format=True)
+        others = load_bundle(bundle, ort_format=True)
     except OmnidraftError as error:
         yield _refused("loading", error)
         return

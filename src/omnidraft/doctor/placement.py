@@ -6,7 +6,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from omnidraft.counted import counted
+from omnidraft.errors import counted
 
 CPU = "CPUExecutionProvider"
 

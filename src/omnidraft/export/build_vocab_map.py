@@ -53,13 +53,13 @@ def read_pairs(drafter: Tokenizer, target: Tokenizer, pairs: Sequence[str]) -> l
         names = next(((d, t) for d, t in cuts if d in drafter.controls and t in target.controls), None)
         if names is None:
             raise ExportError(
-                f'--pair "{pair}" does not name a control token of each model as DRAFTER=TARGET; '
-                f"the drafter has {_names(drafter)}, the target has {_names(target)}"
+                f'--pair "{pair}" does not name a control token of each model as DRAFTER=TARGET',
+                f"the drafter has {_names(drafter)}, the target has {_names(target)}",
             )
         d, t = drafter.controls[names[0]].id, target.controls[names[1]].id
         if any(d == a or t == b for a, b in found):
             raise ExportError(
-                f'--pair "{pair}" names a control token that is in another pair; give each once'
+                f'--pair "{pair}" names a control token that is in another pair', "give each once"
             )
         found.append((d, t))
     return found
@@ -160,8 +160,8 @@ def _check_unique(leaves: Sequence[int], spellings: Sequence[Sequence[int]]) -> 
 def _width(size: int | None, tokenizer: Tokenizer, who: str) -> int:
     if size is not None and size < len(tokenizer):
         raise VocabMapError(
-            f"the {who}'s logits are {size} wide but its tokenizer has {len(tokenizer)} ids; "
-            "use the tokenizer of that model"
+            f"the {who}'s logits are {size} wide but its tokenizer has {len(tokenizer)} ids",
+            "use the tokenizer of that model",
         )
     return size or len(tokenizer)
 

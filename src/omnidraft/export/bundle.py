@@ -17,7 +17,7 @@ from omnidraft.export.adopt.optimum_directory import OptimumDirectory
 from omnidraft.export.build_vocab_map import Roles, build_vocab_map, guess_roles, read_pairs
 from omnidraft.export.export_memory import peak_bytes, room_for_weights
 from omnidraft.export.manifest import CHAT_TEMPLATE, VOCAB_MAP, template_entry, write_manifest
-from omnidraft.export.model_export import Side, compare_side, limits, read_side, write_side
+from omnidraft.export.model_export import ModelExport, compare_side, limits, read_side, write_side
 from omnidraft.export.npu.npu import write_static
 from omnidraft.export.npu.static_weights import refuse_static
 from omnidraft.export.npu_checks import finish_static
@@ -70,13 +70,13 @@ def export_bundle(
     return replace(report, path=out, seconds=seconds, peak_bytes=peak_bytes())
 
 
-def _fill(work: Path, sides: list[Side], options: Options, progress: Progress) -> Report:
+def _fill(work: Path, sides: list[ModelExport], options: Options, progress: Progress) -> Report:
     """Write every file of the bundle into `work` and measure it."""
     target, drafter = sides
     most = min(MAX_LENGTH, *(s.checkpoint.shape.max_positions for s in sides))
     max_length = most if options.max_length is None else options.max_length
     if max_length < MIN_LENGTH:
-        raise ExportError(f"a context of {max_length} positions is too short; give {MIN_LENGTH} or more")
+        raise ExportError(f"a context of {max_length} positions is too short", f"give {MIN_LENGTH} or more")
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
     for step, side in enumerate(sides, 1):
         progress(f"export the {side.role}", step, STEPS)
@@ -145,17 +145,18 @@ def _acceptance(
     return measure_acceptance(target, drafter, lambda: NgramCache(vocab_map), pairs)
 
 
-def _checkpoint(side: Side) -> Checkpoint:
+def _checkpoint(side: ModelExport) -> Checkpoint:
     """What static graphs are made from."""
     if isinstance(side.checkpoint, OptimumDirectory):
         raise ExportError(
-            f"{side.checkpoint.name} is a graph that is adopted as it is, and --npu makes graphs of a "
-            "checkpoint; give the checkpoint, or leave --npu out"
+            f"{side.checkpoint.name} is a graph that is adopted as it is, and "
+            "--npu makes graphs of a checkpoint",
+            "give the checkpoint, or leave --npu out",
         )
     return side.checkpoint
 
 
-def _write_vocab_map(work: Path, drafter: Side, target: Side, pairs: Sequence[str]) -> VocabMap:
+def _write_vocab_map(work: Path, drafter: ModelExport, target: ModelExport, pairs: Sequence[str]) -> VocabMap:
     named = read_pairs(drafter.tokenizer, target.tokenizer, pairs)
     vocab_map = build_vocab_map(
         drafter.tokenizer,
@@ -169,7 +170,7 @@ def _write_vocab_map(work: Path, drafter: Side, target: Side, pairs: Sequence[st
     return vocab_map
 
 
-def _roles(drafter: Side, target: Side) -> Roles:
+def _roles(drafter: ModelExport, target: ModelExport) -> Roles:
     """End pairs with end as the configurations say; by well-known names where they are silent."""
     ends = drafter.checkpoint.shape.eos_ids, target.checkpoint.shape.eos_ids
     guessed = guess_roles(drafter.tokenizer, target.tokenizer)
@@ -180,5 +181,5 @@ def _roles(drafter: Side, target: Side) -> Roles:
     return Roles((first, *rest))
 
 
-def _visible(drafter: Side, target: Side, ids: list[int]) -> list[int]:
+def _visible(drafter: ModelExport, target: ModelExport, ids: list[int]) -> list[int]:
     return drafter.tokenizer.encode(target.tokenizer.text_of(ids).decode("utf-8", "replace"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft import __version__
-from omnidraft.export.model_export import Side
+from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options, Report
 from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.runtime.bundle.bundle import FORMAT, MANIFEST, VERSION, file_sha256, seal
@@ -21,7 +21,7 @@ CHAT_TEMPLATE = "target/chat_template.jinja"
 
 def write_manifest(
     work: Path,
-    sides: list[Side],
+    sides: list[ModelExport],
     prompt: dict[str, Any],
     options: Options,
     report: Report,
@@ -72,7 +72,7 @@ def template_entry(template: JinjaTemplate | None) -> dict[str, Any]:
     return {"template": CHAT_TEMPLATE, "names": template.names}
 
 
-def _describe(side: Side) -> dict[str, Any]:
+def _describe(side: ModelExport) -> dict[str, Any]:
     assert side.contract is not None
     return {
         # A directory's own name only: no path of this machine travels with a bundle.

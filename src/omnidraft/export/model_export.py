@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Side:
+class ModelExport:
     """One of the two models on its way into a bundle: a checkpoint, or a graph that is adopted as it is.
 
     Attributes:
@@ -110,15 +110,15 @@ class Side:
         return OrtModel(file, kv, self.checkpoint.shape.vocab_size)
 
 
-def read_side(role: str, name: str) -> Side:
+def read_side(role: str, name: str) -> ModelExport:
     graph = find_graph(name)
     checkpoint = read_optimum(name, graph) if graph else read_checkpoint(name)
-    return Side(role, checkpoint, Tokenizer.from_file(checkpoint.directory))
+    return ModelExport(role, checkpoint, Tokenizer.from_file(checkpoint.directory))
 
 
 def write_side(
     work: Path,
-    side: Side,
+    side: ModelExport,
     max_length: int,
     options: Options,
     room: int | None,
@@ -143,7 +143,7 @@ def write_side(
 
 def _export(
     work: Path,
-    side: Side,
+    side: ModelExport,
     max_length: int,
     options: Options,
     room: int | None,
@@ -166,8 +166,8 @@ def _export(
     without = checkpoint.architecture in NO_ADAPTERS
     if without and side.role == "target" and options.lora_target:
         raise ExportError(
-            f"{checkpoint.name} is {checkpoint.architecture}, whose graphs take no adapters yet; "
-            "leave --lora-target out"
+            f"{checkpoint.name} is {checkpoint.architecture}, whose graphs take no adapters yet",
+            "leave --lora-target out",
         )
     if options.takes_adapters(side.role) and not without:
         add_lora_sites(found.proto)
@@ -188,15 +188,20 @@ def _export(
 
 
 def _write_step(
-    work: Path, side: Side, thin: ThinModel, found: Skeleton, options: Options, stage: Callable[[str], None]
+    work: Path,
+    side: ModelExport,
+    thin: ThinModel,
+    found: Skeleton,
+    options: Options,
+    stage: Callable[[str], None],
 ) -> tuple[StepEntry, dict[str, StepParity]]:
     from omnidraft.export.train_step.train_step import step_parities, train_steps, write_train_steps
 
     assert options.train_rank is not None
     if side.lora is None:
         raise ExportError(
-            f"{side.checkpoint.name} is {side.checkpoint.architecture}, whose graphs take no adapters yet; "
-            "leave --train-step out"
+            f"{side.checkpoint.name} is {side.checkpoint.architecture}, whose graphs take no adapters yet",
+            "leave --train-step out",
         )
     graph = work / side.graph
     steps = train_steps(graph, thin, found, layout_of(side.lora, options.train_rank), side.head, stage)
@@ -205,7 +210,7 @@ def _write_step(
     return entry, step_parities(graph, steps)
 
 
-def _rows(side: Side, max_length: int, options: Options) -> list[list[int]]:
+def _rows(side: ModelExport, max_length: int, options: Options) -> list[list[int]]:
     """Calibration texts as this model reads them.
 
     Raises:
@@ -215,12 +220,14 @@ def _rows(side: Side, max_length: int, options: Options) -> list[list[int]]:
     rows = [[*side.start, *side.tokenizer.encode(text)][:max_length] for text in texts]
     found = [row for row in rows if row]
     if not found:
-        raise ExportError(f"the {len(texts)} calibration texts hold no token of the {side.role}; give others")
+        raise ExportError(
+            f"the {len(texts)} calibration texts hold no token of the {side.role}", "give others"
+        )
     return found
 
 
 def _write_reference(
-    work: Path, side: Side, checkpoint: Checkpoint, found: Skeleton, options: Options, room: int | None
+    work: Path, side: ModelExport, checkpoint: Checkpoint, found: Skeleton, options: Options, room: int | None
 ) -> int:
     """The float32 graph, of the first layers alone where all of them are more than `room` bytes."""
     from omnidraft.checkpoints.thin_model import layer_period, thin_model
@@ -234,8 +241,9 @@ def _write_reference(
     fitting = layers_within(room, outside, a_layer, layers, layer_period(checkpoint.config))
     if fitting < layers and options.quantization_of(side.role).method == "gptq":
         raise ExportError(
-            f"the method gptq needs {4 * side.parameters / 1e9:.1f} GB for the {side.role}'s float32 "
-            "weights, more than the checks may hold; choose another method, or give more with --check-memory"
+            f"the method gptq needs {4 * side.parameters / 1e9:.1f} GB for the "
+            f"{side.role}'s float32 weights, more than the checks may hold",
+            "choose another method, or give more with --check-memory",
         )
     if fitting < layers:
         found = skeleton(checkpoint, thin_model(checkpoint, fitting), found.contract.max_length)
@@ -245,7 +253,7 @@ def _write_reference(
 
 
 def compare_side(
-    work: Path, side: Side, prompts: Sequence[Sequence[int]], quantization: str
+    work: Path, side: ModelExport, prompts: Sequence[Sequence[int]], quantization: str
 ) -> dict[str, Parity]:
     """Parity with torch of a model's float32 graph, and as it ships, one model in memory at a time."""
     assert isinstance(side.checkpoint, Checkpoint), "an adopted graph has no checkpoint to compare with"
@@ -256,7 +264,7 @@ def compare_side(
     return {FP32.name: parity_of(side.reference_model(work), prompts, wanted), **found}
 
 
-def limits(sides: Sequence[Side]) -> tuple[str, ...]:
+def limits(sides: Sequence[ModelExport]) -> tuple[str, ...]:
     """What is checked less than wholly for want of memory, a sentence each."""
     found = []
     for side in sides:

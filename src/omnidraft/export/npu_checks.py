@@ -8,7 +8,7 @@ from typing import Any
 
 from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.errors import ExportError
-from omnidraft.export.model_export import Side
+from omnidraft.export.model_export import ModelExport
 from omnidraft.export.npu.npu import WEIGHTS, NpuOptions, let_adapters_in
 from omnidraft.export.npu.npu_providers import ACCELERATORS
 from omnidraft.export.npu.npu_quantize import write_quantized
@@ -19,7 +19,7 @@ _AGREEMENT = {"float": 0.98, "qdq": 0.5}  # of positions, against torch: less is
 
 
 def finish_static(
-    work: Path, side: Side, options: NpuOptions, rows: Sequence[Sequence[int]]
+    work: Path, side: ModelExport, options: NpuOptions, rows: Sequence[Sequence[int]]
 ) -> dict[str, Parity]:
     """Quantise a model's static graphs where an accelerator takes that, and compare every form with torch.
 

@@ -62,28 +62,29 @@ class Options:
         read = "gptq" in methods or (self.npu is not None and self.npu.quantized)
         if self.calibration is not None and not read:
             raise SettingError(
-                "calibration texts are for the method gptq and for accelerators that take quantised graphs "
-                f"(qnn), not for {', '.join(sorted(methods))}; leave them out, or choose one of those"
+                "calibration texts are for the method gptq and for accelerators "
+                f"that take quantised graphs (qnn), not for {', '.join(sorted(methods))}",
+                "leave them out, or choose one of those",
             )
 
         if self.head_blocks is not None and not 1 <= self.head_blocks <= MAX_BLOCKS:
             raise SettingError(
-                f"a head of {self.head_blocks} blocks is outside 1..{MAX_BLOCKS}; give 1, or leave it out "
-                "with --no-head"
+                f"a head of {self.head_blocks} blocks is outside 1..{MAX_BLOCKS}",
+                "give 1, or leave it out with --no-head",
             )
         if self.train_rank is not None and not self.lora_drafter:
             raise SettingError(
-                "--train-step learns an adapter of the drafter, which --no-lora keeps out; "
-                "leave one of the two out"
+                "--train-step learns an adapter of the drafter, which --no-lora keeps out",
+                "leave one of the two out",
             )
         if self.train_rank is not None and not 1 <= self.train_rank <= MOST_RANK:
             raise SettingError(
-                f"--train-rank {self.train_rank} is outside 1..{MOST_RANK}; {USUAL_RANK} is usual"
+                f"--train-rank {self.train_rank} is outside 1..{MOST_RANK}", f"{USUAL_RANK} is usual"
             )
         if self.npu is not None and self.npu.lora_rank and not (self.lora_drafter or self.lora_target):
             raise SettingError(
-                f"--npu-lora-rank {self.npu.lora_rank} makes graphs for adapters, which --no-lora keeps out; "
-                "leave one of the two out"
+                f"--npu-lora-rank {self.npu.lora_rank} makes graphs for adapters, which --no-lora keeps out",
+                "leave one of the two out",
             )
 
     def quantization_of(self, role: str) -> Quantization:

@@ -37,8 +37,8 @@ def refuse_too_large(graphs: Iterable[Path], most: int = MOST_BYTES) -> None:
         if size > most:
             role = graph.parent.parent.name
             raise ExportError(
-                f"an .ort file holds its weights inside, at most {most} bytes, and the {role} has {size}; "
-                "export with --quant int4, or leave out --ort"
+                f"an .ort file holds its weights inside, at most {most} bytes, and the {role} has {size}",
+                "export with --quant int4, or leave out --ort",
             )
 
 
@@ -85,7 +85,7 @@ def _convert(graph: Path, file: Path) -> str:
         except Exception as error:  # onnxruntime's own exceptions share no narrower base
             reason = str(error).strip().splitlines()[0][:200]
             raise ExportError(
-                f"onnxruntime cannot convert {graph.name} ({reason}); leave out --ort"
+                f"onnxruntime cannot convert {graph.name} ({reason})", "leave out --ort"
             ) from None
         (made,) = Path(place).glob("*.ort")
         (config,) = Path(place).glob("*.config")

@@ -22,7 +22,7 @@ KEPT = 0.9  # of the average at a step, at most: in the first ones less
 _PREFIX, _STEPS = "average.", "average_steps"
 
 
-class Mean:
+class RunningMean:
     """Tensors averaged over steps.
 
     Attributes:
@@ -41,12 +41,12 @@ class Mean:
         self.steps += 1
 
 
-class Averaged:
+class AveragedLearner:
     """Another learner, and the average of the tensors that it had after each step; its head is the latest."""
 
     def __init__(self, inner: Learner) -> None:
         self.inner = inner
-        self._mean = Mean()
+        self._mean = RunningMean()
 
     @property
     def rate(self) -> float:
@@ -93,12 +93,12 @@ class Averaged:
         found = {name: a.shape for name, a in state.items() if name.startswith(_PREFIX)}
         if _STEPS not in state or (found and found != wanted):
             raise SettingError(
-                f"the state of a learner averages {len(found)} tensors and this one has {len(wanted)} "
-                "others; go on with the LoRA rank that it was begun with"
+                f"the state of a learner averages {len(found)} tensors and this one has {len(wanted)} others",
+                "go on with the LoRA rank that it was begun with",
             )
         self.inner.restore({n: a for n, a in state.items() if not n.startswith(_PREFIX) and n != _STEPS})
         average = {name.removeprefix(_PREFIX): np.array(state[name], np.float32) for name in found}
-        self._mean = Mean(average, int(state[_STEPS][0]))
+        self._mean = RunningMean(average, int(state[_STEPS][0]))
 
 
 def _tensors(adapter: Adapter) -> dict[str, Floats]:

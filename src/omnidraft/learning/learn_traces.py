@@ -50,14 +50,14 @@ class LearnOptions:
     def __post_init__(self) -> None:
         if self.steps is not None and self.steps < 1:
             raise SettingError(
-                f"steps {self.steps} is less than 1; give 1 or more, or leave it out for one pass over all"
+                f"steps {self.steps} is less than 1", "give 1 or more, or leave it out for one pass over all"
             )
         if self.batch_size < 1:
-            raise SettingError(f"batch_size {self.batch_size} is less than 1; 8 is usual")
+            raise SettingError(f"batch_size {self.batch_size} is less than 1", "8 is usual")
         if self.max_length is not None and self.max_length < 2:
             raise SettingError(
-                f"max_length {self.max_length} leaves no room; give 2 or more, or leave it out for all that "
-                "the drafter's context holds"
+                f"max_length {self.max_length} leaves no room",
+                "give 2 or more, or leave it out for all that the drafter's context holds",
             )
         check_schedule(self.schedule)
 
@@ -92,15 +92,15 @@ def responses_of(
     longest = bundle.drafter.kv.max_length
     if options.max_length is not None and options.max_length > longest:
         raise SettingError(
-            f"max_length {options.max_length} is more than the {longest} that the drafter's context holds; "
-            f"give {longest} or less"
+            f"max_length {options.max_length} is more than the {longest} that the drafter's context holds",
+            f"give {longest} or less",
         )
     aligner = Aligner(full_trie(vocab_map), options.max_length or longest)
     bos = bundle.drafter.bos_id
     of_traces = TraceAligner(aligner, () if bos is None else (bos,), options.target_adapter)
     found = list(from_traces(read_traces(traces, Vocabularies.of(vocab_map)), of_traces))
     if not found:
-        raise SettingError("the traces hold nothing to learn from; record some text with --trace first")
+        raise SettingError("the traces hold nothing to learn from", "record some text with --trace first")
     return found
 
 

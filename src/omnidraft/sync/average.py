@@ -23,7 +23,7 @@ _ROUNDING = 1e-7  # of the largest singular value: what is below it is float32's
 
 
 @dataclass(frozen=True)
-class Averaged:
+class AveragedAdapter:
     """A mean of adapters.
 
     Attributes:
@@ -36,7 +36,7 @@ class Averaged:
 
 def average(
     adapters: Sequence[Adapter], weights: Sequence[float], created: str, rank: int | None = None
-) -> Averaged:
+) -> AveragedAdapter:
     """The weighted mean of what adapters of one base add.
 
     Args:
@@ -51,7 +51,7 @@ def average(
     shares = _shares(adapters, weights)
     first, places = adapters[0], sorted({site for each in adapters for site in each.tensors})
     if rank is not None and not 1 <= rank <= MAX_RANK:
-        raise SettingError(f"rank {rank} is outside 1..{MAX_RANK}; 8 to 32 are usual")
+        raise SettingError(f"rank {rank} is outside 1..{MAX_RANK}", "8 to 32 are usual")
     tensors, whole, left = {}, 0.0, 0.0
     for place in places:
         parts = [(s, *each.tensors[place]) for s, each in zip(shares, adapters, strict=True)
@@ -62,7 +62,7 @@ def average(
         left += float((values[min(most, MAX_RANK) :] ** 2).sum())
     head = _mean_head([(s, each.head) for s, each in zip(shares, adapters, strict=True) if each.head])
     mean = Adapter(first.base, first.draft_tokenizer, first.target_tokenizer, tensors, created, head)
-    return Averaged(mean, float(np.sqrt(left / whole)) if whole > 0.0 else 0.0)
+    return AveragedAdapter(mean, float(np.sqrt(left / whole)) if whole > 0.0 else 0.0)
 
 
 def size(adapter: Adapter) -> float:
@@ -79,13 +79,13 @@ def _shares(adapters: Sequence[Adapter], weights: Sequence[float]) -> Matrix:
         or not 0 < found.sum() < np.inf
     ):
         raise SettingError(
-            f"{len(adapters)} adapters cannot be averaged by the weights {list(weights)!s:.80}; give one or "
-            "more, each with its accepted tokens, and not all of them 0"
+            f"{len(adapters)} adapters cannot be averaged by the weights {list(weights)!s:.80}",
+            "give one or more, each with its accepted tokens, and not all of them 0",
         )
     kinds = {(each.base, each.draft_tokenizer, each.target_tokenizer) for each in adapters}
     if len(kinds) > 1:
         raise SettingError(
-            f"the adapters are of {len(kinds)} different bases or pairs of tokenizers; average those of one"
+            f"the adapters are of {len(kinds)} different bases or pairs of tokenizers", "average those of one"
         )
     shares: Matrix = found / found.sum()
     return shares
@@ -97,7 +97,7 @@ def _mean_head(parts: Sequence[tuple[float, Head]]) -> Head | None:
     if whole <= 0.0:
         return None
     if len({each.shape for _, each in parts}) > 1:
-        raise SettingError("the adapters' heads differ in width or blocks; average those of one bundle")
+        raise SettingError("the adapters' heads differ in width or blocks", "average those of one bundle")
     return Head(
         {
             name: np.sum(

@@ -21,9 +21,9 @@ def channel_of_bundle(bundle: Bundle, vocab_map: VocabMap) -> Channel:
     if base is None or target is None:
         who = "drafter" if base is None else "target"
         raise SyncError(
-            "no_fingerprint",
-            f"{bundle.path} does not say which weights its {who} has, so nothing can be known to fit it; "
+            f"{bundle.path} does not say which weights its {who} has, so nothing can be known to fit it",
             "run `omnidraft export` again from the checkpoints",
+            fault="no_fingerprint",
         )
     return Channel(base, target, vocab_map.draft_fingerprint, vocab_map.target_fingerprint)
 

@@ -8,14 +8,14 @@ from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_file import decode
 from omnidraft.sync.channel import device_folder
 from omnidraft.sync.installed import unwritable
-from omnidraft.sync.publish import Pair, sent_by_devices
+from omnidraft.sync.publish import ChannelPair, sent_by_devices
 from omnidraft.sync.push import TRACE
 from omnidraft.sync.release import StoredFile
 from omnidraft.sync.store import Progress, Store, short
 
 
 def fetch(
-    store: Store, pair: Pair, into: Path, chosen: Sequence[str] = (), progress: Progress | None = None
+    store: Store, pair: ChannelPair, into: Path, chosen: Sequence[str] = (), progress: Progress | None = None
 ) -> dict[str, int]:
     """Have all traces of some devices below a directory, `into/DEVICE/trace-NNNNNNNNNN.odt`.
 
@@ -44,7 +44,7 @@ def fetch(
 
 
 def _fetch(
-    store: Store, pair: Pair, name: str, file: StoredFile, place: Path, progress: Progress | None
+    store: Store, pair: ChannelPair, name: str, file: StoredFile, place: Path, progress: Progress | None
 ) -> None:
     if place.is_file() and StoredFile.of(place.read_bytes()) == file:
         return

@@ -104,14 +104,16 @@ def read_installed(place: Path) -> Installed | None:
         return None
     except OSError as error:
         raise SyncError(
-            "unreadable", f"{pointer} cannot be read ({error.strerror}); check the path and its permissions"
+            f"{pointer} cannot be read ({error.strerror})",
+            "check the path and its permissions",
+            fault="unreadable",
         ) from None
     found = _FORM.fullmatch(data.decode("latin-1"))
     if found is None:
         raise SyncError(
-            "malformed",
-            f"{pointer} is not what `omnidraft sync pull` wrote; give another directory, or delete it and "
-            "with it the memory of which releases are older",
+            f"{pointer} is not what `omnidraft sync pull` wrote",
+            "give another directory, or delete it and with it the memory of which releases are older",
+            fault="malformed",
         )
     seen = None if found["seen"] == "none" else Seen(int(found["seen"].split()[0]), found["seen"].split()[1])
     return Installed(
@@ -187,7 +189,9 @@ def adapter_in_use(place: Path) -> Path | None:
     """
     state = read_installed(place)
     if state is None:
-        raise SyncError("absent", f"{place} holds nothing that was pulled; run `omnidraft sync pull` first")
+        raise SyncError(
+            f"{place} holds nothing that was pulled", "run `omnidraft sync pull` first", fault="absent"
+        )
     return None if state.current is None else place / f"{state.current.file.sha256}{ADAPTER}"
 
 
@@ -201,7 +205,9 @@ def roll_back(place: Path) -> Installed:
         state = read_installed(place)
         if state is None or state.current is None:
             raise SyncError(
-                "absent", f"{place} has no adapter in use, so there is nothing before it; pull one first"
+                f"{place} has no adapter in use, so there is nothing before it",
+                "pull one first",
+                fault="absent",
             )
         rolled = replace(
             state,
@@ -225,7 +231,9 @@ def claimed_directory(place: Path) -> Iterator[None]:
         handle = claimed(place)
     except TraceFileError:
         raise SyncError(
-            "in_use", f"another process is pulling into {place}; wait for it, or give another directory"
+            f"another process is pulling into {place}",
+            "wait for it, or give another directory",
+            fault="in_use",
         ) from None
     except OSError as error:
         raise unwritable(place, error) from None
@@ -238,5 +246,7 @@ def claimed_directory(place: Path) -> Iterator[None]:
 def unwritable(place: Path, error: OSError) -> SyncError:
     """That a directory cannot be written."""
     return SyncError(
-        "unwritable", f"{place} cannot be written ({error.strerror}); make room, or give another directory"
+        f"{place} cannot be written ({error.strerror})",
+        "make room, or give another directory",
+        fault="unwritable",
     )

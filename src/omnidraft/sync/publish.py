@@ -17,7 +17,7 @@ from omnidraft.runtime.vocab.cache_file import encode as encode_cache
 from omnidraft.runtime.vocab.cache_table import CacheTable, check_against, merge
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.signing import raw_public, sign
-from omnidraft.sync.average import Averaged, average
+from omnidraft.sync.average import AveragedAdapter, average
 from omnidraft.sync.channel import (
     RECORD,
     channel_of_bundle,
@@ -66,7 +66,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Pair:
+class ChannelPair:
     """A bundle's pair of models, as the training side needs it."""
 
     bundle: Bundle
@@ -79,7 +79,7 @@ class Pair:
 
 
 def sent_by_devices(
-    store: Store, pair: Pair, chosen: Sequence[str] = (), progress: Progress | None = None
+    store: Store, pair: ChannelPair, chosen: Sequence[str] = (), progress: Progress | None = None
 ) -> list[Sent]:
     """What the devices of a channel sent; one whose files are refused does not keep the others out.
 
@@ -92,20 +92,20 @@ def sent_by_devices(
     there = store.names(devices_folder(pair.channel))
     if absent := sorted(set(chosen) - set(there)):
         raise SettingError(
-            f"device {absent[0]} sent nothing for this pair of models to {store.shown}; "
-            f"those that did: {', '.join(there) or 'none'}"
+            f"device {absent[0]} sent nothing for this pair of models to {store.shown}",
+            f"those that did: {', '.join(there) or 'none'}",
         )
     return [_sent(store, pair, name, progress) for name in there if not chosen or name in chosen]
 
 
-def _sent(store: Store, pair: Pair, device: str, progress: Progress | None) -> Sent:
+def _sent(store: Store, pair: ChannelPair, device: str, progress: Progress | None) -> Sent:
     push, folder = None, device_folder(pair.channel, device)
     adapter, cache = None, None
     try:
         push = decode_push(store.read(f"{folder}/{RECORD}", MOST_PUSH_BYTES))
         pair.channel.check(push.channel, f"the push of {device}")
         if push.device != device:
-            raise SyncError("foreign", f"it is of device {push.device}; let {device} push again")
+            raise SyncError(f"it is of device {push.device}", f"let {device} push again", fault="foreign")
         if push.adapter is not None:
             adapter = decode_adapter(_file(store, folder, push.adapter, ADAPTER, progress))
             fit(adapter, pair.bundle, pair.vocab_map, "drafter")
@@ -127,14 +127,14 @@ def _file(store: Store, folder: str, file: StoredFile, suffix: str, progress: Pr
 
 
 @dataclass(frozen=True)
-class Mean:
+class ReleaseMean:
     """The mean of devices' adapters.
 
     Attributes:
         weights: accepted tokens that each device counted with, by name.
     """
 
-    averaged: Averaged
+    averaged: AveragedAdapter
     weights: dict[str, int]
 
     @property
@@ -143,7 +143,7 @@ class Mean:
         return sum(self.weights.values())
 
 
-def mean_of(sent: Sequence[Sent], rank: int | None, cap: int = LARGEST) -> Mean | None:
+def mean_of(sent: Sequence[Sent], rank: int | None, cap: int = LARGEST) -> ReleaseMean | None:
     """The mean of the devices' adapters by their accepted tokens; None without any.
 
     Args:
@@ -156,7 +156,9 @@ def mean_of(sent: Sequence[Sent], rank: int | None, cap: int = LARGEST) -> Mean 
     if not found:
         return None
     weights = {push.device: min(push.accepted, cap) for _, push in found}
-    return Mean(average([adapter for adapter, _ in found], list(weights.values()), utc(), rank), weights)
+    return ReleaseMean(
+        average([adapter for adapter, _ in found], list(weights.values()), utc(), rank), weights
+    )
 
 
 def merged(caches: Sequence[CacheTable]) -> CacheTable | None:
@@ -195,9 +197,9 @@ def newest_of(store: Store, channel: Channel, public_key: bytes) -> Release | No
         if error.fault == "unreachable":
             raise
         raise SyncError(
-            error.fault,
-            f"the newest release is not ours: {error}; to publish all the same, remove "
-            f"{latest_name(channel)}",
+            f"the newest release is not ours: {error}",
+            f"to publish all the same, remove {latest_name(channel)}",
+            fault=error.fault,
         ) from None
 
 
@@ -241,8 +243,8 @@ def publish(
     """
     if contents.adapter is None and contents.cache is None:
         raise SettingError(
-            f"{store.shown} has neither adapters nor caches of devices to publish; let devices push, or give "
-            "--adapter"
+            f"{store.shown} has neither adapters nor caches of devices to publish",
+            "let devices push, or give --adapter",
         )
     newest = newest_of(store, channel, raw_public(key))
     number = 1 + max([newest.number if newest else 0, *_numbers(store, channel)])

@@ -145,8 +145,9 @@ def _state(device: Device, key: bytes | None) -> Installed:
     device.channel.check(state.channel, f"what {device.into} holds")
     if state.key is not None and key is None:
         raise SyncError(
-            "unsigned",
-            f"releases in {device.into} were checked with key {state.key} so far; give that public key",
+            f"releases in {device.into} were checked with key {state.key} so far",
+            "give that public key",
+            fault="unsigned",
         )
     return state
 
@@ -158,9 +159,9 @@ def _latest(store: Store, device: Device) -> bytes:
         if error.fault != "missing":
             raise
         raise SyncError(
-            "missing",
-            f"{store.shown} has no release for the pair of models of {device.bundle.path.name}; check the "
-            "store's address and the bundle, or ask whoever publishes there",
+            f"{store.shown} has no release for the pair of models of {device.bundle.path.name}",
+            "check the store's address and the bundle, or ask whoever publishes there",
+            fault="missing",
         ) from None
 
 

@@ -96,7 +96,7 @@ def trace_items(place: Path, vocab_map: VocabMap) -> list[Item]:
         TraceFileError: one is refused, or there is none.
     """
     if not place.is_dir() or not (segments := segments_of(place)):
-        raise TraceFileError("not_a_trace", f"{place} holds no trace; check the path")
+        raise TraceFileError(f"{place} holds no trace", "check the path", fault="not_a_trace")
     wanted = Vocabularies.of(vocab_map)
     return [_segment(path, wanted) for path in segments]
 
@@ -107,9 +107,9 @@ def _segment(path: Path, wanted: Vocabularies) -> Item:
         segment = decode_trace(data)
         wanted.check(segment.header.vocabularies)
     except OSError as error:
-        raise TraceFileError("unreadable", f"{path} cannot be read ({error.strerror})") from None
+        raise TraceFileError(f"{path} cannot be read ({error.strerror})", fault="unreadable") from None
     except TraceFileError as error:
-        raise TraceFileError(error.fault, f"{path} is refused: {error}; leave it out") from None
+        raise TraceFileError(f"{path} is refused: {error}", "leave it out", fault=error.fault) from None
     tokens = (token for record in segment.generations() for token in record.tokens)
     accepted = sum(token.accepted for token in tokens)
     return Item("trace", path, data, "EVERY PROMPT AND ANSWER in it, word for word", accepted)
@@ -125,23 +125,24 @@ def push_of(items: Sequence[Item], device: str, channel: Channel, accepted: int 
         SettingError: nothing to send, a file too large, or an adapter without a weight.
     """
     if not items:
-        raise SettingError("nothing is to be sent; give --adapter, --cache, --adapted or --traces")
+        raise SettingError("nothing is to be sent", "give --adapter, --cache, --adapted or --traces")
     for item in items:
         if len(item.data) > MAX_FILE:
             raise SettingError(
-                f"{item.source} has {len(item.data)} bytes, more than {MAX_FILE}; leave it out"
+                f"{item.source} has {len(item.data)} bytes, more than {MAX_FILE}", "leave it out"
             )
     by_kind = {item.kind: item.file for item in items}
     if accepted is None:
         if "adapter" in by_kind and "trace" not in by_kind:
             raise SettingError(
-                "an adapter is averaged by the tokens that its drafts were accepted for; "
+                "an adapter is averaged by the tokens that its drafts were accepted for",
                 "give --accepted-tokens, which `omnidraft trace inspect` counts, or "
-                "--adapted with the directory of an `omnidraft adapt`, which has them"
+                "--adapted with the directory of an `omnidraft adapt`, which has "
+                "them",
             )
         accepted = sum(item.accepted for item in items)
     if not 0 <= accepted <= LARGEST:
-        raise SettingError(f"--accepted-tokens {accepted} is outside 0..{LARGEST}; give what was counted")
+        raise SettingError(f"--accepted-tokens {accepted} is outside 0..{LARGEST}", "give what was counted")
     traces = tuple((item.source.name, item.file) for item in items if item.kind == "trace")
     return Push(device, channel, now, accepted, by_kind.get("adapter"), by_kind.get("cache"), traces)
 

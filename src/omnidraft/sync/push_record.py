@@ -61,8 +61,9 @@ def check_device(name: str) -> str:
     """
     if not re.fullmatch(DEVICE, name):
         raise SettingError(
-            f"device name {name!r:.80} is not 1 to 64 letters, digits, dots, hyphens and underscores that "
-            "begin with a letter or digit; give another one"
+            f"device name {name!r:.80} is not 1 to 64 letters, digits, dots, "
+            "hyphens and underscores that begin with a letter or digit",
+            "give another one",
         )
     return name
 
@@ -85,21 +86,25 @@ def decode_push(data: bytes) -> Push:
     """
     line, _, _ = data[: len(_TITLE) + 20].partition(b"\n")
     if not line.startswith(_TITLE.encode()):
-        raise SyncError("not_a_push", "it is no record of a push; let the device push again")
+        raise SyncError("it is no record of a push", "let the device push again", fault="not_a_push")
     if line != f"{_TITLE}{VERSION}".encode():
-        raise SyncError("version", "the push has a later format; update omnidraft")
+        raise SyncError("the push has a later format", "update omnidraft", fault="version")
     found = _FORM.fullmatch(data.decode("latin-1")) if len(data) <= MOST_BYTES else None
     if found is None:
         raise SyncError(
-            "malformed", "the push is not written as spec/sync.md says; let the device push again"
+            "the push is not written as spec/sync.md says", "let the device push again", fault="malformed"
         )
     traces = tuple(_segment(line) for line in found["traces"].splitlines())
     if any(a >= b for (a, _), (b, _) in pairwise(traces)):
-        raise SyncError("malformed", "the push names its traces out of order; let the device push again")
+        raise SyncError(
+            "the push names its traces out of order", "let the device push again", fault="malformed"
+        )
     adapter, cache = (StoredFile.read(found[name]) for name in ("adapter", "cache"))
     sizes = [file.size for file in (adapter, cache, *(file for _, file in traces)) if file]
     if max(sizes, default=0) > MAX_FILE:
-        raise SyncError("too_large", f"the push has a file of more than {MAX_FILE} bytes; leave it out")
+        raise SyncError(
+            f"the push has a file of more than {MAX_FILE} bytes", "leave it out", fault="too_large"
+        )
     accepted = int(found["accepted"])
     return Push(found["device"], channel_of(found), found["created"], accepted, adapter, cache, traces)
 

@@ -70,9 +70,9 @@ class Channel:
         ):
             if ours != theirs:
                 raise SyncError(
-                    "foreign",
-                    f"{what} is of a {who} {theirs[:12]} and this bundle's is {ours[:12]}; "
+                    f"{what} is of a {who} {theirs[:12]} and this bundle's is {ours[:12]}",
                     "use it with the pair of models that it was made for",
+                    fault="foreign",
                 )
 
 
@@ -105,15 +105,15 @@ class StoredFile:
         """
         if len(data) != self.size:
             raise SyncError(
-                "size",
-                f"{what} has {len(data)} bytes where {self.size} were announced; "
+                f"{what} has {len(data)} bytes where {self.size} were announced",
                 "try again, or ask who put it there",
+                fault="size",
             )
         if hashlib.sha256(data).hexdigest() != self.sha256:
             raise SyncError(
-                "checksum",
-                f"{what} is damaged (its SHA-256 is not {self.sha256[:12]}); try again, or ask "
-                "who put it there",
+                f"{what} is damaged (its SHA-256 is not {self.sha256[:12]})",
+                "try again, or ask who put it there",
+                fault="checksum",
             )
 
 
@@ -165,13 +165,15 @@ def decode_release(data: bytes, public_key: bytes | None) -> tuple[Release, str 
     """
     if len(data) > MOST_BYTES:
         raise SyncError(
-            "too_large", f"the release has more than {MOST_BYTES} bytes; ask its publisher for another"
+            f"the release has more than {MOST_BYTES} bytes",
+            "ask its publisher for another",
+            fault="too_large",
         )
     try:
         signature = decode(data[:FILE_BYTES])
     except SignatureError:
         raise SyncError(
-            "malformed", "the release does not begin with a signature; ask its publisher for another"
+            "the release does not begin with a signature", "ask its publisher for another", fault="malformed"
         ) from None
     text = data[FILE_BYTES:]
     if public_key is not None:  # before anything in it is believed
@@ -183,13 +185,16 @@ def _check_signature(text: bytes, signature: Signature, public_key: bytes) -> No
     fault = fault_of(text, signature, public_key)
     if fault == "other_key":
         raise SyncError(
-            fault,
-            f"the release was signed with key {signature.key_id} and the public key given is "
-            f"{key_id(public_key)}; give its signer's key, or do not use this store",
+            f"the release was signed with key {signature.key_id} and the public "
+            f"key given is {key_id(public_key)}",
+            "give its signer's key, or do not use this store",
+            fault=fault,
         )
     if fault is not None:
         raise SyncError(
-            fault, "the release was changed after it was signed; do not use this store, and tell its owner"
+            "the release was changed after it was signed",
+            "do not use this store, and tell its owner",
+            fault=fault,
         )
 
 
@@ -201,22 +206,27 @@ def parse_release(text: bytes) -> Release:
     """
     line, _, _ = text.partition(b"\n")
     if not line.startswith(_TITLE.encode()):
-        raise SyncError("not_a_release", "it is no release; give a store that `omnidraft sync` wrote")
+        raise SyncError("it is no release", "give a store that `omnidraft sync` wrote", fault="not_a_release")
     if line != f"{_TITLE}{VERSION}".encode():
         shown = line[len(_TITLE) : len(_TITLE) + 20].decode("ascii", "replace")
         raise SyncError(
-            "version",
-            f"the release has format version {shown} and this omnidraft reads {VERSION}; update omnidraft",
+            f"the release has format version {shown} and this omnidraft reads {VERSION}",
+            "update omnidraft",
+            fault="version",
         )
     found = _FORM.fullmatch(text.decode("latin-1"))  # every byte is a character, and no other one fits
     if found is None or (found["adapter"], found["cache"]) == ("none", "none"):
         raise SyncError(
-            "malformed", "the release is not written as spec/sync.md says; ask its publisher for another"
+            "the release is not written as spec/sync.md says",
+            "ask its publisher for another",
+            fault="malformed",
         )
     adapter, cache = (StoredFile.read(found[name]) for name in ("adapter", "cache"))
     if max(file.size for file in (adapter, cache) if file) > MAX_FILE:
         raise SyncError(
-            "too_large", f"the release has a file of more than {MAX_FILE} bytes; ask for a smaller one"
+            f"the release has a file of more than {MAX_FILE} bytes",
+            "ask for a smaller one",
+            fault="too_large",
         )
     return Release(
         int(found["number"]),
@@ -255,9 +265,10 @@ def check_release(release: Release, channel: Channel, seen: Seen | None, now: st
     channel.check(release.channel, f"release {release.number}")
     if seen is not None and release.number < seen.number:
         raise SyncError(
-            "older",
-            f"the store offers release {release.number} and this device has seen {seen.number}: somebody put "
-            "an old one back; do not use this store before its publisher has made a newer one",
+            f"the store offers release {release.number} and this device has "
+            f"seen {seen.number}: somebody put an old one back",
+            "do not use this store before its publisher has made a newer one",
+            fault="older",
         )
     if (
         seen is not None
@@ -265,13 +276,14 @@ def check_release(release: Release, channel: Channel, seen: Seen | None, now: st
         and hashlib.sha256(release.text).hexdigest() != seen.sha256
     ):
         raise SyncError(
-            "conflict",
-            f"the store's release {release.number} is not the one that this device has seen under that "
-            "number; tell its publisher, who has to take the next",
+            f"the store's release {release.number} is not the one that this "
+            "device has seen under that number",
+            "tell its publisher, who has to take the next",
+            fault="conflict",
         )
     if release.expires < now:
         raise SyncError(
-            "expired",
-            f"release {release.number} was good until {release.expires} and it is {now}; check this "
-            "machine's clock, or ask its publisher for a new one",
+            f"release {release.number} was good until {release.expires} and it is {now}",
+            "check this machine's clock, or ask its publisher for a new one",
+            fault="expired",
         )

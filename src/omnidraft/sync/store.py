@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from omnidraft.errors import OmnidraftError, SettingError, SyncError
-from omnidraft.reason import reason
+from omnidraft.errors import OmnidraftError, SettingError, SyncError, reason
 from omnidraft.runtime.disk.atomic_write import write_atomically
 
 Progress = Callable[[str, int, int], None]  # what is moved, bytes done, bytes in all
@@ -50,8 +49,9 @@ class Store:
                 done += len(chunk)
                 if done > most:
                     raise SyncError(
-                        "too_large",
-                        f"{short(name)} in {self.shown} has more than {most} bytes; ask who put it there",
+                        f"{short(name)} in {self.shown} has more than {most} bytes",
+                        "ask who put it there",
+                        fault="too_large",
                     )
                 if progress:
                     progress(name.rpartition("/")[2], done, max(of, done))
@@ -68,8 +68,9 @@ class Store:
         """
         if self._protocols & _READ_ONLY:
             raise SyncError(
-                "read_only",
-                f"{self.shown} can only be read from; push and publish to the folder or bucket behind it",
+                f"{self.shown} can only be read from",
+                "push and publish to the folder or bucket behind it",
+                fault="read_only",
             )
         if new and self.size(name) is not None:
             raise self._taken(name)
@@ -140,7 +141,9 @@ class Store:
 
     def _taken(self, name: str) -> SyncError:
         return SyncError(
-            "taken", f"{short(name)} is in {self.shown} already; somebody published meanwhile, try again"
+            f"{short(name)} is in {self.shown} already",
+            "somebody published meanwhile, try again",
+            fault="taken",
         )
 
     @contextmanager
@@ -155,14 +158,16 @@ class Store:
             if hidden is not None and getattr(hidden, "status", None) != 404:
                 raise self._unreachable(name, hidden) from None
             raise SyncError(
-                "missing", f"{self.shown} has no {short(name)}; check its address, or ask who runs it"
+                f"{self.shown} has no {short(name)}", "check its address, or ask who runs it", fault="missing"
             ) from None
         except Exception as error:  # the file systems behind fsspec share no narrower base
             raise self._unreachable(name, error) from None
 
     def _unreachable(self, name: str, error: BaseException) -> SyncError:
         return SyncError(
-            "unreachable", f"{short(name)} in {self.shown} cannot be reached ({_reason(error)}); try again"
+            f"{short(name)} in {self.shown} cannot be reached ({_reason(error)})",
+            "try again",
+            fault="unreachable",
         )
 
 
@@ -173,7 +178,7 @@ def open_store(address: str) -> Store:
         SettingError: fsspec or what it needs for this address is not installed, or it knows no such address.
     """
     if find_spec("fsspec") is None:
-        raise SettingError("syncing needs the package fsspec; run `pip install 'omnidraft[sync]'`")
+        raise SettingError("syncing needs the package fsspec", "run `pip install 'omnidraft[sync]'`")
     from fsspec.core import url_to_fs
 
     shown = re.sub(r"//[^/@]*@", "//", address)
@@ -183,12 +188,12 @@ def open_store(address: str) -> Store:
         raise SettingError(f"{shown} needs a package that is not installed ({_reason(error)})") from None
     except Exception as error:  # likewise
         raise SettingError(
-            f"{shown} is no store ({_reason(error)}); give a folder, or a URL such as s3://bucket/place"
+            f"{shown} is no store ({_reason(error)})", "give a folder, or a URL such as s3://bucket/place"
         ) from None
     protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
     if protocols & {"file", "local"} and Path(root).is_file():
         raise SettingError(
-            f"{shown} is a file and no store; give a folder, or a URL such as s3://bucket/place"
+            f"{shown} is a file and no store", "give a folder, or a URL such as s3://bucket/place"
         )
     return Store(fs, str(root), shown)
 

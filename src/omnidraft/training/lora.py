@@ -55,9 +55,9 @@ def add_lora(model: nn.Module, rank: int = 32, alpha: float = 32.0, *, seed: int
         SettingError: a rank outside 1..1024, LoRA on it already, or no linear of a known name.
     """
     if not 1 <= rank <= MAX_RANK:
-        raise SettingError(f"LoRA rank {rank} is outside 1..{MAX_RANK}; 8 to 64 is usual")
+        raise SettingError(f"LoRA rank {rank} is outside 1..{MAX_RANK}", "8 to 64 is usual")
     if any(isinstance(module, LoraLinear) for module in model.modules()):
-        raise SettingError("the model has LoRA already; load the checkpoint again")
+        raise SettingError("the model has LoRA already", "load the checkpoint again")
     model.requires_grad_(False)
     generator = torch.Generator().manual_seed(seed)
     for name, linear in list(_linears(model)):
@@ -66,7 +66,7 @@ def add_lora(model: nn.Module, rank: int = 32, alpha: float = 32.0, *, seed: int
     found = [p for p in model.parameters() if p.requires_grad]
     if not found:
         raise SettingError(
-            f"{type(model).__name__} has no linear of a layer that LoRA knows by name; train it in full"
+            f"{type(model).__name__} has no linear of a layer that LoRA knows by name", "train it in full"
         )
     return found
 
@@ -122,13 +122,14 @@ def load_adapter(model: nn.Module, adapter: Adapter, lora: LoraSites) -> None:
     halves = {}
     for name, parts in _by_site(modules).items():
         if name not in adapter.tensors:
-            raise AdapterError("missing_tensor", f"it has no tensors of {name}, which the model adapts")
+            raise AdapterError(f"it has no tensors of {name}, which the model adapts", fault="missing_tensor")
         a, b = adapter.tensors[name]
         ranks = [modules[place].lora_a.shape[1] for place, _ in parts]
         if a.shape[1] != sum(ranks):
             raise AdapterError(
-                "rank",
-                f"{name} has rank {a.shape[1]} and the model's LoRA {sum(ranks)}; give it the same rank",
+                f"{name} has rank {a.shape[1]} and the model's LoRA {sum(ranks)}",
+                "give it the same rank",
+                fault="rank",
             )
         widths = dict(lora.sites[name].parts)
         starts = dict(zip(widths, np.cumsum([0, *widths.values()]), strict=False))

@@ -31,14 +31,16 @@ def merge(name: str, adapter: Adapter, out: Path) -> None:
     """
     refuse_existing(out, overwrite=False)
     if not adapter.tensors:
-        raise AdapterError("missing_tensor", "the adapter has a head alone; there is nothing to merge")
+        raise AdapterError(
+            "the adapter has a head alone", "there is nothing to merge", fault="missing_tensor"
+        )
     checkpoint = read_checkpoint(name)
     model = load_model(checkpoint)
     if (found := fingerprint(checkpoint)) != adapter.base:
         raise AdapterError(
-            "wrong_base",
-            f"{name} has the weights {found[:12]} and the adapter was learned on {adapter.base[:12]}; "
+            f"{name} has the weights {found[:12]} and the adapter was learned on {adapter.base[:12]}",
             "give the checkpoint that it was learned on",
+            fault="wrong_base",
         )
     add(model, adapter)
     write_checkpoint(model, checkpoint, out)

@@ -15,7 +15,7 @@ from omnidraft.errors import AdapterError, SettingError
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.step.learner import Learned
 from omnidraft.runtime.models.adapter import Adapter
-from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.training.lora import to_adapter
 from omnidraft.training.trainer import Trainer
 from omnidraft.training.trainer_options import TrainerOptions
@@ -31,7 +31,7 @@ class TorchLearner:
     The weights are the checkpoint's, whatever form they have in the bundle: an adapter fits every one.
     """
 
-    def __init__(self, drafter: str | nn.Module, weights: Weights, options: TrainerOptions) -> None:
+    def __init__(self, drafter: str | nn.Module, weights: LoadedBundle, options: TrainerOptions) -> None:
         """
         Args:
             drafter: its checkpoint (directory or hub id), of which the fingerprint is compared with the
@@ -45,18 +45,18 @@ class TorchLearner:
             SettingError: no LoRA rank, or one that does not serve.
         """
         if options.lora_rank is None:
-            raise SettingError("a session takes LoRA adapters and the options have no rank; 32 is usual")
+            raise SettingError("a session takes LoRA adapters and the options have no rank", "32 is usual")
         if options.head == "interleaved":
             raise SettingError(
-                "a head that is trained interleaved has a replay of its own, as an adaptation has; "
-                "train it jointly"
+                "a head that is trained interleaved has a replay of its own, as an adaptation has",
+                "train it jointly",
             )
         entry, vocab_map = weights.bundle.drafter, weights.vocab_map
         if entry.lora is None or entry.fingerprint is None:
             raise AdapterError(
-                "no_sites",
-                f"the drafter of {weights.bundle.path.name} takes no adapters; export it again "
-                "without --no-lora",
+                f"the drafter of {weights.bundle.path.name} takes no adapters",
+                "export it again without --no-lora",
+                fault="no_sites",
             )
         self._lora, self._base = entry.lora, entry.fingerprint
         self._tokenizers = vocab_map.draft_fingerprint, vocab_map.target_fingerprint
@@ -130,18 +130,18 @@ class TorchLearner:
         found = {n: a.shape for n, a in state.items() if n.startswith("parameter.")}
         if wanted.keys() != found.keys() or "counts" not in state:
             raise SettingError(
-                f"the state of a learner has {len(found)} tensors and this one trains {len(wanted)} others; "
-                "go on with the settings that it was begun with"
+                f"the state of a learner has {len(found)} tensors and this one trains {len(wanted)} others",
+                "go on with the settings that it was begun with",
             )
         for name, shape in wanted.items():
             if found[name] != shape:
                 raise SettingError(
-                    f"the state of a learner has {name} of shape {list(found[name])}, not {list(shape)}; "
-                    "go on with the LoRA rank that it was begun with"
+                    f"the state of a learner has {name} of shape {list(found[name])}, not {list(shape)}",
+                    "go on with the LoRA rank that it was begun with",
                 )
 
 
-def _load(checkpoint: str, weights: Weights) -> nn.Module:
+def _load(checkpoint: str, weights: LoadedBundle) -> nn.Module:
     """The bundle's drafter in float32."""
     from omnidraft.checkpoints.checkpoint import load_model, read_checkpoint
     from omnidraft.checkpoints.fingerprint import fingerprint
@@ -151,9 +151,10 @@ def _load(checkpoint: str, weights: Weights) -> nn.Module:
     wanted, given = str(weights.bundle.drafter.fingerprint), fingerprint(found)
     if given != wanted:
         raise AdapterError(
-            "wrong_base",
-            f"{checkpoint} has the weights {given[:12]} and the drafter of {weights.bundle.path.name} "
-            f"{wanted[:12]}; give the checkpoint that it was exported from",
+            f"{checkpoint} has the weights {given[:12]} and the drafter of "
+            f"{weights.bundle.path.name} {wanted[:12]}",
+            "give the checkpoint that it was exported from",
+            fault="wrong_base",
         )
     return model
 

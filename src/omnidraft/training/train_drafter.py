@@ -139,11 +139,11 @@ def train_drafter(
 def _check_places(job: Job) -> None:
     """Refuse places that could not be written, before hours are spent."""
     if job.options.lora_rank is None and job.out.exists():
-        raise SettingError(f"{job.out} exists already; choose another place for the checkpoint")
+        raise SettingError(f"{job.out} exists already", "choose another place for the checkpoint")
     if job.options.lora_rank is None:
         parent = job.out.resolve().parent
         if not parent.is_dir() or not os.access(parent, os.W_OK):
-            raise SettingError(f"{job.out} cannot be made in {parent}; choose another place")
+            raise SettingError(f"{job.out} cannot be made in {parent}", "choose another place")
     files = [job.files.log, job.files.checkpoint, *([job.out] if job.options.lora_rank is not None else [])]
     for file in files:
         try:
@@ -151,7 +151,7 @@ def _check_places(job: Job) -> None:
                 place_of(file)
         except OSError as error:
             raise SettingError(
-                f"{file} cannot be written because {error.strerror}; choose another place"
+                f"{file} cannot be written because {error.strerror}", "choose another place"
             ) from None
 
 
@@ -159,24 +159,26 @@ def _check_drafter(job: Job, bundle: Bundle, vocab_map: VocabMap, checkpoint: Ch
     """Refuse a checkpoint that the result would not be of."""
     if Tokenizer.from_file(checkpoint.directory).fingerprint != vocab_map.draft_fingerprint:
         raise SettingError(
-            f"{job.drafter} has another tokenizer than the drafter of {job.bundle}; "
-            f"give the checkpoint that it was exported from, {bundle.drafter.source}"
+            f"{job.drafter} has another tokenizer than the drafter of {job.bundle}",
+            f"give the checkpoint that it was exported from, {bundle.drafter.source}",
         )
     if job.options.lora_rank is None:
         return
     if bundle.drafter.lora is None or bundle.drafter.fingerprint is None:
         raise SettingError(
-            f"the drafter of {job.bundle} takes no adapters; export it again without --no-lora, or add --full"
+            f"the drafter of {job.bundle} takes no adapters",
+            "export it again without --no-lora, or add --full",
         )
     if job.options.head is not None and bundle.drafter.head is None:
         raise SettingError(
-            f"the drafter of {job.bundle} takes no head; export it again without --no-head, "
-            "or leave out --head"
+            f"the drafter of {job.bundle} takes no head",
+            "export it again without --no-head, or leave out --head",
         )
     if (found := fingerprint(checkpoint)) != bundle.drafter.fingerprint:
         raise SettingError(
-            f"{job.drafter} has the weights {found[:12]} and the drafter of {job.bundle} was exported from "
-            f"{bundle.drafter.fingerprint[:12]}; give that checkpoint, or add --full"
+            f"{job.drafter} has the weights {found[:12]} and the drafter of "
+            f"{job.bundle} was exported from {bundle.drafter.fingerprint[:12]}",
+            "give that checkpoint, or add --full",
         )
 
 

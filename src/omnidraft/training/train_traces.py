@@ -34,7 +34,7 @@ class TraceOptions(TrainerOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.epochs < 1:
-            raise SettingError(f"epochs {self.epochs} is less than 1; 1 is usual")
+            raise SettingError(f"epochs {self.epochs} is less than 1", "1 is usual")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def train_on_traces(
     resumed = processes.agreed(lambda: _resume(trainer, files.checkpoint, count))
     if len(set(resumed)) > 1:
         raise SettingError(
-            f"only some processes find the checkpoint {files.checkpoint}; put it on a disk that all share"
+            f"only some processes find the checkpoint {files.checkpoint}", "put it on a disk that all share"
         )
     each = -(-count // options.batch_size)  # steps of an epoch
     total, reports = each * options.epochs, list[StepReport]()

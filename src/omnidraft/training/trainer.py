@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
-from omnidraft.training.data.batch import Batch, collate
+from omnidraft.training.data.batch import TensorBatch, collate
 from omnidraft.training.head.head_trainer import HeadTrainer
 from omnidraft.training.lora import add_lora
 from omnidraft.training.objectives.objectives import Drafted, Objective, loss_of, objective
@@ -98,7 +98,7 @@ class Trainer:
     def step(self, responses: Sequence[Aligned]) -> StepReport:
         """Learn from one batch; where several processes train, each calls this with the same responses."""
         if not responses:
-            raise SettingError("a step was given no responses; give at least one")
+            raise SettingError("a step was given no responses", "give at least one")
         self.optimizer.zero_grad(set_to_none=True)
         mine = list(responses)[self._rank :: self.num_processes]
         means, loss = self._backward(mine or list(responses)[:1], idle=not mine)
@@ -152,7 +152,7 @@ class Trainer:
             SettingError: the checkpoint is of other options, responses or another model, or cannot be read.
         """
         if not len(responses):
-            raise SettingError("there are no responses to learn from; give at least one")
+            raise SettingError("there are no responses to learn from", "give at least one")
         self._begun = self.steps
         if checkpoint is not None and checkpoint.exists():
             self.resume(checkpoint, len(responses))
@@ -232,7 +232,7 @@ class Trainer:
         means = {name: float(whole[i, 0] / whole[i, 1].clamp_min(1e-6)) for i, name in enumerate(terms)}
         return means, sum(term.factor * means[name] for name, term in terms.items())
 
-    def _drafted(self, batch: Batch) -> Drafted:
+    def _drafted(self, batch: TensorBatch) -> Drafted:
         """Logits, and hidden states where they are wanted, of every row; in float32."""
         positions = torch.arange(batch.first, batch.input_ids.shape[1], device=self._device)
         with self._computing():

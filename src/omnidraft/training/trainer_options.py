@@ -67,12 +67,14 @@ class TrainerOptions:
             value = getattr(self, name)
             if not at_least <= value < float("inf"):
                 usual = TrainerOptions.__dataclass_fields__[name].default
-                raise SettingError(f"{name} {value} is not a number of at least {at_least}; {usual} is usual")
+                raise SettingError(
+                    f"{name} {value} is not a number of at least {at_least}", f"{usual} is usual"
+                )
         check_schedule(self.schedule)
         if self.head not in (None, *HEAD_TRAININGS):
-            raise SettingError(f'head "{self.head}" is unknown; use joint or interleaved, or leave it out')
+            raise SettingError(f'head "{self.head}" is unknown', "use joint or interleaved, or leave it out")
         if self.precision not in PRECISIONS:
-            raise SettingError(f'precision "{self.precision}" is unknown; use fp32 or bf16')
+            raise SettingError(f'precision "{self.precision}" is unknown', "use fp32 or bf16")
 
     def rate_at(self, step: int, total: int) -> float:
         """The learning rate of step 0, 1, ... of a pass of so many."""

@@ -12,8 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from omnidraft.errors import SettingError
-from omnidraft.reason import reason
+from omnidraft.errors import SettingError, reason
 from omnidraft.runtime.disk.atomic_write import write_atomically
 
 FORMAT, VERSION = "omnidraft.training_state", "1"
@@ -48,7 +47,7 @@ def write_state(
     try:
         write_atomically(path, save(tensors, header))
     except OSError as error:
-        raise SettingError(f"{path} cannot be written ({reason(error)}); give another place") from None
+        raise SettingError(f"{path} cannot be written ({reason(error)})", "give another place") from None
 
 
 def read_state(
@@ -117,4 +116,4 @@ def _check_tensors(path: Path, parameters: Mapping[str, nn.Parameter], tensors: 
 
 
 def _refused(path: Path, why: str) -> SettingError:
-    return SettingError(f"{path} {why}, so training cannot go on from it; delete it or name another file")
+    return SettingError(f"{path} {why}, so training cannot go on from it", "delete it or name another file")

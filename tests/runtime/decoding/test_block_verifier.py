@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from omnidraft.runtime.decoding.block_verifier import block_pays, verify_block
-from omnidraft.runtime.decoding.decision import decision_law
+from omnidraft.runtime.decoding.decision import decision_probs
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import DenseLaw
+from omnidraft.runtime.decoding.sampling import Categorical
 from omnidraft.runtime.decoding.translator import Proposal, Step, translate
 from omnidraft.runtime.decoding.verifier import Verdict, Verifier, verify_trie
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
@@ -54,8 +54,8 @@ def proposal_of(draft: str) -> Proposal:
 def judged(verify: Verifier, draft: str, uniforms: list[float]) -> tuple[list[str], Verdict]:
     """The emitted tokens and the verdict; every row of the target is P."""
     proposal, choose = proposal_of(draft), Given(uniforms)
-    laws = [DenseLaw(q) for q in Q]
-    verdict = verify(proposal, laws, lambda row: DenseLaw(P), cache().trie, choose)
+    laws = [Categorical(q) for q in Q]
+    verdict = verify(proposal, laws, lambda row: Categorical(P), cache().trie, choose)
     assert not choose.left, "the number of uniforms is part of the rule"
     tokens = [*proposal.tokens[: verdict.accepted], verdict.token]
     return [TARGET[t] for t in tokens], verdict
@@ -66,7 +66,7 @@ def test_the_ratios_are_the_worked_ones() -> None:
     ratios: dict[str, list[float]] = {}
     for draft in ("f la ke", "f la o"):
         for decision in proposal_of(draft).decisions:
-            law = decision_law(decision, DenseLaw(Q[decision.draft]), DenseLaw(P), cache().trie)
+            law = decision_probs(decision, Categorical(Q[decision.draft]), Categorical(P), cache().trie)
             ratios.setdefault(draft, []).append(law.ratio)
             steps.setdefault(draft, []).append(decision.step)
     assert steps == {
@@ -114,15 +114,15 @@ def test_the_way_back_goes_through_a_kept_token_by_thinning() -> None:
     0.7 refuses the block (b = .6). BEGIN f, reach 1/2: accept(1/2) with .6 is no; 0.95 of P is X, which
     nothing spells: it stands without a number.
     """
-    laws = [DenseLaw(Q[0]), DenseLaw(Q[0])]
+    laws = [Categorical(Q[0]), Categorical(Q[0])]
     choose = Given([0.7, 0.6, 0.95])
-    verdict = verify_block(proposal_of("o f"), laws, lambda row: DenseLaw(P), cache().trie, choose)
+    verdict = verify_block(proposal_of("o f"), laws, lambda row: Categorical(P), cache().trie, choose)
     assert (verdict.accepted, TARGET[verdict.token], choose.left) == (1, "X", [])
     # 0.4 passes it by; BEGIN o, reach 1: 0.05 of P is F, kept with 1 - .5 / .6 = 1/6 > 0.1.
     choose = Given([0.7, 0.4, 0.05, 0.1])
-    verdict = verify_block(proposal_of("o f"), laws, lambda row: DenseLaw(P), cache().trie, choose)
+    verdict = verify_block(proposal_of("o f"), laws, lambda row: Categorical(P), cache().trie, choose)
     assert (verdict.accepted, TARGET[verdict.token], choose.left) == (0, "F", [])
     # 0.2 does not keep it: the residual (f .1, la -, ke 0, o -, unspelled .1), 0.6 of which is unspelled: X.
     choose = Given([0.7, 0.4, 0.05, 0.2, 0.6, 0.0])
-    verdict = verify_block(proposal_of("o f"), laws, lambda row: DenseLaw(P), cache().trie, choose)
+    verdict = verify_block(proposal_of("o f"), laws, lambda row: Categorical(P), cache().trie, choose)
     assert (verdict.accepted, TARGET[verdict.token], choose.left) == (0, "X", [])

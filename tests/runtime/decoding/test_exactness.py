@@ -6,18 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import MODES, VERIFICATIONS, Mode, Verification
 from support.enumerate_law import LENGTH, Case, law_of_output, total_variation
 from support.toy import GRAMS
 
 CACHES: list[Sequence[str]] = [(), ("FO",), ("FLAKE", "FO"), tuple(GRAMS)]
 TRUNCATED = {
-    "top-k": Sampling(1.0, top_k=4),
-    "top-p": Sampling(0.8, top_p=0.7),
-    "min-p": Sampling(1.3, min_p=0.15),
-    "penalty": Sampling(1.0, repetition_penalty=2.5),
-    "all": Sampling(1.2, top_k=6, top_p=0.9, min_p=0.05, repetition_penalty=1.8),
+    "top-k": SamplingConfig(1.0, top_k=4),
+    "top-p": SamplingConfig(0.8, top_p=0.7),
+    "min-p": SamplingConfig(1.3, min_p=0.15),
+    "penalty": SamplingConfig(1.0, repetition_penalty=2.5),
+    "all": SamplingConfig(1.2, top_k=6, top_p=0.9, min_p=0.05, repetition_penalty=1.8),
 }
 
 
@@ -30,7 +30,7 @@ def distance(case: Case) -> float:
 def test_a_trie_round_has_the_targets_law(verification: Verification, grams: Sequence[str]) -> None:
     """Expansions, kept tokens, dead ends and a draft that ends inside a node all occur."""
     for temperature in (0.4, 1.0):
-        case = Case("trie", verification, Sampling(temperature), seed=len(grams), grams=grams)
+        case = Case("trie", verification, SamplingConfig(temperature), seed=len(grams), grams=grams)
         assert distance(case) < 1e-9
 
 
@@ -43,7 +43,7 @@ def test_a_long_trie_round_has_the_targets_law(verification: Verification) -> No
 @pytest.mark.parametrize("mode", ["match", "direct", "lookup", "plain"])
 def test_a_round_of_the_other_modes_has_the_targets_law(mode: Mode) -> None:
     for temperature in (0.4, 1.0):
-        assert distance(Case(mode, sampling=Sampling(temperature))) < 1e-9
+        assert distance(Case(mode, sampling=SamplingConfig(temperature))) < 1e-9
 
 
 @pytest.mark.parametrize("name", TRUNCATED)
@@ -61,7 +61,7 @@ def test_truncation_and_penalty_are_part_of_the_law(
 @pytest.mark.parametrize("mode", MODES)
 def test_greedy_is_exact_in_every_mode(mode: Mode, penalty: float) -> None:
     for grams in CACHES:
-        sampling = Sampling(repetition_penalty=penalty)
+        sampling = SamplingConfig(repetition_penalty=penalty)
         case = Case(mode, "block", sampling, len(grams), count=5, grams=grams, most=LENGTH, rounds=LENGTH)
         assert distance(case) < 1e-9
 
@@ -69,7 +69,7 @@ def test_greedy_is_exact_in_every_mode(mode: Mode, penalty: float) -> None:
 @pytest.mark.parametrize("verification", ["token", "block"])
 def test_whole_generations_have_the_targets_law(verification: Verification) -> None:
     """Rounds after rounds, with a cache that learns in between and a limit inside accepted blocks."""
-    for sampling in (Sampling(1.0), TRUNCATED["all"]):
+    for sampling in (SamplingConfig(1.0), TRUNCATED["all"]):
         case = Case("trie", verification, sampling, seed=7, count=1, grams=("FO",), most=2, rounds=2)
         law = law_of_output(case)
         assert {len(emitted) for emitted in law} == {2}
@@ -81,7 +81,7 @@ def test_another_drafter_between_rounds_leaves_the_targets_law(
     mode: Mode, verification: Verification
 ) -> None:
     """What a swapped adapter does; each draft is judged by the law that it was drawn from."""
-    for sampling in (Sampling(1.0), TRUNCATED["all"]):
+    for sampling in (SamplingConfig(1.0), TRUNCATED["all"]):
         plain = Case(mode, verification, sampling, seed=7, count=1, grams=("FO",), most=2, rounds=2)
         case = replace(plain, swaps=True)
         law = law_of_output(case)

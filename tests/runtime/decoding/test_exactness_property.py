@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.enumerate_law import Case, law_of_output, total_variation
@@ -45,7 +45,7 @@ def maps(draw: st.DrawFn) -> VocabMap:
 
 
 SAMPLINGS = st.builds(
-    Sampling,
+    SamplingConfig,
     temperature=st.sampled_from([0.0, 0.5, 1.0, 1.5]),
     top_k=st.sampled_from([0, 0, 2, 3]),
     top_p=st.sampled_from([1.0, 1.0, 0.6]),
@@ -64,7 +64,7 @@ SAMPLINGS = st.builds(
     seed=st.integers(0, 99),
 )
 def test_one_round_has_the_targets_law(
-    vocab_map: VocabMap, known: set[int], sampling: Sampling, verification: str, mode: str, seed: int
+    vocab_map: VocabMap, known: set[int], sampling: SamplingConfig, verification: str, mode: str, seed: int
 ) -> None:
     cache = NgramCache(vocab_map)
     grams = [t for t in known if t < vocab_map.target_size and cache.insert(t)]

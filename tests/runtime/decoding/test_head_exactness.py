@@ -13,9 +13,9 @@ from omnidraft.runtime.decoding.costs import Costs
 from omnidraft.runtime.decoding.draft_length import FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.drafter import Drafter, _confidence
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import MODES, Mode, Verification
-from omnidraft.runtime.session.generation_config import Request
+from omnidraft.runtime.session.generation_config import GenerationConfig
 from support.enumerate_law import LENGTH, Case, law_of_output, total_variation
 from support.toy import HeadedModel
 
@@ -35,7 +35,7 @@ def test_a_draft_that_a_head_ends_has_the_targets_law(verification: Verification
         "trie", verification, seed=1, count=3, grams=("FLAKE", "FO"), most=3, head_threshold=threshold
     )
     assert distance(case) < 1e-9
-    hot = replace(case, sampling=Sampling(0.6), seed=2, grams=("FLAS", "FO", "LAKE"))
+    hot = replace(case, sampling=SamplingConfig(0.6), seed=2, grams=("FLAS", "FO", "LAKE"))
     assert distance(hot) < 1e-9
 
 
@@ -50,7 +50,7 @@ def test_so_it_is_in_the_other_modes(mode: Mode, threshold: float) -> None:
 def test_whole_generations_have_the_targets_law(verification: Verification, threshold: float) -> None:
     """Two rounds with a cache that learns in between."""
     case = Case(
-        "trie", verification, Sampling(1.0), seed=7, count=2, grams=("FO",), most=2, rounds=2,
+        "trie", verification, SamplingConfig(1.0), seed=7, count=2, grams=("FO",), most=2, rounds=2,
         head_threshold=threshold,
     )  # fmt: skip
     assert distance(case) < 1e-9
@@ -61,7 +61,14 @@ def test_whole_generations_have_the_targets_law(verification: Verification, thre
 def test_greedy_is_exact_in_every_mode(mode: Mode, threshold: float) -> None:
     for seed in range(3):
         case = Case(
-            mode, "block", Sampling(), seed, count=5, most=LENGTH, rounds=LENGTH, head_threshold=threshold
+            mode,
+            "block",
+            SamplingConfig(),
+            seed,
+            count=5,
+            most=LENGTH,
+            rounds=LENGTH,
+            head_threshold=threshold,
         )
         assert distance(case) < 1e-9
 
@@ -206,6 +213,6 @@ def test_the_state_of_a_headed_length_is_restored() -> None:
 def test_a_threshold_outside_its_range_is_refused() -> None:
     for value in (-0.1, 1.5):
         with pytest.raises(SettingError, match=f"head_threshold {value} is outside 0..1"):
-            Request(head_threshold=value).check()
+            GenerationConfig(head_threshold=value).check()
     with pytest.raises(SettingError, match="head_threshold 'no' is of type str; give a number"):
-        Request(head_threshold="no").check()  # type: ignore[arg-type]
+        GenerationConfig(head_threshold="no").check()  # type: ignore[arg-type]

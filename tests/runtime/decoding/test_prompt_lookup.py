@@ -10,7 +10,7 @@ from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.prompt_lookup import PromptLookup
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Pair, Settings, rule_for, speculate
 from support.toy import DRAFT, GRAMS, TARGET, ContextModel, processed, toy_cache, toy_map
 
@@ -65,7 +65,7 @@ class Repeating(ContextModel):
 def test_greedy_output_is_plain_output_without_a_drafter(count: int, penalty: float) -> None:
     prompt = [0, 3, 1, 5, 2, 8, 9, 0, 3, 1]
     target = Repeating(1, len(TARGET), max_length=128)
-    sampling = Sampling(repetition_penalty=penalty)
+    sampling = SamplingConfig(repetition_penalty=penalty)
     pair = Pair(target, Drafter(Unused(1, len(DRAFT))), toy_cache(toy_map(), ()))
     settings = Settings(rule_for("lookup", 0.0), sampling, 60, ())
     rounds = list(speculate(pair, prompt, [], settings, FixedLength(count), SplitMix64(0)))
@@ -83,8 +83,8 @@ def test_greedy_output_is_plain_output_without_a_drafter(count: int, penalty: fl
 @pytest.mark.parametrize("mode", ["trie", "lookup", "plain"])
 def test_logprobs_are_of_the_law_that_was_sampled_from(mode: str, temperature: float) -> None:
     """At temperature 0 of the softmax of the penalised logits: the argmax's law says nothing."""
-    sampling = Sampling(temperature, top_k=6, top_p=0.95, min_p=0.02, repetition_penalty=1.4)
-    law = sampling if temperature else Sampling(1.0, repetition_penalty=1.4)
+    sampling = SamplingConfig(temperature, top_k=6, top_p=0.95, min_p=0.02, repetition_penalty=1.4)
+    law = sampling if temperature else SamplingConfig(1.0, repetition_penalty=1.4)
     prompt = [0, 3, 1, 0, 3]
     target = Repeating(0, len(TARGET))
     pair = Pair(target, Drafter(ContextModel(1, len(DRAFT))), toy_cache(toy_map(), tuple(GRAMS)))
@@ -102,6 +102,6 @@ def test_logprobs_are_of_the_law_that_was_sampled_from(mode: str, temperature: f
 
 def test_logprobs_are_left_out_unless_asked_for() -> None:
     pair = Pair(ContextModel(0, len(TARGET)), Drafter(ContextModel(1, len(DRAFT))), toy_cache(toy_map(), ()))
-    settings = Settings(rule_for("trie", 1.0), Sampling(1.0), 5, ())
+    settings = Settings(rule_for("trie", 1.0), SamplingConfig(1.0), 5, ())
     rounds = list(speculate(pair, [0], [0], settings, FixedLength(3), SplitMix64(5)))
     assert all(r.logprobs == () for r in rounds)

@@ -13,7 +13,7 @@ from omnidraft import load
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import MAX_PROPOSED, Mode, Pair, Settings, rule_for, speculate
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from support.toy import DRAFT, GRAMS, TARGET, toy_cache
@@ -70,7 +70,7 @@ def test_the_drafters_context_is_free(mode: Mode, count: int) -> None:
         assert toy.output(mode, count, toy_cache(toy.vocab_map, list(GRAMS))) == toy.plain()
         pair = Pair(toy.target, Scrambled(toy.draft_model), NgramCache(toy.vocab_map))
         toy.draft_model.rewind(0)
-        settings = Settings(rule_for(mode, 0.0), Sampling(), 40, ())
+        settings = Settings(rule_for(mode, 0.0), SamplingConfig(), 40, ())
         rounds = speculate(pair, PROMPT, [1], settings, FixedLength(count), SplitMix64(0))
         assert [t for r in rounds for t in r.emitted] == toy.plain()
 
@@ -198,7 +198,7 @@ def test_one_target_pass_a_round(mode: Mode, prompt: list[int]) -> None:
     """And one for the prompt, where it has more than one token."""
     toy = Toy(6)
     pair = Pair(toy.target, Drafter(toy.draft_model), NgramCache(toy.vocab_map))
-    settings = Settings(rule_for(mode, 0.0), Sampling(), 30, ())
+    settings = Settings(rule_for(mode, 0.0), SamplingConfig(), 30, ())
     length = FixedLength(0 if mode == "plain" else 4)
     rounds = list(speculate(pair, prompt, [0], settings, length, SplitMix64(0)))
     assert toy.target.passes == len(rounds) + (len(prompt) > 1)

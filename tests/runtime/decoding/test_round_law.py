@@ -15,7 +15,7 @@ from omnidraft import load
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Mode, Pair, Settings, rule_for, speculate
 from support.toy import softmax, toy_cache
 from support.toy_round import PROMPT, Toy
@@ -52,7 +52,7 @@ def p_value(counts: Counter[tuple[int, ...]], law: dict[tuple[int, ...], float])
 def sample(toy: Toy, mode: Mode, grams: Sequence[str]) -> Counter[tuple[int, ...]]:
     """The first tokens of many generations through the real loop, the cache new in each."""
     choose, counts = SplitMix64(2024), Counter[tuple[int, ...]]()
-    settings = Settings(rule_for(mode, 1.0), Sampling(1.0), LAW_LENGTH + 1, ())
+    settings = Settings(rule_for(mode, 1.0), SamplingConfig(1.0), LAW_LENGTH + 1, ())
     for _ in range(SAMPLES):
         toy.draft_model.rewind(0)
         pair = Pair(toy.target, Drafter(toy.draft_model), toy_cache(toy.vocab_map, grams))
@@ -102,7 +102,7 @@ def test_samples_of_a_real_bundle_have_the_targets_law(bundle: Path) -> None:
         for b in np.flatnonzero(second > 1e-4)
     }
     choose, counts, passed = SplitMix64(7), Counter[tuple[int, ...]](), 0
-    settings = Settings(rule_for("trie", 1.0), Sampling(1.0), 3, ())
+    settings = Settings(rule_for("trie", 1.0), SamplingConfig(1.0), 3, ())
     session.cache.prefill()
     for _ in range(1000):
         output: list[int] = []

@@ -7,12 +7,12 @@ import pytest
 from omnidraft.errors import SettingError
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.sampling import (
-    DenseLaw,
-    PointLaw,
-    Sampling,
+    Categorical,
+    OneHot,
+    SamplingConfig,
     check_temperature,
-    draft_law,
-    law_of,
+    draft_distribution,
+    target_distribution,
 )
 
 Weights = npt.NDArray[np.floating]
@@ -52,8 +52,8 @@ def test_uniform_is_the_upper_53_bits() -> None:
 def test_a_question_with_one_answer_takes_no_number() -> None:
     """Greedy decoding never touches the generator, so its output cannot depend on the seed."""
     rng = SplitMix64(3)
-    law = law_of(np.array([0.0, 1.0]), Sampling(1.0))
-    assert rng.token(law_of(np.array([0.0, 1.0]), Sampling(0.0))) == 1
+    law = target_distribution(np.array([0.0, 1.0]), SamplingConfig(1.0))
+    assert rng.token(target_distribution(np.array([0.0, 1.0]), SamplingConfig(0.0))) == 1
     assert rng.token(law, np.array([0], dtype=np.int32)) == 0
     assert rng.accept(1.0) and rng.accept(1.5) and not rng.accept(0.0) and not rng.accept(-1.0)
     assert rng.state == 3
@@ -89,7 +89,10 @@ def test_draw_is_the_inverse_cdf(size: int, dtype: type[np.floating]) -> None:
     """Away from the rounding at an edge of the cumulative law, block sums change nothing."""
     rng = np.random.default_rng(size)
     logits = (rng.normal(size=size) * 3).astype(dtype)
-    law, weights = law_of(logits, Sampling(1.0)), np.exp(logits.astype(np.float64) - logits.max())
+    law, weights = (
+        target_distribution(logits, SamplingConfig(1.0)),
+        np.exp(logits.astype(np.float64) - logits.max()),
+    )
     closest = 1e-12 if dtype is np.float64 else 1e-6
     compared = 0
     for uniform in [0.0, 0.5, 1.0 - 2.0**-53, *rng.random(800).tolist()]:
@@ -102,7 +105,7 @@ def test_draw_is_the_inverse_cdf(size: int, dtype: type[np.floating]) -> None:
 
 def test_an_edge_belongs_to_the_next_token() -> None:
     """Equal weights of a power of two: every edge of the cumulative law is exact, also between blocks."""
-    law = DenseLaw(np.ones(2048, dtype=np.float32))
+    law = Categorical(np.ones(2048, dtype=np.float32))
     assert [law.draw(i / 2048) for i in range(2048)] == list(range(2048))
     assert [law.draw((i + 1) / 2048 - 2.0**-53) for i in range(2048)] == list(range(2048))
 
@@ -115,7 +118,7 @@ def test_a_weight_of_zero_is_never_drawn(size: int, dtype: type[np.floating]) ->
     weights[rng.random(size) < 0.8] = 0.0
     weights[[0, -1]] = 0.0
     weights[size // 2] = 1.0
-    law = DenseLaw(weights)
+    law = Categorical(weights)
     for uniform in [0.0, np.nextafter(1.0, 0.0), *rng.random(500).tolist()]:
         assert weights[law.draw(float(uniform))] > 0.0
     among = np.flatnonzero(rng.random(size) < 0.9).astype(np.int32)
@@ -128,13 +131,13 @@ def test_a_weight_of_zero_is_never_drawn(size: int, dtype: type[np.floating]) ->
 def test_a_block_of_zeros_is_passed_over() -> None:
     weights = np.zeros(2048)
     weights[[100, 1700]] = 1.0
-    law = DenseLaw(weights)
+    law = Categorical(weights)
     assert {law.draw(u) for u in np.linspace(0.0, 0.4999, 50)} == {100}
     assert {law.draw(u) for u in np.linspace(0.5001, 0.9999, 50)} == {1700}
 
 
 def test_a_restricted_draw_renormalises() -> None:
-    law = DenseLaw(np.array([1.0, 2.0, 3.0, 4.0]))
+    law = Categorical(np.array([1.0, 2.0, 3.0, 4.0]))
     among = np.array([3, 1], dtype=np.int32)  # in the order given: 4/6, then 2/6
     assert [law.draw(u, among) for u in (0.0, 0.66, 0.67, 0.99)] == [3, 3, 1, 1]
 
@@ -142,7 +145,7 @@ def test_a_restricted_draw_renormalises() -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_probabilities_sum_to_one_and_mass_is_their_sum(dtype: type[np.floating]) -> None:
     logits = (np.random.default_rng(0).normal(size=2000) * 4).astype(dtype)
-    law = law_of(logits, Sampling(0.7))
+    law = target_distribution(logits, SamplingConfig(0.7))
     ids = np.arange(2000, dtype=np.int32)
     expected = np.exp((logits.astype(np.float64) - logits.max()) / 0.7)
     expected /= expected.sum()
@@ -154,13 +157,13 @@ def test_probabilities_sum_to_one_and_mass_is_their_sum(dtype: type[np.floating]
 def test_the_logits_are_left_as_they_were() -> None:
     logits = np.array([1.0, 5.0, 2.0], dtype=np.float32)
     for temperature in (0.0, 0.5, 1.0):
-        law_of(logits, Sampling(temperature))
+        target_distribution(logits, SamplingConfig(temperature))
     assert logits.tolist() == [1.0, 5.0, 2.0]
 
 
 def test_greedy_takes_the_lowest_id_of_a_tie() -> None:
-    law = law_of(np.array([1.0, 7.0, 3.0, 7.0]), Sampling(0.0))
-    assert isinstance(law, PointLaw) and law.is_certain
+    law = target_distribution(np.array([1.0, 7.0, 3.0, 7.0]), SamplingConfig(0.0))
+    assert isinstance(law, OneHot) and law.is_certain
     assert [law.draw(u) for u in (0.0, 0.5, 0.99)] == [1, 1, 1]
     assert law.probability(np.array([0, 1, 3], dtype=np.int32)).tolist() == [0.0, 1.0, 0.0]
     assert law.mass(np.array([0, 3], dtype=np.int32)) == 0.0
@@ -169,7 +172,7 @@ def test_greedy_takes_the_lowest_id_of_a_tie() -> None:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_banned_draft_token_has_no_probability(temperature: float) -> None:
     logits = np.array([0.0, 9.0, 1.0, 1.0], dtype=np.float32)
-    law = draft_law(logits, temperature, np.array([1]))
+    law = draft_distribution(logits, temperature, np.array([1]))
     assert logits.tolist() == [0.0, 9.0, 1.0, 1.0]
     assert law.probability(np.array([1], dtype=np.int32)).tolist() == [0.0]
     assert {law.draw(u) for u in np.linspace(0.0, 0.999, 30)} == ({2} if temperature == 0.0 else {0, 2, 3})
@@ -178,7 +181,7 @@ def test_a_banned_draft_token_has_no_probability(temperature: float) -> None:
 @pytest.mark.parametrize("temperature", [0.01, 1e-4])
 def test_a_cold_law_without_its_likeliest_token_is_still_a_law(temperature: float) -> None:
     """The banned token is so far ahead that all others are 0 beside it in float64."""
-    law = draft_law(np.array([1.0, 2.0, 30.0, 1.99], dtype=np.float32), temperature, np.array([2]))
+    law = draft_distribution(np.array([1.0, 2.0, 30.0, 1.99], dtype=np.float32), temperature, np.array([2]))
     found = law.probability(np.arange(4))
     assert found.sum() == pytest.approx(1.0) and found[2] == 0.0
     assert found[3] / found[1] == pytest.approx(np.exp((np.float64(np.float32(1.99)) - 2.0) / temperature))
@@ -189,14 +192,14 @@ def test_a_cold_law_without_its_likeliest_token_is_still_a_law(temperature: floa
 def test_sums_under_a_mask(dtype: type[np.floating]) -> None:
     weights = np.random.default_rng(1).random(1100).astype(dtype)
     mask = (np.random.default_rng(2).random(1100) < 0.5).astype(np.float64)
-    for law in (DenseLaw(weights), PointLaw(7, 1100)):
+    for law in (Categorical(weights), OneHot(7, 1100)):
         each = law.probability(np.arange(1100)) * mask
         assert law.masked(mask) == pytest.approx(each, abs=1e-9)
         assert law.mass_under(mask) == pytest.approx(each.sum(), abs=1e-6)
 
 
 def test_a_law_without_some_tokens_is_renormalised() -> None:
-    law = DenseLaw(np.array([1.0, 2.0, 3.0, 4.0])).without(np.array([1, 3]))
+    law = Categorical(np.array([1.0, 2.0, 3.0, 4.0])).without(np.array([1, 3]))
     assert law.probability(np.arange(4)) == pytest.approx([0.25, 0.0, 0.75, 0.0])
 
 
@@ -220,5 +223,5 @@ def test_a_temperature_too_small_to_divide_by_is_refused(temperature: float) -> 
 
 
 def test_the_smallest_temperature_is_nearly_greedy() -> None:
-    law = law_of(np.array([1.0, 3.0, 2.0], dtype=np.float32), Sampling(1e-4))
+    law = target_distribution(np.array([1.0, 3.0, 2.0], dtype=np.float32), SamplingConfig(1e-4))
     assert law.probability(np.arange(3, dtype=np.int32)).tolist() == [0.0, 1.0, 0.0]

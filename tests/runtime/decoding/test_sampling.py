@@ -1,4 +1,4 @@
-"""Sampling settings: their order, their ties, and what they refuse."""
+"""SamplingConfig settings: their order, their ties, and what they refuse."""
 
 import math
 from collections.abc import Sequence
@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.decoding.sampling import PointLaw, Sampling, law_of
+from omnidraft.runtime.decoding.sampling import OneHot, SamplingConfig, target_distribution
 from support.toy import processed
 
 
-def probabilities(logits: Sequence[float], sampling: Sampling, context: Sequence[int] = ()) -> list[float]:
-    law = law_of(np.array(logits), sampling, context)
+def probabilities(
+    logits: Sequence[float], sampling: SamplingConfig, context: Sequence[int] = ()
+) -> list[float]:
+    law = target_distribution(np.array(logits), sampling, context)
     return [float(p) for p in law.probability(np.arange(len(logits), dtype=np.int32))]
 
 
@@ -22,47 +24,49 @@ def of(*weights: float) -> list[float]:
 
 
 def test_top_k_keeps_the_lowest_ids_of_a_tie() -> None:
-    assert probabilities([1.0, 2.0, 1.0, 1.0], Sampling(1.0, top_k=1)) == [0.0, 1.0, 0.0, 0.0]
-    kept = probabilities(of(1, 2, 1, 1), Sampling(1.0, top_k=3))
+    assert probabilities([1.0, 2.0, 1.0, 1.0], SamplingConfig(1.0, top_k=1)) == [0.0, 1.0, 0.0, 0.0]
+    kept = probabilities(of(1, 2, 1, 1), SamplingConfig(1.0, top_k=3))
     assert kept == pytest.approx([0.25, 0.5, 0.25, 0.0])
 
 
 def test_top_k_beyond_the_vocabulary_keeps_all() -> None:
-    assert probabilities(of(1, 3), Sampling(1.0, top_k=9)) == pytest.approx([0.25, 0.75])
+    assert probabilities(of(1, 3), SamplingConfig(1.0, top_k=9)) == pytest.approx([0.25, 0.75])
 
 
 def test_top_p_keeps_the_token_that_crosses_the_share() -> None:
     weights = of(5, 1, 3, 1)
-    assert probabilities(weights, Sampling(1.0, top_p=0.45)) == [1.0, 0.0, 0.0, 0.0]
-    assert probabilities(weights, Sampling(1.0, top_p=0.55)) == pytest.approx([0.625, 0, 0.375, 0])
+    assert probabilities(weights, SamplingConfig(1.0, top_p=0.45)) == [1.0, 0.0, 0.0, 0.0]
+    assert probabilities(weights, SamplingConfig(1.0, top_p=0.55)) == pytest.approx([0.625, 0, 0.375, 0])
     # Ties go by the lowest id: 5, 3 and the first 1 come before 0.85 is reached.
-    assert probabilities(weights, Sampling(1.0, top_p=0.85)) == pytest.approx([5 / 9, 1 / 9, 3 / 9, 0])
+    assert probabilities(weights, SamplingConfig(1.0, top_p=0.85)) == pytest.approx([5 / 9, 1 / 9, 3 / 9, 0])
 
 
 def test_top_p_is_a_share_of_what_top_k_left() -> None:
     """0.6 of (5, 3): 5 / 8 is enough. Of all four weights it would not be."""
-    assert probabilities(of(5, 1, 3, 1), Sampling(1.0, top_k=2, top_p=0.6)) == [1.0, 0.0, 0.0, 0.0]
+    assert probabilities(of(5, 1, 3, 1), SamplingConfig(1.0, top_k=2, top_p=0.6)) == [1.0, 0.0, 0.0, 0.0]
 
 
 def test_min_p_is_relative_to_the_most_probable() -> None:
-    assert probabilities(of(8, 2, 1), Sampling(1.0, min_p=0.2)) == pytest.approx([0.8, 0.2, 0.0])
+    assert probabilities(of(8, 2, 1), SamplingConfig(1.0, min_p=0.2)) == pytest.approx([0.8, 0.2, 0.0])
 
 
 def test_the_temperature_comes_before_the_truncation() -> None:
     """Squared by temperature 1/2, 2 is a quarter of 4 and no longer half of it."""
-    assert probabilities(of(4, 2, 1), Sampling(0.5, min_p=0.3)) == [1.0, 0.0, 0.0]
+    assert probabilities(of(4, 2, 1), SamplingConfig(0.5, min_p=0.3)) == [1.0, 0.0, 0.0]
 
 
 def test_the_penalty_divides_what_is_positive_and_multiplies_what_is_not() -> None:
-    penalised = probabilities([2.0, -1.0, 0.0, 1.0], Sampling(1.0, repetition_penalty=2.0), (0, 1, 1, 2))
+    penalised = probabilities(
+        [2.0, -1.0, 0.0, 1.0], SamplingConfig(1.0, repetition_penalty=2.0), (0, 1, 1, 2)
+    )
     by_hand = np.exp([1.0, -2.0, 0.0, 1.0])
     assert penalised == pytest.approx((by_hand / by_hand.sum()).tolist())
 
 
 def test_the_penalty_comes_before_the_argmax() -> None:
     logits = np.array([3.0, 2.0, 2.0])
-    law = law_of(logits, Sampling(repetition_penalty=2.0), (0, 0))
-    assert isinstance(law, PointLaw) and law.token == 1
+    law = target_distribution(logits, SamplingConfig(repetition_penalty=2.0), (0, 0))
+    assert isinstance(law, OneHot) and law.token == 1
     assert logits.tolist() == [3.0, 2.0, 2.0]
 
 
@@ -74,12 +78,12 @@ def test_many_tokens_are_ranked_as_a_plain_sort_ranks_them(dtype: type[np.floati
     row = np.round(rng.normal(size=2000) * spread, 1).astype(dtype)
     context = rng.integers(0, 2000, 50).tolist()
     for sampling in (
-        Sampling(0.9, top_k=40),
-        Sampling(1.0, top_p=0.9),
-        Sampling(1.1, top_p=0.999),
-        Sampling(0.8, 400, 0.95, 0.01, 1.3),
+        SamplingConfig(0.9, top_k=40),
+        SamplingConfig(1.0, top_p=0.9),
+        SamplingConfig(1.1, top_p=0.999),
+        SamplingConfig(0.8, 400, 0.95, 0.01, 1.3),
     ):
-        law = law_of(row, sampling, context)
+        law = target_distribution(row, sampling, context)
         found = law.probability(np.arange(2000, dtype=np.int32))
         wanted = processed(row.astype(np.float64), sampling, context)
         # In float32 a sum may cross the share one token sooner or later.
@@ -106,4 +110,4 @@ def test_a_setting_outside_its_range_is_refused_with_value_and_remedy(
     setting: str, value: float, remedy: str
 ) -> None:
     with pytest.raises(SettingError, match=f"{setting} {value} .*{remedy}"):
-        Sampling(**{setting: value})  # type: ignore[arg-type]
+        SamplingConfig(**{setting: value})  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from omnidraft.runtime.decoding.sampling import DenseLaw
+from omnidraft.runtime.decoding.sampling import Categorical
 from omnidraft.runtime.decoding.translator import Proposal, Step, translate, translate_longest
 from omnidraft.runtime.decoding.verifier import paper_proposal
 from support.toy import DRAFT, GRAMS, TARGET, toy_cache, toy_map
@@ -214,7 +214,7 @@ def test_the_papers_worked_example() -> None:
     for token, chance in zip(draft, q, strict=True):
         weights = np.full(len(DRAFT), (1.0 - chance) / (len(DRAFT) - 1))
         weights[token] = chance
-        laws.append(DenseLaw(weights))
+        laws.append(Categorical(weights))
     proposal = translate_longest(draft, trie, max_tokens=64)
     assert names(proposal.tokens) == ["S", "FLAKE", "O"] and proposal.ends == [1, 4, 5]
     snow = paper_proposal(trie, laws[0:1], TARGET.index("S"))

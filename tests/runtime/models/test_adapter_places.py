@@ -13,17 +13,17 @@ from omnidraft import cli, load
 from omnidraft.commands.chat import Chat
 from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
 from omnidraft.runtime.models.adapter_file import write_adapter
-from omnidraft.runtime.session.api import Request, Session, Weights, load_weights
+from omnidraft.runtime.session.api import GenerationConfig, LoadedBundle, Session, load_bundle
 from support.adapters import PROMPT, adapter, adapter_of, drafters, refusal
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> Weights:
-    return load_weights(bundle, threads=1)
+def weights(bundle: Path) -> LoadedBundle:
+    return load_bundle(bundle, threads=1)
 
 
 @pytest.fixture
-def session(weights: Weights) -> Session:
+def session(weights: LoadedBundle) -> Session:
     return Session(weights)
 
 
@@ -31,7 +31,7 @@ def test_chat_swaps_and_takes_away(session: Session, tmp_path: Path) -> None:
     path, _ = write_adapter(tmp_path / "a.safetensors", drafters(session, 0)[0])
     lines = f"Hello\n/adapter {path}\nHello again\n/adapter nowhere\n/adapter\n/adapter none\n/quit\n"
     out = io.StringIO()
-    Chat(session, Request(max_new_tokens=4), io.StringIO(lines), out).run()
+    Chat(session, GenerationConfig(max_new_tokens=4), io.StringIO(lines), out).run()
     said = out.getvalue()
     assert "adapters: rank 4 for the drafter\n" in said and "adapters: none\n" in said
     assert "nowhere is refused: it cannot be read" in said and "/adapter needs a file" in said

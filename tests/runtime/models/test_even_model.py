@@ -75,10 +75,10 @@ def test_greedy_text_is_plain_text_in_quantised_weights(bundle: Path, tmp_path: 
     from omnidraft.export.quantize.quantization import named
     from omnidraft.export.quantize.quantize import quantize
     from omnidraft.runtime.models.ort_model import Graph
-    from omnidraft.runtime.session.api import Session, load_weights
+    from omnidraft.runtime.session.api import Session, load_bundle
     from omnidraft.sample_prompts import PROMPTS
 
-    weights = load_weights(bundle)
+    weights = load_bundle(bundle)
     entry = weights.bundle.target
     proto = quantize(onnx.load(weights.bundle.file(entry.graph)), named(name))
     (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())

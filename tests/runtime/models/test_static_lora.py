@@ -16,7 +16,7 @@ for name in ("torch", "transformers", "optimum", "onnx", "onnxscript"):
 
 import onnx  # noqa: E402
 
-from omnidraft import Session, load_weights  # noqa: E402
+from omnidraft import Session, load_bundle  # noqa: E402
 from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.errors import AdapterError, BundleError, SettingError  # noqa: E402
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites  # noqa: E402
@@ -123,7 +123,7 @@ def test_the_manifest_names_the_rank_of_the_float_graphs_alone(place: Path) -> N
 
 def test_a_hot_swap_keeps_the_text_and_changes_the_drafts(place: Path) -> None:
     bundle = open_bundle(place)
-    weights = load_weights(bundle, drafter_on="npu")
+    weights = load_bundle(bundle, drafter_on="npu")
     plain = Session(weights).generate(PROMPT, max_new_tokens=40, mode="plain").finish()
     base = Session(weights).generate(PROMPT, max_new_tokens=40, num_draft_tokens=DRAFTED).finish()
     loud = adapter_of(bundle, "drafter", rank=RANK, size=0.5)
@@ -149,7 +149,7 @@ def test_the_cpu_and_the_static_graphs_draft_the_same_with_an_adapter(place: Pat
     learned = adapter_of(bundle, "drafter", 5, rank=2, size=0.1)
     said = []
     for where in ("cpu", "npu"):
-        session = Session(load_weights(bundle, drafter_on=where), adapter=learned)
+        session = Session(load_bundle(bundle, drafter_on=where), adapter=learned)
         found = session.generate(PROMPT, max_new_tokens=32, num_draft_tokens=DRAFTED).finish()
         said.append((found.token_ids, found.statistics.drafted, found.statistics.accepted))
     assert said[0] == said[1]
@@ -157,13 +157,13 @@ def test_the_cpu_and_the_static_graphs_draft_the_same_with_an_adapter(place: Pat
 
 def test_too_high_a_rank_is_refused_and_nothing_changes(place: Path) -> None:
     bundle = open_bundle(place)
-    session = Session(load_weights(bundle, drafter_on="npu"))
+    session = Session(load_bundle(bundle, drafter_on="npu"))
     with pytest.raises(
         AdapterError, match=r"has rank 5 and the model's graph takes 4 at most; run that model on the cpu, or"
     ) as refused:
         session.use_adapter(adapter_of(bundle, "drafter", rank=RANK + 1))
     assert refused.value.fault == "rank" and not session.adapters
-    Session(load_weights(bundle), adapter=adapter_of(bundle, "drafter", rank=RANK + 1))
+    Session(load_bundle(bundle), adapter=adapter_of(bundle, "drafter", rank=RANK + 1))
 
 
 def test_the_quantised_form_says_where_adapters_are_taken(place: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omnidraft import Session, load, load_weights
+from omnidraft import Session, load, load_bundle
 from omnidraft.errors import BundleError, ContextError, SessionFileError, SettingError
 from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
 from omnidraft.runtime.bundle.memory import memory_need
@@ -20,12 +20,12 @@ from omnidraft.runtime.decoding.model import Cancelled, SessionModel
 from omnidraft.runtime.decoding.prefill import read
 from omnidraft.runtime.models.ort_model import Graph, OrtModel
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel
-from omnidraft.runtime.session.api import Weights
+from omnidraft.runtime.session.api import LoadedBundle
 from support.places import STARTERS
 
 KV_LENGTH, CHUNK, DRAFTED = 96, 16, 3
 PROMPT = "Mia has 4 boxes with 12 pencils each. She gives 9 to her brother. How many pencils are left?"
-WeightsOf = Callable[..., Weights]
+WeightsOf = Callable[..., LoadedBundle]
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +47,13 @@ def places(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> d
 
 @pytest.fixture(scope="module")
 def weights_of(places: dict[str, Path]) -> WeightsOf:
-    """Weights by starter, the target's place and the drafter's, each loaded once."""
-    made: dict[tuple[str, ...], Weights] = {}
+    """LoadedBundle by starter, the target's place and the drafter's, each loaded once."""
+    made: dict[tuple[str, ...], LoadedBundle] = {}
 
-    def load_once(name: str, target_on: str = "npu", drafter_on: str = "npu") -> Weights:
+    def load_once(name: str, target_on: str = "npu", drafter_on: str = "npu") -> LoadedBundle:
         key = (name, target_on, drafter_on)
         if key not in made:
-            made[key] = load_weights(places[name], target_on=target_on, drafter_on=drafter_on)
+            made[key] = load_bundle(places[name], target_on=target_on, drafter_on=drafter_on)
         return made[key]
 
     return load_once

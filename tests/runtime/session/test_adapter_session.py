@@ -14,17 +14,17 @@ from omnidraft.errors import SessionFileError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.models.adapter_file import write_adapter
 from omnidraft.runtime.models.ort_model import OrtModel
-from omnidraft.runtime.session.api import Generation, Session, Weights, load_weights
+from omnidraft.runtime.session.api import Generation, LoadedBundle, Session, load_bundle
 from support.adapters import PROMPT, adapter_of, drafters, refusal
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> Weights:
-    return load_weights(bundle, threads=1)
+def weights(bundle: Path) -> LoadedBundle:
+    return load_bundle(bundle, threads=1)
 
 
 @pytest.fixture
-def session(weights: Weights) -> Session:
+def session(weights: LoadedBundle) -> Session:
     return Session(weights)
 
 
@@ -145,7 +145,7 @@ def test_both_models_at_once_and_one_taken_away(session: Session) -> None:
     assert say(session).finish().token_ids == say(Session(session.weights)).finish().token_ids
 
 
-def test_sessions_on_one_graph_have_adapters_of_their_own(weights: Weights, session: Session) -> None:
+def test_sessions_on_one_graph_have_adapters_of_their_own(weights: LoadedBundle, session: Session) -> None:
     other = Session(weights, adapter=drafters(session, 0)[0])
     alone = drafts_of(say(session)), drafts_of(say(other))
     mine, theirs = say(session), say(other)
@@ -158,7 +158,7 @@ def test_sessions_on_one_graph_have_adapters_of_their_own(weights: Weights, sess
 
 
 def test_without_a_drafter_its_adapter_does_nothing(bundle: Path, session: Session) -> None:
-    lonely = Session(load_weights(bundle, threads=1, drafter=False), adapter=drafters(session, 0)[0])
+    lonely = Session(load_bundle(bundle, threads=1, drafter=False), adapter=drafters(session, 0)[0])
     assert say(lonely).finish().token_ids == say(session).finish().token_ids
 
 
@@ -190,7 +190,7 @@ def test_an_adapter_of_other_models_is_refused_and_the_old_one_stays(
     assert session.adapters == {"drafter": good}
 
 
-def test_a_model_without_places_says_how_to_get_them(weights: Weights, session: Session) -> None:
+def test_a_model_without_places_says_how_to_get_them(weights: LoadedBundle, session: Session) -> None:
     for role, remedy in (("drafter", "without --no-lora"), ("target", "with --lora-target")):
         found = adapter_of(session.bundle, role)  # type: ignore[arg-type]
         bare = {role: replace(getattr(weights.bundle, role), lora=None)}

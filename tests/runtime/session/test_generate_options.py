@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import omnidraft
-from omnidraft import Request, Session, load
+from omnidraft import GenerationConfig, Session, load
 from omnidraft.cli import app
 from omnidraft.commands.generate import summary
 from omnidraft.errors import PromptError, SettingError
@@ -122,7 +122,7 @@ def test_a_prompt_of_a_wrong_kind_is_refused_in_a_sentence(bundle: Path, prompt:
 
 
 def test_a_chat_takes_the_settings_of_a_generation(bundle: Path) -> None:
-    session, request = load(bundle), Request(max_new_tokens=6, temperature=0.7, seed=1)
+    session, request = load(bundle), GenerationConfig(max_new_tokens=6, temperature=0.7, seed=1)
     found = session.chat("Hi", max_new_tokens=6, temperature=0.7, seed=1, stop="\u2603").finish()
     assert found.request == replace(request, stop=("\u2603",))
     session.reset()

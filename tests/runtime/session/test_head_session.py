@@ -15,13 +15,13 @@ from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter
 from omnidraft.runtime.models.adapter_fit import fit
 from omnidraft.runtime.models.ort_model import OrtModel
-from omnidraft.runtime.session.api import Session, Weights, load_weights
+from omnidraft.runtime.session.api import LoadedBundle, Session, load_bundle
 from support.adapters import adapter_of
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> Weights:
-    return load_weights(bundle, threads=1)
+def weights(bundle: Path) -> LoadedBundle:
+    return load_bundle(bundle, threads=1)
 
 
 def head(bias: float, shape: HeadShape) -> Head:
@@ -44,7 +44,7 @@ def drafter_of(session: Session) -> OrtModel:
 
 
 @pytest.mark.parametrize("lora", [False, True])
-def test_a_head_is_swapped_like_any_adapter(weights: Weights, tmp_path: Path, lora: bool) -> None:
+def test_a_head_is_swapped_like_any_adapter(weights: LoadedBundle, tmp_path: Path, lora: bool) -> None:
     session = Session(weights)
     path = write_adapter(tmp_path / "a.safetensors", headed(session.bundle, -1.0, lora=lora))[0]
     plain = session.generate("How many legs do 3 cats have?", max_new_tokens=12).finish().token_ids
@@ -57,7 +57,7 @@ def test_a_head_is_swapped_like_any_adapter(weights: Weights, tmp_path: Path, lo
         assert drafter_of(session).acceptance == pytest.approx(wanted, abs=1e-6)
 
 
-def test_a_head_that_does_not_fit_is_refused(weights: Weights) -> None:
+def test_a_head_that_does_not_fit_is_refused(weights: LoadedBundle) -> None:
     bundle, vocab_map = weights.bundle, weights.vocab_map
     shape = bundle.drafter.head
     assert shape is not None

@@ -15,17 +15,17 @@ import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from omnidraft import Generation, Request, Session, Weights
+from omnidraft import Generation, GenerationConfig, LoadedBundle, Session
 from omnidraft.errors import ContextError
 from omnidraft.runtime.decoding.costs import Costs
 from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy
 from support.tiny_worlds import random_text, random_weights, without_drafter
 
 
-def requests(most_new: int) -> st.SearchStrategy[Request]:
+def requests(most_new: int) -> st.SearchStrategy[GenerationConfig]:
     """Any settings but a stop string, which is text of the model."""
     return st.builds(
-        Request,
+        GenerationConfig,
         max_new_tokens=st.integers(4, most_new),
         temperature=st.sampled_from([0.0, 0.7, 1.0, 1.6]),
         seed=st.integers(0, 2**64 - 1),
@@ -49,7 +49,7 @@ class Plan:
     world: int
     capacity: int
     policy: Policy
-    asked: list[Request]
+    asked: list[GenerationConfig]
     answer: int
     rounds: int
     measured: bool
@@ -68,7 +68,7 @@ PLANS = st.builds(
 Said = list[Any]
 
 
-def begin(plan: Plan, weights: Weights) -> Session:
+def begin(plan: Plan, weights: LoadedBundle) -> Session:
     """A session whose cache knows some n-grams of the map."""
     session, rng = Session(weights), np.random.default_rng(plan.world)
     if plan.measured:  # as `Session.measure` does
@@ -80,7 +80,7 @@ def begin(plan: Plan, weights: Weights) -> Session:
     return session
 
 
-def ask(session: Session, message: str, request: Request) -> Generation | str:
+def ask(session: Session, message: str, request: GenerationConfig) -> Generation | str:
     """The next answer, or the refusal of a conversation that the context cannot hold."""
     try:
         return session.chat(message, request)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from omnidraft import Generation, Request, Session, Weights, load_weights
+from omnidraft import Generation, GenerationConfig, LoadedBundle, Session, load_bundle
 from omnidraft.errors import ContextError, PromptError, SettingError
 from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK
 from omnidraft.runtime.decoding.speculate import Mode
@@ -21,12 +21,12 @@ MODES: list[Mode] = ["plain", "trie", "match", "direct", "lookup"]
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> Weights:
-    return load_weights(bundle)
+def weights(bundle: Path) -> LoadedBundle:
+    return load_bundle(bundle)
 
 
 @pytest.fixture
-def session(weights: Weights) -> Session:
+def session(weights: LoadedBundle) -> Session:
     return Session(weights)
 
 
@@ -99,7 +99,7 @@ def test_settings_are_refused_before_anything_happens(session: Session) -> None:
     with pytest.raises(SettingError, match="stop string"):
         session.generate(STORY, stop=[""])
     with pytest.raises(SettingError, match="max_new_tokens 0"):
-        session.chat(STORY, Request(max_new_tokens=0))
+        session.chat(STORY, GenerationConfig(max_new_tokens=0))
     with pytest.raises(PromptError, match="surrogate"):
         session.generate("half \ud83d")
     assert len(answer.finish().token_ids) == 8, "the running generation goes on"
@@ -108,7 +108,7 @@ def test_settings_are_refused_before_anything_happens(session: Session) -> None:
 # Conversations
 
 
-def test_a_conversation_reads_only_what_is_new(weights: Weights, session: Session) -> None:
+def test_a_conversation_reads_only_what_is_new(weights: LoadedBundle, session: Session) -> None:
     target = session.models.all[0]
     scored = 0
 
@@ -117,10 +117,10 @@ def test_a_conversation_reads_only_what_is_new(weights: Weights, session: Sessio
         scored += (model == 0) * (position - target.length)
 
     watch(session, count)
-    first = session.chat(STORY, Request(max_new_tokens=20, num_draft_tokens=3)).finish()
+    first = session.chat(STORY, GenerationConfig(max_new_tokens=20, num_draft_tokens=3)).finish()
     assert scored >= len(first.prompt_ids) + 19
     scored = 0
-    second = session.chat("And then?", Request(max_new_tokens=1, num_draft_tokens=0)).finish()
+    second = session.chat("And then?", GenerationConfig(max_new_tokens=1, num_draft_tokens=0)).finish()
     known = len(first.prompt_ids) + len(first.token_ids)
     assert list(second.prompt_ids[:known]) == [*first.prompt_ids, *first.token_ids]
     # The last token of an answer was never read: nothing was asked after it.
@@ -129,9 +129,11 @@ def test_a_conversation_reads_only_what_is_new(weights: Weights, session: Sessio
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])
-def test_every_turn_says_what_a_fresh_session_says(weights: Weights, session: Session, count: int) -> None:
+def test_every_turn_says_what_a_fresh_session_says(
+    weights: LoadedBundle, session: Session, count: int
+) -> None:
     for message in (STORY, "And then?", "Why?", "What is 3 and 4?"):
-        found = session.chat(message, Request(max_new_tokens=24, num_draft_tokens=count)).finish()
+        found = session.chat(message, GenerationConfig(max_new_tokens=24, num_draft_tokens=count)).finish()
         fresh = Session(weights).generate(found.prompt_ids, max_new_tokens=24, mode="plain").finish()
         assert found.token_ids == fresh.token_ids
         assert found.text == fresh.text
@@ -140,22 +142,24 @@ def test_every_turn_says_what_a_fresh_session_says(weights: Weights, session: Se
 def test_answers_stay_the_ids_that_were_said_and_lose_their_end(session: Session) -> None:
     """After an end token, after a stop string in mid-token, and after a cut by length."""
     tokenizer = session.target_tokenizer
-    first = session.chat(STORY, Request(max_new_tokens=30)).finish()
+    first = session.chat(STORY, GenerationConfig(max_new_tokens=30)).finish()
     token = next(t for t in first.token_ids[4:] if len(tokenizer.text_of([t])) > 2)
     stop = tokenizer.text_of([token]).decode()[1:]  # begins inside a token
     session.reset()
-    cut = session.chat(STORY, Request(max_new_tokens=30, stop=(stop,))).finish()
+    cut = session.chat(STORY, GenerationConfig(max_new_tokens=30, stop=(stop,))).finish()
     assert cut.stop_string == stop
-    session.chat("Go on.", Request(max_new_tokens=2)).finish()
+    session.chat("Go on.", GenerationConfig(max_new_tokens=2)).finish()
     kept = session.turns[0].answer
     assert tokenizer.text_of(kept).decode() == cut.text
     whole = len(cut.token_ids) - 1
     while not cut.text.encode().startswith(tokenizer.text_of(cut.token_ids[:whole])):
         whole -= 1
     assert list(kept[:whole]) == cut.token_ids[:whole]
-    ended = session.chat("Sam has 2 pens and buys 3. How many pens?", Request(max_new_tokens=200)).finish()
+    ended = session.chat(
+        "Sam has 2 pens and buys 3. How many pens?", GenerationConfig(max_new_tokens=200)
+    ).finish()
     assert ended.stop_reason == "eos", "the test needs an answer that ends"
-    session.chat("Go on.", Request(max_new_tokens=1)).finish()
+    session.chat("Go on.", GenerationConfig(max_new_tokens=1)).finish()
     assert list(session.turns[-1].answer) == ended.token_ids[:-1]
     eos = session.bundle.target.eos_ids[0]
     prompt = session.answer.prompt_ids if session.answer else ()
@@ -163,11 +167,11 @@ def test_answers_stay_the_ids_that_were_said_and_lose_their_end(session: Session
 
 
 def test_a_new_text_forgets_the_conversation(session: Session) -> None:
-    session.chat(STORY, Request(max_new_tokens=4)).finish()
+    session.chat(STORY, GenerationConfig(max_new_tokens=4)).finish()
     alone = ids_of(session.generate("What is 3 and 4?", max_new_tokens=12))
     assert session.turns == [] and session.message is None
     session.reset()
-    found = session.chat("What is 3 and 4?", Request(max_new_tokens=12)).finish()
+    found = session.chat("What is 3 and 4?", GenerationConfig(max_new_tokens=12)).finish()
     assert found.token_ids == alone
 
 
@@ -176,10 +180,12 @@ def test_a_new_text_forgets_the_conversation(session: Session) -> None:
 
 @pytest.mark.parametrize("after", [0, 1, 2, 3, 4, 6, 9, 14])
 @pytest.mark.parametrize("prompt", [STORY, LONG])
-def test_no_graph_runs_after_a_cancel(weights: Weights, session: Session, prompt: str, after: int) -> None:
+def test_no_graph_runs_after_a_cancel(
+    weights: LoadedBundle, session: Session, prompt: str, after: int
+) -> None:
     """From another thread, during a run of either graph: in the prompt, in a draft, in a verification."""
     runs: list[int] = []
-    request = Request(max_new_tokens=24, num_draft_tokens=4)
+    request = GenerationConfig(max_new_tokens=24, num_draft_tokens=4)
     reference = ids_of(Session(weights).chat(prompt, request))
     answer = session.chat(prompt, request)
 
@@ -226,7 +232,7 @@ def test_a_cancelled_prompt_is_not_read_twice(session: Session) -> None:
     assert sum(read) == len(again.prompt_ids) - PREFILL_CHUNK
 
 
-def test_an_exception_in_a_graph_leaves_the_session_usable(weights: Weights, session: Session) -> None:
+def test_an_exception_in_a_graph_leaves_the_session_usable(weights: LoadedBundle, session: Session) -> None:
     reference = ids_of(Session(weights).generate(STORY, max_new_tokens=20))
     for fails in range(1, 12, 2):
         broken = Session(weights)
@@ -261,13 +267,13 @@ def test_prompts_at_and_over_the_limit(session: Session) -> None:
         session.generate([])
 
 
-def test_a_full_conversation_is_refused_and_stays(weights: Weights, session: Session) -> None:
-    session.chat(STORY, Request(max_new_tokens=8)).finish()
+def test_a_full_conversation_is_refused_and_stays(weights: LoadedBundle, session: Session) -> None:
+    session.chat(STORY, GenerationConfig(max_new_tokens=8)).finish()
     before = session.turns, session.message, session.answer
     with pytest.raises(ContextError):
         session.chat("word " * 300)
     assert (session.turns, session.message, session.answer) == before
-    found = session.chat("And then?", Request(max_new_tokens=8)).finish()
+    found = session.chat("And then?", GenerationConfig(max_new_tokens=8)).finish()
     assert found.token_ids == ids_of(Session(weights).generate(found.prompt_ids, max_new_tokens=8))
 
 
@@ -275,10 +281,10 @@ def test_a_full_conversation_is_refused_and_stays(weights: Weights, session: Ses
 
 
 def test_without_a_drafter_every_mode_is_plain(bundle: Path, session: Session) -> None:
-    plain = Session(load_weights(bundle, drafter=False))
+    plain = Session(load_bundle(bundle, drafter=False))
     assert plain.weights.drafter is None and len(plain.models.all) == 1
     for temperature in (0.0, 1.0):
-        request = Request(max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=5)
+        request = GenerationConfig(max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=5)
         plain.reset()
         found = plain.chat(STORY, request).finish()
         assert found.statistics.drafted == 0

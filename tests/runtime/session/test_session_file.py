@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from omnidraft import Request, Session, Weights, load_weights
+from omnidraft import GenerationConfig, LoadedBundle, Session, load_bundle
 from omnidraft.errors import SessionError, SessionFileError
 from omnidraft.runtime.bundle.bundle import MANIFEST, seal
 from omnidraft.runtime.session.session_file import (
@@ -29,17 +29,17 @@ STORY = "Tell me a story."
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> Weights:
-    return load_weights(bundle)
+def weights(bundle: Path) -> LoadedBundle:
+    return load_bundle(bundle)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_after_a_restart_the_next_token_is_the_same(
-    weights: Weights, bundle: Path, tmp_path: Path, temperature: float
+    weights: LoadedBundle, bundle: Path, tmp_path: Path, temperature: float
 ) -> None:
     """Saved after each round of an answer and between answers, taken up by another process."""
     session, files, expected = Session(weights), [], []
-    request = Request(
+    request = GenerationConfig(
         max_new_tokens=48, temperature=temperature, seed=5, num_draft_tokens="auto", stop=("\u2603",)
     )
     session.chat(STORY, request).finish()
@@ -47,15 +47,15 @@ def test_after_a_restart_the_next_token_is_the_same(
     for number, _ in enumerate(answer):
         files.append(tmp_path / f"{number}.session")
         session.save(files[-1])
-    last = Request(max_new_tokens=16, temperature=temperature, seed=9)
+    last = GenerationConfig(max_new_tokens=16, temperature=temperature, seed=9)
     session.save(tmp_path / "done.session")
     following = session.chat("Why?", last).finish()
     expected = [answer.token_ids, answer.text, following.token_ids]
     assert len(files) > 8, "the test needs several rounds"
     code = """
 import json, sys
-from omnidraft import Request, Session, load_weights
-weights, found = load_weights(sys.argv[1]), []
+from omnidraft import GenerationConfig, Session, load_bundle
+weights, found = load_bundle(sys.argv[1]), []
 for file in sys.argv[3:]:
     session = Session(weights)
     session.load(file)
@@ -63,7 +63,7 @@ for file in sys.argv[3:]:
     before = len(answer.token_ids)
     if answer.stop_reason is None:
         answer = session.resume().finish()
-    last = session.chat("Why?", Request(max_new_tokens=16, temperature=float(sys.argv[2]), seed=9)).finish()
+    last = session.chat("Why?", GenerationConfig(max_new_tokens=16, temperature=float(sys.argv[2]), seed=9)).finish()
     found.append([before, answer.token_ids, answer.text, last.token_ids])
 print(json.dumps(found))
 """
@@ -86,10 +86,10 @@ print(json.dumps(found))
     rounds=st.integers(0, 6),
 )
 def test_a_saved_session_goes_on_as_it_would_have(
-    weights: Weights, tmp_path: Path, temperature: float, mode: Any, count: int, seed: int, rounds: int
+    weights: LoadedBundle, tmp_path: Path, temperature: float, mode: Any, count: int, seed: int, rounds: int
 ) -> None:
     session, file = Session(weights), tmp_path / "a.session"
-    answer = session.chat(STORY, Request(20, temperature, seed, mode, count))
+    answer = session.chat(STORY, GenerationConfig(20, temperature, seed, mode, count))
     for _ in range(rounds):
         next(iter(answer), None)
     session.save(file)
@@ -109,24 +109,24 @@ def test_a_saved_session_goes_on_as_it_would_have(
     )  # fmt: skip
 
 
-def test_an_answer_that_ended_by_a_stop_string_is_still_cut(weights: Weights, tmp_path: Path) -> None:
+def test_an_answer_that_ended_by_a_stop_string_is_still_cut(weights: LoadedBundle, tmp_path: Path) -> None:
     session = Session(weights)
-    whole = session.chat(STORY, Request(max_new_tokens=30)).finish().text
+    whole = session.chat(STORY, GenerationConfig(max_new_tokens=30)).finish().text
     session.reset()
-    answer = session.chat(STORY, Request(max_new_tokens=30, stop=(whole[9:12],))).finish()
+    answer = session.chat(STORY, GenerationConfig(max_new_tokens=30, stop=(whole[9:12],))).finish()
     session.save(tmp_path / "a")
     other = Session(weights)
     other.load(tmp_path / "a")
     assert other.answer is not None
     assert (other.answer.text, other.answer.stop_string) == (answer.text, answer.stop_string)
-    request = Request(max_new_tokens=12)
+    request = GenerationConfig(max_new_tokens=12)
     a, b = session.chat("And?", request).finish(), other.chat("And?", request).finish()
     assert (a.prompt_ids, a.token_ids) == (b.prompt_ids, b.token_ids)
 
 
-def test_a_refused_file_changes_nothing(weights: Weights, bundle: Path, tmp_path: Path) -> None:
+def test_a_refused_file_changes_nothing(weights: LoadedBundle, bundle: Path, tmp_path: Path) -> None:
     session, file = Session(weights), tmp_path / "a"
-    session.chat(STORY, Request(max_new_tokens=6)).finish()
+    session.chat(STORY, GenerationConfig(max_new_tokens=6)).finish()
     session.save(file)
     state, cache = decode_session(file.read_bytes())
     assert state.answer is not None
@@ -156,10 +156,10 @@ def test_a_refused_file_changes_nothing(weights: Weights, bundle: Path, tmp_path
     with pytest.raises(SessionFileError, match="choose another place") as found:
         session.save(tmp_path / "no" / "such" / "place")
     assert found.value.fault == "unwritable"
-    assert session.chat("And then?", Request(max_new_tokens=4)).finish().token_ids
+    assert session.chat("And then?", GenerationConfig(max_new_tokens=4)).finish().token_ids
 
 
-def test_a_session_takes_the_place_of_sessions_alone(weights: Weights, tmp_path: Path) -> None:
+def test_a_session_takes_the_place_of_sessions_alone(weights: LoadedBundle, tmp_path: Path) -> None:
     session, link = Session(weights), tmp_path / "link"
     link.symlink_to(tmp_path / "a")
     session.save(link)
@@ -189,7 +189,7 @@ def bundle_limit(session: Session) -> int:
     return session.bundle.target.kv.max_length
 
 
-def test_a_session_belongs_to_its_graphs(weights: Weights, bundle: Path, tmp_path: Path) -> None:
+def test_a_session_belongs_to_its_graphs(weights: LoadedBundle, bundle: Path, tmp_path: Path) -> None:
     """The same tokenizers, and another graph: another quantisation, say."""
     session = Session(weights)
     session.generate(STORY, max_new_tokens=4).finish()
@@ -204,5 +204,5 @@ def test_a_session_belongs_to_its_graphs(weights: Weights, bundle: Path, tmp_pat
     manifest["seal"] = seal(manifest)
     (other / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(SessionFileError) as found:
-        Session(load_weights(other)).load(tmp_path / "a")
+        Session(load_bundle(other)).load(tmp_path / "a")
     assert found.value.fault == "foreign_bundle"

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnidraft import Request
+from omnidraft import GenerationConfig
 from omnidraft.errors import SessionFileError
 from omnidraft.runtime.decoding.costs import Costs
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.session_file import (
     HEADER_BYTES,
     Answer,
-    Drafted,
+    DrafterContext,
     Identity,
     State,
     decode_session,
@@ -31,12 +31,12 @@ from omnidraft.runtime.session.session_file import (
 
 def example(turns: int = 2) -> State:
     answer = Answer(
-        request=Request(temperature=0.5, seed=2**64 - 1, stop=("\n\n", "\u3042")),
+        request=GenerationConfig(temperature=0.5, seed=2**64 - 1, stop=("\n\n", "\u3042")),
         prompt=(1, 2, 3),
         output=(4, 5),
         context=(7, 8, 9),
         passes=(3, 1),
-        drafter=Drafted((0, 7, 8), (2, 1), 1),
+        drafter=DrafterContext((0, 7, 8), (2, 1), 1),
         draft_length={"tested": [4.0, 0.1 + 0.2], "idle": 3},
         random=0x8000000000000001,
         stop_reason=None,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from omnidraft import Request, Session, Weights, load, load_weights
+from omnidraft import GenerationConfig, LoadedBundle, Session, load, load_bundle
 from omnidraft.cli import app
 from omnidraft.errors import SessionFileError, SettingError
 from omnidraft.runtime.decoding.speculate import Mode
@@ -16,19 +16,21 @@ from omnidraft.runtime.session.session_file import decode_session, encode_sessio
 from omnidraft.runtime.vocab.cache_file import decode
 
 STORY = "Tell me a story."
-ASKED = Request(
+ASKED = GenerationConfig(
     24, 0.9, 7, num_draft_tokens=4, top_k=60, top_p=0.95, min_p=0.01, repetition_penalty=1.1,
     verification="block", logprobs=True, stop=("\u2603",),
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> Weights:
-    return load_weights(bundle)
+def weights(bundle: Path) -> LoadedBundle:
+    return load_bundle(bundle)
 
 
 @pytest.mark.parametrize("mode", ["trie", "lookup", "plain"])
-def test_a_saved_answer_goes_on_with_all_its_settings(weights: Weights, tmp_path: Path, mode: Mode) -> None:
+def test_a_saved_answer_goes_on_with_all_its_settings(
+    weights: LoadedBundle, tmp_path: Path, mode: Mode
+) -> None:
     session, file = Session(weights), tmp_path / "a"
     request = replace(ASKED, mode=mode)
     answer = session.chat(STORY, request)
@@ -47,7 +49,7 @@ def test_a_saved_answer_goes_on_with_all_its_settings(weights: Weights, tmp_path
 
 @pytest.mark.parametrize("change", [{"top_p": 0.0}, {"repetition_penalty": 0.0}, {"verification": "row"}])
 def test_a_setting_that_cannot_be_is_refused(
-    weights: Weights, tmp_path: Path, change: dict[str, object]
+    weights: LoadedBundle, tmp_path: Path, change: dict[str, object]
 ) -> None:
     session, file = Session(weights), tmp_path / "a"
     with pytest.raises(SettingError):
@@ -64,10 +66,10 @@ def test_a_setting_that_cannot_be_is_refused(
         assert error.value.fault == "state"
 
 
-def test_a_session_carries_its_cache_as_a_cache_file(weights: Weights, tmp_path: Path) -> None:
+def test_a_session_carries_its_cache_as_a_cache_file(weights: LoadedBundle, tmp_path: Path) -> None:
     session = Session(weights)
     session.cache.prefill()
-    session.chat(STORY, Request(max_new_tokens=16)).finish()
+    session.chat(STORY, GenerationConfig(max_new_tokens=16)).finish()
     session.save(tmp_path / "a")
     data = decode_session((tmp_path / "a").read_bytes())[1]
     assert len(decode(data)) == len(session.cache) > 0
@@ -84,7 +86,7 @@ def test_a_session_carries_its_cache_as_a_cache_file(weights: Weights, tmp_path:
 
 def test_without_a_drafter_lookup_still_drafts(bundle: Path) -> None:
     prompt = "one two three four one two three four one two three"
-    alone = Session(load_weights(bundle, drafter=False))
+    alone = Session(load_bundle(bundle, drafter=False))
     whole = load(bundle)
     found = alone.generate(prompt, max_new_tokens=24, mode="lookup", raw=True).finish()
     plain = whole.generate(prompt, max_new_tokens=24, mode="plain", raw=True).finish()
@@ -97,17 +99,19 @@ def test_without_a_drafter_lookup_still_drafts(bundle: Path) -> None:
     assert said.stdout == found.text
 
 
-def test_after_an_answer_without_the_drafter_its_context_is_whole(weights: Weights) -> None:
+def test_after_an_answer_without_the_drafter_its_context_is_whole(weights: LoadedBundle) -> None:
     """Turns in other modes leave no draft ids behind; the next turn spells the whole text."""
     for mode in ("plain", "lookup"):
         session = Session(weights)
-        session.chat(STORY, Request(8, mode=mode)).finish()
-        answer = session.chat("And then?", Request(8)).finish()
+        session.chat(STORY, GenerationConfig(8, mode=mode)).finish()
+        answer = session.chat("And then?", GenerationConfig(8)).finish()
         prompt = session.draft_prompt(answer.prompt_ids)
         assert session.pair.context[: len(prompt)] == prompt
 
 
-def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(weights: Weights, tmp_path: Path) -> None:
+def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(
+    weights: LoadedBundle, tmp_path: Path
+) -> None:
     """Where a probe takes longer to come due than an answer is long, several answers share the wait."""
     costs = replace(
         weights.bundle.costs, target=(1.0, 1.05, 1.1), draft=0.3, host=0.1, read=0.0, acceptance=0.1
@@ -140,19 +144,19 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(weights: Weig
     assert drafted(0.8, 7) == [0, 0, 0, 0], "what a seed repeats begins anew"
 
 
-def test_what_is_new_in_a_conversation_is_what_the_drafter_has_to_read(weights: Weights) -> None:
+def test_what_is_new_in_a_conversation_is_what_the_drafter_has_to_read(weights: LoadedBundle) -> None:
     """After turns that it drafted, after one that it did not, and in a text of its own."""
     read, left = [], []
     for draft in (0.01, 100.0):  # every round drafts, and none does
         session = Session(weights)
         session.costs = replace(weights.bundle.costs, target=(1.0, 1.01), draft=draft, host=0.0, read=1e-6)
-        answer = session.chat(STORY, Request(8, ignore_eos=True))
+        answer = session.chat(STORY, GenerationConfig(8, ignore_eos=True))
         prompt = len(session.pair.context)
         assert session.draft_length.unread == prompt
         answer.finish()
         left.append(session.draft_length.unread)
         known = len(session.pair.context)
-        session.chat("And then?", Request(8, ignore_eos=True))
+        session.chat("And then?", GenerationConfig(8, ignore_eos=True))
         assert session.pair.context[:known] and len(session.pair.context) > known
         read.append((session.draft_length.unread, len(session.pair.context) - known, prompt))
         session.generate(STORY, max_new_tokens=8)
@@ -162,7 +166,7 @@ def test_what_is_new_in_a_conversation_is_what_the_drafter_has_to_read(weights: 
     assert left[1] == prompt + 8 and plain >= newer + prompt
 
 
-def test_how_much_may_be_said_decides_whether_the_prompt_is_read(weights: Weights) -> None:
+def test_how_much_may_be_said_decides_whether_the_prompt_is_read(weights: LoadedBundle) -> None:
     session = Session(weights)
     session.costs = replace(
         weights.bundle.costs, target=(1.0, 1.05, 1.1), draft=0.05, host=0.0, read=0.5, acceptance=0.9
@@ -176,7 +180,7 @@ def test_how_much_may_be_said_decides_whether_the_prompt_is_read(weights: Weight
     assert drafted[0] == drafted[2] == 0 < drafted[1]
 
 
-def test_measuring_counts_what_is_accepted(weights: Weights) -> None:
+def test_measuring_counts_what_is_accepted(weights: LoadedBundle) -> None:
     """A bundle's figure, from other prompts, gives way to what this prompt shows."""
     found = []
     for recorded in (0.0, 1.0):

@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 from test_session import STORY, ids_of, watch
 
-from omnidraft import Request, Session, Weights, load_weights
+from omnidraft import GenerationConfig, LoadedBundle, Session, load_bundle
 from omnidraft.errors import SessionError
 from omnidraft.runtime.models.ort_model import OrtModel
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> Weights:
-    return load_weights(bundle)
+def weights(bundle: Path) -> LoadedBundle:
+    return load_bundle(bundle)
 
 
 @pytest.fixture
-def session(weights: Weights) -> Session:
+def session(weights: LoadedBundle) -> Session:
     return Session(weights)
 
 
-def test_sessions_share_weights_and_nothing_else(weights: Weights) -> None:
+def test_sessions_share_weights_and_nothing_else(weights: LoadedBundle) -> None:
     a, b = Session(weights), Session(weights)
     one, other = a.models.all[0], b.models.all[0]
     assert isinstance(one, OrtModel) and isinstance(other, OrtModel)
@@ -40,12 +40,12 @@ def test_sessions_share_weights_and_nothing_else(weights: Weights) -> None:
     assert len(b.cache) < len(a.cache)
 
 
-def test_two_threads_say_what_each_says_alone(weights: Weights) -> None:
+def test_two_threads_say_what_each_says_alone(weights: LoadedBundle) -> None:
     prompts = [STORY, "What is 3 and 4?", "Write a function.", "Why is the sky blue?"]
     for temperature in (0.0, 1.0):
-        request = Request(max_new_tokens=40, temperature=temperature, seed=11, num_draft_tokens=4)
+        request = GenerationConfig(max_new_tokens=40, temperature=temperature, seed=11, num_draft_tokens=4)
 
-        def say(prompt: str, request: Request = request) -> list[list[int]]:
+        def say(prompt: str, request: GenerationConfig = request) -> list[list[int]]:
             session = Session(weights)
             return [ids_of(session.chat(text, request)) for text in (prompt, "And then?")]
 

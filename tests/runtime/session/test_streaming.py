@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft import Generation, Session, Weights
+from omnidraft import Generation, LoadedBundle, Session
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.bundle.model_entry import ModelEntry
@@ -100,7 +100,7 @@ def replaying(
         entries.append(ModelEntry(name, "Replay", name, name, kv, size, "fp32", None, (), 1))
     costs, template = Costs((1.0,), 0.01, 0.0), PromptTemplate("", "", "", "")
     bundle = Bundle(path, entries[0], entries[1], template, costs, "map", {})
-    return Session(Weights(bundle, graphs[0], target, vocab_map, graphs[1], drafter))
+    return Session(LoadedBundle(bundle, graphs[0], target, vocab_map, graphs[1], drafter))
 
 
 @pytest.mark.parametrize("name", ["japanese", "emoji", "mixed"])
@@ -195,7 +195,7 @@ def test_a_starter_target(
         drafter, tokenizer, draft_size=draft.vocab_size, target_size=target.vocab_size
     )
     bundle = Bundle(Path(), target, draft, PromptTemplate("", "", "", ""), Costs((1.0,), 0.01, 0.0), "", {})
-    session = Session(Weights(bundle, graph, tokenizer, vocab_map, draft_graph, drafter))
+    session = Session(LoadedBundle(bundle, graph, tokenizer, vocab_map, draft_graph, drafter))
     stray = 0
     for text in texts.values():
         for temperature in (0.0, 1.0, 3.0):

@@ -11,7 +11,7 @@ from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
 from omnidraft.runtime.decoding.proposer import written
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import (
     MODES,
     Mode,
@@ -23,7 +23,7 @@ from omnidraft.runtime.decoding.speculate import (
     speculate,
 )
 from omnidraft.runtime.decoding.translator import Proposal
-from omnidraft.runtime.traces.labels import Judge, judge_decisions, judge_match
+from omnidraft.runtime.traces.labels import Labeller, label_decisions, label_match
 from omnidraft.runtime.traces.trace import FLOOR, Kind
 from omnidraft.runtime.traces.trace_payload import MODES as FILE_MODES
 from omnidraft.runtime.traces.tracer import Tracer, largest
@@ -47,7 +47,7 @@ def rounds(
         Drafter(ContextModel(2 * seed + 1, len(DRAFT)), (7,)),
         toy_cache(TOY, ["FO"]),
     )
-    sampling = Sampling(temperature, repetition_penalty=penalty)
+    sampling = SamplingConfig(temperature, repetition_penalty=penalty)
     tracer = Tracer(TOY, lambda: True) if trace else None
     settings = Settings(rule_for(mode, temperature, verification), sampling, 40, (), trace=tracer)
     count = FixedLength(0 if mode == "plain" else 5)
@@ -155,11 +155,11 @@ def test_block_verification_is_judged_decision_by_decision() -> None:
 
 
 def test_each_rule_has_its_judge() -> None:
-    wanted: list[tuple[Mode, float, Judge]] = [
-        ("trie", 1.0, judge_decisions),
-        ("direct", 1.0, judge_decisions),
-        ("match", 1.0, judge_match),
-        ("direct", 0.0, judge_match),
+    wanted: list[tuple[Mode, float, Labeller]] = [
+        ("trie", 1.0, label_decisions),
+        ("direct", 1.0, label_decisions),
+        ("match", 1.0, label_match),
+        ("direct", 0.0, label_match),
     ]
     for mode, temperature, judge in wanted:
         assert rule_for(mode, temperature).judge is judge  # type: ignore[attr-defined]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from omnidraft.runtime.traces.trace import Start, Vocabularies, window
 from omnidraft.runtime.traces.trace_memory import TraceMemory
-from omnidraft.runtime.traces.trace_store import Place
+from omnidraft.runtime.traces.trace_store import SegmentPlace
 from support.crash_writer import numbered_round
 
 PAIR = Vocabularies("d" * 64, "e" * 64, 4000, 60_000)
 
 
-def record(memory: TraceMemory, first: int, count: int, at: Place | None = None) -> Place | None:
+def record(
+    memory: TraceMemory, first: int, count: int, at: SegmentPlace | None = None
+) -> SegmentPlace | None:
     for number in range(first, first + count):
         begun = Start(None, None, 0.0, "trie", False, *window([7] * 2 * number))
         at = memory.append(numbered_round(number), lambda begun=begun: begun, at)  # type: ignore[misc]

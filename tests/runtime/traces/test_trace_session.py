@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omnidraft import Session, TraceStore, Weights, load, read_traces
+from omnidraft import LoadedBundle, Session, TraceStore, load, read_traces
 from omnidraft.runtime.decoding.speculate import MODES
 from omnidraft.runtime.traces.trace import Traced, Vocabularies
 from support.adapters import adapter_of
@@ -22,7 +22,7 @@ PROMPT = [0, 3, 1]
 
 
 @pytest.fixture
-def weights(tmp_path: Path) -> Weights:
+def weights(tmp_path: Path) -> LoadedBundle:
     (tmp_path / "weights").mkdir()
     return random_weights(tmp_path / "weights", np.random.default_rng(5))
 
@@ -42,7 +42,7 @@ REQUESTS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("drafter", [True, False])
-def test_recording_changes_nothing(weights: Weights, tmp_path: Path, drafter: bool) -> None:
+def test_recording_changes_nothing(weights: LoadedBundle, tmp_path: Path, drafter: bool) -> None:
     weights = weights if drafter else without_drafter(weights)
     plain, recording = Session(weights), Session(weights, trace=tmp_path / "trace")
     said = []
@@ -63,14 +63,14 @@ def recorded(session: Session) -> list[Traced]:
     return list(read_traces(session.trace.path))
 
 
-def test_nothing_is_recorded_unless_asked(weights: Weights) -> None:
+def test_nothing_is_recorded_unless_asked(weights: LoadedBundle) -> None:
     session = Session(weights)
     assert session.trace is None
     found = list(session.generate("abcd", max_new_tokens=5))
     assert all(piece.round is not None and piece.round.traced is None for piece in found)
 
 
-def test_a_pause_leaves_a_gap_and_the_text_goes_on(weights: Weights, tmp_path: Path) -> None:
+def test_a_pause_leaves_a_gap_and_the_text_goes_on(weights: LoadedBundle, tmp_path: Path) -> None:
     session = Session(weights, trace=tmp_path / "trace")
     assert session.trace is not None
     answer = session.generate("abcd ab", max_new_tokens=24, ignore_eos=True, num_draft_tokens=2)
@@ -92,7 +92,7 @@ def test_a_pause_leaves_a_gap_and_the_text_goes_on(weights: Weights, tmp_path: P
     assert len(said[0]) + len(said[1]) < len(answer.token_ids)
 
 
-def test_conversations_and_resumed_answers(weights: Weights, tmp_path: Path) -> None:
+def test_conversations_and_resumed_answers(weights: LoadedBundle, tmp_path: Path) -> None:
     session = Session(weights, trace=tmp_path / "trace")
     session.chat("ab", max_new_tokens=6).finish()
     next(iter(session.chat("cd", max_new_tokens=12, ignore_eos=True)))
@@ -107,7 +107,7 @@ def test_conversations_and_resumed_answers(weights: Weights, tmp_path: Path) -> 
     assert third.start.context == second.start.context + tuple(d for r in second.rounds for d in r.pieces)
 
 
-def test_a_cancelled_answer_is_kept_as_far_as_it_went(weights: Weights, tmp_path: Path) -> None:
+def test_a_cancelled_answer_is_kept_as_far_as_it_went(weights: LoadedBundle, tmp_path: Path) -> None:
     session = Session(weights, trace=tmp_path / "trace")
     answer = session.generate("abcd ab", max_new_tokens=24, ignore_eos=True)
     for i, _ in enumerate(answer):
@@ -140,7 +140,7 @@ def test_random_sessions(tmp_path: Path) -> None:
         assert [[t.token_id for t in found.tokens] for found in recorded(session)] == said
 
 
-def test_two_sessions_may_share_a_store(weights: Weights, tmp_path: Path) -> None:
+def test_two_sessions_may_share_a_store(weights: LoadedBundle, tmp_path: Path) -> None:
     store = TraceStore(tmp_path / "trace", Vocabularies.of(weights.vocab_map))
     one, other = (Session(weights, trace=store) for _ in range(2))
     a, b = (iter(s.generate("ab", max_new_tokens=9, ignore_eos=True, seed=1)) for s in (one, other))

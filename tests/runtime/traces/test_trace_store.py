@@ -18,7 +18,7 @@ from omnidraft.runtime.traces.trace import Start, Vocabularies, window
 from omnidraft.runtime.traces.trace_directory import wipe
 from omnidraft.runtime.traces.trace_file import decode
 from omnidraft.runtime.traces.trace_reader import read_segments, segments_of
-from omnidraft.runtime.traces.trace_store import LEAST_BYTES, SEGMENTS, Place
+from omnidraft.runtime.traces.trace_store import LEAST_BYTES, SEGMENTS, SegmentPlace
 from support.crash_writer import numbered_round
 from support.kills import KILLS, kill_once, start_writer
 from support.trace_files import build
@@ -30,7 +30,7 @@ def open_store(path: Path, max_bytes: int = LEAST_BYTES) -> TraceStore:
     return TraceStore(path, PAIR, max_bytes=max_bytes)
 
 
-def record(store: TraceStore, first: int, count: int, at: Place | None = None) -> Place | None:
+def record(store: TraceStore, first: int, count: int, at: SegmentPlace | None = None) -> SegmentPlace | None:
     for number in range(first, first + count):
         text = [7] * 2 * number
         begun = Start(None, None, 0.0, "trie", False, *window(text))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.decoding.sampling import Sampling, law_of
+from omnidraft.runtime.decoding.sampling import SamplingConfig, target_distribution
 from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.runtime.vocab.cache_table import MAX_COUNT, eviction_order, first_to_evict
 from omnidraft.runtime.vocab.ngram_cache import Entry, NgramCache, Policy
@@ -50,7 +50,7 @@ def assert_trie_follows(cache: NgramCache) -> None:
     assert (cache.trie.root_mask == fresh.root_mask).all()
     assert cache.trie.grams.tolist() == fresh.grams.tolist() == ids(cache)
     assert sorted(cache.trie.spelled().tolist()) == sorted(fresh.spelled().tolist())
-    law = law_of(np.linspace(-1.0, 1.0, cache.map.target_size), Sampling(1.0))
+    law = target_distribution(np.linspace(-1.0, 1.0, cache.map.target_size), SamplingConfig(1.0))
     assert cache.trie.root_masses(law) == pytest.approx(fresh.root_masses(law))
 
 

@@ -19,15 +19,14 @@ from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.read_prompts import FIELDS, digest, read_prompts
 from omnidraft.commands.word_problems import word_problems
-from omnidraft.counted import counted
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.adaptation import Adaptation
 from omnidraft.learning.online.adapted_target import AdaptOptions
-from omnidraft.learning.online.curve import Line
+from omnidraft.learning.online.curve import CurveLine
 from omnidraft.learning.online.profiles import Settings, profiles_in
 from omnidraft.learning.step.step_batch import OBJECTIVES as STEP_OBJECTIVES
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.session.generation_config import Request
+from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.training.objectives.names import FROM_TRACES
 
 USUAL_PROBLEMS = 400  # word problems where no prompts are given
@@ -125,14 +124,14 @@ def adapt(
     learning = Learning(learner, drafter, objective, rate, lora_rank, head, answering)
     if learner == "onnx" and drafter is not None:
         raise SettingError(
-            f"--learner onnx learns by the bundle's own graph and reads no checkpoint {drafter}; "
-            "leave out one of the two"
+            f"--learner onnx learns by the bundle's own graph and reads no checkpoint {drafter}",
+            "leave out one of the two",
         )
     if objective not in FROM_TRACES:
-        raise SettingError(f'--objective "{objective}" is unknown here; use {options.one_of(FROM_TRACES)}')
+        raise SettingError(f'--objective "{objective}" is unknown here', f"use {options.one_of(FROM_TRACES)}")
     settings = AdaptOptions(interval, passes, replay, memory, seed)
     schedule = work.Schedule.parse(bundle, switch_at or ())
-    request = Request(
+    request = GenerationConfig(
         max_new_tokens,
         temperature,
         seed,
@@ -141,17 +140,17 @@ def adapt(
     )
     request.check()
     if mode == "plain":
-        raise SettingError("mode plain drafts nothing, so nothing could be learned; leave out --mode")
+        raise SettingError("mode plain drafts nothing, so nothing could be learned", "leave out --mode")
     for _, path in schedule.bundles:
         work.check(out, open_bundle(path, public_key), learning, settings)
     asked = _prompts(prompts, field, template, count, seed)
     with closing(Adaptation(out, learning.make, settings, prompts=digest(asked))) as adaptation:
         begun = adaptation.position
         loop = work.Loop(adaptation, learning, schedule, request, raw, threads, public_key)
-        lines: list[Line] = []
+        lines: list[CurveLine] = []
         with output.progress_bar("adapt", quiet=as_json) as bar:
 
-            def on_line(line: Line) -> None:
+            def on_line(line: CurveLine) -> None:
                 lines.append(line)
                 passed = running(lines[-16:], "tokens_per_target_pass")[-1]
                 known = f"{counted(line.cache, 'n-gram')}, adapter {line.version}"
@@ -184,7 +183,7 @@ def _prompts(
     if source is not None:
         return read_prompts(source, field=field, template=template, count=count)
     if field or template:
-        raise SettingError("--field and --template are of the rows of --prompts; give it too")
+        raise SettingError("--field and --template are of the rows of --prompts", "give it too")
     return word_problems(count or USUAL_PROBLEMS, seed)
 
 

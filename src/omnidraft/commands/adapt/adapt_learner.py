@@ -7,13 +7,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from omnidraft.errors import SettingError
-from omnidraft.learning.averaged import Averaged
+from omnidraft.learning.averaged import AveragedLearner
 from omnidraft.learning.online.profiles import Settings
 from omnidraft.learning.step.learner import Learner
 from omnidraft.learning.step.step_batch import OBJECTIVES
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.train_step_entry import StepEntry
-from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 
 if TYPE_CHECKING:
     from omnidraft.learning.step.ort_learner import StepOptions
@@ -49,11 +49,11 @@ class Learning:
             SettingError: nothing can learn this way here.
         """
         if self.learner not in LEARNERS:
-            raise SettingError(f'--learner "{self.learner}" is unknown; use one of {", ".join(LEARNERS)}')
+            raise SettingError(f'--learner "{self.learner}" is unknown', f"use one of {', '.join(LEARNERS)}")
         if self.learner == "onnx" and bundle.drafter.train is None:
             raise SettingError(
-                f"{bundle.path.name} holds no training step; export it again with --train-step, or learn "
-                "with --learner torch"
+                f"{bundle.path.name} holds no training step",
+                "export it again with --train-step, or learn with --learner torch",
             )
         if self.learner != "torch" and bundle.drafter.train is not None:
             self._check_step(bundle.path.name, bundle.drafter.train)
@@ -65,31 +65,33 @@ class Learning:
             why = f"{bundle.path.name} holds no training step, so torch learns" if no_step else "torch learns"
             other = "export with --train-step" if no_step else "leave out --learner torch"
             raise SettingError(
-                f"{why}, which needs the weights that the drafter was exported from; give their directory or "
-                f"hub id with --drafter, or {other}"
+                f"{why}, which needs the weights that the drafter was exported from",
+                f"give their directory or hub id with --drafter, or {other}",
             )
         if missing := [name for name in ("torch", "transformers") if not find_spec(name)]:
             raise SettingError(
-                f"learning needs {' and '.join(missing)}, which this Python does not have; "
-                "run `pip install 'omnidraft[export,train]'`"
+                f"learning needs {' and '.join(missing)}, which this Python does not have",
+                "run `pip install 'omnidraft[export,train]'`",
             )
 
     def _check_step(self, name: str, step: StepEntry) -> None:
         if self.lora_rank is not None:
             raise SettingError(
-                f"--lora-rank {self.lora_rank} is for torch: the training step of {name} has rank "
-                f"{step.rank}, fixed when it was exported; leave --lora-rank out, export again with "
-                f"--train-rank {self.lora_rank}, or learn with --learner torch"
+                f"--lora-rank {self.lora_rank} is for torch: the training step of "
+                f"{name} has rank {step.rank}, fixed when it was exported",
+                f"leave --lora-rank out, export again with --train-rank {self.lora_rank}"
+                ", or learn with --learner torch",
             )
         if self.objective not in OBJECTIVES:
             raise SettingError(
-                f'--objective "{self.objective}" is not in the training step of {name}, which has '
-                f"{' and '.join(OBJECTIVES)}; give one of these, or learn with --learner torch"
+                f'--objective "{self.objective}" is not in the training step of '
+                f"{name}, which has {' and '.join(OBJECTIVES)}",
+                "give one of these, or learn with --learner torch",
             )
         if self.head and step.head is None:
             raise SettingError(
-                f"the drafter of {name} has no adaptive head to train; export it again without --no-head, or "
-                "leave --head out"
+                f"the drafter of {name} has no adaptive head to train",
+                "export it again without --no-head, or leave --head out",
             )
 
     def settings(self, bundle: Bundle) -> Settings:
@@ -108,17 +110,17 @@ class Learning:
     def _rank(self) -> int:
         return USUAL_RANK if self.lora_rank is None else self.lora_rank
 
-    def make(self, weights: Weights) -> Learner:
+    def make(self, weights: LoadedBundle) -> Learner:
         """A learner for the drafter of some weights."""
         self.check(weights.bundle)
         if self.learner != "torch" and weights.bundle.drafter.train is not None:
             from omnidraft.learning.step.ort_learner import OrtLearner
 
-            return Averaged(OrtLearner(weights.bundle, weights.vocab_map, self._step_options()))
+            return AveragedLearner(OrtLearner(weights.bundle, weights.vocab_map, self._step_options()))
         assert self.drafter is not None
         from omnidraft.training.torch_learner import TorchLearner
 
-        return Averaged(TorchLearner(self.drafter, weights, self._trainer_options()))
+        return AveragedLearner(TorchLearner(self.drafter, weights, self._trainer_options()))
 
     def _step_options(self) -> StepOptions:
         """

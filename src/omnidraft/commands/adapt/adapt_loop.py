@@ -15,13 +15,13 @@ from omnidraft.commands.adapt.adapt_learner import Learning
 from omnidraft.errors import PromptError, SettingError
 from omnidraft.learning.online.adaptation import Adaptation
 from omnidraft.learning.online.adapted_target import AdaptOptions
-from omnidraft.learning.online.curve import Line
+from omnidraft.learning.online.curve import CurveLine
 from omnidraft.learning.online.profiles import Settings, profile_of
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle
 from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.session.chat_template import template_of
-from omnidraft.runtime.session.generation_config import Request
-from omnidraft.runtime.session.loaded_bundle import load_weights
+from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.loaded_bundle import load_bundle
 
 Ended = Literal["done", "minutes", "interrupted"]
 
@@ -47,11 +47,11 @@ class Schedule:
         for each in switches:
             number, _, path = each.partition("=")
             if not (number.isdecimal() and int(number) > 0 and path):
-                raise SettingError(f'--switch-at "{each}" is not NUMBER=BUNDLE; 100=my-other-bundle is')
+                raise SettingError(f'--switch-at "{each}" is not NUMBER=BUNDLE', "100=my-other-bundle is")
             found.append((int(number), Path(path)))
         found.sort(key=lambda item: item[0])
         if len({number for number, _ in found}) < len(found):
-            raise SettingError("two --switch-at are at the same prompt; give each a number of its own")
+            raise SettingError("two --switch-at are at the same prompt", "give each a number of its own")
         return cls(found)
 
     def at(self, prompt: int) -> Path:
@@ -70,7 +70,7 @@ class Loop:
     adaptation: Adaptation
     learning: Learning
     schedule: Schedule
-    request: Request
+    request: GenerationConfig
     raw: bool = False
     threads: int | None = None
     public_key: PublicKey | None = None
@@ -79,11 +79,11 @@ class Loop:
     skipped: list[str] = field(default_factory=list)
 
     def run(
-        self, prompts: Sequence[str], minutes: float | None, on_line: Callable[[Line], None]
-    ) -> list[Line]:
+        self, prompts: Sequence[str], minutes: float | None, on_line: Callable[[CurveLine], None]
+    ) -> list[CurveLine]:
         """Answer from where the checkpoint is; returns the lines of this run."""
         until = None if minutes is None else time.monotonic() + 60.0 * minutes
-        found: list[Line] = []
+        found: list[CurveLine] = []
         loaded: Path | None = None
         while self.adaptation.position < len(prompts):
             if self.stop.is_set() or (until is not None and time.monotonic() >= until):
@@ -107,7 +107,7 @@ class Loop:
         return found
 
     def _load(self, path: Path) -> None:
-        weights = load_weights(open_bundle(path, self.public_key), threads=self.threads)
+        weights = load_bundle(open_bundle(path, self.public_key), threads=self.threads)
         self.adaptation.switch(weights, self.learning.settings(weights.bundle))
         self.adaptation.session.template = template_of(weights.bundle)
 
@@ -119,14 +119,14 @@ def check(place: Path, bundle: Bundle, learning: Learning, options: AdaptOptions
             place was so with other settings.
     """
     if (place / MANIFEST).exists():
-        raise SettingError(f"--out {place} is a bundle; give a directory of its own for what is learned")
+        raise SettingError(f"--out {place} is a bundle", "give a directory of its own for what is learned")
     learning.check(bundle)
     ours = {**options.settings, **learning.settings(bundle)}
     if theirs := profile_of(place, bundle).differing(ours):
         wanted = _typed({name: ours[name] for name in theirs})
         raise SettingError(
-            f"{place} was begun with {_typed(theirs)} and not with {wanted}; give the same to go on, or "
-            "another --out to begin anew"
+            f"{place} was begun with {_typed(theirs)} and not with {wanted}",
+            "give the same to go on, or another --out to begin anew",
         )
 
 

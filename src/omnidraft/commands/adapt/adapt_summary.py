@@ -12,9 +12,9 @@ from rich.table import Table
 from omnidraft.commands.adapt.adapt_loop import Ended, Loop
 from omnidraft.commands.adapt.curve_plot import can_draw, draw_curve
 from omnidraft.commands.adapt.curve_speed import gain
-from omnidraft.counted import counted
+from omnidraft.errors import counted
 from omnidraft.learning.online.adaptation import CURVE
-from omnidraft.learning.online.curve import Line, mean, read_curve
+from omnidraft.learning.online.curve import CurveLine, mean, read_curve
 
 PICTURE = "curve.png"
 
@@ -70,7 +70,7 @@ def summary(place: Path, loop: Loop, now: int) -> Summary:
     )
 
 
-def _quarter(lines: Sequence[Line], all_lines: Sequence[Line]) -> dict[str, Any]:
+def _quarter(lines: Sequence[CurveLine], all_lines: Sequence[CurveLine]) -> dict[str, Any]:
     speed = gain(lines, all_lines)
     return {
         **mean(lines),

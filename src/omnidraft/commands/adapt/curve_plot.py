@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 
 from omnidraft.errors import SettingError
-from omnidraft.learning.online.curve import Line, mean
+from omnidraft.learning.online.curve import CurveLine, mean
 from omnidraft.runtime.disk.atomic_write import write_atomically
 
 WINDOW = 16  # answers in a running mean
@@ -27,7 +27,7 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw_curve(lines: Sequence[Line], file: Path) -> None:
+def draw_curve(lines: Sequence[CurveLine], file: Path) -> None:
     """Write a PNG; dots are answers, lines the last `WINDOW`, dashes other targets, red lines roll-backs.
 
     Raises:
@@ -61,10 +61,10 @@ def draw_curve(lines: Sequence[Line], file: Path) -> None:
     try:
         write_atomically(file, picture.getvalue())
     except OSError as error:
-        raise SettingError(f"{file} cannot be written ({error.strerror}); give another place") from None
+        raise SettingError(f"{file} cannot be written ({error.strerror})", "give another place") from None
 
 
-def running(lines: Sequence[Line], name: str) -> list[float]:
+def running(lines: Sequence[CurveLine], name: str) -> list[float]:
     """Over the last `WINDOW` answers of a target, NaN where unknown: ratios of sums, of speed-ups medians."""
     found, start = [], 0
     for i, line in enumerate(lines):

@@ -14,7 +14,7 @@ from statistics import median
 
 import numpy as np
 
-from omnidraft.learning.online.curve import Line
+from omnidraft.learning.online.curve import CurveLine
 
 _TAIL = 0.025  # on each side of a 95 % interval
 
@@ -35,7 +35,7 @@ class Gain:
     predicted: float | None
 
 
-def gain(lines: Sequence[Line], all_lines: Sequence[Line]) -> Gain:
+def gain(lines: Sequence[CurveLine], all_lines: Sequence[CurveLine]) -> Gain:
     """Of some answers of a curve.
 
     Args:
@@ -50,7 +50,7 @@ def gain(lines: Sequence[Line], all_lines: Sequence[Line]) -> Gain:
     return Gain(measured, low, high, _predicted(lines, all_lines))
 
 
-def _intervals(lines: Sequence[Line]) -> list[tuple[float, list[Line]]]:
+def _intervals(lines: Sequence[CurveLine]) -> list[tuple[float, list[CurveLine]]]:
     """The answers that share a measurement of plain decoding, which is made as an interval begins."""
     found = [(key, list(group)) for key, group in groupby(lines, lambda line: (line.target, line.plain))]
     return [(plain, group) for (_, plain), group in found if plain is not None]
@@ -68,7 +68,7 @@ def median_interval(values: Sequence[float]) -> tuple[float | None, float | None
     return (ordered[k - 1], ordered[n - k]) if k else (None, None)
 
 
-def _predicted(lines: Sequence[Line], all_lines: Sequence[Line]) -> float | None:
+def _predicted(lines: Sequence[CurveLine], all_lines: Sequence[CurveLine]) -> float | None:
     """Plain seconds of the tokens over seconds of the rounds, each at its target's usual cost."""
     plain = seconds = 0.0
     targets = {line.target for line in lines}
@@ -91,7 +91,7 @@ class _Usual:
     rounds: dict[int, float]
 
     @classmethod
-    def of(cls, lines: Sequence[Line]) -> _Usual:
+    def of(cls, lines: Sequence[CurveLine]) -> _Usual:
         plain = [line.plain for line in lines if line.plain is not None]
         found = defaultdict[int, list[tuple[float, int]]](list)
         for line in lines:

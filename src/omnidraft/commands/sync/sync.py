@@ -11,8 +11,7 @@ from omnidraft.commands.sync.sync_pull import pull_command
 from omnidraft.commands.sync.sync_push import push_command
 from omnidraft.commands.terminal import options
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
-from omnidraft.counted import counted
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, counted
 from omnidraft.sync.installed import Installed, Used, read_installed, roll_back
 
 app = typer.Typer(
@@ -62,7 +61,7 @@ def status_command(directory: Directory, as_json: Json = False) -> None:
     """Say what a directory has in use, what it had before, and which release it saw last."""
     state = read_installed(directory)
     if state is None:
-        raise SettingError(f"{directory} holds nothing that was pulled; run `omnidraft sync pull` first")
+        raise SettingError(f"{directory} holds nothing that was pulled", "run `omnidraft sync pull` first")
     if as_json:
         return options.print_json(_state_json(state))
     before = "" if state.current == state.previous else f"; before it, {_used(state.previous)}"

@@ -14,7 +14,7 @@ from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 from omnidraft.sync.release import Release, StoredFile
 
 if TYPE_CHECKING:
-    from omnidraft.sync.publish import Pair
+    from omnidraft.sync.publish import ChannelPair
     from omnidraft.sync.store import Progress
 
 BundlePath = Annotated[
@@ -27,16 +27,16 @@ StoreAddress = Annotated[
 Json = options.Json
 
 
-def open_pair(bundle: Path) -> "Pair":
+def open_pair(bundle: Path) -> "ChannelPair":
     """The pair of models of a bundle.
 
     Raises:
         BundleError, VocabMapError: the bundle is not what it must be.
     """
-    from omnidraft.sync.publish import Pair
+    from omnidraft.sync.publish import ChannelPair
 
     opened = open_bundle(bundle, os.environ.get(options.PUBLIC_KEY) or None)
-    return Pair(opened, load_vocab_map(opened.file(opened.vocab_map)))
+    return ChannelPair(opened, load_vocab_map(opened.file(opened.vocab_map)))
 
 
 @contextmanager

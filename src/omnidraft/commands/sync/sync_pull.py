@@ -17,15 +17,14 @@ from omnidraft.commands.sync.sync_options import (
 )
 from omnidraft.commands.terminal import options
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
-from omnidraft.counted import counted
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, counted
 from omnidraft.learning.compare import LEAST_GENERATIONS
 from omnidraft.runtime.bundle.bundle import MANIFEST
 
 if TYPE_CHECKING:
     from omnidraft.learning.compare import Shadow
     from omnidraft.runtime.models.adapter import Adapter
-    from omnidraft.sync.publish import Pair
+    from omnidraft.sync.publish import ChannelPair
     from omnidraft.sync.pull import Pulled, Trial
     from omnidraft.sync.store import Progress
 
@@ -92,7 +91,7 @@ def pull_command(
 
     pair = open_pair(bundle)
     if (into / MANIFEST).exists():
-        raise SettingError(f"--into {into} is a bundle; give a directory of its own for what is pulled")
+        raise SettingError(f"--into {into} is a bundle", "give a directory of its own for what is pulled")
     with transfer("pull", as_json) as progress:
         trial = None if traces is None else _trial(traces, pair, progress)
         device = Device(pair.bundle, pair.vocab_map, into, public_key, trial, adapter, cache, again)
@@ -121,7 +120,7 @@ def pull_command(
         raise typer.Exit(STATUS[found.why_not_taken])
 
 
-def _trial(traces: Path, pair: "Pair", progress: "Progress") -> "Trial":
+def _trial(traces: Path, pair: "ChannelPair", progress: "Progress") -> "Trial":
     """A trial on traces that says when it begins: it takes longer than the download."""
     from omnidraft.sync.trial import trial_on
 

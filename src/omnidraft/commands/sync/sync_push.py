@@ -12,13 +12,12 @@ from omnidraft.commands.sync.sync_options import BundlePath, Json, StoreAddress,
 from omnidraft.commands.terminal import options
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.open_session import existing, learned_of
-from omnidraft.counted import counted
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.adaptation import CURVE
 from omnidraft.learning.online.curve import read_curve
 
 if TYPE_CHECKING:
-    from omnidraft.sync.publish import Pair
+    from omnidraft.sync.publish import ChannelPair
 
 
 @tells_when_interrupted(lambda _: "a push is seen once it is whole, and the same command goes on with it")
@@ -77,8 +76,8 @@ def push_command(
 
     if adapted is not None and (adapter or cache or accepted_tokens is not None):
         raise SettingError(
-            f"--adapted {adapted} brings its own adapter, cache and accepted tokens; leave out --adapter, "
-            "--cache and --accepted-tokens, or --adapted"
+            f"--adapted {adapted} brings its own adapter, cache and accepted tokens",
+            "leave out --adapter, --cache and --accepted-tokens, or --adapted",
         )
     pair = open_pair(bundle)
     if adapted is not None:
@@ -113,7 +112,7 @@ def push_command(
         print(f"this device was called {name}; give --device {name} from now on, so that it stays one device")
 
 
-def _learned(place: Path, pair: "Pair") -> tuple[Path | None, Path, int]:
+def _learned(place: Path, pair: "ChannelPair") -> tuple[Path | None, Path, int]:
     """The adapter (None before the first), the cache and the accepted tokens of an adaptation's target."""
     found = learned_of(place, pair.bundle)
     progress, name = found.progress(), found.directory.name
@@ -147,7 +146,7 @@ def _show_push(record: Any, items: Any, due: Any, shown: str) -> None:
 
 def _confirm() -> None:
     if not sys.stdin.isatty():
-        raise SettingError("nothing was sent; add --yes to send what the table lists")
+        raise SettingError("nothing was sent", "add --yes to send what the table lists")
     try:
         if not typer.confirm("Send this?", err=True):
             raise SettingError("nothing was sent")

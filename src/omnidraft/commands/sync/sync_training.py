@@ -18,8 +18,7 @@ from omnidraft.commands.sync.sync_options import (
 )
 from omnidraft.commands.terminal import options
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
-from omnidraft.counted import counted
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, counted
 from omnidraft.sync.release import LARGEST
 
 Devices = Annotated[
@@ -144,7 +143,7 @@ def publish_command(
     from omnidraft.sync.store import open_store
 
     if not 0 < days <= 36_500:
-        raise SettingError(f"--days {days} is outside 0 to 36500; 180 are usual")
+        raise SettingError(f"--days {days} is outside 0 to 36500", "180 are usual")
     need_cryptography()
     private = read_private_key(key, lambda: passphrase_of(key))
     pair, place = open_pair(bundle), open_store(store)

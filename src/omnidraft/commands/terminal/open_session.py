@@ -11,15 +11,15 @@ from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
-from omnidraft.runtime.session.api import Session, load_weights
+from omnidraft.runtime.session.api import Session, load_bundle
 from omnidraft.runtime.session.chat_template import template_of
 from omnidraft.runtime.vocab.cache_store import check_place
 from omnidraft.sync.installed import adapter_in_use
 
 
 @dataclass(frozen=True)
-class Opening:
-    """A bundle, and how the command line was asked to open it (see `load_weights` and `Session`)."""
+class SessionOptions:
+    """A bundle, and how the command line was asked to open it (see `load_bundle` and `Session`)."""
 
     path: Path
     threads: int | None = None
@@ -34,7 +34,7 @@ class Opening:
     profile: Path | None = None
 
 
-def open_session(wanted: Opening) -> tuple[Session, list[str]]:
+def open_session(wanted: SessionOptions) -> tuple[Session, list[str]]:
     """A session, and what its user should know.
 
     That is why it has no drafter where it was wanted and the memory is too short for it, and why it has
@@ -47,7 +47,7 @@ def open_session(wanted: Opening) -> tuple[Session, list[str]]:
         there = placed(bundle, target_on=wanted.target_on, drafter_on=wanted.drafter_on)
         needs = memory_need(there), memory_need(there, drafter=False)
         reason = why_plain(needs[0].total, needs[1].total, available_bytes())
-    weights = load_weights(
+    weights = load_bundle(
         bundle,
         threads=wanted.threads,
         drafter=wanted.drafter and reason is None,
@@ -66,7 +66,7 @@ def open_session(wanted: Opening) -> tuple[Session, list[str]]:
     return session, [notice for notice in told if notice]
 
 
-def _of_profile(wanted: Opening, adapter: Path | None) -> Iterator[str]:
+def _of_profile(wanted: SessionOptions, adapter: Path | None) -> Iterator[str]:
     """What of a profile is not used, and why."""
     place = wanted.profile
     if place is None:
@@ -88,8 +88,8 @@ def learned_of(place: Path, bundle: Bundle) -> Profile:
     found = profile_of(place, bundle)
     if not found.cache.is_file():
         raise SettingError(
-            f"{place} has nothing that was learned of the target of {bundle.path.name}; "
-            "run `omnidraft adapt` with it first"
+            f"{place} has nothing that was learned of the target of {bundle.path.name}",
+            "run `omnidraft adapt` with it first",
         )
     return found
 
@@ -99,7 +99,7 @@ def existing(path: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def opened(wanted: Opening) -> Session:
+def opened(wanted: SessionOptions) -> Session:
     """A session, after its user was told the notices of `open_session`."""
     session, notices = open_session(wanted)
     tell(notices)

@@ -15,7 +15,7 @@ from omnidraft.errors import SettingError
 from omnidraft.export.adopt.find_graph import find_graph
 from omnidraft.learning.step.schedule import SCHEDULES
 from omnidraft.runtime.decoding.speculate import MODES, VERIFICATIONS
-from omnidraft.runtime.session.generation_config import Request
+from omnidraft.runtime.session.generation_config import GenerationConfig
 
 
 def one_of(names: Iterable[str]) -> str:
@@ -144,12 +144,12 @@ def notices(context: typer.Context) -> list[str]:
     given = {n for n in values if getattr(context.get_parameter_source(n), "name", "") == "COMMANDLINE"}
     mode, greedy = values["mode"], values["temperature"] == 0.0
     if values.get("logprobs") and not values["as_json"]:
-        raise SettingError("--logprobs shows nothing without --json; add --json")
+        raise SettingError("--logprobs shows nothing without --json", "add --json")
     if values.get("plain") and mode not in ("trie", "plain"):
-        raise SettingError(f"--plain and --mode {mode} contradict each other; give one of them")
+        raise SettingError(f"--plain and --mode {mode} contradict each other", "give one of them")
     if values["no_drafter"] and "mode" in given and mode in _WITH_DRAFTER:
         raise SettingError(
-            f"--mode {mode} needs the drafter, which --no-drafter leaves out; give one of them"
+            f"--mode {mode} needs the drafter, which --no-drafter leaves out", "give one of them"
         )
     found = [f"{_option(n)} does nothing at temperature 0" for n in _SAMPLED if greedy and n in given]
     if mode == "paper" and not greedy:
@@ -163,7 +163,7 @@ def as_typed(sentence: str, arguments: Sequence[str]) -> str:
     for option in (_option(word), _option(word.rpartition("_")[2])):  # learning_rate is --rate
         if any(a == option or a.startswith(f"{option}=") for a in arguments):
             return f"{option} {rest}"
-    if word not in {field.name for field in fields(Request)}:
+    if word not in {field.name for field in fields(GenerationConfig)}:
         return sentence
     short = _SHORT.get(word)
     typed = short is not None and any(a.startswith(short) for a in arguments)
@@ -214,16 +214,16 @@ def need_export_packages(*models: str) -> None:
     if models and checkpoint is None:
         if missing := [name for name in ("onnx", "jinja2") if not find_spec(name)]:
             raise SettingError(
-                f"adopting a graph needs {' and '.join(missing)}, which this Python does not have;"
-                " run `pip install 'omnidraft[adopt]'`"
+                f"adopting a graph needs {' and '.join(missing)}, which this Python does not have",
+                "run `pip install 'omnidraft[adopt]'`",
             )
         return
     names = ("torch", "transformers", "optimum", "onnx", "onnxscript")
     if missing := [name for name in names if not find_spec(name)]:
         raise SettingError(
-            f"exporting {checkpoint + ' ' if checkpoint else ''}needs {', '.join(missing)}, which this "
-            f"Python ({platform.python_version()}) does not have; "
-            "run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13"
+            f"exporting {checkpoint + ' ' if checkpoint else ''}needs {', '.join(missing)}, "
+            f"which this Python ({platform.python_version()}) does not have",
+            "run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13",
         )
 
 
@@ -234,7 +234,9 @@ def lengths(text: str) -> Any:
     try:
         return int(text)
     except ValueError:
-        raise SettingError(f'--num-draft-tokens "{text}" is neither a number nor auto; 4 is usual') from None
+        raise SettingError(
+            f'--num-draft-tokens "{text}" is neither a number nor auto', "4 is usual"
+        ) from None
 
 
 def threshold(text: str) -> Any:
@@ -244,7 +246,9 @@ def threshold(text: str) -> Any:
     try:
         return float(text)
     except ValueError:
-        raise SettingError(f'--head-threshold "{text}" is neither a number nor auto; 0.5 is usual') from None
+        raise SettingError(
+            f'--head-threshold "{text}" is neither a number nor auto', "0.5 is usual"
+        ) from None
 
 
 def lines(file: Path) -> list[str]:
@@ -253,10 +257,10 @@ def lines(file: Path) -> list[str]:
         found = [line.strip() for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(
-            f"{file} cannot be read as UTF-8 text ({error}); give a prompt on each line"
+            f"{file} cannot be read as UTF-8 text ({error})", "give a prompt on each line"
         ) from None
     if not found:
-        raise SettingError(f"{file} holds no prompts; give one on each line")
+        raise SettingError(f"{file} holds no prompts", "give one on each line")
     return found
 
 

@@ -36,14 +36,16 @@ def read_prompts(
     if path.is_file():
         if not path.name.endswith(_LINES):
             if field or template:
-                raise SettingError(f"{source} has lines and no fields; leave out --field and --template")
+                raise SettingError(f"{source} has lines and no fields", "leave out --field and --template")
             found: Iterator[str] = iter(_text(path).split("\n"))
         else:
             found = (_prompt(row, field, template, source) for row in _rows(path))
     elif path.is_dir():
-        raise SettingError(f"{source} is a directory; give a .txt or .jsonl file in it")
+        raise SettingError(f"{source} is a directory", "give a .txt or .jsonl file in it")
     elif path.exists() or path.suffix or source.startswith((".", "/", "~")):
-        raise SettingError(f"there is no file {source}; give a .txt or .jsonl file, or a dataset of the hub")
+        raise SettingError(
+            f"there is no file {source}", "give a .txt or .jsonl file, or a dataset of the hub"
+        )
     else:
         found = (_prompt(row, field, template, source) for row in _dataset(source))
     prompts: list[str] = []
@@ -53,7 +55,7 @@ def read_prompts(
         if prompt.strip():
             prompts.append(prompt.strip())
     if not prompts:
-        raise SettingError(f"{source} holds no prompts; give one on each line, or name their field")
+        raise SettingError(f"{source} holds no prompts", "give one on each line, or name their field")
     return prompts
 
 
@@ -67,7 +69,7 @@ def _text(path: Path) -> str:
         data = path.read_bytes()
         return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise SettingError(f"{path} cannot be read as UTF-8 text ({error}); give another file") from None
+        raise SettingError(f"{path} cannot be read as UTF-8 text ({error})", "give another file") from None
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -77,10 +79,12 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         try:
             rows = json.loads(text)
         except ValueError as error:
-            raise SettingError(f"{path} is no whole JSON list ({error}); give JSON lines or a list") from None
+            raise SettingError(
+                f"{path} is no whole JSON list ({error})", "give JSON lines or a list"
+            ) from None
         for number, row in enumerate(rows, 1):
             if not isinstance(row, dict):
-                raise SettingError(f"entry {number} of {path} is no JSON object; give a list of objects")
+                raise SettingError(f"entry {number} of {path} is no JSON object", "give a list of objects")
             yield row
         return
     for number, line in enumerate(text.split("\n"), 1):
@@ -91,7 +95,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         except ValueError:
             row = None
         if not isinstance(row, dict):
-            raise SettingError(f"line {number} of {path} is no JSON object; give a file of JSON lines")
+            raise SettingError(f"line {number} of {path} is no JSON object", "give a file of JSON lines")
         yield row
 
 
@@ -103,8 +107,9 @@ def _prompt(row: Mapping[str, Any], field: str | None, template: str | None, sou
             return string.Formatter().vformat(template, (), row)
         except (KeyError, IndexError, ValueError, AttributeError, TypeError) as error:
             raise SettingError(
-                f"the template {template!r:.60} does not fit a row of {source} ({error!r:.60}), "
-                f"which has {has}; name its fields in braces"
+                f"the template {template!r:.60} does not fit a row of {source} ("
+                f"{error!r:.60}), which has {has}",
+                "name its fields in braces",
             ) from None
     names = [field] if field else [name for name in FIELDS if isinstance(row.get(name), str)]
     if not names or not isinstance(row.get(names[0]), str):
@@ -112,11 +117,11 @@ def _prompt(row: Mapping[str, Any], field: str | None, template: str | None, sou
         if there:
             value = json.dumps(row[there[0]], ensure_ascii=False, default=str)
             raise SettingError(
-                f"{there[0]} of a row of {source} is {value:.40}, which is no text; mend the row, or name "
-                "another field with --field"
+                f"{there[0]} of a row of {source} is {value:.40}, which is no text",
+                "mend the row, or name another field with --field",
             )
         what = f"no text {field}" if field else "none of " + ", ".join(FIELDS)
-        raise SettingError(f"a row of {source} has {what}, but {has}; name the prompt's with --field")
+        raise SettingError(f"a row of {source} has {what}, but {has}", "name the prompt's with --field")
     return str(row[names[0]])
 
 
@@ -124,8 +129,8 @@ def _dataset(source: str) -> Iterator[Mapping[str, Any]]:
     """The rows of a dataset of the hub; only what is asked for is fetched."""
     if not find_spec("datasets"):
         raise SettingError(
-            f"there is no file {source}, and a dataset of the hub needs the package datasets; give a file, "
-            "or run `pip install datasets`"
+            f"there is no file {source}, and a dataset of the hub needs the package datasets",
+            "give a file, or run `pip install datasets`",
         )
     from datasets import load_dataset
 
@@ -135,5 +140,5 @@ def _dataset(source: str) -> Iterator[Mapping[str, Any]]:
         yield from load_dataset(name, config or None, split=split or "train", streaming=True)
     except Exception as error:  # of many kinds, all of them about what was asked for
         raise SettingError(
-            f"the dataset {source} cannot be read ({error!s:.160}); check its name, config and split"
+            f"the dataset {source} cannot be read ({error!s:.160})", "check its name, config and split"
         ) from None

@@ -50,7 +50,9 @@ def adopt(found: OptimumDirectory, folder: Path, max_length: int) -> GraphContra
     """
     limit = found.contract.max_length
     if not 1 <= max_length <= limit:
-        raise ExportError(f"a context of {max_length} positions does not fit {found.name}; give 1 to {limit}")
+        raise ExportError(
+            f"a context of {max_length} positions does not fit {found.name}", f"give 1 to {limit}"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     for name in (found.graph.name, *found.data):
         _link(found.graph.with_name(name).resolve(), folder / name)
@@ -75,14 +77,17 @@ def check_adopted(name: str, model: Model, prompts: Sequence[Sequence[int]]) -> 
     )
     if not found.rows <= TOLERANCE:  # also where it is not a number
         raise ExportError(
-            f"{name} gives a token other logits when other tokens follow it in a block (by {found.rows:.2g}):"
-            " one activation scale spans the block, as in dynamic int8, so a rejected token changes earlier"
-            " rows; give the fp32 graph, or the checkpoint to export it with --quant int8"
+            f"{name} gives a token other logits when other tokens follow it "
+            f"in a block (by {found.rows:.2g}): one activation scale spans the "
+            "block, as in dynamic int8, so a rejected token changes earlier "
+            "rows",
+            "give the fp32 graph, or the checkpoint to export it with --quant int8",
         )
     if not found.rewind <= TOLERANCE:
         raise ExportError(
-            f"{name} gives other logits after a verification was forgotten (by {found.rewind:.2g}), so its"
-            " context cannot be rewound; give the checkpoint to export it anew"
+            f"{name} gives other logits after a verification was forgotten (by "
+            f"{found.rewind:.2g}), so its context cannot be rewound",
+            "give the checkpoint to export it anew",
         )
     return found
 

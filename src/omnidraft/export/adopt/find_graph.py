@@ -31,14 +31,14 @@ def find_graph(name: str) -> Path | None:
 def _choose(name: str, found: list[Path]) -> Path:
     by_stem = {file.stem: file for file in found}
     if "encoder_model" in by_stem:
-        raise CheckpointError(f"{name} is an encoder-decoder (it has encoder_model.onnx); use a decoder")
+        raise CheckpointError(f"{name} is an encoder-decoder (it has encoder_model.onnx)", "use a decoder")
     usual = next((by_stem[stem] for stem in _USUAL if stem in by_stem), None)
     if usual is None and "decoder_with_past_model" in by_stem:
         raise CheckpointError(
-            f"{name} is split into decoder_model.onnx and decoder_with_past_model.onnx; export it again with"
-            " optimum-onnx 0.1, which makes one model.onnx of both"
+            f"{name} is split into decoder_model.onnx and decoder_with_past_model.onnx",
+            "export it again with optimum-onnx 0.1, which makes one model.onnx of both",
         )
     if usual is None and len(found) > 1:
         names = ", ".join(file.name for file in found)
-        raise CheckpointError(f"{name} holds {len(found)} graphs ({names}); give the path of one of them")
+        raise CheckpointError(f"{name} holds {len(found)} graphs ({names})", "give the path of one of them")
     return usual or found[0]

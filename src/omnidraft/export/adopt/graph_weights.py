@@ -29,15 +29,16 @@ def weight_files(name: str, graph: Path, proto: ModelProto) -> tuple[str, ...]:
             or location == graph.name
         ):
             raise CheckpointError(
-                f"{name} keeps weights in {location!r}, and only files beside {graph.name} that begin with"
-                f" its name are taken; save it with location={graph.name + '_data'!r} of onnx.save_model"
+                f"{name} keeps weights in {location!r}, and only files beside "
+                f"{graph.name} that begin with its name are taken",
+                f"save it with location={graph.name + '_data'!r} of onnx.save_model",
             )
         file = graph.with_name(location)
         if not file.is_file():
-            raise CheckpointError(f"{name} lacks {location}, which holds its weights; copy it too")
+            raise CheckpointError(f"{name} lacks {location}, which holds its weights", "copy it too")
         if file.stat().st_size < end:
             raise CheckpointError(
-                f"{name}: {location} was cut short ({file.stat().st_size} bytes of {end}); copy it again"
+                f"{name}: {location} was cut short ({file.stat().st_size} bytes of {end})", "copy it again"
             )
     return tuple(sorted(ends))
 

@@ -17,10 +17,9 @@ from onnx import ModelProto
 
 from omnidraft.checkpoints.checkpoint import Shape
 from omnidraft.checkpoints.refusals import optional_json
-from omnidraft.errors import CheckpointError
+from omnidraft.errors import CheckpointError, reason
 from omnidraft.export.adopt.graph_weights import count_parameters, quantization_of, weight_files
 from omnidraft.export.graph.contract import GraphContract, TensorSpec, tensor_specs
-from omnidraft.reason import reason
 
 _AGAIN = "export it again with `optimum-cli export onnx --task text-generation-with-past --dtype fp32`"
 _TEXT_INPUTS = {"input_ids", "attention_mask", "position_ids"}
@@ -62,11 +61,11 @@ def read_optimum(name: str, graph: Path) -> OptimumDirectory:
     for file in ("config.json", "tokenizer.json"):
         if not (directory / file).is_file():
             raise CheckpointError(
-                f"{name} has no {file} beside its graph; {_AGAIN}, which copies it, or put it there"
+                f"{name} has no {file} beside its graph", f"{_AGAIN}, which copies it, or put it there"
             )
     config = optional_json(directory / "config.json", name)
     if config.get("is_encoder_decoder"):
-        raise CheckpointError(f"{name} is an encoder-decoder (its config.json says so); use a decoder")
+        raise CheckpointError(f"{name} is an encoder-decoder (its config.json says so)", "use a decoder")
     proto = _read(name, graph)
     contract = _contract(name, proto, _max_positions(name, config))
     _check_layers(name, config, contract.num_layers)
@@ -90,8 +89,8 @@ def _read(name: str, graph: Path) -> ModelProto:
         return onnx.load(str(graph), load_external_data=False)
     except (DecodeError, OSError) as error:
         raise CheckpointError(
-            f"{name}: {graph.name} is not a whole ONNX file ({graph.stat().st_size} bytes: {reason(error)});"
-            " copy it again"
+            f"{name}: {graph.name} is not a whole ONNX file ({graph.stat().st_size} bytes: {reason(error)})",
+            "copy it again",
         ) from error
 
 
@@ -126,24 +125,24 @@ def _check_inputs(name: str, inputs: Mapping[str, TensorSpec]) -> int:
     """The number of layers, once every input is one that a decoder with concatenating KV takes."""
     if "use_cache_branch" in inputs:
         raise CheckpointError(
-            f"{name} takes use_cache_branch: two decoders merged by an Optimum before 1.14; {_AGAIN}"
+            f"{name} takes use_cache_branch: two decoders merged by an Optimum before 1.14", _AGAIN
         )
     if beams := sorted(_BEAM & set(inputs)):
         raise CheckpointError(
-            f"{name} reorders its keys and values for a beam search ({beams[0]}), and a draft has one beam;"
-            f" {_AGAIN}"
+            f"{name} reorders its keys and values for a beam search ({beams[0]}), and a draft has one beam",
+            _AGAIN,
         )
     layers = {int(found[1]) for n in inputs if (found := _KV.fullmatch(n))}
     if not layers:
-        raise CheckpointError(f"{name} takes no past_key_values, so nothing could be rewound; {_AGAIN}")
+        raise CheckpointError(f"{name} takes no past_key_values, so nothing could be rewound", _AGAIN)
     wanted = {f"past_key_values.{i}.{part}" for i in range(max(layers) + 1) for part in ("key", "value")}
     if other := sorted(set(inputs) - wanted - _TEXT_INPUTS):
         raise CheckpointError(
-            f"{name} takes {other[0]}, which a decoder of text with concatenating keys and values does not;"
-            f" {_AGAIN}"
+            f"{name} takes {other[0]}, which a decoder of text with concatenating keys and values does not",
+            _AGAIN,
         )
     if missing := sorted((wanted | {"input_ids"}) - set(inputs)):
-        raise CheckpointError(f"{name} does not take {missing[0]}; {_AGAIN}")
+        raise CheckpointError(f"{name} does not take {missing[0]}", _AGAIN)
     for spec in inputs.values():
         _check_type(name, spec, ("float32",) if spec.name in wanted else ("int64", "int32"))
     return len(layers)
@@ -153,14 +152,14 @@ def _check_outputs(name: str, outputs: Mapping[str, TensorSpec], layers: int) ->
     wanted = ["logits", *(f"present.{i}.{part}" for i in range(layers) for part in ("key", "value"))]
     for each in wanted:
         if each not in outputs:
-            raise CheckpointError(f"{name} does not give {each}; {_AGAIN}")
+            raise CheckpointError(f"{name} does not give {each}", _AGAIN)
         _check_type(name, outputs[each], ("float32",))
 
 
 def _check_type(name: str, spec: TensorSpec, kinds: Sequence[str]) -> None:
     if spec.dtype not in kinds:
         raise CheckpointError(
-            f"{name} has {spec.name} in {spec.dtype} and {' or '.join(kinds)} is needed; {_AGAIN}"
+            f"{name} has {spec.name} in {spec.dtype} and {' or '.join(kinds)} is needed", _AGAIN
         )
 
 
@@ -171,8 +170,10 @@ def _heads(name: str, shapes: set[tuple[int | str, ...]]) -> tuple[int, int]:
     if len(shapes) > 1 or not isinstance(heads, int) or not isinstance(head_dim, int) or heads * head_dim < 1:
         told = " and ".join(sorted(map(_told, shapes)))
         raise CheckpointError(
-            f"{name} has keys and values of shape {told}, and [1, heads, past, head size] with the same two"
-            f" numbers in every layer is needed; {_AGAIN}"
+            f"{name} has keys and values of shape {told}, and [1, heads, "
+            "past, head size] with the same two numbers in every layer is "
+            "needed",
+            _AGAIN,
         )
     return heads, head_dim
 
@@ -212,15 +213,16 @@ def _max_positions(name: str, config: Mapping[str, Any]) -> int:
     limit = _first(config, _LIMITS)
     if limit is None:
         raise CheckpointError(
-            f"{name}: config.json does not say how many positions the model knows; add"
-            ' "max_position_embeddings" to it'
+            f"{name}: config.json does not say how many positions the model knows",
+            'add "max_position_embeddings" to it',
         )
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     kind = rope.get("rope_type", rope.get("type")) if isinstance(rope, dict) else None
     if kind == "dynamic":
         raise CheckpointError(
-            f"{name} scales its positions by the length of the text (dynamic), so a draft would change what"
-            " came before it; use another checkpoint"
+            f"{name} scales its positions by the length of the text "
+            "(dynamic), so a draft would change what came before it",
+            "use another checkpoint",
         )
     if kind == "longrope":  # traced on a short text, the graph has the factors of short texts only
         limit = min(limit, _first(config, ("original_max_position_embeddings",)) or limit)
@@ -231,6 +233,6 @@ def _check_layers(name: str, config: Mapping[str, Any], layers: int) -> None:
     told = _first(config, _LAYERS)
     if told is not None and told != layers:
         raise CheckpointError(
-            f"{name}: config.json says {told} layers and the graph has {layers}; give a directory whose files"
-            " are of one model"
+            f"{name}: config.json says {told} layers and the graph has {layers}",
+            "give a directory whose files are of one model",
         )

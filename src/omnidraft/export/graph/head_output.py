@@ -27,7 +27,7 @@ def add_head(model: ModelProto, hidden: int, blocks: int = 1) -> HeadShape:
     """
     if not 1 <= blocks <= MAX_BLOCKS:
         raise ExportError(
-            f"a head of {blocks} blocks is outside 1..{MAX_BLOCKS}; give 1, or leave it out with --no-head"
+            f"a head of {blocks} blocks is outside 1..{MAX_BLOCKS}", "give 1, or leave it out with --no-head"
         )
     shape, graph = HeadShape(hidden, blocks), model.graph
     model.ir_version = max(model.ir_version, 4)  # from here on an initializer may be an input too

@@ -36,11 +36,15 @@ def add_lora_sites(
         ExportError: a rank below 1, or a target that no layer has.
     """
     if rank is not None and rank < 1:
-        raise ExportError(f"a LoRA rank of {rank} leaves nothing to adapt; give 1 or more, or leave LoRA out")
+        raise ExportError(
+            f"a LoRA rank of {rank} leaves nothing to adapt", "give 1 or more, or leave LoRA out"
+        )
     graph, dims = model.graph, _dims(model.graph)
     products = [node for node in matmuls(graph) if node.name.rpartition(".")[2] in targets]
     if missing := set(targets) - {node.name.rpartition(".")[2] for node in products}:
-        raise ExportError(f"no layer has a product {min(missing)!r} for LoRA; use some of {', '.join(SITES)}")
+        raise ExportError(
+            f"no layer has a product {min(missing)!r} for LoRA", f"use some of {', '.join(SITES)}"
+        )
     if rank is None:
         model.ir_version = max(model.ir_version, 4)  # from here on an initializer may be an input too
     for node in products:

@@ -44,14 +44,14 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Place:
+class MarkedSite:
     """A weight of the graph: the initializer's name and the modules that it is packed of, side by side."""
 
     name: str
     parts: tuple[Part, ...]
 
 
-def place_weights(model: ModelProto, parts: Mapping[str, Part], tied: bool) -> list[Place]:
+def place_weights(model: ModelProto, parts: Mapping[str, Part], tied: bool) -> list[MarkedSite]:
     """Makes MatMuls of the Product markers and a Gather of Rows; returns the weights that it may name.
 
     The MatMuls are called by what they do, `layers.{i}.qkv` to `lm_head`, with weights `{name}.weight` and
@@ -63,11 +63,11 @@ def place_weights(model: ModelProto, parts: Mapping[str, Part], tied: bool) -> l
     for node in [node for node in graph.node if node.op_type == "Rows"]:
         part = parts[_text(node, "site")]
         node.CopyFrom(helper.make_node("Gather", [EMBEDDING, node.input[0]], list(node.output), "embedding"))
-        places.append(Place(EMBEDDING, (part,)))
+        places.append(MarkedSite(EMBEDDING, (part,)))
         _declare(graph, EMBEDDING, part.shape)
     for name, nodes in _groups(graph).items():
         packed = tuple(parts[_text(node, "site")] for node in nodes)
-        places.append(Place(f"{name}.weight", packed))
+        places.append(MarkedSite(f"{name}.weight", packed))
         if name == "lm_head" and tied:
             _tie(nodes[0])
             continue

@@ -1,6 +1,6 @@
 """The weights that a graph names, read one at a time from where they are stored.
 
-A graph of markers has initializers without values; `Weights` gives each of them when it is asked to.
+A graph of markers has initializers without values; `GraphWeights` gives each of them when it is asked to.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto
 
-from omnidraft.export.graph.markers import EMBEDDING, Part, Place
+from omnidraft.export.graph.markers import EMBEDDING, MarkedSite, Part
 
 if TYPE_CHECKING:
     from omnidraft.checkpoints.thin_model import Stored
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 
 
-class Weights:
+class GraphWeights:
     """The values of a graph's large initializers by name.
 
     Attributes:
         places: the initializers, and what each is packed of.
     """
 
-    def __init__(self, stored: Mapping[str, Stored], places: Sequence[Place]) -> None:
+    def __init__(self, stored: Mapping[str, Stored], places: Sequence[MarkedSite]) -> None:
         """
         Args:
             stored: what each module of the checkpoint holds.
@@ -69,7 +69,7 @@ def parts_of(stored: Mapping[str, Stored]) -> dict[str, Part]:
     }
 
 
-def fill(model: ModelProto, weights: Weights) -> ModelProto:
+def fill(model: ModelProto, weights: GraphWeights) -> ModelProto:
     """Gives every initializer its values: the whole model in memory."""
     for tensor in model.graph.initializer:
         if tensor.name in weights:

@@ -67,8 +67,8 @@ class GraphWriter:
         self._temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise ExportError(
-                f"the disk is full: {self._path} needs {self._bytes} bytes; free that much or choose another"
-                " directory"
+                f"the disk is full: {self._path} needs {self._bytes} bytes",
+                "free that much or choose another directory",
             ) from error
 
     def add(self, tensor: TensorProto) -> None:

@@ -58,8 +58,8 @@ class NpuOptions:
     def __post_init__(self) -> None:
         if self.lora_rank is not None and not 1 <= self.lora_rank <= _MOST_LORA:
             raise SettingError(
-                f"--npu-lora-rank {self.lora_rank} is not within 1 to {_MOST_LORA}; give the rank of your "
-                "adapters, or leave it out for graphs without them"
+                f"--npu-lora-rank {self.lora_rank} is not within 1 to {_MOST_LORA}",
+                "give the rank of your adapters, or leave it out for graphs without them",
             )
 
     def shapes(self, max_length: int) -> StaticShapes:
@@ -116,7 +116,7 @@ def write_static(checkpoint: Checkpoint, folder: Path, shapes: StaticShapes) -> 
     most = checkpoint.shape.max_positions
     if shapes.kv_length > most:
         raise ExportError(
-            f"--kv-length {shapes.kv_length} does not fit {checkpoint.name}; give at most {most}"
+            f"--kv-length {shapes.kv_length} does not fit {checkpoint.name}", f"give at most {most}"
         )
     folder.mkdir(parents=True, exist_ok=True)
     model = load_model(checkpoint)

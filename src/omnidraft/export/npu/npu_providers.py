@@ -69,7 +69,7 @@ def accelerators(names: Iterable[str]) -> tuple[str, ...]:
     for name in wanted:
         if name != "all" and name not in NAMED:
             raise SettingError(
-                f"--npu {name!r} is unknown; use {', '.join(NAMED)}, or all for {' and '.join(_ALL)}"
+                f"--npu {name!r} is unknown", f"use {', '.join(NAMED)}, or all for {' and '.join(_ALL)}"
             )
         for each in _ALL if name == "all" else (name,):
             found.update(dict.fromkeys(NAMED[each]))

@@ -42,22 +42,22 @@ def refuse_static(checkpoint: Checkpoint) -> None:
     name, config = checkpoint.name, checkpoint.config
     if checkpoint.architecture not in ARCHITECTURES:
         raise ExportError(
-            f"{name} is {checkpoint.architecture}, which has no NPU graphs; leave --npu out, or use one of "
-            f"{', '.join(ARCHITECTURES)}"
+            f"{name} is {checkpoint.architecture}, which has no NPU graphs",
+            f"leave --npu out, or use one of {', '.join(ARCHITECTURES)}",
         )
     activation = getattr(config, "hidden_act", "silu")
     if activation not in ("silu", "swish"):
-        raise ExportError(f"{name} uses {activation}, and NPU graphs have silu only; leave --npu out")
+        raise ExportError(f"{name} uses {activation}, and NPU graphs have silu only", "leave --npu out")
     for rope in ropes(config):
         if (factor := rope.get("partial_rotary_factor", 1.0)) != 1.0:
             raise ExportError(
-                f"{name} rotates {factor} of each head, and NPU graphs rotate whole heads; leave --npu out"
+                f"{name} rotates {factor} of each head, and NPU graphs rotate whole heads", "leave --npu out"
             )
     window, most = getattr(config, "sliding_window", None), checkpoint.shape.max_positions
     if window is not None and window < most:
         raise ExportError(
-            f"{name} attends through a window of {window} of its {most} positions, which NPU graphs do not; "
-            "leave --npu out"
+            f"{name} attends through a window of {window} of its {most} positions, which NPU graphs do not",
+            "leave --npu out",
         )
 
 

@@ -16,7 +16,7 @@ from omnidraft.checkpoints.thin_model import ThinModel, thin_model
 from omnidraft.errors import ExportError
 from omnidraft.export.graph import markers, passes, trace
 from omnidraft.export.graph.contract import GraphContract, tensor_specs
-from omnidraft.export.graph.weights import Weights, fill, give, parts_of
+from omnidraft.export.graph.weights import GraphWeights, fill, give, parts_of
 from omnidraft.export.quantize.quantize import FP32, Quantization, quantize
 
 
@@ -26,7 +26,7 @@ class Skeleton:
 
     proto: ModelProto
     contract: GraphContract
-    weights: Weights
+    weights: GraphWeights
 
 
 def export_cpu(
@@ -51,7 +51,7 @@ def check_length(checkpoint: Checkpoint, max_length: int) -> None:
     most = checkpoint.shape.max_positions
     if not 1 <= max_length <= most:
         raise ExportError(
-            f"a context of {max_length} positions does not fit {checkpoint.name}; give 1 to {most}"
+            f"a context of {max_length} positions does not fit {checkpoint.name}", f"give 1 to {most}"
         )
 
 
@@ -61,7 +61,7 @@ def skeleton(checkpoint: Checkpoint, thin: ThinModel, max_length: int) -> Skelet
     proto = trace.trace(thin.model)
     tables = trace.rotary_tables(thin.model, max_length)
     places = markers.place_weights(proto, parts_of(thin.stored), thin.tied)
-    weights = Weights(thin.stored, places)
+    weights = GraphWeights(thin.stored, places)
     for tensor in proto.graph.initializer:
         if tensor.name.endswith(".bias") and (name := tensor.name[: -len("bias")] + "weight") in weights:
             give(tensor, weights.bias(name))

@@ -37,7 +37,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Site:
+class CalibrationSite:
     """A product to calibrate: the name of its input, and the width of that."""
 
     value: str
@@ -87,14 +87,14 @@ def inverse_factor(hessian: Floats) -> Floats:
     return factor
 
 
-def hessians(calibration: Calibration, sites: Sequence[Site]) -> Iterator[Floats]:
+def hessians(calibration: Calibration, sites: Sequence[CalibrationSite]) -> Iterator[Floats]:
     """X^T X of the inputs of each site over all calibration rows, float32 [width, width], in order."""
     for group in _groups(sites):
         yield from _hessians(calibration, group)
 
 
-def _groups(sites: Sequence[Site]) -> Iterator[list[Site]]:
-    group: list[Site] = []
+def _groups(sites: Sequence[CalibrationSite]) -> Iterator[list[CalibrationSite]]:
+    group: list[CalibrationSite] = []
     for site in sites:
         if group and sum(4 * s.width**2 for s in (*group, site)) > _BUDGET:
             yield group
@@ -104,7 +104,7 @@ def _groups(sites: Sequence[Site]) -> Iterator[list[Site]]:
         yield group
 
 
-def _hessians(calibration: Calibration, sites: Sequence[Site]) -> list[Floats]:
+def _hessians(calibration: Calibration, sites: Sequence[CalibrationSite]) -> list[Floats]:
     names = list(dict.fromkeys(site.value for site in sites))
     session = _session(calibration.graph, names)
     found = {site.value: np.zeros((site.width, site.width), np.float32) for site in sites}

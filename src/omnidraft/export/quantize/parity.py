@@ -15,7 +15,7 @@ from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Pair, Round, Settings, rule_for, speculate
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
@@ -125,7 +125,7 @@ def measure_acceptance(
     for ids, draft_ids in prompts:
         room = min(_NEW_TOKENS, target.max_length - len(ids))
         if room > 0:
-            settings = Settings(rule_for("trie", 0.0), Sampling(), room, ())
+            settings = Settings(rule_for("trie", 0.0), SamplingConfig(), room, ())
             rounds += speculate(pair, ids, draft_ids, settings, FixedLength(DRAFTED), SplitMix64(0))
     drafted = sum(len(r.draft) for r in rounds)
     passed = sum(r.passed for r in rounds)
@@ -142,6 +142,7 @@ def refuse_collapse(before: Acceptance, after: Acceptance, quantization: str) ->
     """
     if before.of_drafted >= _MEANINGFUL and after.of_drafted < 0.5 * before.of_drafted:
         raise ExportError(
-            f"{quantization} breaks the drafter: {after.of_drafted:.1%} of its tokens are accepted, "
-            f"{before.of_drafted:.1%} before quantisation; export with --quant int8 or fp32"
+            f"{quantization} breaks the drafter: {after.of_drafted:.1%} of its "
+            f"tokens are accepted, {before.of_drafted:.1%} before quantisation",
+            "export with --quant int8 or fp32",
         )

@@ -40,21 +40,22 @@ class Quantization:
     def __post_init__(self) -> None:
         for bits in (self.bits, self.embedding_bits):
             if bits not in (32, 8, 4):
-                raise SettingError(f"weights of {bits} bits are not supported; use 32, 8 or 4")
+                raise SettingError(f"weights of {bits} bits are not supported", "use 32, 8 or 4")
         if self.block not in BLOCKS:
-            raise SettingError(f"blocks of {self.block} are not supported; use 32 or 128")
+            raise SettingError(f"blocks of {self.block} are not supported", "use 32 or 128")
         if self.method not in METHODS:
             raise SettingError(
-                f'quantisation method "{self.method}" is not supported; use {", ".join(METHODS)}'
+                f'quantisation method "{self.method}" is not supported', f"use {', '.join(METHODS)}"
             )
         if self.head_bits not in (None, 8) or (self.head_bits and self.bits != 4):
             raise SettingError(
-                f"an LM head of {self.head_bits} bits in {self.bits}-bit weights is not supported; "
-                "keep it at int8 where the rest is int4"
+                f"an LM head of {self.head_bits} bits in {self.bits}-bit weights is not supported",
+                "keep it at int8 where the rest is int4",
             )
         if self.method != "round" and self.bits != 4:
             raise SettingError(
-                f"quantisation method {self.method} is for 4-bit weights, not {self.bits}-bit ones; use int4"
+                f"quantisation method {self.method} is for 4-bit weights, not {self.bits}-bit ones",
+                "use int4",
             )
 
     @property
@@ -107,10 +108,12 @@ class Choices:
         Quantization(4, self.block, method=self.method)  # refuses what is not there
         if self.embedding not in WEIGHTS:
             raise SettingError(
-                f'an embedding in "{self.embedding}" is not supported; use {", ".join(WEIGHTS)}'
+                f'an embedding in "{self.embedding}" is not supported', f"use {', '.join(WEIGHTS)}"
             )
         if self.head not in HEADS:
-            raise SettingError(f'an LM head in "{self.head}" is not supported; use int8, or same as the rest')
+            raise SettingError(
+                f'an LM head in "{self.head}" is not supported', "use int8, or same as the rest"
+            )
 
 
 def choose(names: Sequence[str], choices: Choices) -> list[Quantization]:
@@ -127,7 +130,7 @@ def choose(names: Sequence[str], choices: Choices) -> list[Quantization]:
     ):
         if value != usual and not four:
             stored = " and ".join(dict.fromkeys(names))
-            raise SettingError(f"{option} {value} is about int4 weights, not {stored}; choose --quant int4")
+            raise SettingError(f"{option} {value} is about int4 weights, not {stored}", "choose --quant int4")
     return [_with(each, choices) for each in found]
 
 

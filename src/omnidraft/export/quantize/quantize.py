@@ -13,7 +13,7 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from omnidraft.export.graph.passes import consumers, drop_dead, initializer, matmuls, untie_head
-from omnidraft.export.quantize.gptq import Calibration, Site, compensate, hessians, inverse_factor
+from omnidraft.export.quantize.gptq import Calibration, CalibrationSite, compensate, hessians, inverse_factor
 from omnidraft.export.quantize.grids import GRIDS, Codes, Floats, Grid, codes_on, packed
 from omnidraft.export.quantize.quantization import FP32, INT4, INT4_B128, INT4_E8, INT8, Quantization
 
@@ -52,7 +52,7 @@ def _quantize_products(
     if quantization.method == "gptq":
         assert calibration is not None, "gptq goes by calibration rows"
         sites = [
-            Site(node.input[0], _weight(graph, node).shape[0])
+            CalibrationSite(node.input[0], _weight(graph, node).shape[0])
             for node, b in zip(products, bits, strict=True)
             if b == 4
         ]

@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from omnidraft.export.graph.markers import untie
 from omnidraft.export.graph.passes import consumers
-from omnidraft.export.graph.weights import Weights, give
+from omnidraft.export.graph.weights import GraphWeights, give
 from omnidraft.export.graph.write import EXTERNAL_ABOVE, GraphWriter, shell_of
 from omnidraft.export.quantize.cpu import Skeleton
 from omnidraft.export.quantize.quantize import Quantization, quantize
@@ -41,7 +41,7 @@ def write_skeleton(
 
 
 def _write_weight(
-    writer: GraphWriter, graph: GraphProto, name: str, weights: Weights, quantization: Quantization
+    writer: GraphWriter, graph: GraphProto, name: str, weights: GraphWeights, quantization: Quantization
 ) -> None:
     """Write one weight, quantised, and change the nodes of `graph` that read it accordingly."""
     nodes = consumers(graph, name)
@@ -62,7 +62,7 @@ def _write_weight(
         graph.node.insert(place + offset, each)
 
 
-def _piece(name: str, node: NodeProto, weights: Weights) -> ModelProto:
+def _piece(name: str, node: NodeProto, weights: GraphWeights) -> ModelProto:
     """The node that reads a weight, as a model with this weight."""
     model = ModelProto()
     model.graph.node.append(node)

@@ -19,7 +19,7 @@ from omnidraft.checkpoints.patched import swapped
 from omnidraft.export.train_step.step_forward import Forward, Frozen, Named, cut
 from omnidraft.export.train_step.step_onnx import adamw, free_sizes, to_onnx
 from omnidraft.runtime.bundle.head import HeadShape
-from omnidraft.runtime.bundle.train_step_entry import Layout
+from omnidraft.runtime.bundle.train_step_entry import StepLayout
 from omnidraft.training.head import head_states
 from omnidraft.training.head.head import AcceptanceHead, head_loss
 from omnidraft.training.head.head_batch import Drawn, HeadBatch
@@ -27,7 +27,7 @@ from omnidraft.training.head.head_batch import Drawn, HeadBatch
 REJECT_WEIGHT = 6.0  # what a refused draft token weighs, as in the paper
 
 
-def trace_head_step(frozen: Frozen, lora: Layout, head: Layout, shape: HeadShape) -> ModelProto:
+def trace_head_step(frozen: Frozen, lora: StepLayout, head: StepLayout, shape: HeadShape) -> ModelProto:
     """The graph of one step of the head, the drafter's weights still inputs.
 
     Args:
@@ -58,7 +58,9 @@ def trace_head_step(frozen: Frozen, lora: Layout, head: Layout, shape: HeadShape
     return to_onnx(head_step(frozen, (lora, head), shape), batch, fixed)
 
 
-def head_step(frozen: Frozen, layouts: tuple[Layout, Layout], shape: HeadShape) -> Callable[[Named], Named]:
+def head_step(
+    frozen: Frozen, layouts: tuple[StepLayout, StepLayout], shape: HeadShape
+) -> Callable[[Named], Named]:
     """The step as a function of the graph's inputs by name, the drafter's weights among them."""
     return lambda given: _step(frozen, layouts, shape, given)
 
@@ -67,7 +69,7 @@ def _vocab(frozen: Frozen) -> int:
     return next(place for place in frozen.places if place.name == "lm_head.weight").parts[0].shape[0]
 
 
-def _step(frozen: Frozen, layouts: tuple[Layout, Layout], shape: HeadShape, given: Named) -> Named:
+def _step(frozen: Frozen, layouts: tuple[StepLayout, StepLayout], shape: HeadShape, given: Named) -> Named:
     """All outputs by name."""
     lora, head = layouts
     hidden, drawn = _draws(frozen, cut(given["lora"], lora), given)

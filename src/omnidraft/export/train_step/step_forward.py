@@ -18,8 +18,8 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from omnidraft.checkpoints.patched import swapped
 from omnidraft.checkpoints.thin_model import ThinModel
-from omnidraft.export.graph.markers import EMBEDDING, HEAD, Place
-from omnidraft.runtime.bundle.train_step_entry import Layout
+from omnidraft.export.graph.markers import EMBEDDING, HEAD, MarkedSite
+from omnidraft.runtime.bundle.train_step_entry import StepLayout
 
 _NAME = "omnidraft_step"  # of our attention among transformers' kinds
 Named = dict[str, Tensor]
@@ -35,7 +35,7 @@ class Frozen:
     """
 
     thin: ThinModel
-    places: Sequence[Place]
+    places: Sequence[MarkedSite]
     tied: bool
 
     def weights(self) -> Named:
@@ -50,7 +50,7 @@ class Frozen:
         return found
 
 
-def cut(vector: Tensor, layout: Layout) -> Named:
+def cut(vector: Tensor, layout: StepLayout) -> Named:
     """The tensors of a layout, views of one vector."""
     return {name: vector[start:end].view(shape) for name, (start, end), shape in layout.spans()}
 
@@ -97,7 +97,7 @@ class Forward:
             self._last[place.name] = x, self._parts(place, x)
         return self._last[place.name][1][index]
 
-    def _parts(self, place: Place, x: Tensor) -> tuple[Tensor, ...]:
+    def _parts(self, place: MarkedSite, x: Tensor) -> tuple[Tensor, ...]:
         whole = x @ self._given[place.name]
         biases = [self._frozen.thin.stored[part.name].bias for part in place.parts]
         if biases[0] is not None:

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from omnidraft.export.train_step.step_forward import Forward, Frozen, Named, cut
 from omnidraft.export.train_step.step_onnx import adamw, free_sizes, to_onnx
-from omnidraft.runtime.bundle.train_step_entry import Layout
-from omnidraft.training.data.batch import Laws
+from omnidraft.runtime.bundle.train_step_entry import StepLayout
+from omnidraft.training.data.batch import DistributionTensors
 from omnidraft.training.objectives.divergence import divergence
 
 
-def trace_step(frozen: Frozen, layout: Layout) -> ModelProto:
+def trace_step(frozen: Frozen, layout: StepLayout) -> ModelProto:
     """The graph of one step, its frozen weights still inputs by their names in the drafter's graph.
 
     Args:
@@ -30,7 +30,7 @@ def trace_step(frozen: Frozen, layout: Layout) -> ModelProto:
     return to_onnx(lora_step(frozen, layout), _batch(fixed), fixed)
 
 
-def lora_step(frozen: Frozen, layout: Layout) -> Callable[[Named], Named]:
+def lora_step(frozen: Frozen, layout: StepLayout) -> Callable[[Named], Named]:
     """The step as a function of the graph's inputs by name, the frozen weights among them."""
     return lambda given: _step(frozen, layout, given)
 
@@ -57,7 +57,7 @@ def _batch(fixed: Named) -> Named:
     }
 
 
-def _state(layout: Layout) -> Named:
+def _state(layout: StepLayout) -> Named:
     """Settings, and what one call hands to the next."""
     vector = torch.zeros(layout.size)
     return {
@@ -70,7 +70,7 @@ def _state(layout: Layout) -> Named:
     }
 
 
-def _step(frozen: Frozen, layout: Layout, given: Named) -> Named:
+def _step(frozen: Frozen, layout: StepLayout, given: Named) -> Named:
     """All outputs by name."""
     learning = {
         name: tensor.detach().requires_grad_() for name, tensor in cut(given["parameters"], layout).items()
@@ -100,8 +100,8 @@ def _sums(logits: Tensor, given: Named) -> Tensor:
     ])  # fmt: skip
 
 
-def _laws(name: str, given: Named, weights: Tensor) -> Laws:
+def _laws(name: str, given: Named, weights: Tensor) -> DistributionTensors:
     rows, ids, probabilities, other = (
         given[f"{name}.{field}"] for field in ("rows", "ids", "probabilities", "other")
     )
-    return Laws(rows, ids, probabilities, other, weights)
+    return DistributionTensors(rows, ids, probabilities, other, weights)

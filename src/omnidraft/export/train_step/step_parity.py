@@ -24,7 +24,7 @@ from omnidraft.export.train_step.step_graph import lora_step
 from omnidraft.export.train_step.step_weights import Shipped
 from omnidraft.learning.step.step_run import StepRun
 from omnidraft.runtime.bundle.head import HeadShape
-from omnidraft.runtime.bundle.train_step_entry import Layout
+from omnidraft.runtime.bundle.train_step_entry import StepLayout
 
 LARGEST = 1e-4  # difference, as a share of what it is of; 3e-6 was measured (fp32 and int8)
 _LENGTHS = (7, 12)  # draft tokens of the two responses, a call of the graph each
@@ -34,7 +34,7 @@ Arrays = dict[str, NDArray[Any]]
 Step = Callable[[Named], Named]
 
 
-def lora_parity(graph: Path, frozen: Frozen, layout: Layout, shipped: Shipped) -> StepParity:
+def lora_parity(graph: Path, frozen: Frozen, layout: StepLayout, shipped: Shipped) -> StepParity:
     """Of `step.onnx`.
 
     Args:
@@ -54,7 +54,7 @@ def lora_parity(graph: Path, frozen: Frozen, layout: Layout, shipped: Shipped) -
 
 
 def head_parity(
-    graph: Path, frozen: Frozen, layouts: tuple[Layout, Layout], shape: HeadShape, shipped: Shipped
+    graph: Path, frozen: Frozen, layouts: tuple[StepLayout, StepLayout], shape: HeadShape, shipped: Shipped
 ) -> StepParity:
     """Of `head.onnx`, like `lora_parity`; layouts of the drafter's tensors and of the head's.
 
@@ -76,16 +76,17 @@ def head_parity(
 def _refused(graph: Path, found: StepParity) -> StepParity:
     if found.worst > LARGEST:
         raise ExportError(
-            f"the training graph {graph.name} computes another step in onnxruntime than torch does: loss, "
-            f"gradient and tensors differ by {found.loss:.1e}, {found.gradient:.1e} and {found.tensors:.1e} "
-            f"of their size and not by {LARGEST:.0e} at most; leave --train-step out, or try other versions "
-            "of torch and onnxruntime"
+            f"the training graph {graph.name} computes another step in "
+            "onnxruntime than torch does: loss, gradient and tensors differ by "
+            f"{found.loss:.1e}, {found.gradient:.1e} and {found.tensors:.1e} of their "
+            f"size and not by {LARGEST:.0e} at most",
+            "leave --train-step out, or try other versions of torch and onnxruntime",
         )
     return found
 
 
 def _compare(
-    graph: Path, step: Step, parts: Sequence[Arrays], settings: Arrays, layout: Layout, frozen: Frozen,
+    graph: Path, step: Step, parts: Sequence[Arrays], settings: Arrays, layout: StepLayout, frozen: Frozen,
     shipped: Shipped,
 ) -> StepParity:  # fmt: skip
     """One step with moments and updates of before, so that no update hangs on a gradient's last bits."""

@@ -19,7 +19,7 @@ from omnidraft.export.train_step.step_graph import trace_step
 from omnidraft.export.train_step.step_parity import head_parity, lora_parity
 from omnidraft.export.train_step.step_weights import Shipped, bind_weights
 from omnidraft.runtime.bundle.head import HeadShape
-from omnidraft.runtime.bundle.train_step_entry import HeadStep, Layout, StepEntry, head_layout
+from omnidraft.runtime.bundle.train_step_entry import HeadStep, StepEntry, StepLayout, head_layout
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class TrainSteps:
     """
 
     frozen: Frozen
-    layout: Layout
+    layout: StepLayout
     graph: ModelProto
-    head_layout: Layout | None = None
+    head_layout: StepLayout | None = None
     head_graph: ModelProto | None = None
     head_shape: HeadShape | None = None
 
@@ -42,7 +42,7 @@ def train_steps(
     graph: Path,
     thin: ThinModel,
     found: Skeleton,
-    layout: Layout,
+    layout: StepLayout,
     head: HeadShape | None,
     stage: Callable[[str], None] = lambda _: None,
 ) -> TrainSteps:

@@ -17,15 +17,15 @@ import numpy as np
 
 from omnidraft.errors import AdapterError, SettingError, TraceFileError
 from omnidraft.learning.online.adapted_target import AdaptedTarget, AdaptOptions
-from omnidraft.learning.online.curve import Curve, Event, Line, costs_of, steady_seconds
+from omnidraft.learning.online.curve import Curve, CurveLine, Event, costs_of, steady_seconds
 from omnidraft.learning.online.interval import end_interval, roll_back, take_up
 from omnidraft.learning.online.profiles import Profile, Progress, Settings, profiles_in
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.models.adapter_file import write_adapter
 from omnidraft.runtime.session.generation import Generation
-from omnidraft.runtime.session.generation_config import Request
-from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.session.session import Session
 from omnidraft.runtime.traces.trace_directory import claimed
 from omnidraft.runtime.traces.trace_memory import segment_of
@@ -47,7 +47,7 @@ class Adaptation:
     def __init__(
         self,
         place: str | Path,
-        learner_for: Callable[[Weights], Learner],
+        learner_for: Callable[[LoadedBundle], Learner],
         options: AdaptOptions | None = None,
         *,
         prompts: str = "",
@@ -98,10 +98,10 @@ class Adaptation:
     @property
     def _now(self) -> AdaptedTarget:
         if self._target is None:
-            raise SettingError("no target is loaded; call switch with the weights of a bundle first")
+            raise SettingError("no target is loaded", "call switch with the weights of a bundle first")
         return self._target
 
-    def switch(self, weights: Weights, settings: Settings | None = None) -> None:
+    def switch(self, weights: LoadedBundle, settings: Settings | None = None) -> None:
         """Leave the target in use as it is, and go on with another, or with where it was left before.
 
         Args:
@@ -117,7 +117,9 @@ class Adaptation:
         learner = self._learner_for(weights)
         self._target = AdaptedTarget(weights, learner, self.place, self.options, settings)
 
-    def answer(self, prompt: str | Sequence[int], request: Request, *, raw: bool = False) -> Line:
+    def answer(
+        self, prompt: str | Sequence[int], request: GenerationConfig, *, raw: bool = False
+    ) -> CurveLine:
         """Answer the next prompt, learn where an interval ends, and note it in the curve.
 
         Raises:
@@ -134,7 +136,7 @@ class Adaptation:
         progress.pending.append(number)
         s, (first, costs) = said.statistics, costs_of(rounds)
         now.guard.observe(s.emitted, s.rounds)
-        line = Line(
+        line = CurveLine(
             number, self.position, now.profile.directory.name, s.emitted, s.rounds, s.drafted, s.passed,
             steady_seconds(first, costs), median(progress.plain) if progress.plain else None,
             len(now.session.cache), progress.version, first=first, costs=costs,
@@ -171,7 +173,7 @@ class Adaptation:
         os.close(self._claim)
 
     def _generate(
-        self, prompt: str | Sequence[int], request: Request, raw: bool
+        self, prompt: str | Sequence[int], request: GenerationConfig, raw: bool
     ) -> tuple[Generation, list[tuple[int, float]]]:
         """One answer, and of each of its rounds the draft tokens and seconds.
 
@@ -274,9 +276,9 @@ def _claimed(place: Path) -> int:
         return claimed(place)
     except TraceFileError:
         raise SettingError(
-            f"{place} is in use by another `omnidraft adapt`; end it, or give another place"
+            f"{place} is in use by another `omnidraft adapt`", "end it, or give another place"
         ) from None
     except OSError as error:
         raise SettingError(
-            f"nothing can be adapted in {place} ({error.strerror}); choose another place"
+            f"nothing can be adapted in {place} ({error.strerror})", "choose another place"
         ) from None

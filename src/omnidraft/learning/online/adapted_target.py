@@ -7,13 +7,13 @@ from pathlib import Path
 
 from omnidraft.errors import SettingError, TraceFileError
 from omnidraft.learning.online.guard import Guard, GuardOptions
-from omnidraft.learning.online.profiles import Checkpoint, Progress, Settings, pair_of, profile_of
+from omnidraft.learning.online.profiles import LearningCheckpoint, Progress, Settings, pair_of, profile_of
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.models.adapter import Adapter
-from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.session.session import Session
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_file import decode as decode_trace
@@ -55,7 +55,9 @@ class AdaptOptions:
             if getattr(self, name) < at_least:
                 usual = AdaptOptions.__dataclass_fields__[name].default
                 typed = "replay" if name == "replayed" else name  # as `settings` has it
-                raise SettingError(f"{typed} {getattr(self, name)} is less than {at_least}; {usual} is usual")
+                raise SettingError(
+                    f"{typed} {getattr(self, name)} is less than {at_least}", f"{usual} is usual"
+                )
 
 
 class AdaptedTarget:
@@ -63,7 +65,7 @@ class AdaptedTarget:
 
     def __init__(
         self,
-        weights: Weights,
+        weights: LoadedBundle,
         learner: Learner,
         place: Path,
         options: AdaptOptions,
@@ -94,15 +96,15 @@ class AdaptedTarget:
         if differing := self.profile.differing(self._settings):
             told = (f"{name} {value} and not {self._settings[name]}" for name, value in differing.items())
             raise SettingError(
-                f"{self.profile.directory} was learned with {', '.join(told)}; go on with the same, or begin "
-                "anew in another place"
+                f"{self.profile.directory} was learned with {', '.join(told)}",
+                "go on with the same, or begin anew in another place",
             )
         found = self.profile.read(self.pair)
         if found is not None:
             self._go_on(found)
         self.profile.keep_answers({*self.progress.memory, *self.progress.pending})
 
-    def _go_on(self, found: Checkpoint) -> None:
+    def _go_on(self, found: LearningCheckpoint) -> None:
         self.progress, self.good = found.progress, found.good or found.learner
         if found.progress.good:
             self.learner.restore(self.good)
@@ -118,8 +120,8 @@ class AdaptedTarget:
                 self.align(number, self.profile.answer(number).read_bytes())
             except (OSError, TraceFileError) as error:
                 raise SettingError(
-                    f"{self.profile.answer(number)} cannot be learned from ({error}); "
-                    f"delete {self.profile.directory} to begin anew"
+                    f"{self.profile.answer(number)} cannot be learned from ({error})",
+                    f"delete {self.profile.directory} to begin anew",
                 ) from None
 
     def swap_in(self) -> None:
@@ -131,14 +133,14 @@ class AdaptedTarget:
         """Keep an answer to learn from: always as it is on the disk, where numbers are rounded."""
         self.aligned[number] = list(from_traces(decode_trace(segment).generations(), self._aligner))
 
-    def checkpoint(self) -> Checkpoint:
+    def checkpoint(self) -> LearningCheckpoint:
         """All of it, between two answers."""
         cache = self.session.cache
         cache.replica = cache.replica or new_replica()
         progress = self.progress
         progress.guard = self.guard.state()
         good = {} if self.progress.good == self.progress.version else self.good
-        return Checkpoint(
+        return LearningCheckpoint(
             self.pair, progress, self.learner.state(), good, encode_cache(cache.table()), self._settings
         )
 

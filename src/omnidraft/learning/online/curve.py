@@ -20,7 +20,7 @@ Event = Literal["learned", "skipped", "rolled back", "rested"]
 
 
 @dataclass(frozen=True)
-class Line:
+class CurveLine:
     """One answer.
 
     Attributes:
@@ -93,15 +93,15 @@ class Curve:
         self.path, kept = path, whole_lines(path)
         if len(kept) < lines:
             raise SettingError(
-                f"{path} has {len(kept)} lines of {lines}; restore it, or begin in another place"
+                f"{path} has {len(kept)} lines of {lines}", "restore it, or begin in another place"
             )
         try:
             write_atomically(path, b"".join(kept[:lines]))
             self._handle = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0), PRIVATE)
         except OSError as error:
-            raise SettingError(f"{path} cannot be written ({error.strerror}); give another place") from None
+            raise SettingError(f"{path} cannot be written ({error.strerror})", "give another place") from None
 
-    def append(self, line: Line) -> None:
+    def append(self, line: CurveLine) -> None:
         """One write; a kill leaves the line whole, absent, or cut and dropped by whoever goes on.
 
         Raises:
@@ -111,9 +111,9 @@ class Curve:
         try:
             done = os.write(self._handle, data)
         except OSError as error:
-            raise SettingError(f"{self.path} cannot be written ({error.strerror}); make room") from None
+            raise SettingError(f"{self.path} cannot be written ({error.strerror})", "make room") from None
         if done < len(data):
-            raise SettingError(f"{self.path} cannot be written (the disk is full); make room")
+            raise SettingError(f"{self.path} cannot be written (the disk is full)", "make room")
 
     def sync(self) -> None:
         """Flush to the disk."""
@@ -124,22 +124,22 @@ class Curve:
         os.close(self._handle)
 
 
-def read_curve(path: Path) -> list[Line]:
+def read_curve(path: Path) -> list[CurveLine]:
     """The lines of a curve's file; one that was cut short is left out.
 
     Raises:
         SettingError: a line is none of a curve.
     """
-    names = Line.__dataclass_fields__
+    names = CurveLine.__dataclass_fields__
     found = []
     for number, data in enumerate(whole_lines(path), 1):
         try:
             value = json.loads(data)
             known = {name: value[name] for name in names if name in value}
             known["costs"] = tuple((int(d), int(n), float(s)) for d, n, s in known.get("costs", ()))
-            found.append(Line(**known))
+            found.append(CurveLine(**known))
         except (ValueError, KeyError, TypeError):
-            raise SettingError(f"line {number} of {path} is none of a learning curve; restore it") from None
+            raise SettingError(f"line {number} of {path} is none of a learning curve", "restore it") from None
     return found
 
 
@@ -150,11 +150,11 @@ def whole_lines(path: Path) -> list[bytes]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise SettingError(f"{path} cannot be read ({error.strerror}); check its permissions") from None
+        raise SettingError(f"{path} cannot be read ({error.strerror})", "check its permissions") from None
     return [line for line in data.splitlines(keepends=True) if line.endswith(b"\n")]
 
 
-def mean(lines: Sequence[Line]) -> dict[str, float | None]:
+def mean(lines: Sequence[CurveLine]) -> dict[str, float | None]:
     """Tokens per target pass and acceptance, as ratios of sums; `curve_speed` has the speed."""
     return {
         "tokens_per_target_pass": _share(sum(x.tokens for x in lines), sum(x.passes for x in lines)),

@@ -65,7 +65,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class LearningCheckpoint:
     """A state between two answers.
 
     Attributes:
@@ -108,7 +108,7 @@ class Profile:
                 file.unlink()
                 remove_leftovers(file)
 
-    def write(self, checkpoint: Checkpoint) -> None:
+    def write(self, checkpoint: LearningCheckpoint) -> None:
         """Replace the checkpoint; killed at any moment, the old one or the new one is there, whole.
 
         Raises:
@@ -128,10 +128,10 @@ class Profile:
             write_atomically(self.checkpoint, save(tensors, header))
         except OSError as error:
             raise SettingError(
-                f"{self.checkpoint} cannot be written ({error.strerror}); make room or give another place"
+                f"{self.checkpoint} cannot be written ({error.strerror})", "make room or give another place"
             ) from None
 
-    def read(self, pair: Mapping[str, str]) -> Checkpoint | None:
+    def read(self, pair: Mapping[str, str]) -> LearningCheckpoint | None:
         """The checkpoint of this pair; None where there is none yet.
 
         Raises:
@@ -143,8 +143,9 @@ class Profile:
         for name, ours in pair.items():
             if theirs.get(name) != ours:
                 raise SettingError(
-                    f"{self.directory} was learned with the {name} {str(theirs.get(name))[:12]} and not "
-                    f"{ours[:12]}; give the pair that it was learned with, or another place"
+                    f"{self.directory} was learned with the {name} "
+                    f"{str(theirs.get(name))[:12]} and not {ours[:12]}",
+                    "give the pair that it was learned with, or another place",
                 )
         try:
             with safe_open(self.checkpoint, framework="np") as file:
@@ -158,7 +159,7 @@ class Profile:
         cache = tensors.get(_CACHE)
         if cache is None:
             raise self._refused("it has no cache")
-        return Checkpoint(theirs, progress, learner, good, cache.tobytes(), settings)
+        return LearningCheckpoint(theirs, progress, learner, good, cache.tobytes(), settings)
 
     def progress(self) -> Progress | None:
         """Of the checkpoint alone, without its tensors; None where there is none.
@@ -193,7 +194,8 @@ class Profile:
 
     def _refused(self, why: object) -> SettingError:
         return SettingError(
-            f"{self.checkpoint} cannot be gone on from ({why!s:.120}); delete {self.directory} to begin anew"
+            f"{self.checkpoint} cannot be gone on from ({why!s:.120})",
+            f"delete {self.directory} to begin anew",
         )
 
 

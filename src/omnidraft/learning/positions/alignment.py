@@ -177,14 +177,14 @@ class Aligner:
     def _check(self, draft_prompt: Sequence[int], tokens: Sequence[int], rows: TargetRows) -> None:
         vocab_map = self.trie.map
         if not len(draft_prompt):
-            raise SettingError("the draft prompt is empty; give it the drafter's start token at least")
+            raise SettingError("the draft prompt is empty", "give it the drafter's start token at least")
         if len(tokens) != len(rows):
             raise SettingError(
-                f"a response of {len(tokens)} tokens has {len(rows)} target rows; give one each"
+                f"a response of {len(tokens)} tokens has {len(rows)} target rows", "give one each"
             )
         if not rows.finite:
             raise SettingError(
-                "a target row is no law (finite, not negative, of sum 1); leave the response out"
+                "a target row is no law (finite, not negative, of sum 1)", "leave the response out"
             )
         for who, ids, size in (
             ("draft prompt", draft_prompt, vocab_map.draft_size),
@@ -194,7 +194,7 @@ class Aligner:
             values = np.asarray(ids)
             if len(values) and not (int(values.min()) >= 0 and int(values.max()) < size):
                 raise SettingError(
-                    f"the {who} hold an id outside 0..{size - 1}; use the vocabulary map of this pair"
+                    f"the {who} hold an id outside 0..{size - 1}", "use the vocabulary map of this pair"
                 )
 
     def _is_direct(self, token: int) -> bool:

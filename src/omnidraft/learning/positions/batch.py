@@ -20,8 +20,8 @@ Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class Laws:
-    """Laws over draft tokens: row of each [N], ids [N, K] (-1 fills up), probabilities, OTHER [N], weights
+class Distributions:
+    """Distributions over draft tokens: row of each [N], ids [N, K] (-1 fills up), probabilities, OTHER [N], weights
     [N].
     """
 
@@ -82,8 +82,8 @@ class Batch:
     first: int
     sequences: Whole
     positions: Whole
-    trie: Laws
-    direct: Laws
+    trie: Distributions
+    direct: Distributions
     labels: Labels
     tokens: Tokens
     direct_drafts: npt.NDArray[np.bool_]
@@ -135,8 +135,8 @@ def _tokens(responses: Sequence[Aligned], row_starts: npt.NDArray[np.integer]) -
     )
 
 
-def _laws(found: Sequence[tuple[SparseLaws, np.integer]]) -> Laws:
-    return Laws(
+def _laws(found: Sequence[tuple[SparseLaws, np.integer]]) -> Distributions:
+    return Distributions(
         rows=np.concatenate([laws.rows + row for laws, row in found]),
         ids=_stacked([laws.ids.astype(np.int64) for laws, _ in found], -1),
         probabilities=_stacked([laws.probabilities for laws, _ in found], 0.0).astype(np.float32),

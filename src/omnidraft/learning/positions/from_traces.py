@@ -45,8 +45,9 @@ class TraceAligner:
         """
         if traced.start.target_adapter != self.target_adapter:
             raise SettingError(
-                f"a record is of the target with {_named(traced.start.target_adapter)} and not with "
-                f"{_named(self.target_adapter)}; learn from each target alone"
+                f"a record is of the target with {_named(traced.start.target_adapter)} "
+                f"and not with {_named(self.target_adapter)}",
+                "learn from each target alone",
             )
 
     def takes(self, traced: Traced) -> bool:

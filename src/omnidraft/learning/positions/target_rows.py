@@ -38,8 +38,9 @@ class TargetRows:
             or self.rest.shape != (len(self),)
         ):
             raise SettingError(
-                f"target rows have ids {self.ids.shape}, probabilities {self.probabilities.shape} and rest "
-                f"{self.rest.shape}; give [n, m], [n, m] and [n]"
+                f"target rows have ids {self.ids.shape}, probabilities "
+                f"{self.probabilities.shape} and rest {self.rest.shape}",
+                "give [n, m], [n, m] and [n]",
             )
 
     def __len__(self) -> int:

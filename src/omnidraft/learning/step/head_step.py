@@ -11,7 +11,7 @@ import numpy.typing as npt
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.positions.head_example import head_example
 from omnidraft.runtime.bundle.head import Head, HeadShape
-from omnidraft.runtime.bundle.train_step_entry import Layout
+from omnidraft.runtime.bundle.train_step_entry import StepLayout
 from omnidraft.runtime.models.adapter import Floats
 
 Inputs = dict[str, npt.NDArray[np.generic]]
@@ -30,13 +30,13 @@ def head_batch(responses: Sequence[Aligned]) -> Inputs:
     }
 
 
-def head_of(vector: Floats, layout: Layout, shape: HeadShape) -> Head:
+def head_of(vector: Floats, layout: StepLayout, shape: HeadShape) -> Head:
     """The head that a vector stands for."""
     sizes = shape.sizes()
     return Head({name: vector[start:end].reshape(sizes[name]) for name, (start, end), _ in layout.spans()})
 
 
-def head_vector(head: Head | None, layout: Layout) -> Floats:
+def head_vector(head: Head | None, layout: StepLayout) -> Floats:
     """The vector of a head; of none, zeros: undecided, and not a head that never stops."""
     if head is None:
         return np.zeros(layout.size, np.float32)

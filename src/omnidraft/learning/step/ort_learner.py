@@ -66,9 +66,11 @@ class StepOptions:
             value = getattr(self, name)
             if not at_least <= value < float("inf"):
                 usual = _USUAL.get(name, StepOptions.__dataclass_fields__[name].default)
-                raise SettingError(f"{name} {value} is not a number of at least {at_least}; {usual} is usual")
+                raise SettingError(
+                    f"{name} {value} is not a number of at least {at_least}", f"{usual} is usual"
+                )
         if not 0.0 < self.lora_alpha < float("inf"):
-            raise SettingError(f"lora_alpha {self.lora_alpha} is no number above 0; 32 is usual")
+            raise SettingError(f"lora_alpha {self.lora_alpha} is no number above 0", "32 is usual")
         factors_of(self.objective)
 
 
@@ -166,12 +168,12 @@ class OrtLearner:
             run.check(state, prefix)
         if self._head is None and any(name.startswith(_OF_HEAD) for name in state):
             raise SettingError(
-                "the state of a learner has an adaptive head and this one trains none; go on with --head, "
-                "as it was begun"
+                "the state of a learner has an adaptive head and this one trains none",
+                "go on with --head, as it was begun",
             )
         if "counts" not in state or state["counts"].shape != (len(_COUNTS),):
             raise SettingError(
-                "the state of a learner has no counts; go on with the file that it was kept in"
+                "the state of a learner has no counts", "go on with the file that it was kept in"
             )
         for run, prefix in runs:
             run.restore(state, prefix)
@@ -191,8 +193,8 @@ class OrtLearner:
     def _head_run(self) -> StepRun:
         if self._entry.head is None:
             raise SettingError(
-                f"the drafter of {self._bundle.path.name} has no adaptive head to train; export it again "
-                "without --no-head, or leave the head out"
+                f"the drafter of {self._bundle.path.name} has no adaptive head to train",
+                "export it again without --no-head, or leave the head out",
             )
         return self._run_of(self._entry.head.graph, head_vector(self._begun_head, self._entry.head.layout))
 
@@ -222,7 +224,7 @@ class OrtLearner:
 
     def _check(self, responses: Sequence[Aligned]) -> None:
         if not responses:
-            raise SettingError("a step was given no responses; give at least one")
+            raise SettingError("a step was given no responses", "give at least one")
         most, ours = (
             self._bundle.drafter.kv.max_length,
             (self._map.draft_fingerprint, self._map.target_fingerprint),
@@ -231,13 +233,15 @@ class OrtLearner:
             theirs = response.vocab_map.draft_fingerprint, response.vocab_map.target_fingerprint
             if theirs != ours:
                 raise SettingError(
-                    f"a response is of the tokenizers {theirs[0][:12]} and {theirs[1][:12]} and the bundle "
-                    f"has {ours[0][:12]} and {ours[1][:12]}; align it with the bundle's vocabulary map"
+                    f"a response is of the tokenizers {theirs[0][:12]} and "
+                    f"{theirs[1][:12]} and the bundle has {ours[0][:12]} and {ours[1][:12]}",
+                    "align it with the bundle's vocabulary map",
                 )
             if len(response.draft_ids) > most:
                 raise SettingError(
-                    f"a response has {len(response.draft_ids)} draft tokens and the drafter's context holds "
-                    f"{most}; align with that as max_length"
+                    f"a response has {len(response.draft_ids)} draft tokens and the "
+                    f"drafter's context holds {most}",
+                    "align with that as max_length",
                 )
 
 
@@ -245,7 +249,7 @@ def _parts(bundle: Bundle) -> tuple[StepEntry, LoraSites, str]:
     entry = bundle.drafter
     if entry.train is None or entry.lora is None or entry.fingerprint is None:
         raise SettingError(
-            f"{bundle.path.name} holds no training step; export it again with --train-step, or learn with "
-            "torch"
+            f"{bundle.path.name} holds no training step",
+            "export it again with --train-step, or learn with torch",
         )
     return entry.train, entry.lora, entry.fingerprint

@@ -17,7 +17,7 @@ def check_schedule(schedule: str) -> None:
         SettingError: there is none of that name.
     """
     if schedule not in SCHEDULES:
-        raise SettingError(f'schedule "{schedule}" is unknown; use constant or decay')
+        raise SettingError(f'schedule "{schedule}" is unknown', "use constant or decay")
 
 
 def rate_at(schedule: Schedule, rate: float, step: int, total: int) -> float:

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from omnidraft.errors import SettingError
-from omnidraft.reason import reason
+from omnidraft.errors import SettingError, reason
 from omnidraft.runtime.disk.atomic_write import write_atomically
 
 FORMAT, VERSION = "omnidraft.learner_state", "1"
@@ -38,7 +37,7 @@ def write_state(path: Path, state: Arrays, settings: Mapping[str, Any]) -> None:
     try:
         write_atomically(path, save(arrays, header))
     except OSError as error:
-        raise SettingError(f"{path} cannot be written ({reason(error)}); give another place") from None
+        raise SettingError(f"{path} cannot be written ({reason(error)})", "give another place") from None
 
 
 def read_state(path: Path, settings: Mapping[str, Any]) -> dict[str, npt.NDArray[np.generic]]:
@@ -66,4 +65,4 @@ def read_state(path: Path, settings: Mapping[str, Any]) -> dict[str, npt.NDArray
 
 
 def _refused(path: Path, why: str) -> SettingError:
-    return SettingError(f"{path} {why}, so learning cannot go on from it; delete it or name another file")
+    return SettingError(f"{path} {why}, so learning cannot go on from it", "delete it or name another file")

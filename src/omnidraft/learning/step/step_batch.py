@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
-from omnidraft.learning.positions.batch import Batch, Floats, Laws, collate
+from omnidraft.learning.positions.batch import Batch, Distributions, Floats, collate
 
 Inputs = dict[str, npt.NDArray[np.generic]]
 _FLOOR = 1e-8  # mass below which a law is all OTHER
@@ -81,12 +81,12 @@ def factors_of(objective: str) -> dict[str, float]:
     if objective not in OBJECTIVES:
         known = " or ".join(OBJECTIVES)
         raise SettingError(
-            f'objective "{objective}" is not in the training step; use {known}, or train with torch'
+            f'objective "{objective}" is not in the training step', f"use {known}, or train with torch"
         )
     return OBJECTIVES[objective]
 
 
-def _on_intersection(batch: Batch) -> Laws:
+def _on_intersection(batch: Batch) -> Distributions:
     """The laws of direct-mapped tokens, what is outside the intersection in OTHER, of sum 1."""
     laws = _chosen(batch.direct, batch.tokens.direct)
     other = laws.other + np.maximum(1.0 - laws.weights, 0.0)
@@ -99,13 +99,13 @@ def _on_intersection(batch: Batch) -> Laws:
     )
 
 
-def _chosen(laws: Laws, mask: npt.NDArray[np.bool_]) -> Laws:
-    return Laws(
+def _chosen(laws: Distributions, mask: npt.NDArray[np.bool_]) -> Distributions:
+    return Distributions(
         laws.rows[mask], laws.ids[mask], laws.probabilities[mask], laws.other[mask], laws.weights[mask]
     )
 
 
-def _laws(name: str, laws: Laws) -> Inputs:
+def _laws(name: str, laws: Distributions) -> Inputs:
     fields: Inputs = {
         "rows": laws.rows,
         "ids": laws.ids,

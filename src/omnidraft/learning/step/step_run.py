@@ -83,8 +83,9 @@ class StepRun:
             if found is None or (found.dtype, found.shape) != (own.dtype, own.shape):
                 told = "nothing" if found is None else f"{found.dtype} {list(found.shape)}"
                 raise SettingError(
-                    f"the state of a learner has {told} as {name} and this one needs {own.dtype} "
-                    f"{list(own.shape)}; go on with the bundle and settings that it was begun with"
+                    f"the state of a learner has {told} as {name} and this one "
+                    f"needs {own.dtype} {list(own.shape)}",
+                    "go on with the bundle and settings that it was begun with",
                 )
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]], prefix: str) -> None:
@@ -105,5 +106,5 @@ def _session(graph: Path, folder: Path, threads: int) -> ort.InferenceSession:
     except Exception as error:  # onnxruntime's own exceptions share no narrower base
         line = str(error).strip().splitlines()[0]
         raise BundleError(
-            f"onnxruntime cannot load {graph} ({line:.200}); run `omnidraft export` again"
+            f"onnxruntime cannot load {graph} ({line:.200})", "run `omnidraft export` again", fault="graph"
         ) from None

@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import AdapterError
-from omnidraft.runtime.bundle.train_step_entry import Layout
+from omnidraft.runtime.bundle.train_step_entry import StepLayout
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.models.adapter import Adapter, Floats, LoraSites, Site
 
 Pair = tuple[Floats, Floats]
 
 
-def initial(layout: Layout, seed: int) -> Floats:
+def initial(layout: StepLayout, seed: int) -> Floats:
     """A is uniform within 1 / sqrt(its rows), B is zero: the drafter begins as it is.
 
     The n-th number of A's, in the layout's order, is 2 u - 1 of SplitMix64's n-th uniform u, times the bound.
@@ -26,7 +26,7 @@ def initial(layout: Layout, seed: int) -> Floats:
     return vector
 
 
-def sites_of(vector: Floats, layout: Layout, lora: LoraSites, scale: float) -> dict[str, Pair]:
+def sites_of(vector: Floats, layout: StepLayout, lora: LoraSites, scale: float) -> dict[str, Pair]:
     """A and B of each site as an adapter has them: parts side by side, the scale folded into B."""
     tensors = {name: vector[start:end].reshape(shape) for name, (start, end), shape in layout.spans()}
     return {name: _pack(tensors, name, site, scale) for name, site in lora.sites.items()}
@@ -43,7 +43,7 @@ def _pack(tensors: dict[str, Floats], name: str, site: Site, scale: float) -> Pa
     return a, b
 
 
-def vector_of(adapter: Adapter, layout: Layout, lora: LoraSites, scale: float) -> Floats:
+def vector_of(adapter: Adapter, layout: StepLayout, lora: LoraSites, scale: float) -> Floats:
     """The vector that an adapter which was packed so stands for; what it lacks is zero.
 
     Raises:
@@ -56,9 +56,9 @@ def vector_of(adapter: Adapter, layout: Layout, lora: LoraSites, scale: float) -
         rank = layout.tensors[f"{name}.{site.parts[0][0]}.lora_a"][1]
         if a.shape[1] != rank * len(site.parts):
             raise AdapterError(
-                "rank",
-                f"{name} has rank {a.shape[1]} and the training step takes {rank * len(site.parts)}; "
+                f"{name} has rank {a.shape[1]} and the training step takes {rank * len(site.parts)}",
                 "begin without an adapter, or export with its rank as --train-rank",
+                fault="rank",
             )
         left, column = b.copy(), 0
         for i, (part, width) in enumerate(site.parts):
@@ -70,7 +70,7 @@ def vector_of(adapter: Adapter, layout: Layout, lora: LoraSites, scale: float) -
             left[place], column = 0.0, column + width
         if left.any():
             raise AdapterError(
-                "shape", f"{name} mixes its parts, as no training step does; begin without an adapter"
+                f"{name} mixes its parts, as no training step does", "begin without an adapter", fault="shape"
             )
     vector: npt.NDArray[np.float32] = np.zeros(layout.size, np.float32)
     for name, (start, end), _ in layout.spans():

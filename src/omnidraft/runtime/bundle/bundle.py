@@ -55,8 +55,8 @@ class PromptTemplate:
         """
         if turns > 1 and (self.between is None or self.after is None):
             raise PromptError(
-                "this bundle's chat template serves a single turn without jinja2; "
-                "install jinja2, or begin a new conversation"
+                "this bundle's chat template serves a single turn without jinja2",
+                "install jinja2, or begin a new conversation",
             )
         return [self.prefix, self.suffix, *[self.between or "", self.after or ""] * (turns - 1)]
 
@@ -126,17 +126,18 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle
         )
     except KeyError as error:
         raise BundleError(
-            f"{path / MANIFEST} has no {error}; run `omnidraft export` again", "field"
+            f"{path / MANIFEST} has no {error}", "run `omnidraft export` again", fault="field"
         ) from None
     except (TypeError, ValueError) as error:
         raise BundleError(
-            f"{path / MANIFEST} has a field of the wrong kind ({error}); run `omnidraft export` again",
-            "field",
+            f"{path / MANIFEST} has a field of the wrong kind ({error})",
+            "run `omnidraft export` again",
+            fault="field",
         ) from None
     for name in _used(bundle):
         if name not in manifest["files"]:
             raise BundleError(
-                f"{path / MANIFEST} has no hash of {name}; run `omnidraft export` again", "no_hash"
+                f"{path / MANIFEST} has no hash of {name}", "run `omnidraft export` again", fault="no_hash"
             )
     return bundle
 
@@ -169,18 +170,21 @@ def _used(bundle: Bundle) -> list[str]:
 def _manifest_bytes(path: Path) -> bytes:
     if not path.is_dir():
         raise BundleError(
-            f"no bundle at {path}; make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`",
-            "no_bundle",
+            f"no bundle at {path}",
+            f"make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`",
+            fault="no_bundle",
         )
     try:
         return (path / MANIFEST).read_bytes()
     except FileNotFoundError:
         raise BundleError(
-            f"{path} holds no {MANIFEST}, so it is no bundle; make one with `omnidraft export`", "no_bundle"
+            f"{path} holds no {MANIFEST}, so it is no bundle",
+            "make one with `omnidraft export`",
+            fault="no_bundle",
         ) from None
     except OSError as error:
         raise BundleError(
-            f"{path / MANIFEST} is not readable ({error}); run `omnidraft export` again", "unreadable"
+            f"{path / MANIFEST} is not readable ({error})", "run `omnidraft export` again", fault="unreadable"
         ) from None
 
 
@@ -191,21 +195,24 @@ def _parse_manifest(path: Path, data: bytes) -> dict[str, Any]:
         right_seal = seal(manifest) if isinstance(manifest, dict) else None
     except (ValueError, RecursionError) as error:
         raise BundleError(
-            f"{file} is not readable ({error}); run `omnidraft export` again", "unreadable"
+            f"{file} is not readable ({error})", "run `omnidraft export` again", fault="unreadable"
         ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BundleError(f"{file} is no {FORMAT} manifest; make one with `omnidraft export`", "not_a_bundle")
+        raise BundleError(
+            f"{file} is no {FORMAT} manifest", "make one with `omnidraft export`", fault="not_a_bundle"
+        )
     if manifest.get("version") != VERSION:
         raise BundleError(
-            f"{path} is a bundle of version {manifest.get('version')} and this omnidraft reads "
-            f"version {VERSION}; run `omnidraft export` again or install the omnidraft that wrote it",
-            "version",
+            f"{path} is a bundle of version {manifest.get('version')} and this "
+            f"omnidraft reads version {VERSION}",
+            "run `omnidraft export` again or install the omnidraft that wrote it",
+            fault="version",
         )
     if manifest.get("seal") != right_seal:
         raise BundleError(
-            f"{file} was changed after it was written (its seal does not match); "
+            f"{file} was changed after it was written (its seal does not match)",
             "run `omnidraft export` again",
-            "seal",
+            fault="seal",
         )
     return manifest
 

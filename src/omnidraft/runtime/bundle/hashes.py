@@ -28,8 +28,9 @@ def check_unchanged(path: Path, stamps: Mapping[str, Stamp]) -> None:
         file = path / name
         if not file.is_file() or stamp_of(file) != stamp:
             raise BundleError(
-                f"{file} was changed while it was loaded; load the bundle again when nothing writes to it",
-                "checksum",
+                f"{file} was changed while it was loaded",
+                "load the bundle again when nothing writes to it",
+                fault="checksum",
             )
 
 
@@ -44,22 +45,23 @@ def verify_files(path: Path, manifest: Path, files: object) -> dict[str, Stamp]:
             changed.
     """
     if not isinstance(files, dict) or not files:
-        raise BundleError(f"{manifest} lists no files; run `omnidraft export` again", "no_hash")
+        raise BundleError(f"{manifest} lists no files", "run `omnidraft export` again", fault="no_hash")
     stamps = {}
     for name, record in files.items():
         inside = PurePosixPath(name)
         if inside.is_absolute() or ".." in inside.parts or "\\" in name:
             raise BundleError(
-                f"{manifest} names {name!r}, which is outside the bundle; do not use this bundle",
-                "outside",
+                f"{manifest} names {name!r}, which is outside the bundle",
+                "do not use this bundle",
+                fault="outside",
             )
         try:
             stamps[name] = _verify_file(path / name, name, record, manifest)
         except (OSError, ValueError) as error:  # ValueError: a name that no file system takes
             raise BundleError(
-                f"{name!r} of {path} cannot be read ({error}); copy the whole bundle or run "
-                "`omnidraft export` again",
-                "missing",
+                f"{name!r} of {path} cannot be read ({error})",
+                "copy the whole bundle or run `omnidraft export` again",
+                fault="missing",
             ) from None
     return stamps
 
@@ -67,23 +69,26 @@ def verify_files(path: Path, manifest: Path, files: object) -> dict[str, Stamp]:
 def _verify_file(file: Path, name: str, record: object, manifest: Path) -> Stamp:
     expected = record.get("sha256") if isinstance(record, dict) else None
     if not isinstance(record, dict) or not isinstance(expected, str) or len(expected) != 64:
-        raise BundleError(f"{manifest} has no hash of {name}; run `omnidraft export` again", "no_hash")
+        raise BundleError(
+            f"{manifest} has no hash of {name}", "run `omnidraft export` again", fault="no_hash"
+        )
     if not file.is_file():
         raise BundleError(
-            f"{file} is missing; copy the whole bundle or run `omnidraft export` again", "missing"
+            f"{file} is missing", "copy the whole bundle or run `omnidraft export` again", fault="missing"
         )
     stamp = stamp_of(file)
     size = stamp[0]
     if size != record.get("bytes"):
         raise BundleError(
-            f"{file} has {size} bytes instead of {record.get('bytes')}; "
+            f"{file} has {size} bytes instead of {record.get('bytes')}",
             "it was cut short or changed: copy it again or run `omnidraft export` again",
-            "size",
+            fault="size",
         )
     if file_sha256(file) != expected:
         raise BundleError(
-            f"{file} was changed (its SHA-256 does not match); copy it again or run `omnidraft export` again",
-            "checksum",
+            f"{file} was changed (its SHA-256 does not match)",
+            "copy it again or run `omnidraft export` again",
+            fault="checksum",
         )
     return stamp
 

@@ -68,11 +68,11 @@ def check_names(names: Collection[str]) -> int:
     """
     for name in sorted(names):
         if name not in (WEIGHT, BIAS) and not _BLOCK.fullmatch(name):
-            raise AdapterError("extra_tensor", f"it has a tensor {name!r:.80}, which is of no head")
+            raise AdapterError(f"it has a tensor {name!r:.80}, which is of no head", fault="extra_tensor")
     blocks = sum(_BLOCK.fullmatch(name) is not None for name in names)
     for name in (*map(block_name, range(max(1, blocks))), WEIGHT, BIAS):
         if name not in names:
-            raise AdapterError("missing_tensor", f"its head has no {name!r}")
+            raise AdapterError(f"its head has no {name!r}", fault="missing_tensor")
     return blocks
 
 
@@ -94,17 +94,17 @@ class Head:
         blocks = check_names(self.tensors)
         for name, tensor in sorted(self.tensors.items()):
             if tensor.dtype != np.float32:
-                raise AdapterError("dtype", f"{name} is {tensor.dtype}, not float32")
+                raise AdapterError(f"{name} is {tensor.dtype}, not float32", fault="dtype")
         weight = self.tensors[WEIGHT]
         hidden = len(weight) if weight.ndim else 0
         for name, size in sorted(HeadShape(hidden, blocks).sizes().items()):
             tensor = self.tensors[name]
             if tensor.shape != size or not hidden:
                 raise AdapterError(
-                    "shape", f"{name} has shape {list(tensor.shape)} in a head of width {hidden}"
+                    f"{name} has shape {list(tensor.shape)} in a head of width {hidden}", fault="shape"
                 )
             if not np.isfinite(tensor).all():
-                raise AdapterError("non_finite", f"{name} holds a value that is not finite")
+                raise AdapterError(f"{name} holds a value that is not finite", fault="non_finite")
 
     @property
     def shape(self) -> HeadShape:
@@ -119,7 +119,7 @@ class Head:
         if self.shape != shape:
             own = self.shape
             raise AdapterError(
-                "shape",
                 f"its head has {own.blocks} blocks of width {own.hidden} and the model's graph takes "
                 f"{shape.blocks} of width {shape.hidden}",
+                fault="shape",
             )

@@ -37,8 +37,8 @@ def _placed(bundle: Bundle, role: str, entry: ModelEntry, where: str) -> ModelEn
     if name not in entry.places:
         has = ", ".join([CPU_GRAPH, *entry.places])
         raise SettingError(
-            f"the {role} of {bundle.path} has no graphs for {name!r}, it has {has}; "
-            "export again with --npu, or choose one of these"
+            f"the {role} of {bundle.path} has no graphs for {name!r}, it has {has}",
+            "export again with --npu, or choose one of these",
         )
     place = entry.places[name]
     if settings:
@@ -56,6 +56,6 @@ def _with(place: Place, settings: str) -> Provider:
     for setting in settings.split(","):
         key, equals, value = setting.partition("=")
         if not (key and equals and value):
-            raise SettingError(f"provider option {setting!r} is not NAME=VALUE; soc_model=57 would be one")
+            raise SettingError(f"provider option {setting!r} is not NAME=VALUE", "soc_model=57 would be one")
         more[key] = value
     return replace(place.provider, options={**place.provider.options, **more})

@@ -48,7 +48,9 @@ def decode(data: bytes) -> Signature:
         if encode(found) == data:
             return found
     raise SignatureError(
-        "malformed", f"{SIGNATURE} is no signature of version 1; sign the bundle again or copy it again"
+        f"{SIGNATURE} is no signature of version 1",
+        "sign the bundle again or copy it again",
+        fault="malformed",
     )
 
 
@@ -65,7 +67,7 @@ def read_signature(bundle: Path) -> Signature | None:
         return None
     except OSError as error:
         raise SignatureError(
-            "malformed", f"{bundle / SIGNATURE} cannot be read ({error}); copy the whole bundle again"
+            f"{bundle / SIGNATURE} cannot be read ({error})", "copy the whole bundle again", fault="malformed"
         ) from None
 
 
@@ -81,22 +83,23 @@ def verify(manifest: bytes, signature: Signature | None, public_key: bytes) -> N
     """
     if signature is None:
         raise SignatureError(
-            "unsigned",
-            f"this bundle is unsigned (no {SIGNATURE}) and a public key was given; take a signed bundle, or "
-            "give no key if you trust where it came from",
+            f"this bundle is unsigned (no {SIGNATURE}) and a public key was given",
+            "take a signed bundle, or give no key if you trust where it came from",
+            fault="unsigned",
         )
     fault = fault_of(manifest, signature, public_key)
     if fault == "other_key":
         raise SignatureError(
-            "other_key",
-            f"this bundle was signed with key {signature.key_id} and the public key given is "
-            f"{key_id(public_key)}; give its signer's key, or do not use this bundle",
+            f"this bundle was signed with key {signature.key_id} and the public "
+            f"key given is {key_id(public_key)}",
+            "give its signer's key, or do not use this bundle",
+            fault="other_key",
         )
     if fault is not None:
         raise SignatureError(
-            "wrong_signature",
-            "the signature does not fit manifest.json: one of them was changed after signing; copy the "
-            "bundle again, and do not use this one",
+            "the signature does not fit manifest.json: one of them was changed after signing",
+            "copy the bundle again, and do not use this one",
+            fault="wrong_signature",
         )
 
 
@@ -119,30 +122,32 @@ def read_public_key(key: PublicKey) -> bytes:
     """
     if isinstance(key, bytes):
         if len(key) != 32:
-            raise SettingError(f"a public key of {len(key)} bytes is none of Ed25519; give 32 or a PEM file")
+            raise SettingError(
+                f"a public key of {len(key)} bytes is none of Ed25519", "give 32 or a PEM file"
+            )
         return key
     path = Path(key)
     try:
         pem = path.read_bytes()
     except OSError as error:
         raise SettingError(
-            f"the public key {path} cannot be read ({error.strerror}); check the path"
+            f"the public key {path} cannot be read ({error.strerror})", "check the path"
         ) from None
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError:
         raise SettingError(
-            f"reading the public key {path} needs the package cryptography; {_INSTALL}"
+            f"reading the public key {path} needs the package cryptography", _INSTALL
         ) from None
     try:
         found = serialization.load_pem_public_key(pem)
     except Exception:  # cryptography's own exceptions share no narrower base
         raise SettingError(
-            f"{path} is no public key in PEM form; `omnidraft keygen -o NAME` makes a pair"
+            f"{path} is no public key in PEM form", "`omnidraft keygen -o NAME` makes a pair"
         ) from None
     if not isinstance(found, Ed25519PublicKey):
-        raise SettingError(f"{path} is no Ed25519 key; `omnidraft keygen -o NAME` makes a pair")
+        raise SettingError(f"{path} is no Ed25519 key", "`omnidraft keygen -o NAME` makes a pair")
     return found.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
 
 
@@ -151,7 +156,7 @@ def _is_valid(data: bytes, signature: bytes, public_key: bytes) -> bool:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError:
-        raise SettingError(f"checking a signature needs the package cryptography; {_INSTALL}") from None
+        raise SettingError("checking a signature needs the package cryptography", _INSTALL) from None
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, data)
     except (InvalidSignature, ValueError):

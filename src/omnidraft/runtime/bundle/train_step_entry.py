@@ -16,7 +16,7 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Layout:
+class StepLayout:
     """How the vector of all that learns is cut into tensors, one after another in row-major order.
 
     Attributes:
@@ -44,7 +44,7 @@ class HeadStep:
     """The training step of an adaptive head: path in the bundle, and what learns."""
 
     graph: str
-    layout: Layout
+    layout: StepLayout
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class StepEntry:
     graph: str
     folder: str
     rank: int
-    layout: Layout
+    layout: StepLayout
     head: HeadStep | None = None
 
     @property
@@ -77,8 +77,10 @@ def read_step(data: dict[str, Any]) -> StepEntry:
     terms = tuple(text(term) for term in listed(data["terms"]))
     if terms != TERMS:
         raise ValueError(f"terms {terms!r:.80}")
-    layout, found = Layout(_tensors(data["tensors"]), terms), data.get("head")
-    head = None if found is None else HeadStep(text(found["graph"]), Layout(_tensors(found["tensors"]), ()))
+    layout, found = StepLayout(_tensors(data["tensors"]), terms), data.get("head")
+    head = (
+        None if found is None else HeadStep(text(found["graph"]), StepLayout(_tensors(found["tensors"]), ()))
+    )
     return StepEntry(text(data["graph"]), text(data["folder"]), whole(data["rank"], 1), layout, head)
 
 
@@ -107,7 +109,7 @@ def step_object(entry: StepEntry) -> dict[str, Any]:
     }
 
 
-def _objects(layout: Layout) -> list[dict[str, Any]]:
+def _objects(layout: StepLayout) -> list[dict[str, Any]]:
     return [{"name": name, "shape": list(shape)} for name, shape in layout.tensors.items()]
 
 
@@ -118,19 +120,19 @@ def _shape(value: object) -> tuple[int, int]:
     return sizes[0], sizes[1]
 
 
-def layout_of(lora: LoraSites, rank: int) -> Layout:
+def layout_of(lora: LoraSites, rank: int) -> StepLayout:
     """The layout of LoRA of a rank at every part of a graph's sites."""
     tensors = {}
     for name, site in lora.sites.items():
         for part, width in site.parts:
             tensors[f"{name}.{part}.lora_a"] = site.inputs, rank
             tensors[f"{name}.{part}.lora_b"] = rank, width
-    return Layout(tensors)
+    return StepLayout(tensors)
 
 
-def head_layout(shape: HeadShape) -> Layout:
+def head_layout(shape: HeadShape) -> StepLayout:
     """The layout of a head of a shape; its bias has a row of its own."""
-    return Layout({name: (size[0], size[-1]) for name, size in shape.sizes().items()}, ())
+    return StepLayout({name: (size[0], size[-1]) for name, size in shape.sizes().items()}, ())
 
 
 def check_layout(entry: StepEntry, lora: LoraSites, head: HeadShape | None) -> None:

@@ -6,9 +6,9 @@ likes less, where token-level verification would cap every ratio at 1. Exact by 
 
 from collections.abc import Sequence
 
-from omnidraft.runtime.decoding.decision import DecisionLaw, decision_law, stop_here
-from omnidraft.runtime.decoding.rng import Chooser
-from omnidraft.runtime.decoding.sampling import Law
+from omnidraft.runtime.decoding.decision import DecisionProbs, decision_probs, resample_or_skip
+from omnidraft.runtime.decoding.rng import RandomSource
+from omnidraft.runtime.decoding.sampling import Distribution
 from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.decoding.verifier import Rows, Verdict, bonus
 from omnidraft.runtime.vocab.trie import ActiveTrie
@@ -30,7 +30,7 @@ def block_pays(round_seconds: float, vocab_size: int) -> bool:
 
 
 def verify_block(
-    proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser
+    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, choose: RandomSource
 ) -> Verdict:
     """Accept the longest run of decisions that the block's own law lets stand (method section 4.2).
 
@@ -45,10 +45,10 @@ def verify_block(
     Args:
         as for `verify_trie`; every row up to a decision of ratio 0 is asked for.
     """
-    laws: list[DecisionLaw] = []
+    laws: list[DecisionProbs] = []
     reach = [1.0]
     for decision in proposal.decisions:
-        law = decision_law(decision, draft[decision.draft], rows(decision.row), trie)
+        law = decision_probs(decision, draft[decision.draft], rows(decision.row), trie)
         laws.append(law)
         reach.append(min(1.0, reach[-1] * law.ratio))
         if reach[-1] == 0.0:  # nothing behind it can stand
@@ -56,7 +56,7 @@ def verify_block(
     if choose.accept(reach[-1]):
         return bonus(proposal, rows, trie, choose)
     for i in reversed(range(len(laws))):
-        token = stop_here(laws[i], reach[i], choose)
+        token = resample_or_skip(laws[i], reach[i], choose)
         if token is not None:
             at = proposal.decisions[i]
             return Verdict(at.row, token, False, at.draft + 1, at.draft)

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.runtime.decoding.rng import Chooser
-from omnidraft.runtime.decoding.sampling import Law
+from omnidraft.runtime.decoding.rng import RandomSource
+from omnidraft.runtime.decoding.sampling import Distribution
 from omnidraft.runtime.decoding.translator import Decision, Step
 from omnidraft.runtime.vocab.trie import ActiveTrie
 
@@ -22,7 +22,7 @@ Weights = npt.NDArray[np.float64]
 TINY = 1e-300  # in place of a zero divisor: ratios stay finite
 
 
-class DecisionLaw(Protocol):
+class DecisionProbs(Protocol):
     """P and Q of one decision.
 
     Attributes:
@@ -31,7 +31,7 @@ class DecisionLaw(Protocol):
     """
 
     ratio: float
-    wide: Law | None
+    wide: Distribution | None
 
     def of_token(self, token: int) -> tuple[float, float]:
         """P and Q of the option that a target token falls into; asked only where `wide`."""
@@ -39,11 +39,11 @@ class DecisionLaw(Protocol):
     def options(self) -> tuple[Weights, Weights]:
         """P and Q of all options, shapes [options]; Q sums to less than 1 where nothing may be proposed."""
 
-    def emit(self, option: int, choose: Chooser) -> int:
+    def emit(self, option: int, choose: RandomSource) -> int:
         """A target token of an option, drawn from the target's law."""
 
 
-def decision_law(decision: Decision, q: Law, p: Law, trie: ActiveTrie) -> DecisionLaw:
+def decision_probs(decision: Decision, q: Distribution, p: Distribution, trie: ActiveTrie) -> DecisionProbs:
     """The laws of a decision.
 
     Args:
@@ -62,7 +62,7 @@ def decision_law(decision: Decision, q: Law, p: Law, trie: ActiveTrie) -> Decisi
 class _Few:
     """Two or a handful of options, listed at once."""
 
-    wide: Law | None = None
+    wide: Distribution | None = None
 
     def __init__(self, wanted: Weights, offered: Weights, proposed: int | None) -> None:
         self._wanted, self._offered = wanted, offered
@@ -80,13 +80,13 @@ class _Few:
 class _Expansion(_Few):
     """A target token proposed with certainty; all others make one option."""
 
-    def __init__(self, proposed: int, p: Law) -> None:
+    def __init__(self, proposed: int, p: Distribution) -> None:
         self._proposed, self._law = np.array([proposed]), p
         chance = float(p.probability(self._proposed)[0])
         others = p.mass_outside(self._proposed)
         super().__init__(np.array([chance, others]), np.array([1.0, 0.0]), 0)
 
-    def emit(self, option: int, choose: Chooser) -> int:
+    def emit(self, option: int, choose: RandomSource) -> int:
         return int(self._proposed[0]) if option == 0 else choose.token(self._law.without(self._proposed))
 
 
@@ -96,9 +96,9 @@ class _Beginning:
     One option more than draft tokens: the target tokens that nothing spells now, proposed never.
     """
 
-    def __init__(self, decision: Decision, q: Law, p: Law, trie: ActiveTrie) -> None:
+    def __init__(self, decision: Decision, q: Distribution, p: Distribution, trie: ActiveTrie) -> None:
         assert decision.node is not None
-        self.wide: Law | None = p
+        self.wide: Distribution | None = p
         self._p, self._q, self._trie = p, q, trie
         self._mask = trie.root_mask
         if decision.excluded is not None:
@@ -124,7 +124,7 @@ class _Beginning:
         offered /= self._possible
         return wanted, offered
 
-    def emit(self, option: int, choose: Chooser) -> int:
+    def emit(self, option: int, choose: RandomSource) -> int:
         if option == len(self._mask):
             return choose.token(self._p.without(self._trie.spelled()))
         node = self._trie.root(option)
@@ -138,7 +138,7 @@ class _Beginning:
 class _Inside(_Few):
     """A draft token inside a node: it goes on to a child, ends the token, or fits neither."""
 
-    def __init__(self, decision: Decision, q: Law, p: Law, trie: ActiveTrie) -> None:
+    def __init__(self, decision: Decision, q: Distribution, p: Distribution, trie: ActiveTrie) -> None:
         node = decision.parent if decision.step is Step.GO_ON else decision.node
         assert node is not None
         self._law, self._ending = p, trie.terminal(node)
@@ -154,13 +154,13 @@ class _Inside(_Few):
             proposed = int(np.searchsorted(tokens, trie.draft_token(decision.node)))
         super().__init__(wanted / wanted.sum(), offered, proposed)
 
-    def emit(self, option: int, choose: Chooser) -> int:
+    def emit(self, option: int, choose: RandomSource) -> int:
         if self._ending is not None and option == len(self._wanted) - 1:
             return self._ending
         return choose.token(self._law, self._targets[self._owner == option])
 
 
-def stop_here(law: DecisionLaw, reach: float, choose: Chooser) -> int | None:
+def resample_or_skip(law: DecisionProbs, reach: float, choose: RandomSource) -> int | None:
     """Replace a decision, or pass it by: a token drawn from max(0, reach P - Q), or None.
 
     With S the sum of that residual, None has probability (1 - reach) / (S + 1 - reach) (Sun et al., ICLR

@@ -69,7 +69,7 @@ class FixedLength:
         """
         if not 0 <= num_draft_tokens <= MAX_DRAFT_TOKENS:
             raise SettingError(
-                f"num_draft_tokens {num_draft_tokens} is outside 0..{MAX_DRAFT_TOKENS}; 4 is usual"
+                f"num_draft_tokens {num_draft_tokens} is outside 0..{MAX_DRAFT_TOKENS}", "4 is usual"
             )
         self._count, self._threshold, self.unread = num_draft_tokens, head_threshold, 0
         self.hears = head_threshold < 1.0

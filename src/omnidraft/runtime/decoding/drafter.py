@@ -11,8 +11,8 @@ import numpy as np
 from omnidraft.runtime.bundle.head import chance
 from omnidraft.runtime.decoding.model import HasHead, Logits, Model
 from omnidraft.runtime.decoding.prefill import read
-from omnidraft.runtime.decoding.rng import Chooser
-from omnidraft.runtime.decoding.sampling import Ids, Law, draft_law
+from omnidraft.runtime.decoding.rng import RandomSource
+from omnidraft.runtime.decoding.sampling import Distribution, Ids, draft_distribution
 
 # Tokens drawn, and the chance that all of them stand -> how many more to draw.
 More = Callable[[int, float], int]
@@ -23,7 +23,7 @@ class Draft:
     """Draft tokens and the laws they were drawn from."""
 
     tokens: list[int] = field(default_factory=list)
-    laws: list[Law] = field(default_factory=list)
+    laws: list[Distribution] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Drafter:
         count: int,
         temperature: float,
         banned: Ids,
-        choose: Chooser,
+        choose: RandomSource,
         more: More | None = None,
     ) -> Draft:
         """Draw `count` tokens that may follow a context of draft ids, or fewer.
@@ -92,7 +92,7 @@ class Drafter:
                     count = min(most, drawn + more(drawn, stands))
                     if count <= drawn:
                         break
-            law = draft_law(row, temperature, banned)
+            law = draft_distribution(row, temperature, banned)
             token = choose.token(law)
             if more is not None and drawn + 1 < count:  # before the next pass writes over the row
                 confidence = _confidence(row, token, banned)

@@ -8,10 +8,10 @@ transformers). Good where an answer quotes its prompt: summaries, edits, code.
 from collections.abc import Sequence
 
 from omnidraft.runtime.decoding.drafter import Draft, More
-from omnidraft.runtime.decoding.rng import Chooser
+from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.decoding.verifier import Rows, Verdict, match
-from omnidraft.runtime.traces.trace import Judged
+from omnidraft.runtime.traces.trace import DecisionLabel
 
 LONGEST, SHORTEST = 4, 2  # tokens of the suffix that is looked for
 
@@ -27,7 +27,9 @@ class PromptLookup:
         self._followed: dict[tuple[int, ...], int] = {}  # n-gram -> where its latest follower stands
         self._seen = 0
 
-    def propose(self, tokens: Sequence[int], count: int, choose: Chooser, more: More | None = None) -> Draft:
+    def propose(
+        self, tokens: Sequence[int], count: int, choose: RandomSource, more: More | None = None
+    ) -> Draft:
         self._index(tokens)
         copied = list(tokens)
         at = self._follower(tokens)
@@ -40,10 +42,12 @@ class PromptLookup:
         tokens = draft.tokens[:max_tokens]
         return Proposal(tokens, ends=list(range(1, len(tokens) + 1)), used=len(tokens))
 
-    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, choose: Chooser) -> Verdict:
+    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, choose: RandomSource) -> Verdict:
         return match(proposal, rows, choose)
 
-    def judged(self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows) -> tuple[Judged, ...]:
+    def judged(
+        self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows
+    ) -> tuple[DecisionLabel, ...]:
         return ()  # no drafter learns from what was copied
 
     def learn(self, draft: Draft, proposal: Proposal, verdict: Verdict, emitted: Sequence[int]) -> int:

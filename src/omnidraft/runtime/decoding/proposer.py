@@ -10,11 +10,11 @@ from typing import Protocol
 import numpy as np
 
 from omnidraft.runtime.decoding.drafter import Draft, Drafter, More
-from omnidraft.runtime.decoding.rng import Chooser
+from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.decoding.verifier import Rows, Verdict, Verifier
-from omnidraft.runtime.traces.labels import Judge, judge_decisions
-from omnidraft.runtime.traces.trace import Judged
+from omnidraft.runtime.traces.labels import Labeller, label_decisions
+from omnidraft.runtime.traces.trace import DecisionLabel
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from omnidraft.runtime.vocab.vocab_map import VocabMap
@@ -23,7 +23,9 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 class Proposer(Protocol):
     """Guesses on from a context, and judges its own guesses so that the output's law is the target's."""
 
-    def propose(self, tokens: Sequence[int], count: int, choose: Chooser, more: More | None = None) -> Draft:
+    def propose(
+        self, tokens: Sequence[int], count: int, choose: RandomSource, more: More | None = None
+    ) -> Draft:
         """At most `count` >= 1 tokens that may follow.
 
         Args:
@@ -36,10 +38,12 @@ class Proposer(Protocol):
     def translate(self, draft: Draft, max_tokens: int) -> Proposal:
         """The draft in target tokens, `max_tokens` at most."""
 
-    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, choose: Chooser) -> Verdict:
-        """Judge the proposal by the target's laws."""
+    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, choose: RandomSource) -> Verdict:
+        """Labeller the proposal by the target's laws."""
 
-    def judged(self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows) -> Iterable[Judged]:
+    def judged(
+        self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows
+    ) -> Iterable[DecisionLabel]:
         """What was tested and how likely it was to pass; asked only for a trace, and before `learn`."""
 
     def learn(self, draft: Draft, proposal: Proposal, verdict: Verdict, emitted: Sequence[int]) -> int:
@@ -59,7 +63,7 @@ class Method:
     verify: Verifier
     uses_cache: bool = True
     expands: bool = True
-    judge: Judge = judge_decisions
+    judge: Labeller = label_decisions
 
 
 class DraftModel:
@@ -88,17 +92,21 @@ class DraftModel:
         useless = ~cache.map.draft_allowed if method.uses_cache else cache.map.direct < 0
         self._banned = np.flatnonzero(useless)
 
-    def propose(self, tokens: Sequence[int], count: int, choose: Chooser, more: More | None = None) -> Draft:
+    def propose(
+        self, tokens: Sequence[int], count: int, choose: RandomSource, more: More | None = None
+    ) -> Draft:
         return self._drafter.propose(self._context, count, self._temperature, self._banned, choose, more)
 
     def translate(self, draft: Draft, max_tokens: int) -> Proposal:
         expands = self._method.expands
         return self._method.translate(draft.tokens, self._trie, max_tokens=max_tokens, expand=expands)
 
-    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, choose: Chooser) -> Verdict:
+    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, choose: RandomSource) -> Verdict:
         return self._method.verify(proposal, draft.laws, rows, self._trie, choose)
 
-    def judged(self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows) -> Iterable[Judged]:
+    def judged(
+        self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows
+    ) -> Iterable[DecisionLabel]:
         return self._method.judge(proposal, draft.laws, rows, self._trie, verdict)
 
     def learn(self, draft: Draft, proposal: Proposal, verdict: Verdict, emitted: Sequence[int]) -> int:

@@ -1,6 +1,6 @@
 """Randomness as an argument: SplitMix64, the same numbers in every language.
 
-Knows nothing of tokens. Everything random in the runtime asks a `Chooser`, so a test can put an
+Knows nothing of tokens. Everything random in the runtime asks a `RandomSource`, so a test can put an
 enumerator in its place and walk every outcome of the real code with its exact probability.
 """
 
@@ -11,12 +11,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.runtime.decoding.sampling import DenseLaw, Ids, Law
+from omnidraft.runtime.decoding.sampling import Categorical, Distribution, Ids
 
 _MASK = (1 << 64) - 1
 
 
-class Chooser(Protocol):
+class RandomSource(Protocol):
     """Answers the random questions of a round."""
 
     def accept(self, probability: float) -> bool:
@@ -25,15 +25,15 @@ class Chooser(Protocol):
     def index(self, weights: npt.NDArray[np.float64]) -> int:
         """An index drawn in proportion to non-negative weights, shape [n]."""
 
-    def token(self, law: Law, among: Ids | None = None) -> int:
+    def token(self, law: Distribution, among: Ids | None = None) -> int:
         """A token drawn from a law, or from the law restricted to the ids `among`."""
 
-    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+    def thinned(self, law: Distribution, share: Callable[[int], float]) -> int | None:
         """A token drawn from a law that stands with probability `share(token)`; None when it does not."""
 
 
 class SplitMix64:
-    """A `Chooser` on Steele, Lea and Flood's generator (OOPSLA 2014): 64 bits of state, no tables.
+    """A `RandomSource` on Steele, Lea and Flood's generator (OOPSLA 2014): 64 bits of state, no tables.
 
     One uniform per question, in the order asked; questions with a single answer take none, so greedy
     decoding never touches the generator.
@@ -58,14 +58,14 @@ class SplitMix64:
         return probability >= 1.0 or (probability > 0.0 and self.uniform() < probability)
 
     def index(self, weights: npt.NDArray[np.float64]) -> int:
-        return DenseLaw(weights).draw(self.uniform())
+        return Categorical(weights).draw(self.uniform())
 
-    def token(self, law: Law, among: Ids | None = None) -> int:
+    def token(self, law: Distribution, among: Ids | None = None) -> int:
         if among is not None and len(among) == 1:
             return int(among[0])
         return law.draw(0.0 if law.is_certain else self.uniform(), among)
 
-    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
+    def thinned(self, law: Distribution, share: Callable[[int], float]) -> int | None:
         token = self.token(law)
         return token if self.accept(share(token)) else None
 

@@ -23,7 +23,7 @@ _BLOCK = 512  # the inverse CDF looks at block sums first: two short scans inste
 _FLOORS = (2.0**-6, 2.0**-9, 2.0**-12, 2.0**-16, 2.0**-24, 0.0)  # of a weight, relative to the largest
 
 
-class Law(Protocol):
+class Distribution(Protocol):
     """A probability law over token ids 0..size-1."""
 
     size: int
@@ -47,11 +47,11 @@ class Law(Protocol):
     def draw(self, uniform: float, among: Ids | None = None) -> int:
         """The token at `uniform` in [0, 1) of the cumulative law, restricted to `among` if given."""
 
-    def without(self, ids: Ids) -> "Law":
+    def without(self, ids: Ids) -> "Distribution":
         """The law given that the token is none of `ids`."""
 
 
-class PointLaw:
+class OneHot:
     """All mass on one token: what temperature 0 makes of a row (ties: lowest id)."""
 
     is_certain = True
@@ -78,11 +78,11 @@ class PointLaw:
     def draw(self, uniform: float, among: Ids | None = None) -> int:
         return self.token
 
-    def without(self, ids: Ids) -> "PointLaw":
+    def without(self, ids: Ids) -> "OneHot":
         return self
 
 
-class DenseLaw:
+class Categorical:
     """A law with unnormalised weights of any float dtype.
 
     Sums are taken over blocks in the weights' dtype and from there in float64: with float32 rows a
@@ -130,10 +130,10 @@ class DenseLaw:
             return int(np.flatnonzero(self._weights)[-1])
         return block * _BLOCK + _inverse(inside, min(max(share, 0.0), 1.0))
 
-    def without(self, ids: Ids) -> "DenseLaw":
+    def without(self, ids: Ids) -> "Categorical":
         weights = self._weights.copy()
         weights[ids] = 0.0
-        return DenseLaw(weights)
+        return Categorical(weights)
 
 
 def _inverse(weights: Row, uniform: float) -> int:
@@ -146,7 +146,7 @@ def _inverse(weights: Row, uniform: float) -> int:
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SamplingConfig:
     """What is done to a row of logits before anything is drawn, tested or corrected by it.
 
     In this order, as in transformers: repetition penalty, temperature, top-k, top-p, min-p.
@@ -173,21 +173,23 @@ class Sampling:
     def __post_init__(self) -> None:
         check_temperature(self.temperature)
         if self.top_k < 0:
-            raise SettingError(f"top_k {self.top_k} is less than 0; use 0 to keep all tokens, 40 is usual")
+            raise SettingError(f"top_k {self.top_k} is less than 0", "use 0 to keep all tokens, 40 is usual")
         if not 0.0 < self.top_p <= 1.0:
             raise SettingError(
-                f"top_p {self.top_p} is outside 0 < top_p <= 1; use 1 to keep all tokens, 0.95 is usual"
+                f"top_p {self.top_p} is outside 0 < top_p <= 1", "use 1 to keep all tokens, 0.95 is usual"
             )
         if not 0.0 <= self.min_p <= 1.0:
-            raise SettingError(f"min_p {self.min_p} is outside 0..1; use 0 to keep all tokens, 0.05 is usual")
+            raise SettingError(
+                f"min_p {self.min_p} is outside 0..1", "use 0 to keep all tokens, 0.05 is usual"
+            )
         if not 0.0 < self.repetition_penalty < math.inf:
             raise SettingError(
-                f"repetition_penalty {self.repetition_penalty} is not a number above 0; "
-                "use 1 for none, 1.1 is usual"
+                f"repetition_penalty {self.repetition_penalty} is not a number above 0",
+                "use 1 for none, 1.1 is usual",
             )
 
 
-def law_of(logits: Row, sampling: Sampling, context: Sequence[int] = ()) -> Law:
+def target_distribution(logits: Row, sampling: SamplingConfig, context: Sequence[int] = ()) -> Distribution:
     """The law of one row of logits, shape [vocab].
 
     Args:
@@ -198,7 +200,7 @@ def law_of(logits: Row, sampling: Sampling, context: Sequence[int] = ()) -> Law:
     if sampling.repetition_penalty != 1.0 and len(context):
         logits = _penalised(logits, sampling.repetition_penalty, np.unique(np.asarray(context)))
     if sampling.temperature == 0.0:
-        return PointLaw(int(logits.argmax()), len(logits))
+        return OneHot(int(logits.argmax()), len(logits))
     weights = _weights(logits, sampling.temperature)
     if sampling.top_k or sampling.top_p < 1.0:
         kept = _nucleus(weights, sampling)
@@ -206,14 +208,14 @@ def law_of(logits: Row, sampling: Sampling, context: Sequence[int] = ()) -> Law:
         weights[kept] = everything[kept]
     if sampling.min_p > 0.0:
         weights[weights < sampling.min_p] = 0.0  # the largest weight is exp(0) = 1 and always kept
-    return DenseLaw(weights)
+    return Categorical(weights)
 
 
-def scoring(sampling: Sampling) -> Sampling:
+def scoring(sampling: SamplingConfig) -> SamplingConfig:
     """What log-probabilities are of: the law that is drawn from, or greedy the one that its argmax is of."""
     if sampling.temperature > 0.0:
         return sampling
-    return Sampling(temperature=1.0, repetition_penalty=sampling.repetition_penalty)
+    return SamplingConfig(temperature=1.0, repetition_penalty=sampling.repetition_penalty)
 
 
 def _penalised(logits: Row, penalty: float, ids: Ids) -> Row:
@@ -223,7 +225,7 @@ def _penalised(logits: Row, penalty: float, ids: Ids) -> Row:
     return logits
 
 
-def _nucleus(weights: Row, sampling: Sampling) -> Ids:
+def _nucleus(weights: Row, sampling: SamplingConfig) -> Ids:
     """What top-k and then top-p keep, by falling weight."""
     if sampling.top_k:
         ids = _ranked(weights, sampling.top_k, 0.0)[: sampling.top_k]
@@ -253,7 +255,7 @@ def _ranked(weights: Row, count: int, mass: float) -> Ids:
     return ids[np.argsort(-weights[ids], kind="stable")]
 
 
-def draft_law(logits: Row, temperature: float, banned: Ids) -> Law:
+def draft_distribution(logits: Row, temperature: float, banned: Ids) -> Distribution:
     """The drafter's law of one row, shape [vocab], without the ids that it may not propose.
 
     In float64: the verifier divides by sums of it.
@@ -261,17 +263,17 @@ def draft_law(logits: Row, temperature: float, banned: Ids) -> Law:
     if temperature == 0.0:
         best = int(logits.argmax())
         if not (banned == best).any():  # nearly always: spare the copy
-            return PointLaw(best, len(logits))
+            return OneHot(best, len(logits))
         logits = logits.copy()
         logits[banned] = -np.inf
-        return PointLaw(int(logits.argmax()), len(logits))
+        return OneHot(int(logits.argmax()), len(logits))
     wide = logits.astype(np.float64)
     weights = _weights(wide, temperature)
     weights[banned] = 0.0
     if weights.max() < _LEAST:  # cold, and the likeliest is banned: all others are 0 beside it
         wide[banned] = -np.inf
         weights = _weights(wide, temperature)
-    return DenseLaw(weights)
+    return Categorical(weights)
 
 
 def _weights(logits: Row, temperature: float) -> Row:
@@ -292,9 +294,9 @@ def check_temperature(temperature: float) -> float:
     """
     if not math.isfinite(temperature) or temperature < 0.0:
         raise SettingError(
-            f"temperature {temperature} is not a finite number >= 0; "
-            "use 0 for greedy decoding, 1 for the model's own law"
+            f"temperature {temperature} is not a finite number >= 0",
+            "use 0 for greedy decoding, 1 for the model's own law",
         )
     if 0.0 < temperature < _COLDEST:
-        raise SettingError(f"temperature {temperature} is below {_COLDEST}; use 0 for greedy decoding")
+        raise SettingError(f"temperature {temperature} is below {_COLDEST}", "use 0 for greedy decoding")
     return temperature

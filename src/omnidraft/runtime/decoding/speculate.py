@@ -18,12 +18,12 @@ from omnidraft.runtime.decoding.model import Logits, Model
 from omnidraft.runtime.decoding.prefill import read
 from omnidraft.runtime.decoding.prompt_lookup import PromptLookup
 from omnidraft.runtime.decoding.proposer import DraftModel, Method, Proposer
-from omnidraft.runtime.decoding.rng import Chooser
-from omnidraft.runtime.decoding.sampling import Law, Sampling, law_of, scoring
+from omnidraft.runtime.decoding.rng import RandomSource
+from omnidraft.runtime.decoding.sampling import Distribution, SamplingConfig, scoring, target_distribution
 from omnidraft.runtime.decoding.stop import Cut
 from omnidraft.runtime.decoding.translator import translate, translate_longest
 from omnidraft.runtime.decoding.verifier import verify_match, verify_paper, verify_trie
-from omnidraft.runtime.traces.labels import judge_match, judge_paper
+from omnidraft.runtime.traces.labels import label_match, label_paper
 from omnidraft.runtime.traces.trace import TracedRound
 from omnidraft.runtime.traces.tracer import Outcome, Tracer
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
@@ -71,16 +71,18 @@ def rule_for(mode: Mode, temperature: float, verification: Verification = "token
         SettingError: an unknown mode or verification.
     """
     if mode not in MODES:
-        raise SettingError(f'mode "{mode}" is unknown; use one of {", ".join(MODES)}')
+        raise SettingError(f'mode "{mode}" is unknown', f"use one of {', '.join(MODES)}")
     if verification not in VERIFICATIONS:
-        raise SettingError(f'verification "{verification}" is unknown; use one of {", ".join(VERIFICATIONS)}')
+        raise SettingError(
+            f'verification "{verification}" is unknown', f"use one of {', '.join(VERIFICATIONS)}"
+        )
     if mode == "lookup":
         return LookupRule()
     direct = mode in ("direct", "plain")
     if temperature == 0.0 or mode == "match":
-        return DraftRule(translate_longest, verify_match, not direct, not direct, judge_match)
+        return DraftRule(translate_longest, verify_match, not direct, not direct, label_match)
     if mode == "paper":
-        return DraftRule(translate_longest, verify_paper, expands=False, judge=judge_paper)
+        return DraftRule(translate_longest, verify_paper, expands=False, judge=label_paper)
     if direct:  # as published (Timor et al., TLI): the baseline
         return DraftRule(translate, verify_trie, uses_cache=False, expands=False)
     return DraftRule(translate, verify_block if verification == "block" else verify_trie)
@@ -131,7 +133,7 @@ class Settings:
     """What a generation is asked to do."""
 
     rule: Rule
-    sampling: Sampling
+    sampling: SamplingConfig
     max_new_tokens: int
     eos_ids: Collection[int]
     logprobs: bool = False
@@ -141,7 +143,7 @@ class Settings:
 class _Rows:
     """The target's laws of one pass, each computed once and only when it is asked for."""
 
-    def __init__(self, logits: Logits, sampling: Sampling, context: Sequence[int]) -> None:
+    def __init__(self, logits: Logits, sampling: SamplingConfig, context: Sequence[int]) -> None:
         """
         Args:
             logits: [n + 1, vocab].
@@ -149,13 +151,13 @@ class _Rows:
             context: target ids that the last row comes after: all so far and the n proposed.
         """
         self._logits, self._sampling, self._context = logits, sampling, context
-        self._laws: dict[int, Law] = {}
+        self._laws: dict[int, Distribution] = {}
 
-    def __call__(self, row: int) -> Law:
+    def __call__(self, row: int) -> Distribution:
         if row not in self._laws:
             unpenalised = self._sampling.repetition_penalty == 1.0  # spare the copy
             before = () if unpenalised else self._context[: len(self._context) - len(self._logits) + 1 + row]
-            self._laws[row] = law_of(self._logits[row], self._sampling, before)
+            self._laws[row] = target_distribution(self._logits[row], self._sampling, before)
         return self._laws[row]
 
     def logprobs(self, emitted: Sequence[int]) -> tuple[float, ...]:
@@ -194,7 +196,7 @@ def speculate(
     draft_prompt: Sequence[int],
     settings: Settings,
     draft_length: DraftLength,
-    choose: Chooser,
+    choose: RandomSource,
     cut: Cut | None = None,
 ) -> Iterator[Round]:
     """Yield rounds whose emitted tokens follow the target's own law; drafting only saves time.

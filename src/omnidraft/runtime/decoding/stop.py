@@ -109,10 +109,10 @@ def _stop_bytes(stop: str) -> bytes:
         data = stop.encode()
     except UnicodeEncodeError:
         raise SettingError(
-            f"the stop string {stop!r} holds half of a surrogate pair; give whole text"
+            f"the stop string {stop!r} holds half of a surrogate pair", "give whole text"
         ) from None
     if not data:
-        raise SettingError("a stop string is empty, which would end every output; give some text")
+        raise SettingError("a stop string is empty, which would end every output", "give some text")
     return data
 
 

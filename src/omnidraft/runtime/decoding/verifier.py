@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnidraft.runtime.decoding.decision import TINY, Weights, decision_law, stop_here
-from omnidraft.runtime.decoding.rng import Chooser
-from omnidraft.runtime.decoding.sampling import Law
+from omnidraft.runtime.decoding.decision import TINY, Weights, decision_probs, resample_or_skip
+from omnidraft.runtime.decoding.rng import RandomSource
+from omnidraft.runtime.decoding.sampling import Distribution
 from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.vocab.trie import ActiveTrie
 
-Rows = Callable[[int], Law]  # the target's law after n proposed tokens, computed when it is asked for
+Rows = Callable[
+    [int], Distribution
+]  # the target's law after n proposed tokens, computed when it is asked for
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,11 @@ class Verdict:
     passed: int
 
 
-Verifier = Callable[[Proposal, Sequence[Law], Rows, ActiveTrie, Chooser], Verdict]
+Verifier = Callable[[Proposal, Sequence[Distribution], Rows, ActiveTrie, RandomSource], Verdict]
 
 
 def verify_trie(
-    proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser
+    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, choose: RandomSource
 ) -> Verdict:
     """Speculative sampling on trie decisions, one after another: exact at every temperature.
 
@@ -53,15 +55,15 @@ def verify_trie(
         choose: answers the random questions.
     """
     for decision in proposal.decisions:
-        law = decision_law(decision, draft[decision.draft], rows(decision.row), trie)
+        law = decision_probs(decision, draft[decision.draft], rows(decision.row), trie)
         if not choose.accept(law.ratio):
-            token = stop_here(law, 1.0, choose)
+            token = resample_or_skip(law, 1.0, choose)
             assert token is not None, "with reach 1 a refused decision is always replaced"
             return Verdict(decision.row, token, False, decision.draft + 1, decision.draft)
     return bonus(proposal, rows, trie, choose)
 
 
-def bonus(proposal: Proposal, rows: Rows, trie: ActiveTrie, choose: Chooser) -> Verdict:
+def bonus(proposal: Proposal, rows: Rows, trie: ActiveTrie, choose: RandomSource) -> Verdict:
     """All decisions stand: one more token, below the node that the draft ended in, if it ended in one."""
     below = None if proposal.tail is None else trie.targets(proposal.tail)
     token = choose.token(rows(len(proposal.tokens)), below)
@@ -69,13 +71,13 @@ def bonus(proposal: Proposal, rows: Rows, trie: ActiveTrie, choose: Chooser) -> 
 
 
 def verify_match(
-    proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser
+    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, choose: RandomSource
 ) -> Verdict:
     """Draw from the target and accept while the draw is what was proposed: exact for any translator."""
     return match(proposal, rows, choose)
 
 
-def match(proposal: Proposal, rows: Rows, choose: Chooser) -> Verdict:
+def match(proposal: Proposal, rows: Rows, choose: RandomSource) -> Verdict:
     """The rule of `verify_match`, which needs neither the drafter's laws nor a trie."""
     used = 0
     for i, proposed in enumerate(proposal.tokens):
@@ -87,7 +89,7 @@ def match(proposal: Proposal, rows: Rows, choose: Chooser) -> Verdict:
 
 
 def verify_paper(
-    proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, choose: Chooser
+    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, choose: RandomSource
 ) -> Verdict:
     """The paper's rule (arXiv 2507.02659, section 3.1): approximate for temperatures above 0.
 
@@ -112,7 +114,7 @@ def _residual(wanted: Weights, offered: Weights) -> Weights:
     return left if left.any() else wanted
 
 
-def paper_proposal(trie: ActiveTrie, draft: Sequence[Law], proposed: int) -> Weights:
+def paper_proposal(trie: ActiveTrie, draft: Sequence[Distribution], proposed: int) -> Weights:
     """The paper's q' over the target vocabulary for one proposed token, shape [target vocab].
 
     Args:

@@ -83,10 +83,10 @@ class Adapter:
 
     def __post_init__(self) -> None:
         if not self.tensors and self.head is None:
-            raise AdapterError("missing_tensor", "it has no tensors")
+            raise AdapterError("it has no tensors", fault="missing_tensor")
         for site, (a, b) in self.tensors.items():
             if not _SITE.fullmatch(site):
-                raise AdapterError("extra_tensor", f"{site!r:.80} is no place of a layer")
+                raise AdapterError(f"{site!r:.80} is no place of a layer", fault="extra_tensor")
             _check_pair(site, a, b)
 
     @property
@@ -121,17 +121,17 @@ class Adapter:
         for name, (a, b) in self.tensors.items():
             site = lora.sites.get(name)
             if site is None:
-                raise AdapterError("extra_tensor", f"the model has no place {name} for it")
+                raise AdapterError(f"the model has no place {name} for it", fault="extra_tensor")
             if (len(a), b.shape[1]) != (site.inputs, site.outputs):
                 raise AdapterError(
-                    "shape",
                     f"{name} goes from {len(a)} to {b.shape[1]} values and the model's from {site.inputs} "
                     f"to {site.outputs}",
+                    fault="shape",
                 )
             if lora.rank is not None and a.shape[1] > lora.rank_of(name):
                 most = lora.rank_of(name)
                 raise AdapterError(
-                    "rank", f"{name} has rank {a.shape[1]} and the model's graph takes {most} at most"
+                    f"{name} has rank {a.shape[1]} and the model's graph takes {most} at most", fault="rank"
                 )
 
     def inputs(self, lora: LoraSites) -> dict[str, Floats]:
@@ -163,12 +163,12 @@ def no_adapter(lora: LoraSites) -> dict[str, Floats]:
 def _check_pair(site: str, a: Floats, b: Floats) -> None:
     for name, tensor in ((a_name(site), a), (b_name(site), b)):
         if tensor.dtype != np.float32:
-            raise AdapterError("dtype", f"{name} is {tensor.dtype}, not float32")
+            raise AdapterError(f"{name} is {tensor.dtype}, not float32", fault="dtype")
         if tensor.ndim != 2 or 0 in tensor.shape:
-            raise AdapterError("shape", f"{name} has shape {list(tensor.shape)}, not two sizes above 0")
+            raise AdapterError(f"{name} has shape {list(tensor.shape)}, not two sizes above 0", fault="shape")
         if not np.isfinite(tensor).all():
-            raise AdapterError("non_finite", f"{name} holds a value that is not finite")
+            raise AdapterError(f"{name} holds a value that is not finite", fault="non_finite")
     if a.shape[1] != b.shape[0]:
-        raise AdapterError("shape", f"{site} has rank {a.shape[1]} in A and {b.shape[0]} in B")
+        raise AdapterError(f"{site} has rank {a.shape[1]} in A and {b.shape[0]} in B", fault="shape")
     if a.shape[1] > MAX_RANK:
-        raise AdapterError("rank", f"{site} has rank {a.shape[1]}, more than {MAX_RANK}")
+        raise AdapterError(f"{site} has rank {a.shape[1]}, more than {MAX_RANK}", fault="rank")

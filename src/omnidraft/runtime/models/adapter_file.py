@@ -16,8 +16,7 @@ import numpy as np
 import onnxruntime as ort
 from safetensors import SafetensorError, deserialize
 
-from omnidraft.errors import AdapterError
-from omnidraft.reason import reason
+from omnidraft.errors import AdapterError, reason
 from omnidraft.runtime.bundle.head import PREFIX, Head, check_names
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.models.adapter import Adapter, Floats, a_name, b_name
@@ -74,19 +73,19 @@ def decode_adapter(data: bytes) -> Adapter:
     metadata, tensors = _header(data)
     if (wanted := metadata.get("version")) != str(VERSION):
         raise AdapterError(
-            "version", f"it has version {wanted!s:.20} and this omnidraft reads version {VERSION}"
+            f"it has version {wanted!s:.20} and this omnidraft reads version {VERSION}", fault="version"
         )
     _check_length(data, tensors)
     try:
         entries: list[tuple[str, dict[str, Any]]] = deserialize(data)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise AdapterError(
-            "layout", f"its tensors do not lie as safetensors has them ({error!s:.80})"
+            f"its tensors do not lie as safetensors has them ({error!s:.80})", fault="layout"
         ) from None
     arrays: dict[str, Floats] = {}
     for name, entry in entries:
         if entry["dtype"] != "F32":
-            raise AdapterError("dtype", f"{name!r:.80} is {entry['dtype']}, not F32")
+            raise AdapterError(f"{name!r:.80} is {entry['dtype']}, not F32", fault="dtype")
         arrays[name] = np.frombuffer(entry["data"], "<f4").astype(np.float32).reshape(entry["shape"])
     head = {name: arrays.pop(name) for name in sorted(arrays) if name.startswith(PREFIX)}
     sites = _pairs(arrays)
@@ -99,20 +98,22 @@ def _header(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
     """The metadata and the entries of the tensors."""
     if len(data) < _LENGTH.size:
         raise AdapterError(
-            "truncated", f"it has {len(data)} bytes and a header's length takes {_LENGTH.size}"
+            f"it has {len(data)} bytes and a header's length takes {_LENGTH.size}", fault="truncated"
         )
     (length,) = _LENGTH.unpack_from(data)
     if length > _MOST_HEADER or data[_LENGTH.size : _LENGTH.size + 1] not in (b"{", b""):
-        raise AdapterError("not_an_adapter", "it is no safetensors file")
+        raise AdapterError("it is no safetensors file", fault="not_an_adapter")
     if len(data) < _LENGTH.size + length:
-        raise AdapterError("truncated", f"it has {len(data)} bytes of a header of {_LENGTH.size + length}")
+        raise AdapterError(
+            f"it has {len(data)} bytes of a header of {_LENGTH.size + length}", fault="truncated"
+        )
     try:
         header = json.loads(data[_LENGTH.size : _LENGTH.size + length])
         metadata = header.pop("__metadata__", None)
     except (ValueError, RecursionError, AttributeError):
-        raise AdapterError("not_an_adapter", "it is no safetensors file") from None
+        raise AdapterError("it is no safetensors file", fault="not_an_adapter") from None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
-        raise AdapterError("not_an_adapter", f"its metadata does not say that it is an {FORMAT}")
+        raise AdapterError(f"its metadata does not say that it is an {FORMAT}", fault="not_an_adapter")
     return metadata, header
 
 
@@ -120,12 +121,12 @@ def _check_length(data: bytes, entries: dict[str, Any]) -> None:
     try:
         ends = [int(entry["data_offsets"][1]) for entry in entries.values()]
     except (KeyError, TypeError, ValueError, IndexError, OverflowError):
-        raise AdapterError("layout", "a tensor's entry does not say where it lies") from None
+        raise AdapterError("a tensor's entry does not say where it lies", fault="layout") from None
     wanted = _LENGTH.size + _LENGTH.unpack_from(data)[0] + max(ends, default=0)
     if len(data) < wanted:
-        raise AdapterError("truncated", f"it has {len(data)} bytes of {wanted}")
+        raise AdapterError(f"it has {len(data)} bytes of {wanted}", fault="truncated")
     if len(data) > wanted:
-        raise AdapterError("trailing_bytes", f"it has {len(data) - wanted} bytes too many")
+        raise AdapterError(f"it has {len(data) - wanted} bytes too many", fault="trailing_bytes")
 
 
 def _pairs(arrays: dict[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
@@ -135,10 +136,12 @@ def _pairs(arrays: dict[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
         names = (a_name(site), b_name(site))
         for name in names:
             if name not in arrays:
-                raise AdapterError("missing_tensor", f"it has no {name!r:.80}")
+                raise AdapterError(f"it has no {name!r:.80}", fault="missing_tensor")
         found[site] = (arrays.pop(names[0]), arrays.pop(names[1]))
     if arrays:
-        raise AdapterError("extra_tensor", f"it has a tensor {min(arrays)!r:.80}, which is of no adapter")
+        raise AdapterError(
+            f"it has a tensor {min(arrays)!r:.80}, which is of no adapter", fault="extra_tensor"
+        )
     return found
 
 
@@ -149,13 +152,13 @@ def _adapter(
     for name, value in fields.items():
         kind = _CREATED if name == "created" else _FINGERPRINT
         if not isinstance(value, str) or not kind.fullmatch(value):
-            raise AdapterError("metadata", f"its {name} is {value!r:.80}")
+            raise AdapterError(f"its {name} is {value!r:.80}", fault="metadata")
     texts = {name: str(value) for name, value in fields.items()}
     adapter = Adapter(**texts, tensors=tensors, head=Head(head) if head else None)
     for name, wanted in {"head": None, **metadata_of(adapter)}.items():
         if metadata.get(name) != wanted:
             raise AdapterError(
-                "metadata", f"its {name} is {metadata.get(name)!r:.80} and its tensors say {wanted!r}"
+                f"its {name} is {metadata.get(name)!r:.80} and its tensors say {wanted!r}", fault="metadata"
             )
     return adapter
 
@@ -170,24 +173,24 @@ def read_adapter(path: str | Path) -> Adapter:
         return decode_adapter(_read(Path(path)))
     except AdapterError as error:
         remedy = _REMEDIES.get(error.fault, "restore a copy, or convert or train it again")
-        raise AdapterError(error.fault, f"{path} is refused: {error}; {remedy}") from None
+        raise AdapterError(f"{path} is refused: {error}", remedy, fault=error.fault) from None
 
 
 def _read(path: Path) -> bytes:
     """A file's bytes; one whose beginning is none of a safetensors file is not read to its end."""
     try:
         if path.exists() and not path.is_file():
-            raise AdapterError("unreadable", "it is no file")  # a pipe would be waited for
+            raise AdapterError("it is no file", fault="unreadable")  # a pipe would be waited for
         with path.open("rb") as file:
             head = file.read(_LENGTH.size + 1)
             if len(head) > _LENGTH.size and (
                 head[-1:] != b"{" or _LENGTH.unpack_from(head)[0] > _MOST_HEADER
             ):
-                raise AdapterError("not_an_adapter", "it is no safetensors file")
+                raise AdapterError("it is no safetensors file", fault="not_an_adapter")
             return head + file.read()
     except (OSError, ValueError) as error:
         raise AdapterError(
-            "unreadable", f"it cannot be read ({getattr(error, 'strerror', None) or error})"
+            f"it cannot be read ({getattr(error, 'strerror', None) or error})", fault="unreadable"
         ) from None
 
 
@@ -203,14 +206,16 @@ def write_adapter(path: str | Path, adapter: Adapter) -> list[Path]:
     beside = path.with_suffix(SUFFIX)
     if path.suffix == SUFFIX:
         raise AdapterError(
-            "unwritable", f"{path} would hold two formats; give a name like {path.stem}.safetensors"
+            f"{path} would hold two formats", f"give a name like {path.stem}.safetensors", fault="unwritable"
         )
     try:
         write_atomically(path, encode_adapter(adapter))
         write_atomically(beside, encode_for_onnxruntime(adapter))
     except (OSError, ValueError) as error:
         raise AdapterError(
-            "unwritable", f"the adapter cannot be written to {path} ({reason(error)}); choose another place"
+            f"the adapter cannot be written to {path} ({reason(error)})",
+            "choose another place",
+            fault="unwritable",
         ) from None
     return [path, beside]
 

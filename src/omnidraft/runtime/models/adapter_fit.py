@@ -42,35 +42,35 @@ def fit(
     ):
         if ours != theirs:
             raise AdapterError(
-                "foreign_vocabulary",
-                f"the adapter was made for the {who} tokenizer {ours[:12]} and {name} has {theirs[:12]}; "
+                f"the adapter was made for the {who} tokenizer {ours[:12]} and {name} has {theirs[:12]}",
                 "use it with the pair of models that it was made for",
+                fault="foreign_vocabulary",
             )
     models = {each: getattr(bundle, each) for each in (ROLES[::-1] if role is None else (role,))}
     found = [each for each, entry in models.items() if entry.fingerprint == adapter.base]
     if not found:
         has = ", ".join(f"{each} {str(e.fingerprint or 'unknown')[:12]}" for each, e in models.items())
         raise AdapterError(
-            "wrong_base",
-            f"the adapter was made on the weights {adapter.base[:12]} and {name} has {has}; "
+            f"the adapter was made on the weights {adapter.base[:12]} and {name} has {has}",
             "use the bundle that it was made for, or convert or train it again",
+            fault="wrong_base",
         )
     entry = models[found[0]]
     if adapter.tensors and entry.lora is None:
-        raise AdapterError("no_sites", _no_sites(bundle, found[0]))
+        raise AdapterError(_no_sites(bundle, found[0]), fault="no_sites")
     if not adapter.tensors and entry.head is None:
-        raise AdapterError("no_sites", _no_head(bundle, found[0]))
+        raise AdapterError(_no_head(bundle, found[0]), fault="no_sites")
     try:
         return found[0], Fitted(adapter, _inputs(adapter, entry))
     except AdapterError as error:
         raise AdapterError(
-            error.fault,
             f"the adapter does not fit the {found[0]} of {name}: {error}; "
             + (
                 "run that model on the cpu, or export with a higher --npu-lora-rank"
                 if error.fault == "rank" and entry.place is not None
                 else "use the bundle that it was made for, or convert or train it again"
             ),
+            fault=error.fault,
         ) from None
 
 

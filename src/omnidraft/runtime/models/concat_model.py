@@ -50,8 +50,10 @@ class ConcatGraph(Graph):
         fits = set(inputs) == past | set(self.integers) and "input_ids" in self.integers
         if not fits or not outputs >= {"logits", *(f"present.{name}" for name in names)}:
             raise BundleError(
-                f"{path} does not take and give the tensors of a decoder with {kv.num_layers} layers of"
-                " concatenating keys and values; run `omnidraft export` again"
+                f"{path} does not take and give the tensors of a decoder with "
+                f"{kv.num_layers} layers of concatenating keys and values",
+                "run `omnidraft export` again",
+                fault="graph",
             )
 
     def new_model(self) -> "ConcatModel":

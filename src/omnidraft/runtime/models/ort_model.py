@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from omnidraft.errors import BundleError
-from omnidraft.reason import reason
+from omnidraft.errors import BundleError, reason
 from omnidraft.runtime.bundle.head import OUTPUT
 from omnidraft.runtime.decoding.model import Cancelled, Logits, SessionModel
 
@@ -70,7 +69,9 @@ class Graph:
             self.session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's own exceptions share no narrower base
             raise BundleError(
-                f"onnxruntime cannot load {path} ({reason(error)}); run `omnidraft export` again"
+                f"onnxruntime cannot load {path} ({reason(error)})",
+                "run `omnidraft export` again",
+                fault="graph",
             ) from None
         self.kv, self.vocab_size = kv, vocab_size
         self.ranks = {i.name: len(i.shape) for i in self.session.get_inputs()}

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import onnxruntime as ort
 
-from omnidraft.errors import BundleError
-from omnidraft.reason import reason
+from omnidraft.errors import BundleError, reason
 
 CPU = "CPUExecutionProvider"
 _LIBRARIES = {"QNNExecutionProvider": "onnxruntime_qnn"}  # packages that hold a provider of their own
@@ -66,8 +65,9 @@ def _open(path: Path, provider: Provider, threads: int, entries: Mapping[str, st
         return ort.InferenceSession(str(path), options, providers=chosen)
     except Exception as error:  # onnxruntime's own exceptions share no narrower base
         raise BundleError(
-            f"{provider.name} cannot load {path} ({reason(error)}); use the CPU, or run "
-            "`omnidraft export` again"
+            f"{provider.name} cannot load {path} ({reason(error)})",
+            "use the CPU, or run `omnidraft export` again",
+            fault="graph",
         ) from None
 
 
@@ -82,7 +82,9 @@ def _add_library(options: ort.SessionOptions, provider: Provider) -> None:
         remedy = f"install {package.replace('_', '-')} or " if package else ""
         raise BundleError(
             f"onnxruntime {ort.__version__} has no {provider.name} here, it has "
-            f"{', '.join(ort.get_available_providers())}; {remedy}use the CPU"
+            f"{', '.join(ort.get_available_providers())}",
+            f"{remedy}use the CPU",
+            fault="graph",
         )
     if not _registered(provider):
         ort.register_execution_provider_library(provider.name, library.get_library_path())

@@ -64,7 +64,9 @@ class StaticGraphs:
             self.cos: Floats = host.get_tensor("cos")
             self.sin: Floats = host.get_tensor("sin")
         except (SafetensorError, OSError) as error:
-            raise BundleError(f"{form.host} cannot be read ({error}); run `omnidraft export` again") from None
+            raise BundleError(
+                f"{form.host} cannot be read ({error})", "run `omnidraft export` again", fault="graph"
+            ) from None
 
     def new_model(self) -> "StaticModel":
         """A model on these weights, with a context of its own."""

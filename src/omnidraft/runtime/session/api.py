@@ -6,8 +6,8 @@ from omnidraft.runtime.bundle.placement import CPU_GRAPH
 from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.session.generation import Generation, Piece
-from omnidraft.runtime.session.generation_config import Request
-from omnidraft.runtime.session.loaded_bundle import Weights, load_weights
+from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle, load_bundle
 from omnidraft.runtime.session.session import Session
 from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.traces.trace_reader import read_traces
@@ -16,14 +16,14 @@ from omnidraft.runtime.traces.trace_store import TraceStore
 __all__ = [
     "Adapter",
     "Generation",
+    "GenerationConfig",
+    "LoadedBundle",
     "Piece",
-    "Request",
     "Session",
     "Statistics",
     "TraceStore",
-    "Weights",
     "load",
-    "load_weights",
+    "load_bundle",
     "read_traces",
 ]
 
@@ -43,7 +43,7 @@ def load(
     """Open a bundle for generation: verify its hashes, load both graphs and what was learned.
 
     Args:
-        path: the bundle. threads: see `load_weights`.
+        path: the bundle. threads: see `load_bundle`.
         cache: a file of learned n-grams; the session starts with none where it is absent or refused, and says
             in `cache_notice` why it was refused.
         adapter: of the drafter or of the target, or its file.
@@ -59,7 +59,7 @@ def load(
         SettingError: the bundle has no graphs for a place, the public key is none, or the `cryptography`
             package is missing.
     """
-    weights = load_weights(
+    weights = load_bundle(
         path, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key
     )
     return Session(weights, cache=cache, adapter=adapter, bitwise=bitwise, trace=trace)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from omnidraft.runtime.decoding.model import Cancelled
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.decoding.stop import StopReason, StopText
-from omnidraft.runtime.session.generation_config import Request
+from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.statistics import Statistics
 
 Step = Callable[["Generation"], AbstractContextManager[None]]  # surrounds every use of the models
@@ -51,7 +51,7 @@ class Generation:
     def __init__(
         self,
         rounds: Iterator[Round],
-        request: Request,
+        request: GenerationConfig,
         prompt_ids: Sequence[int],
         stop_text: StopText,
         limits: Limits,

@@ -8,13 +8,13 @@ from typing import Any, Literal
 from omnidraft.errors import ContextError, PromptError, SettingError
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.decoding.draft_length import FixedLength
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import VERIFICATIONS, Mode, Verification, rule_for
 from omnidraft.runtime.decoding.stop import StopText
 
 
 @dataclass(frozen=True)
-class Request:
+class GenerationConfig:
     """Settings of a generation.
 
     Attributes:
@@ -29,7 +29,7 @@ class Request:
             where num_draft_tokens is "auto" too.
         stop: strings that end the output; none of them is part of it.
         ignore_eos: go on after the end of the text (for benchmarks).
-        top_k, top_p, min_p, repetition_penalty: as in `Sampling`; the target's law is the one after them.
+        top_k, top_p, min_p, repetition_penalty: as in `SamplingConfig`; the target's law is the one after them.
         verification: of mode trie above temperature 0: token, block, or auto: block where a round takes long
             enough by the bundle's costs.
         logprobs: also give each token's natural log-probability under that law; at temperature 0, whose law
@@ -52,13 +52,13 @@ class Request:
     head_threshold: float | Literal["auto"] = 1.0
 
     @property
-    def sampling(self) -> Sampling:
+    def sampling(self) -> SamplingConfig:
         """What is done to the target's logits.
 
         Raises:
             SettingError: a value outside its range.
         """
-        return Sampling(self.temperature, self.top_k, self.top_p, self.min_p, self.repetition_penalty)
+        return SamplingConfig(self.temperature, self.top_k, self.top_p, self.min_p, self.repetition_penalty)
 
     @property
     def asks_drafter(self) -> bool:
@@ -74,7 +74,8 @@ class Request:
         _check_types(self)
         if self.verification not in ("auto", *VERIFICATIONS):
             raise SettingError(
-                f'verification "{self.verification}" is unknown; use one of {", ".join(VERIFICATIONS)}, auto'
+                f'verification "{self.verification}" is unknown',
+                f"use one of {', '.join(VERIFICATIONS)}, auto",
             )
         rule_for(
             self.mode,
@@ -83,16 +84,16 @@ class Request:
         )
         if self.max_new_tokens < 1:
             raise SettingError(
-                f"max_new_tokens {self.max_new_tokens} is less than 1; ask for at least one token"
+                f"max_new_tokens {self.max_new_tokens} is less than 1", "ask for at least one token"
             )
         if self.seed is not None and not 0 <= self.seed < 1 << 64:
-            raise SettingError(f"seed {self.seed} is outside 0..2^64-1; 7 is as good as any")
+            raise SettingError(f"seed {self.seed} is outside 0..2^64-1", "7 is as good as any")
         if self.num_draft_tokens != "auto":
             FixedLength(self.num_draft_tokens)
         if self.head_threshold != "auto" and not 0.0 <= self.head_threshold <= 1.0:
             raise SettingError(
-                f"head_threshold {self.head_threshold} is outside 0..1; 0.5 ends a draft that is more likely "
-                "refused than not"
+                f"head_threshold {self.head_threshold} is outside 0..1",
+                "0.5 ends a draft that is more likely refused than not",
             )
         StopText(self.stop)
 
@@ -102,7 +103,7 @@ _NUMBERS = ("temperature", "top_p", "min_p", "repetition_penalty", "head_thresho
 _SWITCHES = ("ignore_eos", "logprobs")
 
 
-def _check_types(request: Request) -> None:
+def _check_types(request: GenerationConfig) -> None:
     for names, kinds, wanted in (
         (_COUNTS, (int,), "a whole number"),
         (_NUMBERS, (int, float), "a number"),
@@ -113,10 +114,10 @@ def _check_types(request: Request) -> None:
             if (name, value) in (("seed", None), ("num_draft_tokens", "auto"), ("head_threshold", "auto")):
                 continue
             if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-                raise SettingError(f"{name} {value!r} is of type {type(value).__name__}; give {wanted}")
+                raise SettingError(f"{name} {value!r} is of type {type(value).__name__}", f"give {wanted}")
     stop: object = request.stop
     if not isinstance(stop, tuple) or not all(isinstance(text, str) for text in stop):
-        raise SettingError(f"stop {stop!r} is no tuple of strings; give strings")
+        raise SettingError(f"stop {stop!r} is no tuple of strings", "give strings")
 
 
 def stop_strings(stop: Any) -> tuple[str, ...]:
@@ -128,7 +129,7 @@ def stop_strings(stop: Any) -> tuple[str, ...]:
     try:
         return (stop,) if isinstance(stop, str) else tuple(stop)
     except TypeError:
-        raise SettingError(f"stop {stop!r} is no sequence of strings; give strings") from None
+        raise SettingError(f"stop {stop!r} is no sequence of strings", "give strings") from None
 
 
 def prompt_ids(prompt: Any) -> list[int]:
@@ -143,7 +144,9 @@ def prompt_ids(prompt: Any) -> list[int]:
         return [operator.index(i) for i in prompt]
     except TypeError:
         kind = type(prompt).__name__
-        raise PromptError(f"the prompt, a {kind}, is neither text nor token ids; give one of them") from None
+        raise PromptError(
+            f"the prompt, a {kind}, is neither text nor token ids", "give one of them"
+        ) from None
 
 
 def checked_text(text: str) -> str:
@@ -154,14 +157,14 @@ def checked_text(text: str) -> str:
     """
     found: object = text
     if not isinstance(found, str):
-        raise PromptError(f"the prompt is a {type(found).__name__}; give some text")
+        raise PromptError(f"the prompt is a {type(found).__name__}", "give some text")
     if not text:
-        raise PromptError("the prompt is empty; give some text")
+        raise PromptError("the prompt is empty", "give some text")
     if not text.strip():
-        raise PromptError("the prompt is white space and nothing else; give some text")
+        raise PromptError("the prompt is white space and nothing else", "give some text")
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         raise PromptError(
-            "the prompt holds bytes that are no UTF-8, or half a surrogate pair; give whole text"
+            "the prompt holds bytes that are no UTF-8, or half a surrogate pair", "give whole text"
         )
     return text
 
@@ -175,12 +178,12 @@ def check_prompt(ids: Sequence[int], target: ModelEntry) -> None:
     """
     limit, size = target.kv.max_length, target.vocab_size
     if not ids:
-        raise PromptError("the prompt has no tokens; give at least one")
+        raise PromptError("the prompt has no tokens", "give at least one")
     wrong = next((i for i in ids if not 0 <= i < size), None)
     if wrong is not None:
         raise PromptError(f"token id {wrong} is outside the target's 0..{size - 1}")
     if len(ids) > limit:
         raise ContextError(
-            f"the prompt has {len(ids)} tokens and the context holds {limit}; "
-            "shorten it or export with a larger --max-length"
+            f"the prompt has {len(ids)} tokens and the context holds {limit}",
+            "shorten it or export with a larger --max-length",
         )

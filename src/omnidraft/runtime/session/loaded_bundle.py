@@ -17,7 +17,7 @@ from omnidraft.runtime.decoding.speculate import Verification
 from omnidraft.runtime.models.concat_model import ConcatGraph
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs
-from omnidraft.runtime.session.generation_config import Request
+from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 
@@ -25,7 +25,7 @@ USUAL_DRAFT = 4  # draft tokens of the round that the choice of a verification g
 
 
 @dataclass(frozen=True)
-class Weights:
+class LoadedBundle:
     """The graphs, tokenizers and vocabulary map of a bundle.
 
     Any number of sessions may use them, each from a thread of its own: nothing here changes after loading.
@@ -42,7 +42,7 @@ class Weights:
     drafter_tokenizer: Tokenizer | None
 
 
-def load_weights(
+def load_bundle(
     bundle: Bundle | str | Path,
     *,
     threads: int | None = None,
@@ -51,7 +51,7 @@ def load_weights(
     drafter_on: str = CPU_GRAPH,
     public_key: PublicKey | None = None,
     ort_format: bool = False,
-) -> Weights:
+) -> LoadedBundle:
     """Load the graphs of a bundle once, for any number of sessions.
 
     Args:
@@ -82,7 +82,7 @@ def load_weights(
         found.target.vocab_size,
     )
     threads = _threads_for(found.target.parameters) if threads is None else threads
-    weights = Weights(
+    weights = LoadedBundle(
         bundle=found,
         target=_graph(found, found.target, threads),
         target_tokenizer=target_tokenizer,
@@ -105,7 +105,7 @@ def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
 
 def _with_ort_files(bundle: Bundle) -> Bundle:
     if bundle.ort is None:
-        raise BundleError(f"{bundle.path} holds no .ort files; export it again with --ort")
+        raise BundleError(f"{bundle.path} holds no .ort files", "export it again with --ort", fault="graph")
     target = replace(bundle.target, graph=bundle.ort.target)
     return replace(bundle, target=target, drafter=replace(bundle.drafter, graph=bundle.ort.drafter))
 
@@ -131,12 +131,14 @@ def _threads_for(parameters: int) -> int:
     return 1 if parameters < 50_000_000 else min(8, os.cpu_count() or 1)
 
 
-def drafts(request: Request, weights: Weights) -> bool:
+def drafts(request: GenerationConfig, weights: LoadedBundle) -> bool:
     """Whether a generation can draft anything."""
     return request.mode == "lookup" or (request.asks_drafter and weights.drafter is not None)
 
 
-def draft_length_for(request: Request, weights: Weights, costs: Costs, unread: int = 0) -> DraftLength:
+def draft_length_for(
+    request: GenerationConfig, weights: LoadedBundle, costs: Costs, unread: int = 0
+) -> DraftLength:
     """What chooses the draft lengths of a generation; without a drafter only mode lookup drafts anything.
 
     Args:
@@ -156,7 +158,7 @@ def draft_length_for(request: Request, weights: Weights, costs: Costs, unread: i
     return FixedLength(wanted, 1.0 if threshold is None else threshold)
 
 
-def verification_for(request: Request, weights: Weights) -> Verification:
+def verification_for(request: GenerationConfig, weights: LoadedBundle) -> Verification:
     """How a generation's drafts are judged; "auto" goes by the length of a usual round.
 
     By the bundle's costs, not those measured here: a seed then repeats a text wherever the bundle runs.

@@ -14,7 +14,7 @@ from omnidraft.runtime.decoding.draft_length import PRIOR_ROUNDS, FixedLength
 from omnidraft.runtime.decoding.drafter import DrafterState
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Pair, Round, Settings, rule_for, speculate
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
@@ -40,7 +40,7 @@ def measure_costs(
     """
     target = pair.target
     room = min(_TOKENS, target.max_length - len(prompt))
-    settings = Settings(rule_for("trie", 0.0), Sampling(), room, ())
+    settings = Settings(rule_for("trie", 0.0), SamplingConfig(), room, ())
     trial = Pair(target, pair.drafter, NgramCache(pair.cache.map), pair.clock)
     going = speculate(trial, prompt, draft_prompt, settings, FixedLength(_DRAFTED), SplitMix64(0))
     passes: list[list[float]] = [[] for _ in range(longest)]

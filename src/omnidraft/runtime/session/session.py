@@ -1,7 +1,7 @@
 """A session: one text or conversation on loaded weights, with the cache that learns from it.
 
 Threads: one generation at a time in a session (a second one at the same moment is refused); different
-sessions may run in different threads at once, also on the same `Weights`. `Generation.cancel` may be called
+sessions may run in different threads at once, also on the same `LoadedBundle`. `Generation.cancel` may be called
 from anywhere.
 """
 
@@ -22,8 +22,13 @@ from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import Role
 from omnidraft.runtime.session.conversation import Template, Turn, answer_ids, conversation_ids
 from omnidraft.runtime.session.generation import Generation
-from omnidraft.runtime.session.generation_config import Request, checked_text, prompt_ids, stop_strings
-from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.session.generation_config import (
+    GenerationConfig,
+    checked_text,
+    prompt_ids,
+    stop_strings,
+)
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.session.measure import measure_costs
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.session_store import capture, install, read_session, write_session
@@ -37,7 +42,7 @@ from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
-DEFAULTS = Request()
+DEFAULTS = GenerationConfig()
 
 
 class Session:
@@ -56,7 +61,7 @@ class Session:
 
     def __init__(
         self,
-        weights: Weights,
+        weights: LoadedBundle,
         *,
         cache: str | Path | None = None,
         adapter: Adapter | str | Path | None = None,
@@ -65,7 +70,7 @@ class Session:
     ) -> None:
         """
         Args:
-            weights: from `load_weights`.
+            weights: from `load_bundle`.
             cache: a file of learned n-grams; one that is absent or refused gives an empty cache.
             adapter: for `use_adapter`.
             bitwise: compute the target's rows alike in passes of all lengths (see `EvenModel`), so that
@@ -219,14 +224,14 @@ class Session:
             prompt: text, or target ids as they are.
             raw: leave the prompt template out.
             max_new_tokens, temperature, seed, mode, num_draft_tokens, stop, ignore_eos, top_k, top_p, min_p,
-                repetition_penalty, verification, logprobs, head_threshold: see `Request`.
+                repetition_penalty, verification, logprobs, head_threshold: see `GenerationConfig`.
 
         Raises:
             PromptError: empty, or too long for the context (ContextError).
             SettingError: a setting outside its range.
             SessionError: another thread is using this session.
         """
-        request = Request(
+        request = GenerationConfig(
             max_new_tokens, temperature, seed, mode, num_draft_tokens, stop_strings(stop), ignore_eos,
             top_k, top_p, min_p, repetition_penalty, verification, logprobs, head_threshold,
         )  # fmt: skip
@@ -240,7 +245,7 @@ class Session:
             self.turns, self.message = [], None
             return found
 
-    def chat(self, message: str, request: Request = DEFAULTS, **settings: Any) -> Generation:
+    def chat(self, message: str, request: GenerationConfig = DEFAULTS, **settings: Any) -> Generation:
         """Answer the next message of a conversation; only what is new in it is read by the target.
 
         Args:
@@ -274,7 +279,7 @@ class Session:
         """
         with self.turn():
             if self.answer is None or self.answer.stop_reason is not None:
-                raise SessionError("there is no unfinished generation to go on with; start one")
+                raise SessionError("there is no unfinished generation to go on with", "start one")
             self.pair.tokens = [*self.answer.prompt_ids, *self.answer.token_ids]
             said = self.answer
             self.answer = begin(self, said.request, said.prompt_ids, said.token_ids, said.logprobs)

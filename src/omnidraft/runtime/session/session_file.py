@@ -15,7 +15,7 @@ from omnidraft.errors import OmnidraftError, SessionFileError
 from omnidraft.runtime.decoding.costs import Costs
 from omnidraft.runtime.decoding.stop import StopReason
 from omnidraft.runtime.session.conversation import Turn
-from omnidraft.runtime.session.generation_config import Request
+from omnidraft.runtime.session.generation_config import GenerationConfig
 
 MAGIC = b"\x89ODSN\r\n\x1a"
 VERSION = 1
@@ -35,7 +35,7 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Drafted:
+class DrafterContext:
     """The drafter's context: its ids, runs of them computed together and alone, and its window's begin."""
 
     held: tuple[int, ...]
@@ -57,12 +57,12 @@ class Answer:
         logprobs: of the output, if they were asked for.
     """
 
-    request: Request
+    request: GenerationConfig
     prompt: tuple[int, ...]
     output: tuple[int, ...]
     context: tuple[int, ...] | None
     passes: tuple[int, ...]
-    drafter: Drafted
+    drafter: DrafterContext
     draft_length: dict[str, Any]
     random: int
     stop_reason: StopReason | None
@@ -103,33 +103,35 @@ def decode_session(data: bytes) -> tuple[State, bytes]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        raise SessionFileError("state", "its state is no JSON") from None
+        raise SessionFileError("its state is no JSON", fault="state") from None
     try:
         return _state(value), cache
     except (KeyError, TypeError, ValueError, AttributeError, OmnidraftError) as error:
-        raise SessionFileError("state", f"its state has a field that cannot be ({error!r:.80})") from None
+        raise SessionFileError(
+            f"its state has a field that cannot be ({error!r:.80})", fault="state"
+        ) from None
 
 
 def _sections(data: bytes) -> tuple[bytes, bytes]:
     if data[: len(MAGIC)] != MAGIC[: len(data)] or not data:
-        raise SessionFileError("not_a_session", "it is no session file")
+        raise SessionFileError("it is no session file", fault="not_a_session")
     if len(data) < HEADER_BYTES:
-        raise SessionFileError("truncated", f"it has {len(data)} bytes and a header has {HEADER_BYTES}")
+        raise SessionFileError(f"it has {len(data)} bytes and a header has {HEADER_BYTES}", fault="truncated")
     _, version, reserved, text_bytes, cache_bytes, text_crc, cache_crc = _HEADER.unpack_from(data)
     if version != VERSION:
         raise SessionFileError(
-            "version", f"it has version {version} and this omnidraft reads version {VERSION}"
+            f"it has version {version} and this omnidraft reads version {VERSION}", fault="version"
         )
     if reserved != 0:
-        raise SessionFileError("reserved", f"its reserved field is {reserved} instead of 0")
+        raise SessionFileError(f"its reserved field is {reserved} instead of 0", fault="reserved")
     wanted = HEADER_BYTES + text_bytes + cache_bytes
     if len(data) < wanted:
-        raise SessionFileError("truncated", f"it has {len(data)} bytes of {wanted}")
+        raise SessionFileError(f"it has {len(data)} bytes of {wanted}", fault="truncated")
     if len(data) > wanted:
-        raise SessionFileError("trailing", f"it has {len(data) - wanted} bytes too many")
+        raise SessionFileError(f"it has {len(data) - wanted} bytes too many", fault="trailing")
     text, cache = data[HEADER_BYTES : HEADER_BYTES + text_bytes], data[HEADER_BYTES + text_bytes :]
     if (zlib.crc32(text), zlib.crc32(cache)) != (text_crc, cache_crc):
-        raise SessionFileError("checksum", "its bytes were changed (a CRC-32 does not match)")
+        raise SessionFileError("its bytes were changed (a CRC-32 does not match)", fault="checksum")
     return text, cache
 
 
@@ -168,7 +170,7 @@ def _answer(value: Any) -> Answer:
         output=_ids(value["output"]),
         context=None if value["context"] is None else _ids(value["context"]),
         passes=_ids(value["passes"]),
-        drafter=Drafted(
+        drafter=DrafterContext(
             held=_ids(value["drafter"]["held"]),
             passes=_ids(value["drafter"]["passes"]),
             window=_count(value["drafter"]["window"]),
@@ -190,9 +192,9 @@ def _answer(value: Any) -> Answer:
     return answer
 
 
-def _request(value: Any) -> Request:
+def _request(value: Any) -> GenerationConfig:
     lengths, threshold = value["num_draft_tokens"], value["head_threshold"]
-    found = Request(
+    found = GenerationConfig(
         max_new_tokens=_count(value["max_new_tokens"]),
         temperature=_number(value["temperature"]),
         seed=_state_of_random(value["seed"]),

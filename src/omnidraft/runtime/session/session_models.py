@@ -13,7 +13,7 @@ from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.models.adapter_fit import ROLES, Fitted, Role, fit, unfitted
 from omnidraft.runtime.models.even_model import EvenModel
 from omnidraft.runtime.models.ort_model import never
-from omnidraft.runtime.session.loaded_bundle import Weights
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 
 
 class SessionModels:
@@ -24,7 +24,7 @@ class SessionModels:
         drafter: keeps the second one's context, or stands in for it.
     """
 
-    def __init__(self, weights: Weights, *, bitwise: bool) -> None:
+    def __init__(self, weights: LoadedBundle, *, bitwise: bool) -> None:
         """
         Args:
             weights: shared with other sessions.
@@ -75,8 +75,8 @@ class SessionModels:
         """
         if not self._lock.acquire(blocking=False):
             raise SessionError(
-                "this session is in use by another thread; "
-                "give each thread a session of its own on the same weights"
+                "this session is in use by another thread",
+                "give each thread a session of its own on the same weights",
             )
         try:
             yield self._take_up()

@@ -17,7 +17,7 @@ from omnidraft.runtime.session.loaded_bundle import draft_length_for, drafts
 from omnidraft.runtime.session.session_file import (
     MAGIC,
     Answer,
-    Drafted,
+    DrafterContext,
     Identity,
     State,
     decode_session,
@@ -47,12 +47,14 @@ def write_session(path: str | Path, state: State, cache: bytes, *, overwrite: bo
         place = place_of(path)
         if not overwrite and not _may_replace(place):
             raise SessionFileError(
-                "unwritable", f"{path} is no session file, so it is not replaced; choose another name"
+                f"{path} is no session file, so it is not replaced", "choose another name", fault="unwritable"
             )
         write_atomically(place, encode_session(state, cache))
     except OSError as error:
         raise SessionFileError(
-            "unwritable", f"the session cannot be saved as {path} ({error.strerror}); choose another place"
+            f"the session cannot be saved as {path} ({error.strerror})",
+            "choose another place",
+            fault="unwritable",
         ) from None
 
 
@@ -74,15 +76,17 @@ def read_session(path: str | Path) -> tuple[State, bytes]:
     try:
         if path.exists() and not path.is_file():
             raise SessionFileError(
-                "unreadable", f"{path} is no file; {_REMEDY}"
+                f"{path} is no file", _REMEDY, fault="unreadable"
             )  # a pipe would be waited for
         data = path.read_bytes()
     except OSError as error:
-        raise SessionFileError("unreadable", f"{path} cannot be read ({error.strerror}); {_REMEDY}") from None
+        raise SessionFileError(
+            f"{path} cannot be read ({error.strerror})", _REMEDY, fault="unreadable"
+        ) from None
     try:
         return decode_session(data)
     except SessionFileError as error:
-        raise SessionFileError(error.fault, f"{path} is refused: {error}; {_REMEDY}") from None
+        raise SessionFileError(f"{path} is refused: {error}", _REMEDY, fault=error.fault) from None
 
 
 def identity_of(bundle: Bundle, adapters: Mapping[str, str] = {}) -> Identity:
@@ -115,7 +119,7 @@ def capture(session: Session) -> tuple[State, bytes]:
             output=tuple(answer.token_ids),
             context=None if session.weights.drafter is None else tuple(session.pair.context),
             passes=tuple(runs_of(session.pair.alone[:same])),
-            drafter=Drafted(tuple(drafter.held), tuple(runs_of(drafter.alone)), drafter.window),
+            drafter=DrafterContext(tuple(drafter.held), tuple(runs_of(drafter.alone)), drafter.window),
             draft_length=session.draft_length.state(),
             random=session.choose.state,
             logprobs=tuple(answer.logprobs),
@@ -153,7 +157,7 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
         generation = None if answer is None else replayed(session, answer)
     except (SessionFileError, ValueError) as error:
         fault = error.fault if isinstance(error, SessionFileError) else "state"
-        raise SessionFileError(fault, f"{path} is refused: {error}; {_REMEDY}") from None
+        raise SessionFileError(f"{path} is refused: {error}", _REMEDY, fault=fault) from None
     session.turns, session.message, session.answer = list(state.turns), state.message, generation
     session.costs, session.draft_length = state.costs, length
     session.draft_lengths = {} if answer is None else {answer.request.mode: length}
@@ -188,9 +192,9 @@ def _check_identity(session: Session, path: str | Path, saved: Identity) -> str 
     plain = {name: found for name, found in saved.graphs.items() if not name.endswith(_ADAPTER)}
     if replace(saved, graphs=plain) != identity_of(session.bundle):
         raise SessionFileError(
-            "foreign_bundle",
-            f"{path} was saved with another bundle, or other graphs of it, than {session.bundle.path.name}; "
-            f"{_REMEDY}",
+            f"{path} was saved with another bundle, or other graphs of it, than {session.bundle.path.name}",
+            _REMEDY,
+            fault="foreign_bundle",
         )
     for role in ("target", "drafter"):
         then, adapter = saved.graphs.get(f"{role}{_ADAPTER}"), session.adapters.get(role)
@@ -199,7 +203,7 @@ def _check_identity(session: Session, path: str | Path, saved: Identity) -> str 
             continue
         found = f"{path} was saved with {_named(then)} of the {role} and this session uses {_named(now)}"
         if role == "target":
-            raise SessionFileError("foreign_adapter", f"{found}; use the adapter that it was saved with")
+            raise SessionFileError(found, "use the adapter that it was saved with", fault="foreign_adapter")
         return f"{found}: sampled text can go on otherwise than it would have, in the same law"
     return None
 
@@ -218,7 +222,7 @@ def _cache(data: bytes, old: NgramCache) -> NgramCache:
         table = decode(data)
         check_against(table, old.map)
     except CacheFileError as error:
-        raise SessionFileError("cache", f"its n-gram cache is refused: {error}") from None
+        raise SessionFileError(f"its n-gram cache is refused: {error}", fault="cache") from None
     capacity = max(old.capacity, len(table))  # nothing is evicted that the saved session had
     return NgramCache.of_table(table, old.map, capacity=capacity, policy=old.policy)
 
@@ -232,15 +236,21 @@ def _check(state: State, bundle: Bundle) -> None:
         ids += [*answer.prompt, *answer.output]
         drafted = (*(answer.context or ()), *answer.drafter.held)
         if len(answer.drafter.held) > bundle.drafter.kv.max_length:
-            raise SessionFileError("context", "its drafter's context is longer than the drafter can hold")
+            raise SessionFileError(
+                "its drafter's context is longer than the drafter can hold", fault="context"
+            )
         used = len(answer.prompt) + max(0, len(answer.output) - (answer.stop_reason is not None))
         if used > limit:
-            raise SessionFileError("context", f"its text has {used} tokens and the context holds {limit}")
+            raise SessionFileError(
+                f"its text has {used} tokens and the context holds {limit}", fault="context"
+            )
     if (state.message is None and state.turns) or (state.message is not None and answer is None):
-        raise SessionFileError("state", "its conversation has no last message or no answer")
+        raise SessionFileError("its conversation has no last message or no answer", fault="state")
     for name, found, size in (
         ("target", ids, bundle.target.vocab_size),
         ("draft", drafted, bundle.drafter.vocab_size),
     ):
         if max(found, default=0) >= size:
-            raise SessionFileError("id_range", f"it holds {name} id {max(found)}, outside 0..{size - 1}")
+            raise SessionFileError(
+                f"it holds {name} id {max(found)}, outside 0..{size - 1}", fault="id_range"
+            )

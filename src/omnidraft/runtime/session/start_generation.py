@@ -14,16 +14,16 @@ from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.speculate import Settings, rule_for, speculate
 from omnidraft.runtime.decoding.stop import StopReason, StopText, cut_at_stop
 from omnidraft.runtime.session.generation import Generation, Limits
-from omnidraft.runtime.session.generation_config import Request, check_prompt
+from omnidraft.runtime.session.generation_config import GenerationConfig, check_prompt
 from omnidraft.runtime.session.loaded_bundle import draft_length_for, verification_for
 from omnidraft.runtime.session.session_file import Answer
-from omnidraft.runtime.traces.recorder import Source, recorded
+from omnidraft.runtime.traces.recorder import RecordingSource, recorded
 
 if TYPE_CHECKING:
     from omnidraft.runtime.session.session import Session
 
 
-def start(session: Session, ids: list[int], request: Request, *, goes_on: bool) -> Generation:
+def start(session: Session, ids: list[int], request: GenerationConfig, *, goes_on: bool) -> Generation:
     """Begin a generation after a prompt in target ids.
 
     Args:
@@ -67,7 +67,7 @@ def replayed(session: Session, saved: Answer) -> Generation:
 
 def begin(
     session: Session,
-    request: Request,
+    request: GenerationConfig,
     prompt: Sequence[int],
     output: Sequence[int] = (),
     logprobs: Sequence[float] = (),
@@ -96,7 +96,7 @@ def begin(
     return found
 
 
-def _draft_context(session: Session, ids: list[int], request: Request) -> list[int]:
+def _draft_context(session: Session, ids: list[int], request: GenerationConfig) -> list[int]:
     """A prompt in draft ids; where it goes on from the text before, so do the draft ids."""
     if not request.asks_drafter:
         return []
@@ -110,7 +110,7 @@ def _draft_context(session: Session, ids: list[int], request: Request) -> list[i
     return pair.context + (tokenizer.spell(new) or session.draft_prompt(ids[known:]))
 
 
-def _source(session: Session, request: Request, continues: bool) -> Source:
+def _source(session: Session, request: GenerationConfig, continues: bool) -> RecordingSource:
     """What a trace says of a generation that is about to begin."""
     tokens, context = session.pair.tokens, session.pair.context
 
@@ -124,7 +124,7 @@ def _source(session: Session, request: Request, continues: bool) -> Source:
     def adapters() -> tuple[str | None, str | None]:
         return session.models.digests
 
-    return Source(session.vocab_map, text, adapters, request.temperature, request.mode, continues)
+    return RecordingSource(session.vocab_map, text, adapters, request.temperature, request.mode, continues)
 
 
 @contextmanager
@@ -132,6 +132,6 @@ def _step(session: Session, generation: Generation) -> Iterator[None]:
     """Surrounds a round: only the newest generation may run, and it can be cancelled before each pass."""
     with session.turn():
         if generation is not session.answer:
-            raise SessionError("a newer generation of this session took over; start another one to go on")
+            raise SessionError("a newer generation of this session took over", "start another one to go on")
         with session.models.cancelled_by(lambda: generation.is_cancelled):
             yield

@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.runtime.decoding.decision import TINY, decision_law
-from omnidraft.runtime.decoding.sampling import Law
+from omnidraft.runtime.decoding.decision import TINY, decision_probs
+from omnidraft.runtime.decoding.sampling import Distribution
 from omnidraft.runtime.decoding.translator import Proposal, Step
 from omnidraft.runtime.decoding.verifier import Rows, Verdict, paper_proposal
-from omnidraft.runtime.traces.trace import Judged, Kind
+from omnidraft.runtime.traces.trace import DecisionLabel, Kind
 from omnidraft.runtime.vocab.trie import ActiveTrie
 
-Judge = Callable[[Proposal, Sequence[Law], Rows, ActiveTrie, Verdict], Iterator[Judged]]
+Labeller = Callable[[Proposal, Sequence[Distribution], Rows, ActiveTrie, Verdict], Iterator[DecisionLabel]]
 _KINDS = {step: Kind[step.name] for step in Step}
 
 
-def judge_decisions(
-    proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, verdict: Verdict
-) -> Iterator[Judged]:
+def label_decisions(
+    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, verdict: Verdict
+) -> Iterator[DecisionLabel]:
     """min(1, P/Q) of each decision up to the refused one (`verify_trie`, `verify_block`).
 
     Args:
@@ -31,28 +31,30 @@ def judge_decisions(
     for decision in proposal.decisions:
         if decision.row > verdict.accepted or decision.draft >= verdict.tested:
             return
-        law = decision_law(decision, draft[decision.draft], rows(decision.row), trie)
-        yield Judged(_KINDS[decision.step], decision.draft, _label(law.ratio))
+        law = decision_probs(decision, draft[decision.draft], rows(decision.row), trie)
+        yield DecisionLabel(_KINDS[decision.step], decision.draft, _label(law.ratio))
 
 
-def judge_match(
-    proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, verdict: Verdict
-) -> Iterator[Judged]:
+def label_match(
+    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, verdict: Verdict
+) -> Iterator[DecisionLabel]:
     """The target's probability of each proposed token (`verify_match`); 1 or 0 at temperature 0."""
     for i in _tested(proposal, verdict):
         chance = float(rows(i).mass(_one(proposal, i)))
-        yield Judged(Kind.WHOLE, proposal.ends[i] - 1, _label(chance))
+        yield DecisionLabel(Kind.WHOLE, proposal.ends[i] - 1, _label(chance))
 
 
-def judge_paper(
-    proposal: Proposal, draft: Sequence[Law], rows: Rows, trie: ActiveTrie, verdict: Verdict
-) -> Iterator[Judged]:
+def label_paper(
+    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, verdict: Verdict
+) -> Iterator[DecisionLabel]:
     """min(1, p/q') of each proposed token (`verify_paper`)."""
     start = 0
     for i in _tested(proposal, verdict):
         proposed, end = proposal.tokens[i], proposal.ends[i]
         q = float(paper_proposal(trie, draft[start:end], proposed)[proposed])
-        yield Judged(Kind.WHOLE, end - 1, _label(float(rows(i).mass(_one(proposal, i))) / max(q, TINY)))
+        yield DecisionLabel(
+            Kind.WHOLE, end - 1, _label(float(rows(i).mass(_one(proposal, i))) / max(q, TINY))
+        )
         start = end
 
 

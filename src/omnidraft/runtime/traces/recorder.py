@@ -8,7 +8,7 @@ from omnidraft.errors import TraceFileError
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.traces.trace import Start, Vocabularies, window
 from omnidraft.runtime.traces.trace_memory import TraceMemory
-from omnidraft.runtime.traces.trace_store import Place, TraceStore
+from omnidraft.runtime.traces.trace_store import SegmentPlace, TraceStore
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 
@@ -24,13 +24,13 @@ def open_trace(trace: TraceStore | TraceMemory | str | Path, vocab_map: VocabMap
         wanted.check(store.vocabularies)
     except TraceFileError as error:
         raise TraceFileError(
-            error.fault, f"the store of {store.path} is refused: {error}; open one for these models"
+            f"the store of {store.path} is refused: {error}", "open one for these models", fault=error.fault
         ) from None
     return store
 
 
 @dataclass(frozen=True)
-class Source:
+class RecordingSource:
     """What is recorded.
 
     Attributes:
@@ -48,7 +48,9 @@ class Source:
     continues: bool
 
 
-def recorded(rounds: Iterator[Round], store: TraceStore | TraceMemory, source: Source) -> Iterator[Round]:
+def recorded(
+    rounds: Iterator[Round], store: TraceStore | TraceMemory, source: RecordingSource
+) -> Iterator[Round]:
     """Yield a generation's rounds unchanged, each after it is recorded."""
     text, at = list(source.context()), None
     adapters, continues = source.adapters(), source.continues
@@ -69,11 +71,11 @@ def recorded(rounds: Iterator[Round], store: TraceStore | TraceMemory, source: S
 def _take(
     found: Round,
     store: TraceStore | TraceMemory,
-    source: Source,
+    source: RecordingSource,
     text: list[int],
-    at: Place | None,
+    at: SegmentPlace | None,
     continues: bool,
-) -> Place | None:
+) -> SegmentPlace | None:
     if found.traced is None:
         return None
 

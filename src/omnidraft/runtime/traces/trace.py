@@ -47,7 +47,7 @@ class Vocabularies:
         ):
             if ours != theirs:
                 raise TraceFileError(
-                    "foreign_vocabulary", f"its {who} is {theirs}, that of these models is {ours}"
+                    f"its {who} is {theirs}, that of these models is {ours}", fault="foreign_vocabulary"
                 )
 
 
@@ -101,7 +101,7 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Judged:
+class DecisionLabel:
     """A decision that was tested.
 
     Attributes:
@@ -128,7 +128,7 @@ class TracedRound:
     draft: tuple[int, ...]
     tested: int
     passed: int
-    judged: tuple[Judged, ...]
+    judged: tuple[DecisionLabel, ...]
     tokens: tuple[TracedToken, ...]
 
     @property

@@ -25,11 +25,13 @@ def wipe(path: str | Path) -> int:
     try:
         if not path.is_dir():
             if not path.is_file() or not _is_trace(path):
-                raise TraceFileError("not_a_trace", f"{path} is no trace, so it stays; check the path")
+                raise TraceFileError(
+                    f"{path} is no trace, so it stays", "check the path", fault="not_a_trace"
+                )
             path.unlink()
             return 1
         if not any(_is_trace(segment) for segment in segments_of(path)):
-            raise TraceFileError("not_a_trace", f"{path} holds no trace, so it stays; check the path")
+            raise TraceFileError(f"{path} holds no trace, so it stays", "check the path", fault="not_a_trace")
         handle = claimed(path)
         try:
             count = remove_segments(path)
@@ -40,7 +42,7 @@ def wipe(path: str | Path) -> int:
         return count
     except OSError as error:
         raise TraceFileError(
-            "unwritable", f"{path} cannot be wiped ({error.strerror}); check the path"
+            f"{path} cannot be wiped ({error.strerror})", "check the path", fault="unwritable"
         ) from None
 
 
@@ -74,7 +76,9 @@ def claimed(path: Path) -> int:
     except OSError:
         os.close(handle)
         raise TraceFileError(
-            "in_use", f"a session is recording in {path}; end it, share its store, or choose another place"
+            f"a session is recording in {path}",
+            "end it, share its store, or choose another place",
+            fault="in_use",
         ) from None
     return handle
 
@@ -88,9 +92,10 @@ def check_segment(path: Path, vocabularies: Vocabularies) -> None:
     except TraceFileError as error:
         if error.fault in ("foreign_vocabulary", "version"):
             raise TraceFileError(
-                error.fault, f"no trace can be recorded in {path.parent}: of {path.name}, {error}; "
+                f"no trace can be recorded in {path.parent}: of {path.name}, {error}",
                 "choose another place for this pair of models",
-            ) from None  # fmt: skip
+                fault=error.fault,
+            ) from None
 
 
 def evict(path: Path, room: int) -> None:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from omnidraft.runtime.traces.trace import Start, Traced, TracedRound, Vocabularies
 from omnidraft.runtime.traces.trace_payload import (
-    Layout,
+    PayloadLayout,
     decode_round,
     decode_start,
     demand,
@@ -32,7 +32,7 @@ START, ROUND = 1, 2  # kinds of frames
 
 
 @dataclass(frozen=True)
-class Header:
+class TraceHeader:
     """What a segment begins with: the pair of vocabularies, and which of a store's segments it is."""
 
     vocabularies: Vocabularies
@@ -51,7 +51,7 @@ class Frame:
 class Segment:
     """A file of a trace. `torn`: bytes at its end that were left out, of a write that was broken off."""
 
-    header: Header
+    header: TraceHeader
     frames: tuple[Frame, ...]
     torn: int = 0
 
@@ -65,7 +65,7 @@ class Segment:
         return [Traced(start, tuple(rounds[n])) for n, start in starts.items() if rounds[n]]
 
 
-def encode_header(header: Header) -> bytes:
+def encode_header(header: TraceHeader) -> bytes:
     """The first 100 bytes of a segment."""
     v = header.vocabularies
     data = _HEADER.pack(
@@ -77,7 +77,7 @@ def encode_header(header: Header) -> bytes:
 
 def encode_frame(frame: Frame, vocabularies: Vocabularies) -> bytes:
     """The bytes of one entry: equal entries give equal bytes."""
-    layout, content = Layout.of(vocabularies), frame.content
+    layout, content = PayloadLayout.of(vocabularies), frame.content
     is_start = isinstance(content, Start)
     payload = encode_start(content, layout) if isinstance(content, Start) else encode_round(content, layout)
     data = _FRAME.pack(len(payload), START if is_start else ROUND, 0, frame.record) + payload
@@ -90,7 +90,7 @@ def encode(segment: Segment) -> bytes:
     return b"".join([encode_header(segment.header), *(encode_frame(f, v) for f in segment.frames)])
 
 
-def decode_header(data: bytes) -> Header:
+def decode_header(data: bytes) -> TraceHeader:
     """The header of a file of at least these bytes.
 
     Raises:
@@ -107,7 +107,7 @@ def decode_header(data: bytes) -> Header:
     demand(reserved == 0, "reserved", f"its reserved field is {reserved}, not 0")
     for name, size in (("drafter", draft_size), ("target", target_size)):
         demand(0 < size <= MAX_VOCABULARY, "limits", f"its {name} has {size} ids, not 1 to 2^31")
-    return Header(Vocabularies(draft.hex(), target.hex(), draft_size, target_size), number)
+    return TraceHeader(Vocabularies(draft.hex(), target.hex(), draft_size, target_size), number)
 
 
 def decode(data: bytes) -> Segment:
@@ -118,7 +118,7 @@ def decode(data: bytes) -> Segment:
     """
     header = decode_header(data)
     ends, torn = scan(data)
-    layout = Layout.of(header.vocabularies)
+    layout = PayloadLayout.of(header.vocabularies)
     frames = [_frame(data[a:b], layout) for a, b in pairwise(ends)]
     _check_records(frames)
     return Segment(header, tuple(frames), torn)
@@ -158,7 +158,7 @@ def _is_whole(data: bytes, at: int, end: int) -> bool:
     return zlib.crc32(data[at : end - 4]) == int.from_bytes(data[end - 4 : end], "little")
 
 
-def _frame(data: bytes, layout: Layout) -> Frame:
+def _frame(data: bytes, layout: PayloadLayout) -> Frame:
     _, kind, reserved, record = _FRAME.unpack_from(data)
     demand(reserved == 0, "reserved", f"the reserved field of an entry is {reserved}, not 0")
     demand(kind in (START, ROUND), "kind", f"it has an entry of kind {kind}, neither {START} nor {ROUND}")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from omnidraft.runtime.traces.trace import Start, Traced, TracedRound, Vocabularies
-from omnidraft.runtime.traces.trace_file import Frame, Header, Segment, encode
-from omnidraft.runtime.traces.trace_store import Place
+from omnidraft.runtime.traces.trace_file import Frame, Segment, TraceHeader, encode
+from omnidraft.runtime.traces.trace_store import SegmentPlace
 
 
 class TraceMemory:
@@ -41,7 +41,9 @@ class TraceMemory:
         """Record again."""
         self._paused = False
 
-    def append(self, found: TracedRound, start: Callable[[], Start], at: Place | None) -> Place | None:
+    def append(
+        self, found: TracedRound, start: Callable[[], Start], at: SegmentPlace | None
+    ) -> SegmentPlace | None:
         """Record a round; see `TraceStore.append`."""
         with self._lock:
             if not self.is_recording:
@@ -50,7 +52,7 @@ class TraceMemory:
                 begun = start() if at is None else replace(start(), continues=True)
                 self._starts.append(begun)
                 self._rounds.append([])
-                at = Place(0, self._taken + len(self._starts) - 1)
+                at = SegmentPlace(0, self._taken + len(self._starts) - 1)
             self._rounds[at.record - self._taken].append(found)
             return at
 
@@ -74,4 +76,4 @@ def segment_of(traces: list[Traced], vocabularies: Vocabularies, number: int) ->
     frames: list[Frame] = []
     for record, traced in enumerate(traces):
         frames += [Frame(record, traced.start), *(Frame(record, found) for found in traced.rounds)]
-    return encode(Segment(Header(vocabularies, number), tuple(frames)))
+    return encode(Segment(TraceHeader(vocabularies, number), tuple(frames)))

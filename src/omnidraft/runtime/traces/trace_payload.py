@@ -12,7 +12,7 @@ from omnidraft.errors import TraceFileError
 from omnidraft.runtime.traces.trace import (
     FLOOR,
     WINDOW,
-    Judged,
+    DecisionLabel,
     Kind,
     Masses,
     Start,
@@ -32,14 +32,14 @@ _ROUNDING = 2.0**-8  # what 64 roundings to float16 can add up to, and more
 
 
 @dataclass(frozen=True)
-class Layout:
+class PayloadLayout:
     """How wide ids are and where they end; 2 bytes hold the ids of a vocabulary of 65,536."""
 
     draft_size: int
     target_size: int
 
     @classmethod
-    def of(cls, vocabularies: Vocabularies) -> "Layout":
+    def of(cls, vocabularies: Vocabularies) -> "PayloadLayout":
         return cls(vocabularies.draft_size, vocabularies.target_size)
 
     @property
@@ -51,7 +51,7 @@ class Layout:
         return _id_type(self.target_size)
 
 
-def encode_start(start: Start, layout: Layout) -> bytes:
+def encode_start(start: Start, layout: PayloadLayout) -> bytes:
     """The payload of a record's beginning."""
     digests = [bytes.fromhex(d) if d else _NONE for d in (start.drafter_adapter, start.target_adapter)]
     mode = MODES.index(start.mode)
@@ -59,7 +59,7 @@ def encode_start(start: Start, layout: Layout) -> bytes:
     return fixed + _ids(start.context, layout.draft_type)
 
 
-def encode_round(found: TracedRound, layout: Layout) -> bytes:
+def encode_round(found: TracedRound, layout: PayloadLayout) -> bytes:
     """The payload of a round."""
     judged, draft = found.judged, found.draft
     counts = (len(draft), found.tested, found.passed, len(judged), len(found.tokens))
@@ -73,7 +73,7 @@ def encode_round(found: TracedRound, layout: Layout) -> bytes:
     return b"".join(parts + [_token_bytes(token, layout) for token in found.tokens])
 
 
-def _token_bytes(token: TracedToken, layout: Layout) -> bytes:
+def _token_bytes(token: TracedToken, layout: PayloadLayout) -> bytes:
     law, roots = token.law, token.roots
     flags = _ACCEPTED * token.accepted | _INSIDE * token.inside
     fixed = _TOKEN.pack(
@@ -86,7 +86,7 @@ def _token_bytes(token: TracedToken, layout: Layout) -> bytes:
     return b"".join([fixed, *columns])
 
 
-def decode_start(data: bytes, layout: Layout) -> Start:
+def decode_start(data: bytes, layout: PayloadLayout) -> Start:
     """The beginning of a record in its payload.
 
     Raises:
@@ -107,7 +107,7 @@ def decode_start(data: bytes, layout: Layout) -> Start:
     return Start(drafter_adapter, target_adapter, temperature, MODES[mode], bool(continues), skipped, context)
 
 
-def decode_round(data: bytes, layout: Layout) -> TracedRound:
+def decode_round(data: bytes, layout: PayloadLayout) -> TracedRound:
     """The round in its payload.
 
     Raises:
@@ -133,11 +133,11 @@ def decode_round(data: bytes, layout: Layout) -> TracedRound:
     tokens = tuple(_token(cursor, layout) for _ in range(num_tokens))
     cursor.end()
     _check_flags(tokens)
-    judged = (Judged(Kind(k), p, x) for k, p, x in zip(kinds, places, labels, strict=True))
+    judged = (DecisionLabel(Kind(k), p, x) for k, p, x in zip(kinds, places, labels, strict=True))
     return TracedRound(position, draft, tested, passed, tuple(judged), tokens)
 
 
-def _token(cursor: "_Cursor", layout: Layout) -> TracedToken:
+def _token(cursor: "_Cursor", layout: PayloadLayout) -> TracedToken:
     fields = cursor.fields(_TOKEN)
     token, flags, num_law, num_roots, reserved, num_pieces, surprisal, rest, root_rest, unspelled = fields
     demand(reserved == 0, "reserved", f"the reserved field of a token is {reserved}, not 0")
@@ -194,7 +194,7 @@ class _Cursor:
         at = self._take(count * int(kind[-1]))
         return np.frombuffer(self._data, kind, count, at)
 
-    def draft_ids(self, count: int, layout: Layout) -> tuple[int, ...]:
+    def draft_ids(self, count: int, layout: PayloadLayout) -> tuple[int, ...]:
         found = self.column(layout.draft_type, count).tolist()
         worst = max(found, default=0)
         size = layout.draft_size
@@ -215,7 +215,7 @@ class _Cursor:
 def demand(holds: bool, fault: str, sentence: str) -> None:
     """Refuse a file with the name of a fault unless something holds."""
     if not holds:
-        raise TraceFileError(fault, sentence)
+        raise TraceFileError(sentence, fault=fault)
 
 
 def _ids(ids: tuple[int, ...], kind: str) -> bytes:

@@ -49,7 +49,7 @@ def read_segments(
     path = Path(place)
     found = segments_of(path) if path.is_dir() else [path]
     if not found:
-        raise TraceFileError("not_a_trace", f"{path} holds no trace; check the path")
+        raise TraceFileError(f"{path} holds no trace", "check the path", fault="not_a_trace")
     for file in found:
         try:
             segment = _read(file)
@@ -59,27 +59,28 @@ def read_segments(
             if path.is_dir():  # the ring has moved on
                 continue
             raise TraceFileError(
-                "unreadable",
-                f"there is no trace {file}; give a directory that a session with a trace recorded in, as "
+                f"there is no trace {file}",
+                "give a directory that a session with a trace recorded in, as "
                 f"`omnidraft generate BUNDLE PROMPT --trace {file}` does",
+                fault="unreadable",
             ) from None
         except TraceFileError as error:
             remedy = _REMEDIES.get(error.fault, "delete it, or give a whole copy of it")
-            raise TraceFileError(error.fault, f"{file} is refused: {error}; {remedy}") from None
+            raise TraceFileError(f"{file} is refused: {error}", remedy, fault=error.fault) from None
         yield file, segment
 
 
 def _read(path: Path) -> Segment:
     try:
         if path.exists() and not path.is_file():
-            raise TraceFileError("unreadable", "it is no file")  # a pipe would be waited for
+            raise TraceFileError("it is no file", fault="unreadable")  # a pipe would be waited for
         data = path.read_bytes()
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise TraceFileError("unreadable", f"it cannot be read ({error.strerror})") from None
+        raise TraceFileError(f"it cannot be read ({error.strerror})", fault="unreadable") from None
     except ValueError:
-        raise TraceFileError("unreadable", "no file can have that name") from None
+        raise TraceFileError("no file can have that name", fault="unreadable") from None
     return decode(data)
 
 

@@ -21,7 +21,7 @@ from omnidraft.runtime.traces.trace_file import (
     HEADER_BYTES,
     START,
     Frame,
-    Header,
+    TraceHeader,
     decode_header,
     encode_frame,
     encode_header,
@@ -36,7 +36,7 @@ SYNC_ROUNDS = 32  # between two flushes to the disk within a generation
 
 
 @dataclass(frozen=True)
-class Place:
+class SegmentPlace:
     """Where a record goes on: the segment, and the record's number in it."""
 
     segment: int
@@ -62,7 +62,7 @@ class TraceStore:
             SettingError: a bound that leaves no room.
         """
         if max_bytes < LEAST_BYTES:
-            raise SettingError(f"max_bytes {max_bytes} is less than {LEAST_BYTES}; 16 MB is usual")
+            raise SettingError(f"max_bytes {max_bytes} is less than {LEAST_BYTES}", "16 MB is usual")
         self.path, self.vocabularies, self.max_bytes = Path(path), vocabularies, max_bytes
         self.problem: str | None = None
         self._paused = False
@@ -76,7 +76,9 @@ class TraceStore:
         except OSError as error:
             self.close()
             raise TraceFileError(
-                "unwritable", f"no trace can be recorded in {path} ({error.strerror}); choose another place"
+                f"no trace can be recorded in {path} ({error.strerror})",
+                "choose another place",
+                fault="unwritable",
             ) from None
         except TraceFileError:
             self.close()
@@ -113,7 +115,9 @@ class TraceStore:
             self._leave_segment()
             return remove_segments(self.path)
 
-    def append(self, found: TracedRound, start: Callable[[], Start], at: Place | None) -> Place | None:
+    def append(
+        self, found: TracedRound, start: Callable[[], Start], at: SegmentPlace | None
+    ) -> SegmentPlace | None:
         """Record a round. A disk that is full stops the recording, never the generation.
 
         Args:
@@ -138,7 +142,9 @@ class TraceStore:
             except OSError as error:
                 self.problem = f"recording stopped: {self.path} cannot be flushed ({error.strerror})"
 
-    def _append(self, found: TracedRound, start: Callable[[], Start], at: Place | None) -> Place | None:
+    def _append(
+        self, found: TracedRound, start: Callable[[], Start], at: SegmentPlace | None
+    ) -> SegmentPlace | None:
         if at is not None and at.segment == self._segment:
             data = encode_frame(Frame(at.record, found), self.vocabularies)
             if self._size + len(data) <= self._segment_bytes:
@@ -153,7 +159,7 @@ class TraceStore:
             data = self._record(begun, found)  # numbered from 0 again
         self._write(data)
         self._records += 1
-        return Place(self._segment, self._records - 1)
+        return SegmentPlace(self._segment, self._records - 1)
 
     def _record(self, start: Start, found: TracedRound) -> bytes:
         """A new record and its first round."""
@@ -187,7 +193,7 @@ class TraceStore:
         last = max([self._segment, *(number_of(p) for p in segments_of(self.path))])
         self._leave_segment()
         evict(self.path, self.max_bytes - self._segment_bytes)
-        data = encode_header(Header(self.vocabularies, last + 1))
+        data = encode_header(TraceHeader(self.vocabularies, last + 1))
         write_atomically(self.path / name_of(last + 1), data)
         self._enter(last + 1, len(data), 0)
 

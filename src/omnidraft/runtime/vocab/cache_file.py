@@ -29,7 +29,7 @@ Numbers = npt.NDArray[np.unsignedinteger]
 
 
 @dataclass(frozen=True)
-class Header:
+class CacheHeader:
     """The first 156 bytes, verified: what follows them and how long it is."""
 
     widths: tuple[int, int, int, int]  # of targets, pieces, ticks, counts
@@ -87,7 +87,7 @@ def decode(data: bytes) -> CacheTable:
     return table
 
 
-def decode_header(data: bytes) -> Header:
+def decode_header(data: bytes) -> CacheHeader:
     """The header of a file of at least these bytes.
 
     Raises:
@@ -107,7 +107,7 @@ def decode_header(data: bytes) -> Header:
     fields = _HEADER.unpack_from(data)
     widths = fields[2:6]
     draft, target, entries, replicas, writer, tick, reserved = fields[6:13]
-    header = Header(
+    header = CacheHeader(
         widths, draft.hex(), target.hex(), entries, replicas, writer, tick, fields[13::2], fields[14::2]
     )
     _demand(reserved == 0, "reserved", f"its reserved field is {reserved}, not 0")
@@ -116,7 +116,7 @@ def decode_header(data: bytes) -> Header:
     return header
 
 
-def _check_lengths(header: Header) -> None:
+def _check_lengths(header: CacheHeader) -> None:
     """The sections must be as long as the counts of entries and replicas say."""
     n, r = header.entries, header.replicas
     _demand(n <= MAX_ENTRIES, "limits", f"it has {n} entries, more than {MAX_ENTRIES}")
@@ -132,7 +132,7 @@ def _check_lengths(header: Header) -> None:
     )
 
 
-def _table(header: Header, sections: Sequence[bytes]) -> CacheTable:
+def _table(header: CacheHeader, sections: Sequence[bytes]) -> CacheTable:
     """The columns as arrays, ids still unchecked except that they fit 31 bits."""
     width = header.widths
     lengths = np.frombuffer(sections[1], dtype="u1").astype(np.int64)
@@ -167,7 +167,7 @@ def _check_ids(table: CacheTable) -> None:
             if a >= b:
                 fault = "duplicate" if a == b else "order"
                 what = f"repeats {which} {a}" if a == b else f"holds {which} {b} after {a}"
-                raise CacheFileError(fault, f"it {what}")
+                raise CacheFileError(f"it {what}", fault=fault)
 
 
 def _check_counts(table: CacheTable) -> None:
@@ -178,7 +178,7 @@ def _check_counts(table: CacheTable) -> None:
     _demand(latest <= table.tick, "counts", f"it has an entry used in round {latest} of {table.tick}")
 
 
-def _check_canonical(table: CacheTable, header: Header) -> None:
+def _check_canonical(table: CacheTable, header: CacheHeader) -> None:
     """Another way to write the same table is refused, so that equal tables are equal files."""
     idle = [r for r, counts in zip(table.replicas, table.counts, strict=True) if not counts.any()]
     _demand(not idle, "not_canonical", f"its replicas {idle} counted nothing")
@@ -193,7 +193,7 @@ def _check_canonical(table: CacheTable, header: Header) -> None:
 
 def _demand(holds: bool, fault: str, sentence: str) -> None:
     if not holds:
-        raise CacheFileError(fault, sentence)
+        raise CacheFileError(sentence, fault=fault)
 
 
 def _cut(found: int, wanted: int) -> str:

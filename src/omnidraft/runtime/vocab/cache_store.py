@@ -55,7 +55,7 @@ def read_table(path: str | Path, vocab_map: VocabMap | None = None) -> CacheTabl
         return _table(Path(path), vocab_map)
     except CacheFileError as error:
         remedy = _REMEDIES.get(error.fault, "give a whole copy of it")
-        raise CacheFileError(error.fault, f"{path} is refused: {error}; {remedy}") from None
+        raise CacheFileError(f"{path} is refused: {error}", remedy, fault=error.fault) from None
 
 
 def _table(path: Path, vocab_map: VocabMap | None) -> CacheTable:
@@ -85,18 +85,18 @@ def _read(path: Path) -> bytes:
     """A file's bytes, no more than its header promises and one: a wrong file is not read to its end."""
     try:
         if path.exists() and not path.is_file():
-            raise CacheFileError("unreadable", "it is no file")  # a pipe would be waited for
+            raise CacheFileError("it is no file", fault="unreadable")  # a pipe would be waited for
         with path.open("rb") as file:
             head = file.read(HEADER_BYTES)
             promised, size = decode_header(head).file_bytes, os.fstat(file.fileno()).st_size
             if size > promised:
                 extra = "1 byte" if size == promised + 1 else f"{size - promised} bytes"
-                raise CacheFileError("trailing_bytes", f"it goes on for {extra} after its end")
+                raise CacheFileError(f"it goes on for {extra} after its end", fault="trailing_bytes")
             return head + file.read(min(promised, size) - len(head) + 1)
     except OSError as error:
-        raise CacheFileError("unreadable", f"it cannot be read ({error.strerror})") from None
+        raise CacheFileError(f"it cannot be read ({error.strerror})", fault="unreadable") from None
     except ValueError:
-        raise CacheFileError("unreadable", "no file can have that name") from None
+        raise CacheFileError("no file can have that name", fault="unreadable") from None
 
 
 def check_place(path: str | Path) -> None:
@@ -136,9 +136,9 @@ def write_table(path: str | Path, table: CacheTable, *, overwrite: bool = False)
     check_place(path)
     if not overwrite and not _may_replace(Path(path), table):
         raise CacheFileError(
-            "unwritable",
-            f"{path} is no whole cache of this pair of models, so it is not replaced; "
+            f"{path} is no whole cache of this pair of models, so it is not replaced",
             "choose another place or add --overwrite",
+            fault="unwritable",
         )
     _write(Path(path), table)
 
@@ -152,7 +152,7 @@ def _write(path: Path, table: CacheTable, *, keep: bool = False) -> Path | None:
 
 def _unwritable(path: str | Path, error: OSError) -> CacheFileError:
     sentence = f"the cache cannot be written to {path} ({error.strerror})"
-    return CacheFileError("unwritable", f"{sentence}; {_REMEDIES['unwritable']}")
+    return CacheFileError(sentence, _REMEDIES["unwritable"], fault="unwritable")
 
 
 def _may_replace(path: Path, table: CacheTable) -> bool:
@@ -179,13 +179,15 @@ def wipe(path: str | Path) -> int:
         with place.open("rb") as file:
             head = file.read(len(MAGIC))
         if head != MAGIC:
-            raise CacheFileError("not_a_cache", f"{path} is no n-gram cache, so it stays; check the path")
+            raise CacheFileError(
+                f"{path} is no n-gram cache, so it stays", "check the path", fault="not_a_cache"
+            )
         place.unlink()
         if path.is_symlink():
             path.unlink()
     except OSError as error:
         raise CacheFileError(
-            "unwritable", f"{path} cannot be wiped ({error.strerror}); check the path"
+            f"{path} cannot be wiped ({error.strerror})", "check the path", fault="unwritable"
         ) from None
     return 1 + remove_leftovers(place)
 

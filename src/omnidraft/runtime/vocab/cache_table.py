@@ -99,9 +99,11 @@ def merge(a: CacheTable, b: CacheTable) -> CacheTable:
     prints = [(t.draft_fingerprint, t.target_fingerprint) for t in (a, b)]
     if prints[0] != prints[1]:
         raise CacheFileError(
-            "foreign_vocabulary",
-            f"one cache is of drafter {prints[0][0][:12]} and target {prints[0][1][:12]}, the other of "
-            f"{prints[1][0][:12]} and {prints[1][1][:12]}; merge caches of one pair of tokenizers",
+            f"one cache is of drafter {prints[0][0][:12]} and target "
+            f"{prints[0][1][:12]}, the other of {prints[1][0][:12]} and "
+            f"{prints[1][1][:12]}",
+            "merge caches of one pair of tokenizers",
+            fault="foreign_vocabulary",
         )
     targets: Ids = np.union1d(a.targets, b.targets).astype(np.int32)
     replicas = tuple(sorted({*a.replicas, *b.replicas}))
@@ -128,9 +130,10 @@ def _merge_spellings(a: CacheTable, b: CacheTable, targets: Ids) -> Ragged:
     if not same_rows(ours, theirs):
         wrong = next(i for i in range(len(common)) if ours.row(i).tolist() != theirs.row(i).tolist())
         raise CacheFileError(
-            "spelling",
-            f"target token {common[wrong]} is {ours.row(wrong).tolist()} in one cache and "
-            f"{theirs.row(wrong).tolist()} in the other; one of them was not written by omnidraft",
+            f"target token {common[wrong]} is {ours.row(wrong).tolist()} in one "
+            f"cache and {theirs.row(wrong).tolist()} in the other",
+            "one of them was not written by omnidraft",
+            fault="spelling",
         )
     both = Ragged(
         np.concatenate([a.spellings.values, b.spellings.values]),
@@ -189,17 +192,19 @@ def check_against(table: CacheTable, vocab_map: VocabMap) -> None:
     ):
         if theirs != ours:
             raise CacheFileError(
-                "foreign_vocabulary",
                 f"it is of another {who} tokenizer ({theirs[:12]}, this one is {ours[:12]})",
+                fault="foreign_vocabulary",
             )
     _check_range("target", table.targets, vocab_map.target_size)
     _check_range("draft", table.spellings.values, vocab_map.draft_size)
     right = (vocab_map.leaf_of[table.targets] >= 0).all()
     if not right or not same_rows(rows(vocab_map.spellings, table.targets), table.spellings):
-        raise CacheFileError("spelling", "it spells target tokens in another way than the vocabulary map")
+        raise CacheFileError(
+            "it spells target tokens in another way than the vocabulary map", fault="spelling"
+        )
 
 
 def _check_range(which: str, ids: Sequence[int] | npt.NDArray[np.generic], size: int) -> None:
     largest = int(np.max(ids, initial=-1))
     if largest >= size:
-        raise CacheFileError("id_range", f"it holds {which} id {largest}, outside 0..{size - 1}")
+        raise CacheFileError(f"it holds {which} id {largest}, outside 0..{size - 1}", fault="id_range")

@@ -62,9 +62,11 @@ class NgramCache:
             SettingError: a capacity below 1 or an unknown policy.
         """
         if capacity < 1:
-            raise SettingError(f"cache capacity {capacity} is less than 1; give room for at least one n-gram")
+            raise SettingError(
+                f"cache capacity {capacity} is less than 1", "give room for at least one n-gram"
+            )
         if policy not in POLICIES:
-            raise SettingError(f'cache policy "{policy}" is unknown; use {" or ".join(POLICIES)}')
+            raise SettingError(f'cache policy "{policy}" is unknown', f"use {' or '.join(POLICIES)}")
         self.map, self.capacity, self.policy, self.replica = vocab_map, capacity, policy, replica
         self.trie = ActiveTrie(vocab_map)
         self.tick = 0

@@ -75,15 +75,15 @@ class Tokenizer:
             spec = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise TokenizerError(
-                f"no tokenizer at {file}; give a tokenizer.json or a directory that holds one"
+                f"no tokenizer at {file}", "give a tokenizer.json or a directory that holds one"
             ) from None
         except (OSError, ValueError) as error:
             raise TokenizerError(
-                f"{file} is not a readable tokenizer.json ({error}); save it again"
+                f"{file} is not a readable tokenizer.json ({error})", "save it again"
             ) from None
         if not isinstance(spec, dict) or "model" not in spec:
             raise TokenizerError(
-                f'{file} is not a tokenizer.json: it has no "model"; save it again with tokenizers'
+                f'{file} is not a tokenizer.json: it has no "model"', "save it again with tokenizers"
             )
         return cls(spec, str(file))
 
@@ -233,8 +233,8 @@ def _kind(spec: dict[str, Any], name: str) -> Kind:
     ):
         return "sentencepiece"
     raise TokenizerError(
-        f"{name} is a {model} tokenizer whose tokens have no exact bytes; "
-        "use a byte-level BPE, SentencePiece BPE or Unigram tokenizer"
+        f"{name} is a {model} tokenizer whose tokens have no exact bytes",
+        "use a byte-level BPE, SentencePiece BPE or Unigram tokenizer",
     )
 
 

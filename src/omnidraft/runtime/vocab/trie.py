@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.runtime.decoding.sampling import Law
+from omnidraft.runtime.decoding.sampling import Distribution
 from omnidraft.runtime.vocab.vocab_map import Ids, VocabMap
 
 Number = TypeVar("Number", bound=np.generic)
@@ -146,7 +146,7 @@ class ActiveTrie:
         tokens, owner = np.unique(self._column(leaves, node.depth), return_inverse=True)
         return tokens.astype(np.int32), self.map.leaves[leaves], owner.astype(np.int32)
 
-    def root_masses(self, law: Law) -> npt.NDArray[np.float64]:
+    def root_masses(self, law: Distribution) -> npt.NDArray[np.float64]:
         """The target's mass below each child of the root, shape [draft vocab + 1].
 
         The last entry is what is left for target tokens without an active spelling.

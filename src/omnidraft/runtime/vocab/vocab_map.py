@@ -142,7 +142,7 @@ class VocabMap:
         ):
             if ours != theirs:
                 raise VocabMapError(
-                    f"{who} {ours} does not match the map's {theirs}; run `omnidraft export` again"
+                    f"{who} {ours} does not match the map's {theirs}", "run `omnidraft export` again"
                 )
 
     def tensors(self) -> dict[str, npt.NDArray[np.generic]]:
@@ -183,11 +183,12 @@ def load_vocab_map(path: Path) -> VocabMap:
             header = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError) as error:
-        raise VocabMapError(f"{path} is not readable ({error}); run `omnidraft export` again") from None
+        raise VocabMapError(f"{path} is not readable ({error})", "run `omnidraft export` again") from None
     if header.get("format") != "omnidraft.vocab_map" or header.get("version") != FORMAT_VERSION:
         raise VocabMapError(
-            f"{path} is {header.get('format')} version {header.get('version')}, not omnidraft.vocab_map "
-            f"version {FORMAT_VERSION}; run `omnidraft export` again"
+            f"{path} is {header.get('format')} version {header.get('version')}, not "
+            f"omnidraft.vocab_map version {FORMAT_VERSION}",
+            "run `omnidraft export` again",
         )
     try:
         found = VocabMap(
@@ -201,10 +202,10 @@ def load_vocab_map(path: Path) -> VocabMap:
             target_fingerprint=header["target_fingerprint"],
         )
     except KeyError as error:
-        raise VocabMapError(f"{path} has no {error}; run `omnidraft export` again") from None
+        raise VocabMapError(f"{path} has no {error}", "run `omnidraft export` again") from None
     problem = _problem(found)
     if problem:
-        raise VocabMapError(f"{path}: {problem}; run `omnidraft export` again")
+        raise VocabMapError(f"{path}: {problem}", "run `omnidraft export` again")
     return found
 
 

@@ -17,8 +17,8 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Laws:
-    """Laws over draft tokens; fields and shapes as of the arrays."""
+class DistributionTensors:
+    """DistributionTensors over draft tokens; fields and shapes as of the arrays."""
 
     rows: Tensor
     ids: Tensor
@@ -28,7 +28,7 @@ class Laws:
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelTensors:
     """Draft tokens of the responses; fields and shapes as of the arrays."""
 
     rows: Tensor
@@ -37,7 +37,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TokenTensors:
     """Target tokens of the responses; fields and shapes as of the arrays."""
 
     ids: Tensor
@@ -53,33 +53,33 @@ class Tokens:
 
 
 @dataclass(frozen=True)
-class Batch:
+class TensorBatch:
     """Responses for one step; fields and shapes as of the arrays."""
 
     input_ids: Tensor
     first: int
     sequences: Tensor
     positions: Tensor
-    trie: Laws
-    direct: Laws
-    labels: Labels
-    tokens: Tokens
+    trie: DistributionTensors
+    direct: DistributionTensors
+    labels: LabelTensors
+    tokens: TokenTensors
     direct_drafts: Tensor
 
-    def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> Batch:
+    def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> TensorBatch:
         """On a device, its numbers in a float type if one is given."""
         return _moved(self, device, dtype)
 
 
 _KINDS: dict[type, type] = {
-    arrays.Laws: Laws, arrays.Labels: Labels, arrays.Tokens: Tokens, arrays.Batch: Batch,
+    arrays.Distributions: DistributionTensors, arrays.Labels: LabelTensors, arrays.Tokens: TokenTensors, arrays.Batch: TensorBatch,
 }  # fmt: skip
 
 
-def collate(responses: Sequence[Aligned]) -> Batch:
+def collate(responses: Sequence[Aligned]) -> TensorBatch:
     """One batch of the responses, at least one, in float32."""
     found = _tensors(arrays.collate(responses))
-    assert isinstance(found, Batch)
+    assert isinstance(found, TensorBatch)
     return found
 
 

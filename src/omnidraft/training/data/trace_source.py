@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from omnidraft.errors import OmnidraftError, SettingError, TraceFileError
-from omnidraft.reason import reason
+from omnidraft.errors import OmnidraftError, SettingError, TraceFileError, reason
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_file import Segment, decode
 from omnidraft.runtime.traces.trace_payload import demand
@@ -27,7 +26,7 @@ MAX_SEGMENT = 256 << 20  # bytes; a store's segments have 2 MiB unless it was gi
 
 
 @dataclass(frozen=True, order=True)
-class Source:
+class TraceSource:
     """A segment somewhere.
 
     Attributes:
@@ -54,41 +53,41 @@ class Source:
                 with fs.open(path, "rb") as file:
                     data = file.read(MAX_SEGMENT + 1)
         except SettingError as error:
-            raise TraceFileError("unreadable", str(error)) from None
+            raise TraceFileError(str(error), fault="unreadable") from None
         try:
             demand(len(data) <= MAX_SEGMENT, "limits", f"it has more than {MAX_SEGMENT} bytes")
             found = decode(data)
             vocabularies.check(found.header.vocabularies)
         except TraceFileError as error:
-            raise TraceFileError(error.fault, f"{self.shown} is refused: {error}") from None
+            raise TraceFileError(f"{self.shown} is refused: {error}", fault=error.fault) from None
         return found
 
 
-def find_sources(locations: Sequence[str]) -> list[Source]:
+def find_sources(locations: Sequence[str]) -> list[TraceSource]:
     """All segments at some locations, each once, in an order that does not change.
 
     Raises:
         SettingError: nothing is there, it cannot be reached, or a package is missing.
     """
-    found: set[Source] = set()
+    found: set[TraceSource] = set()
     for location in locations:
         here = set(_sources_of(location))
         if not here:
             raise SettingError(
-                f"{_shown(location)} holds no trace (NAME{SUFFIX}) or cannot be reached; "
-                "give a folder, an archive or a segment"
+                f"{_shown(location)} holds no trace (NAME{SUFFIX}) or cannot be reached",
+                "give a folder, an archive or a segment",
             )
         found |= here
     return sorted(found)
 
 
-def digest(sources: Sequence[Source]) -> str:
+def digest(sources: Sequence[TraceSource]) -> str:
     """Of which segments there are, by their names and sizes in order, wherever they lie."""
     names = [f"{_name(source.url)} {source.size}" for source in sources]
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
-def _sources_of(location: str) -> Iterator[Source]:
+def _sources_of(location: str) -> Iterator[TraceSource]:
     if _archive(location) and "::" not in location:
         location = f"{_archive(location)}::{location}"
     with _telling(_shown(location)):
@@ -97,7 +96,7 @@ def _sources_of(location: str) -> Iterator[Source]:
         details = fs.find(root, detail=True)
     for path, info in sorted(details.items()):
         if path.endswith(SUFFIX):
-            yield Source(_url(location, fs, path), -1 if info.get("size") is None else int(info["size"]))
+            yield TraceSource(_url(location, fs, path), -1 if info.get("size") is None else int(info["size"]))
         elif _archive(path) and "::" not in location:
             yield from _sources_of(fs.unstrip_protocol(path))
 
@@ -125,7 +124,7 @@ def _name(url: str) -> str:
 def _opened(location: str) -> tuple[Any, str]:
     """A file system of fsspec and the place in it."""
     if find_spec("fsspec") is None:
-        raise SettingError("reading traces from here needs fsspec; run `pip install 'omnidraft[train]'`")
+        raise SettingError("reading traces from here needs fsspec", "run `pip install 'omnidraft[train]'`")
     from fsspec.core import url_to_fs
 
     fs, root = url_to_fs(location)
@@ -146,8 +145,8 @@ def _telling(what: str) -> Iterator[None]:
     except ImportError as error:
         raise SettingError(f"{what} needs a package that is not installed ({reason(error)})") from None
     except FileNotFoundError:
-        raise SettingError(f"there is no {what}; check the address") from None
+        raise SettingError(f"there is no {what}", "check the address") from None
     except Exception as error:  # the file systems behind fsspec share no narrower base
         raise SettingError(
-            f"{what} cannot be read ({reason(error)}); check the address and try again"
+            f"{what} cannot be read ({reason(error)})", "check the address and try again"
         ) from None

@@ -19,7 +19,7 @@ from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.positions.from_traces import TraceAligner, joined
 from omnidraft.runtime.traces.trace import Traced, Vocabularies
 from omnidraft.training.data.processes import Processes
-from omnidraft.training.data.trace_source import Source
+from omnidraft.training.data.trace_source import TraceSource
 
 READERS = 8  # however many processes there are
 BUFFER = 256  # generations in all readers' buffers together
@@ -51,7 +51,7 @@ class TraceStream:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[TraceSource],
         aligner: TraceAligner,
         *,
         seed: int = 0,
@@ -83,7 +83,7 @@ class TraceStream:
         if not count:
             why = next(iter(self.left_out), "they are empty, or too long for the drafter")
             raise SettingError(
-                f"no response can be learned from in {len(self._sources)} trace segments; the first: {why}"
+                f"no response can be learned from in {len(self._sources)} trace segments", f"the first: {why}"
             )
         return count
 

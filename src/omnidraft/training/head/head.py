@@ -32,7 +32,7 @@ class AcceptanceHead(nn.Module):
         """
         super().__init__()
         if not 1 <= blocks <= MAX_BLOCKS:
-            raise SettingError(f"a head of {blocks} blocks is outside 1..{MAX_BLOCKS}; 1 is usual")
+            raise SettingError(f"a head of {blocks} blocks is outside 1..{MAX_BLOCKS}", "1 is usual")
         self.blocks = nn.ParameterList(nn.Parameter(torch.zeros(hidden, hidden)) for _ in range(blocks))
         self.weight = nn.Parameter(torch.zeros(hidden, 1))
         self.bias = nn.Parameter(torch.full((1,), NEVER_STOP))

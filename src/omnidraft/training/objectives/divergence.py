@@ -12,14 +12,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from omnidraft.training.data.batch import Laws
+from omnidraft.training.data.batch import DistributionTensors
 
 Direction = Literal["forward", "reverse"]
 _FLOOR = 1e-8  # for a probability of 0 under a logarithm: a reverse KL would be infinite
 _BARRED = -80.0  # logit, from the row's largest, of a token that is taken out: gradients stay finite
 
 
-def log_laws(rows: Tensor, laws: Laws, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def log_laws(rows: Tensor, laws: DistributionTensors, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """log q of each law's ids and of its OTHER, shapes [N, K] and [N]; fillers have log q of a barred token.
 
     Args:
@@ -39,7 +39,9 @@ def log_laws(rows: Tensor, laws: Laws, allowed: Tensor | None = None) -> tuple[T
     return listed, others - total[:, 0]
 
 
-def divergence(rows: Tensor, laws: Laws, direction: Direction, allowed: Tensor | None = None) -> Tensor:
+def divergence(
+    rows: Tensor, laws: DistributionTensors, direction: Direction, allowed: Tensor | None = None
+) -> Tensor:
     """KL of each law and its row, in nats, [N].
 
     forward: sum P log(P / q). reverse: sum q log(q / P), P no smaller than 1e-8.
@@ -60,11 +62,11 @@ def divergence(rows: Tensor, laws: Laws, direction: Direction, allowed: Tensor |
     return torch.where(real, log_q.exp() * (log_q - log_p), 0.0).sum(dim=1)
 
 
-def normalised(laws: Laws) -> Laws:
+def normalised(laws: DistributionTensors) -> DistributionTensors:
     """The same laws with probabilities and OTHER of sum 1; a law without mass becomes all OTHER."""
     total = laws.probabilities.sum(dim=1) + laws.other
     safe = total.clamp_min(_FLOOR)
-    return Laws(
+    return DistributionTensors(
         laws.rows,
         laws.ids,
         laws.probabilities / safe[:, None],
@@ -73,6 +75,8 @@ def normalised(laws: Laws) -> Laws:
     )
 
 
-def chosen(laws: Laws, mask: Tensor) -> Laws:
+def chosen(laws: DistributionTensors, mask: Tensor) -> DistributionTensors:
     """Those of the laws where the mask [N] says so."""
-    return Laws(*(t[mask] for t in (laws.rows, laws.ids, laws.probabilities, laws.other, laws.weights)))
+    return DistributionTensors(
+        *(t[mask] for t in (laws.rows, laws.ids, laws.probabilities, laws.other, laws.weights))
+    )

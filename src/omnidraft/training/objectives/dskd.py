@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from omnidraft.errors import SettingError
-from omnidraft.training.data.batch import Batch
+from omnidraft.training.data.batch import TensorBatch
 from omnidraft.training.objectives.objectives import Drafted, Objective, Term, Terms, cross_entropy
 
 
@@ -51,8 +51,8 @@ class Dskd(Objective):
         if draft_embeddings is None or draft_head is None or target_embeddings is None or target_head is None:
             missing = sum(x is None for x in given)
             raise SettingError(
-                f"dskd needs embeddings and head of both models and {missing} are missing; give "
-                "draft_embeddings, draft_head, target_embeddings and target_head"
+                f"dskd needs embeddings and head of both models and {missing} are missing",
+                "give draft_embeddings, draft_head, target_embeddings and target_head",
             )
         # Held in a tuple: they are no parameters of this objective.
         self._drafter: tuple[nn.Module, nn.Module] = draft_embeddings, draft_head
@@ -63,10 +63,12 @@ class Dskd(Objective):
         self.to_drafter = _projection(wide, narrow, generator)
         self.to_target = _projection(narrow, wide, generator)
 
-    def forward(self, drafted: Drafted, batch: Batch) -> Terms:
+    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
         tokens, labels = batch.tokens, batch.labels
         if drafted.hidden is None or tokens.hidden is None:
-            raise SettingError("dskd needs hidden states of both models; align responses with target_hidden")
+            raise SettingError(
+                "dskd needs hidden states of both models", "align responses with target_hidden"
+            )
         embed, head = self._drafter
         places = labels.rows
         read = batch.input_ids[batch.sequences[places], batch.positions[places]]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omnidraft.errors import SettingError
-from omnidraft.training.data.batch import Batch, Laws
+from omnidraft.training.data.batch import DistributionTensors, TensorBatch
 from omnidraft.training.objectives.divergence import Direction, chosen, divergence, normalised
 from omnidraft.training.objectives.objectives import Drafted, Objective, Term, Terms, cross_entropy
 
@@ -33,7 +33,7 @@ class TrieKl(Objective):
         super().__init__()
         self.direction: Direction = _checked("direction", direction, Direction)
 
-    def forward(self, drafted: Drafted, batch: Batch) -> Terms:
+    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
         each = divergence(drafted.logits, batch.trie, self.direction)  # [N]
         return {"trie": Term((batch.trie.weights * each).sum(), batch.trie.weights.sum())}
 
@@ -64,18 +64,18 @@ class OmniDraft(Objective):
     ) -> None:
         super().__init__()
         if not factor >= 0.0:
-            raise SettingError(f"factor {factor} of the n-gram loss is negative; 0.2 is the paper's")
+            raise SettingError(f"factor {factor} of the n-gram loss is negative", "0.2 is the paper's")
         self.factor = factor
         self.direction: Direction = _checked("direction", direction, Direction)
         self.intersection: Intersection = _checked("intersection", intersection, Intersection)
         self.ngram: NgramLoss = _checked("ngram", ngram, NgramLoss)
 
-    def forward(self, drafted: Drafted, batch: Batch) -> Terms:
+    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
         each = direct_divergence(drafted, batch, self.direction, self.intersection)
         direct = Term(each.sum(), torch.tensor(float(len(each)), device=each.device))
         return {"direct": direct, "ngram": self._ngram(drafted, batch)}
 
-    def _ngram(self, drafted: Drafted, batch: Batch) -> Term:
+    def _ngram(self, drafted: Drafted, batch: TensorBatch) -> Term:
         labels, tokens = batch.labels, batch.tokens
         losses = cross_entropy(drafted, batch)  # [M]
         if self.ngram == "kl":
@@ -103,20 +103,20 @@ class ForwardKl(Objective):
         super().__init__()
         self.intersection: Intersection = _checked("intersection", intersection, Intersection)
 
-    def forward(self, drafted: Drafted, batch: Batch) -> Terms:
+    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
         each = direct_divergence(drafted, batch, "forward", self.intersection)
         return {"direct": Term(each.sum(), torch.tensor(float(len(each)), device=each.device))}
 
 
 def direct_divergence(
-    drafted: Drafted, batch: Batch, direction: Direction, intersection: Intersection
+    drafted: Drafted, batch: TensorBatch, direction: Direction, intersection: Intersection
 ) -> Tensor:
     """KL between p and q on the intersection, at each direct-mapped target token, [D]."""
     laws = chosen(batch.direct, batch.tokens.direct)
     if intersection == "renormalise":
         return divergence(drafted.logits, normalised(laws), direction, batch.direct_drafts)
     outside = (1.0 - laws.weights).clamp_min(0.0)
-    whole: Laws = normalised(replace(laws, other=laws.other + outside))
+    whole: DistributionTensors = normalised(replace(laws, other=laws.other + outside))
     return divergence(drafted.logits, whole, direction)
 
 
@@ -138,5 +138,5 @@ def log1m_exp(log_q: Tensor) -> Tensor:
 
 def _checked(name: str, value: Word, kind: object) -> Word:
     if value not in get_args(kind):
-        raise SettingError(f'{name} "{value}" is unknown; use one of {", ".join(get_args(kind))}')
+        raise SettingError(f'{name} "{value}" is unknown', f"use one of {', '.join(get_args(kind))}")
     return value

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from omnidraft.errors import SettingError
-from omnidraft.training.data.batch import Batch
+from omnidraft.training.data.batch import TensorBatch
 from omnidraft.training.objectives.kl import log1m_exp
 from omnidraft.training.objectives.objectives import Drafted, Objective, Term, Terms, cross_entropy
 
@@ -30,7 +30,7 @@ class Uld(Objective):
         super().__init__()
         self.factor = factor
 
-    def forward(self, drafted: Drafted, batch: Batch) -> Terms:
+    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
         tokens = batch.tokens
         q = torch.softmax(drafted.logits[tokens.rows], dim=1).sort(dim=1, descending=True).values  # [T, V]
         p = tokens.top
@@ -56,10 +56,10 @@ class Alm(Objective):
     def __init__(self, tau: float = 100.0) -> None:
         super().__init__()
         if not tau > 0.0:
-            raise SettingError(f"tau {tau} is not above 0; 100 is the paper's")
+            raise SettingError(f"tau {tau} is not above 0", "100 is the paper's")
         self.tau = tau
 
-    def forward(self, drafted: Drafted, batch: Batch) -> Terms:
+    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
         tokens = batch.tokens
         losses = cross_entropy(drafted, batch)
         log_q = torch.zeros(len(tokens.ids), dtype=losses.dtype, device=losses.device)
@@ -80,7 +80,7 @@ class VocAgnoLm(Objective):
     ours: a share of the batch's largest differences would depend on how a batch is split.)
     """
 
-    def forward(self, drafted: Drafted, batch: Batch) -> Terms:
+    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
         tokens, labels = batch.tokens, batch.labels
         losses = cross_entropy(drafted, batch)
         spans = torch.zeros(len(tokens.ids), dtype=losses.dtype, device=losses.device)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from omnidraft.errors import SettingError
-from omnidraft.training.data.batch import Batch
+from omnidraft.training.data.batch import TensorBatch
 from omnidraft.training.objectives.names import OBJECTIVES
 
 
@@ -56,7 +56,7 @@ class Objective(nn.Module, ABC):
     needs_hidden = False
 
     @abstractmethod
-    def forward(self, drafted: Drafted, batch: Batch) -> Terms:
+    def forward(self, drafted: Drafted, batch: TensorBatch) -> Terms:
         """The terms of the loss, always the same names; a term without places has count 0."""
 
 
@@ -74,7 +74,7 @@ def loss_of(terms: Terms, counts: dict[str, Tensor] | None = None) -> Tensor:
     return torch.stack(parts).sum()
 
 
-def cross_entropy(drafted: Drafted, batch: Batch) -> Tensor:
+def cross_entropy(drafted: Drafted, batch: TensorBatch) -> Tensor:
     """- log q(d_j) of every draft token of the responses, [M]; row j predicts token j."""
     log_q = torch.log_softmax(drafted.logits[batch.labels.rows], dim=1)
     return -log_q.gather(1, batch.labels.ids[:, None])[:, 0]
@@ -91,7 +91,7 @@ def objective(name: str, **settings: Any) -> Objective:
         SettingError: there is none of that name, or it has no such setting.
     """
     if name not in OBJECTIVES:
-        raise SettingError(f'objective "{name}" is unknown; use one of {", ".join(OBJECTIVES)}')
+        raise SettingError(f'objective "{name}" is unknown', f"use one of {', '.join(OBJECTIVES)}")
     module, _, kind = OBJECTIVES[name].partition(".")
     made: Callable[..., Objective] = getattr(import_module(f"omnidraft.training.objectives.{module}"), kind)
     try:
