@@ -1,9 +1,9 @@
-"""What each target says to each task's prompts, greedily, with its laws: computed once, kept in shards.
+"""What each target says to each task's prompts, greedily, with its distributions: computed once, kept in shards.
 
     python -m benchmarks.experiments prepare
 
 Greedy text does not depend on the drafter, so every arm reads these. A shard is an .npz of flat arrays; ids
-are uint16 and probabilities float16, which a row's rest makes a law again.
+are uint16 and probabilities float16, which a row's rest makes a distribution again.
 """
 
 import zipfile

@@ -1,6 +1,6 @@
 """E2, the losses at temperature 0.01, as the paper measures, and at 1, where rejection is random.
 
-Drafter and target sample at the temperature; the target is the real one, since its whole laws are needed.
+Drafter and target sample at the temperature; the target is the real one, since its whole distributions are needed.
 """
 
 from collections.abc import Iterator

@@ -76,7 +76,7 @@ def rounds(
 ) -> Iterable[Round]:
     """The rounds of one prompt; arguments as of `speculated`."""
     if isinstance(target, RecordedTarget):
-        assert way.temperature == 0.0, "a recorded target has no laws"
+        assert way.temperature == 0.0, "a recorded target has no distributions"
         target.play([*answer.prompt, *answer.tokens])
     else:
         target.rewind(0)

@@ -20,7 +20,7 @@ from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.training.objectives.objectives import objective
 from omnidraft.training.trainer import Trainer
 
-KEEP = 32  # draft ids that a law lists
+KEEP = 32  # draft ids that a distribution lists
 MAX_LENGTH = 512  # draft tokens of a prompt and its answer; longer prompts teach nothing and are left out
 
 

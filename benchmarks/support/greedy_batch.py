@@ -21,13 +21,13 @@ class Step:
     Attributes:
         which: the answers, as places in the batch, shape [B].
         tokens: their next ids, shape [B].
-        laws: at temperature 1, shape [B, vocab].
+        distributions: at temperature 1, shape [B, vocab].
         hidden: the last hidden states, [B, width], where they were asked for.
     """
 
     which: Tensor
     tokens: Tensor
-    laws: Tensor
+    distributions: Tensor
     hidden: Tensor | None
 
 

@@ -24,7 +24,7 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 @dataclass(frozen=True)
 class Response:
-    """What a target said to a prompt of target ids, with its laws at temperature 1.
+    """What a target said to a prompt of target ids, with its distributions at temperature 1.
 
     Attributes:
         hidden: the last hidden states behind the rows, shape [n, target width], where they were asked for.
@@ -72,9 +72,9 @@ def _collected(prompts: Sequence[Sequence[int]], passes: Iterable[Step], top: in
     """The answers of one batch; only the likeliest ids of a row outlive its pass."""
     said = [list[_Said]() for _ in prompts]
     for each in passes:
-        count = min(top, each.laws.shape[1])
-        p, ids = (values.cpu().numpy() for values in each.laws.topk(count))
-        whole = count == each.laws.shape[1]
+        count = min(top, each.distributions.shape[1])
+        p, ids = (values.cpu().numpy() for values in each.distributions.topk(count))
+        whole = count == each.distributions.shape[1]
         rest = np.zeros(len(p)) if whole else np.maximum(1.0 - p.sum(axis=1, dtype=np.float64), 0.0)
         hidden = [None] * len(p) if each.hidden is None else each.hidden.cpu().numpy()
         for row, (b, token) in enumerate(zip(each.which.tolist(), each.tokens.tolist(), strict=True)):
@@ -93,7 +93,7 @@ def _collected(prompts: Sequence[Sequence[int]], passes: Iterable[Step], top: in
 
 @dataclass(frozen=True)
 class _Said:
-    """A token, and the likeliest ids of the law that it was chosen by."""
+    """A token, and the likeliest ids of the distribution that it was chosen by."""
 
     token: int
     ids: npt.NDArray[np.int64]

@@ -30,8 +30,8 @@ def _call(group: Sequence[Places], factors: dict[str, float]) -> tuple[Tables, d
         text, first = [*response.prompt, *response.said], len(rows)
         ids.append(text + [0] * (longest - len(text)))
         rows += [b * longest + at for at in range(len(response.prompt) - 1, len(text))]
-        trie += [(first + row, law) for row, law in response.trie]
-        direct += [(first + row, on_intersection(law)) for i, (row, law) in enumerate(response.direct)
+        trie += [(first + row, distribution) for row, distribution in response.trie]
+        direct += [(first + row, on_intersection(distribution)) for i, (row, distribution) in enumerate(response.direct)
                    if response.is_direct(i)]  # fmt: skip
         for row, spelling in zip(response.rows, response.spellings, strict=True):
             if len(spelling) > 1:
@@ -42,32 +42,40 @@ def _call(group: Sequence[Places], factors: dict[str, float]) -> tuple[Tables, d
     inputs = {
         "input_ids": ids,
         "rows": rows,
-        **_laws("trie", trie),
-        "trie.weights": [law.weight for _, law in trie],
-        **_laws("direct", direct),
+        **_distributions("trie", trie),
+        "trie.weights": [distribution.weight for _, distribution in trie],
+        **_distributions("direct", direct),
         "ngram.rows": [row for row, _ in ngram],
         "ngram.ids": [d for _, d in ngram],
     }
-    counts = {"trie": fsum(law.weight for _, law in trie), "direct": float(len(direct)),
+    counts = {"trie": fsum(distribution.weight for _, distribution in trie), "direct": float(len(direct)),
               "ngram": float(len(ngram))}  # fmt: skip
     return inputs, counts
 
 
-def on_intersection(law: Over) -> Over:
-    """What is outside the direct pairs in OTHER, and all of it a law."""
-    other = law.other + max(1.0 - law.weight, 0.0)
-    total = fsum(law.p.values()) + other
-    return Over({d: p / total for d, p in law.p.items()}, other / total) if total > 1e-8 else Over({}, 1.0)
+def on_intersection(distribution: Over) -> Over:
+    """What is outside the direct pairs in OTHER, and all of it a distribution."""
+    other = distribution.other + max(1.0 - distribution.weight, 0.0)
+    total = fsum(distribution.p.values()) + other
+    return (
+        Over({d: p / total for d, p in distribution.p.items()}, other / total)
+        if total > 1e-8
+        else Over({}, 1.0)
+    )
 
 
-def _laws(name: str, places: Sequence[tuple[int, Over]]) -> Tables:
-    """Tables as wide as the widest law, 1 at least; -1 fills up."""
-    width = max([1, *(len(law.p) for _, law in places)])
+def _distributions(name: str, places: Sequence[tuple[int, Over]]) -> Tables:
+    """Tables as wide as the widest distribution, 1 at least; -1 fills up."""
+    width = max([1, *(len(distribution.p) for _, distribution in places)])
     return {
         f"{name}.rows": [row for row, _ in places],
-        f"{name}.ids": [[*law.p] + [-1] * (width - len(law.p)) for _, law in places],
-        f"{name}.probabilities": [[*law.p.values()] + [0.0] * (width - len(law.p)) for _, law in places],
-        f"{name}.other": [law.other for _, law in places],
+        f"{name}.ids": [
+            [*distribution.p] + [-1] * (width - len(distribution.p)) for _, distribution in places
+        ],
+        f"{name}.probabilities": [
+            [*distribution.p.values()] + [0.0] * (width - len(distribution.p)) for _, distribution in places
+        ],
+        f"{name}.other": [distribution.other for _, distribution in places],
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from vectorlib.chance import Chance, TooClose, uniforms_of
 from vectorlib.course import Answer, Course, Guard, mean_of, rate
-from vectorlib.sampling import draft_law
+from vectorlib.sampling import draft_distribution
 from vectorlib.shelf import Shelf, vector
 
 Case = dict[str, Any]
@@ -179,9 +179,9 @@ def _stop(
     reads, stands, confidence = 1, 1.0, 1.0
     while True:
         row = TABLE[last]
-        allowed = draft_law(row, 1.0, banned)
-        law = draft_law(row, temperature, banned)
-        last = choose.token(law)
+        allowed = draft_distribution(row, 1.0, banned)
+        distribution = draft_distribution(row, temperature, banned)
+        last = choose.token(distribution)
         confidence = allowed.probability(last)
         drawn.append(last)
         if len(drawn) == count:

@@ -71,7 +71,7 @@ CASES: list[tuple[str, str, Task]] = [
     ("cold", "a low temperature", replace(CACHED, sampling=Sampling(0.3), seed=11)),
     ("warm", "a high one: orphans and controls are said too", replace(CACHED, sampling=Sampling(1.5),
      seed=12)),
-    ("truncated", "top-k, top-p and min-p: the drafter's law is not truncated", replace(CACHED,
+    ("truncated", "top-k, top-p and min-p: the drafter's distribution is not truncated", replace(CACHED,
      sampling=Sampling(1.0, 6, 0.9, 0.05), seed=13)),
     ("penalised", "a repetition penalty, with the proposed tokens in the context", replace(CACHED,
      sampling=Sampling(1.0, repetition_penalty=1.3), seed=14)),
@@ -107,13 +107,13 @@ CASES: list[tuple[str, str, Task]] = [
 
 SHORT = replace(CACHED, max_new_tokens=10, logprobs=True)
 LOGPROBS: list[tuple[str, str, Task]] = [
-    ("greedy", "not 0, as of the certain law, but of the softmax", SHORT),
+    ("greedy", "not 0, as of the certain distribution, but of the softmax", SHORT),
     ("greedy_penalised", "of the softmax after the penalty",
      replace(SHORT, sampling=Sampling(repetition_penalty=1.3))),
     ("greedy_truncated", "top-k, top-p and min-p are no part of it",
      replace(SHORT, sampling=Sampling(0.0, 2, 0.5, 0.5))),
     ("plain", "of the softmax", replace(SHORT, mode="plain", sampling=HOT, seed=31)),
-    ("token", "accepted tokens and corrections alike have that of the target's law",
+    ("token", "accepted tokens and corrections alike have that of the target's distribution",
      replace(SHORT, verification="token", sampling=HOT, seed=32)),
     ("block", "the same of block verification", replace(SHORT, sampling=HOT, seed=33)),
     ("match", "mode match", replace(SHORT, mode="match", sampling=HOT, seed=34)),

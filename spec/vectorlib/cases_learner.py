@@ -21,7 +21,7 @@ def grams(words: Words) -> list[int]:
 
 
 def spread(words: Words, seed: int, cut: int | None = None) -> Listed:
-    """A law of its own kind, whole or cut to its `cut` likeliest tokens."""
+    """A distribution of its own kind, whole or cut to its `cut` likeliest tokens."""
     weights = [u**3 + 0.01 for _, u in zip(words.target, uniforms_of(seed), strict=False)]
     p = {t: w / math.fsum(weights) for t, w in enumerate(weights)}
     if cut is None:
@@ -33,7 +33,7 @@ def spread(words: Words, seed: int, cut: int | None = None) -> Listed:
 def response(
     words: str,
     tokens: str,
-    laws: Sequence[Listed] | None = None,
+    distributions: Sequence[Listed] | None = None,
     *,
     prompt: str = "",
     cut: int | None = None,
@@ -46,12 +46,18 @@ def response(
     """What a response is given as, and what it comes to."""
     found = MAPS[words]
     ids = found.t(tokens)
-    laws = [spread(found, 100 * seed + i, cut) for i in range(len(ids))] if laws is None else laws
+    distributions = (
+        [spread(found, 100 * seed + i, cut) for i in range(len(ids))]
+        if distributions is None
+        else distributions
+    )
     active = grams(found) if active is None else active
     text = found.d(prompt or found.draft[0])
     given = {"map": words, "active": list(active), "max_length": max_length, "keep": keep, "prompt": text,
-             "before": before, "tokens": ids, "laws": [law.as_json() for law in laws]}  # fmt: skip
-    places = align(Trie(found, active), text, ids, laws, max_length=max_length, keep=keep, before=before)
+             "before": before, "tokens": ids, "distributions": [distribution.as_json() for distribution in distributions]}  # fmt: skip
+    places = align(
+        Trie(found, active), text, ids, distributions, max_length=max_length, keep=keep, before=before
+    )
     return given, places
 
 
@@ -67,23 +73,23 @@ def _some(words: str, masses: dict[str, float], rest: float = 0.0) -> Listed:
 def _aligned() -> list[tuple[str, str, tuple[Given, Places]]]:
     cut = _some("toy", {"FLAKE": 0.5, "S": 0.25}, 0.25)
     return [
-        ("words", "direct pairs and n-grams, whole laws", response("toy", "S FLAKE O FO", before=3)),
+        ("words", "direct pairs and n-grams, whole distributions", response("toy", "S FLAKE O FO", before=3)),
         ("empty", "a response of no token: one row, no place", response("toy", "")),
         ("one_token", "one token alone", response("toy", "F")),
-        ("one_gram", "one n-gram alone: laws inside it, none behind it", response("toy", "FLAKE")),
-        ("orphan", "a token that nothing spells has a law, and the next one stands at the same row",
+        ("one_gram", "one n-gram alone: distributions inside it, none behind it", response("toy", "FLAKE")),
+        ("orphan", "a token that nothing spells has a distribution, and the next one stands at the same row",
          response("toy", "S X F")),
-        ("orphan_alone", "the end, which nothing spells, and surely: no law at all",
+        ("orphan_alone", "the end, which nothing spells, and surely: no distribution at all",
          response("toy", "X", [sure("toy", "X")])),
-        ("alias", "F' is spelled as F, which stands for both: no direct token, no law after it",
+        ("alias", "F' is spelled as F, which stands for both: no direct token, no distribution after it",
          response("toy", "F' LA F'")),
         ("end", "the end's spelling is a control token", response("toy", "S <eos>")),
         ("goes_on", "F is said, and la or o might have gone on", response("toy", "F LA F O")),
-        ("goes_on_surely", "F was said where it was impossible not to go on: the law is of what goes on",
+        ("goes_on_surely", "F was said where it was impossible not to go on: the distribution is of what goes on",
          response("toy", "F S", [_some("toy", {"FLAKE": 0.75, "FO": 0.25}, 0.0), sure("toy", "S")])),
         ("goes_on_orphan", "after F what comes is nothing that the drafter can write",
          response("toy", "F X", [_some("toy", {"F": 0.5, "FLAKE": 0.5}), sure("toy", "X")])),
-        ("goes_on_unlisted", "F is not listed and nothing below it: the root law",
+        ("goes_on_unlisted", "F is not listed and nothing below it: the root distribution",
          response("toy", "F S", [_some("toy", {"S": 0.75}, 0.25), spread(MAPS["toy"], 3)])),
         ("only_children_follow", "all that follows F could have gone on in its spelling",
          response("toy", "F LA", [_some("toy", {"F": 0.75, "FO": 0.25}), _some("toy", {"LA": 1.0})])),
@@ -93,13 +99,13 @@ def _aligned() -> list[tuple[str, str, tuple[Given, Places]]]:
         ("impossible", "what is said has none: 0, not unknown",
          response("toy", "O S", [_some("toy", {"FLAKE": 0.5, "S": 0.5})] * 2)),
         ("rest_alone", "a row that lists nothing", response("toy", "S F", [Listed({}, 1.0)] * 2)),
-        ("inactive", "n-grams that are not learned have no laws, and their mass is in none",
+        ("inactive", "n-grams that are not learned have no distributions, and their mass is in none",
          response("toy", "S FLAKE FO", active=[])),
         ("some_active", "LAKE is active and FLAKE is not",
          response("toy", "LAKE FLAKE LA KE", active=MAPS["toy"].t("LAKE"))),
         ("nested", "A, AB, ABC and ABCD: every node is a token and has a child",
          response("deep", "A AB ABC ABCD A B E DE CCC")),
-        ("keep_2", "a law lists two ids, the others are OTHER", response("deep", "ABC A E", keep=2)),
+        ("keep_2", "a distribution lists two ids, the others are OTHER", response("deep", "ABC A E", keep=2)),
         ("keep_1_cut", "one id, of a cut row", response("toy", "FLAKE F S", keep=1, cut=6)),
         ("full", "the response ends where the context does",
          response("toy", "S FLAKE O", prompt="s s s", max_length=7)),
@@ -161,7 +167,7 @@ def _batches() -> list[tuple[str, str, str, int, list[tuple[Given, Places]]]]:
 
 
 def _token(words: Words, seed: int, name: str, *, cut: int = 64, **more: Any) -> Token:
-    """A recorded token: the law before it, its roots, and the draft ids that write it."""
+    """A recorded token: the distribution before it, its roots, and the draft ids that write it."""
     logits = [6.0 * u for _, u in zip(words.target, uniforms_of(seed), strict=False)]
     p, t = softmax(logits), words.target.index(name)
     masses, unspelled = roots(words, p)
@@ -206,7 +212,7 @@ def _taped() -> list[tuple[str, str, str, list[Tape], dict[str, Any]]]:
     orphan = Token(8, 0.0, ([8], [1.0], 0.0), ([], [], 0.0), 1.0, [])
     return [
         ("whole", "a generation of four tokens, one of them an orphan", "toy", [whole], {}),
-        ("cut", "laws of three ids: what is said is unlisted, roots are of the whole law", "toy", [cut], {}),
+        ("cut", "distributions of three ids: what is said is unlisted, roots are of the whole distribution", "toy", [cut], {}),
         ("inactive", "not all n-grams are active: roots are worked out", "toy", [cut], {"active": []}),
         ("inside", "a longer draft token: its tokens are spelled one by one", "toy",
          [_tape("toy", (begun, [Pass(2, inside, [6], 1, 1, [(5, 0, 0.5)])]))], {}),
@@ -236,7 +242,7 @@ def _taped() -> list[tuple[str, str, str, list[Tape], dict[str, Any]]]:
          [_tape("toy", (Begin([0, 1, 2]), _passes(toy, "FLAKE S", 90, 3)))], {"max_length": 4}),
         ("sure", "the target was sure: nothing is left for others", "toy",
          [_tape("toy", (begun, [Pass(2, [certain])]))], {}),
-        ("sure_orphan", "the end at once, surely, and nothing spells it: no law", "toy",
+        ("sure_orphan", "the end at once, surely, and nothing spells it: no distribution", "toy",
          [_tape("toy", (begun, [Pass(2, [orphan])]))], {}),
         ("halves", "half characters", "halves",
          [_tape("halves", (Begin([5, 0]), _passes(halves, "e381 82 あ い e381", 95, 2)))], {}),

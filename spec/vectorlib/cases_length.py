@@ -84,7 +84,7 @@ HEADED: list[tuple[Any, ...]] = [
     ("sure", "drafts grow to the longest", EVEN, 12, [ALL], [SURE], None),
     ("doubting", "drafts end at once, and then nothing pays", EVEN, 60, [NONE], [DOUBT], None),
     ("mixed", "each round as its head says", EVEN, 24, [ALL, HALF], [MIXED, DROP, SURE], None),
-    ("nearly_free", "a token whose law is at hand takes no pass", CHEAP, 12, [HALF], [DROP], None),
+    ("nearly_free", "a token whose distribution is at hand takes no pass", CHEAP, 12, [HALF], [DROP], None),
     ("dear_headed", "a drafter that costs more than the target", DEAR, 400, [NONE], [MIXED], None),
     ("merged_headed", "two draft tokens make one target token", EVEN, 24, [MERGED], [SURE, MIXED], None),
     ("threshold_low", "0.3: after the first doubt", EVEN, 12, [HALF], [MIXED, DROP], 0.3),

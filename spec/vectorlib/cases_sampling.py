@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from vectorlib.chance import Law
-from vectorlib.sampling import Sampling, draft_law, target_law
+from vectorlib.chance import Distribution
+from vectorlib.sampling import Sampling, draft_distribution, target_distribution
 from vectorlib.shelf import Shelf, vector
 
 ROW = [2.0, -1.0, 0.5, 2.0, -3.0, 1.5, 0.0, -0.5]
@@ -74,13 +74,13 @@ def write(shelf: Shelf) -> None:
     found = []
     for name, why, settings, context in TARGET:
         given = {"logits": ROW, "context": context, "settings": settings}
-        law = target_law(ROW, Sampling(**settings), context)
-        found.append(vector(name, why, given, {"probabilities": _probabilities(law)}))
+        distribution = target_distribution(ROW, Sampling(**settings), context)
+        found.append(vector(name, why, given, {"probabilities": _probabilities(distribution)}))
     for name, why, row, sampling in TIES:
         settings = {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
-        law = target_law(row, sampling)
+        distribution = target_distribution(row, sampling)
         given = {"logits": row, "context": [], "settings": settings}
-        found.append(vector(name, why, given, {"probabilities": _probabilities(law)}))
+        found.append(vector(name, why, given, {"probabilities": _probabilities(distribution)}))
     shelf.vectors("sampling", "target", found)
     shelf.vectors(
         "sampling",
@@ -90,12 +90,12 @@ def write(shelf: Shelf) -> None:
                 name,
                 why,
                 {"logits": ROW, "temperature": temperature, "banned": banned},
-                {"probabilities": _probabilities(draft_law(ROW, temperature, banned))},
+                {"probabilities": _probabilities(draft_distribution(ROW, temperature, banned))},
             )
             for name, why, temperature, banned in DRAFT
         ],
     )
 
 
-def _probabilities(law: Law) -> list[float]:
-    return [law.probability(t) for t in range(len(law.weights))]
+def _probabilities(distribution: Distribution) -> list[float]:
+    return [distribution.probability(t) for t in range(len(distribution.weights))]

@@ -201,22 +201,22 @@ def _pushes() -> list[dict[str, Any]]:
 
 
 def _acceptances() -> list[dict[str, Any]]:
-    def case(name: str, why: str, logits: list[float], allowed: list[int], law: dict[str, float],
+    def case(name: str, why: str, logits: list[float], allowed: list[int], distribution: dict[str, float],
              other: float, weight: float, inside: bool = False) -> dict[str, Any]:  # fmt: skip
         top = max(x for x, yes in zip(logits, allowed, strict=True) if yes)
         weights = [math.exp(x - top) if yes else 0.0 for x, yes in zip(logits, allowed, strict=True)]
         q = [w / math.fsum(weights) for w in weights]
-        listed = math.fsum(q[int(i)] for i in law)
-        kept = math.fsum(min(q[int(i)], p) for i, p in law.items())
+        listed = math.fsum(q[int(i)] for i in distribution)
+        kept = math.fsum(min(q[int(i)], p) for i, p in distribution.items())
         expect = (kept + (min(other, max(0.0, 1.0 - listed)) if inside else 0.0)) * weight
-        given = {"logits": logits, "allowed": allowed, "ids": [int(i) for i in law],
-                 "probabilities": list(law.values()), "other": other, "weight": weight,
+        given = {"logits": logits, "allowed": allowed, "ids": [int(i) for i in distribution],
+                 "probabilities": list(distribution.values()), "other": other, "weight": weight,
                  "inside": inside}  # fmt: skip
         return vector(name, why, given, {"acceptance": expect})
 
     logits, yes = [1.0, 0.5, -2.0, 0.0], [1, 1, 1, 1]
     return [
-        case("whole_law", "every draft token is listed", logits, yes,
+        case("whole_distribution", "every draft token is listed", logits, yes,
              {"0": 0.25, "1": 0.5, "2": 0.125, "3": 0.125}, 0.0, 1.0),
         case("end", "inside a spelling what is not listed is its end, one outcome", logits, yes,
              {"1": 0.5}, 0.5, 1.0, True),

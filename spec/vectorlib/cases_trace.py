@@ -17,10 +17,10 @@ _REFUSED = Pass(2, [_FO], [2], 1, 0, [(1, 0, 0.25)])
 EXAMPLE = Tape([(0, _BEGUN), (0, _REFUSED)], (8, 10))  # the worked example of spec/trace.md
 
 
-def _law(words: str, logits: list[float]) -> dict[str, Any]:
+def _distribution(words: str, logits: list[float]) -> dict[str, Any]:
     p = softmax(logits)
     masses, unspelled = roots(MAPS[words], p)
-    return {"law": largest(dict(enumerate(p))), "roots": largest(masses), "unspelled": unspelled}
+    return {"distribution": largest(dict(enumerate(p))), "roots": largest(masses), "unspelled": unspelled}
 
 
 _SURE = [0.0] * 5 + [30.0] + [0.0] * 7
@@ -54,9 +54,9 @@ ROWS: list[tuple[str, str, str, list[float]]] = [
 
 
 def _token(words: str, logits: list[float], t: int, **more: Any) -> Token:
-    found = _law(words, logits)
+    found = _distribution(words, logits)
     surprisal = -math.log(softmax(logits)[t])
-    return Token(t, surprisal, found["law"], found["roots"], found["unspelled"], **more)
+    return Token(t, surprisal, found["distribution"], found["roots"], found["unspelled"], **more)
 
 
 _WIDE_LAW = [5, 66_000], [0.5, 0.25], 0.25
@@ -127,10 +127,17 @@ def write(shelf: Shelf) -> None:
 
 
 def _row(name: str, why: str, words: str, logits: list[float]) -> dict[str, Any]:
-    found = _law(words, logits)
+    found = _distribution(words, logits)
     surprisals = [-math.log(p) for p in softmax(logits)]
-    law, tops = ({"ids": k[0], "probabilities": k[1], "rest": k[2]} for k in (found["law"], found["roots"]))
-    expect = {"law": law, "roots": tops, "unspelled": found["unspelled"], "surprisals": surprisals}
+    distribution, tops = (
+        {"ids": k[0], "probabilities": k[1], "rest": k[2]} for k in (found["distribution"], found["roots"])
+    )
+    expect = {
+        "distribution": distribution,
+        "roots": tops,
+        "unspelled": found["unspelled"],
+        "surprisals": surprisals,
+    }
     return vector(name, why, {"map": words, "logits": logits}, expect)
 
 
@@ -241,14 +248,19 @@ def _rounds() -> Iterator[Case]:
     yield "piece_id", "draft id 9 of 8", "id_range", bad(_AT + 30, "H", 9)
     yield "surprisal_infinite", "the token had no probability", "number", bad(_AT + 12, "f", math.inf)
     yield "rest_negative", "no mass", "number", bad(_AT + 16, "f", -0.5)
-    yield "law_too_much", "0.5 and 0.6", "mass", bad(_AT + 16, "f", 0.6)
+    yield "distribution_too_much", "0.5 and 0.6", "mass", bad(_AT + 16, "f", 0.6)
     yield "roots_too_little", "0.5 and 0.3", "mass", bad(_AT + 20, "f", 0.3)
-    yield "law_id", "target id 10 of 10", "id_range", bad(_AT + 32, "H", 10)
+    yield "distribution_id", "target id 10 of 10", "id_range", bad(_AT + 32, "H", 10)
     yield "probability_2", "more than 1", "number", bad(_AT + 34, "e", 2.0)
     yield "probability_tiny", "below 2^-14 nothing is kept", "number", bad(_AT + 34, "e", 2.0**-15)
     yield "probability_nan", "no number", "number", bad(_AT + 34, "e", math.nan)
-    twice = replace(_FO, law=([6, 6], [0.25, 0.25], 0.5))
-    yield "law_ids_repeat", "ids ascend", "order", _round(EXAMPLE.payload(replace(_REFUSED, tokens=[twice])))
+    twice = replace(_FO, distribution=([6, 6], [0.25, 0.25], 0.5))
+    yield (
+        "distribution_ids_repeat",
+        "ids ascend",
+        "order",
+        _round(EXAMPLE.payload(replace(_REFUSED, tokens=[twice]))),
+    )
 
 
 def _foreign() -> Iterator[tuple[str, str, Tape]]:

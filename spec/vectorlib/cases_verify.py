@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from vectorlib.chance import Chance, Law, TooClose, uniforms_of
-from vectorlib.judge import JUDGES, Verdict, draft_after, paper_law
+from vectorlib.chance import Chance, Distribution, TooClose, uniforms_of
+from vectorlib.judge import JUDGES, Verdict, draft_after, paper_distribution
 from vectorlib.scenes import SCENES, Scene
 from vectorlib.shelf import Shelf, vector
 from vectorlib.walk import Proposal, longest_match, walk
@@ -24,8 +24,8 @@ class Table:
     rule: str
     trie: Trie
     draft: list[int]
-    q: list[Law]
-    p: list[Law]
+    q: list[Distribution]
+    p: list[Distribution]
     proposal: Proposal
 
 
@@ -33,7 +33,7 @@ def write(shelf: Shelf) -> None:
     for rule in JUDGES:
         found = [v for scene in SCENES if rule in scene.rules for v in _outcomes(_table(scene, rule))]
         shelf.vectors("verify", rule, found)
-    shelf.vectors("verify", "paper_law", list(_paper_laws()))
+    shelf.vectors("verify", "paper_distribution", list(_paper_distributions()))
 
 
 def _table(scene: Scene, rule: str) -> Table:
@@ -41,17 +41,17 @@ def _table(scene: Scene, rule: str) -> Table:
     trie, draft = Trie(words, words.t(scene.active)), words.d(scene.draft)
     expand = rule != "paper"
     turn = walk if rule in ("token", "block") else longest_match
-    q = [_law(words.draft, row) for row in scene.q]
-    p = [_law(words.target, row) for row in scene.p]
+    q = [_distribution(words.draft, row) for row in scene.q]
+    p = [_distribution(words.target, row) for row in scene.p]
     return Table(scene, rule, trie, draft, q, p, turn(draft, trie, MOST, expand))
 
 
-def _law(names: Sequence[str], row: str) -> Law:
+def _distribution(names: Sequence[str], row: str) -> Distribution:
     """A row such as "f 0.5 la 0.25": what is not named has nothing."""
     parts = row.split()
     given = dict(zip(parts[::2], map(float, parts[1::2]), strict=True))
     assert set(given) <= set(names), row
-    return Law(tuple(given.get(name, 0.0) for name in names))
+    return Distribution(tuple(given.get(name, 0.0) for name in names))
 
 
 def _outcomes(table: Table) -> Iterator[dict[str, Any]]:
@@ -93,8 +93,8 @@ def _vector(table: Table, verdict: Verdict, chance: Chance, way: str) -> dict[st
         "active": table.trie.words.t(scene.active),
         "draft": table.draft,
         "proposal": table.proposal.tokens,
-        "q": [list(law.weights) for law in table.q],
-        "p": [list(law.weights) for law in table.p],
+        "q": [list(distribution.weights) for distribution in table.q],
+        "p": [list(distribution.weights) for distribution in table.p],
         "uniforms": chance.used,
     }
     expect = {
@@ -122,7 +122,7 @@ def _sentence(way: str) -> str:
     )
 
 
-def _paper_laws() -> Iterator[dict[str, Any]]:
+def _paper_distributions() -> Iterator[dict[str, Any]]:
     """The paper's q' itself, as in its worked example."""
     for scene in SCENES:
         if "paper" not in scene.rules:
@@ -135,12 +135,12 @@ def _paper_laws() -> Iterator[dict[str, Any]]:
                 "map": scene.map,
                 "active": table.trie.words.t(scene.active),
                 "proposed": token,
-                "q": [list(law.weights) for law in q],
+                "q": [list(distribution.weights) for distribution in q],
             }
-            name = f"law_{scene.name}_{i}"
+            name = f"distribution_{scene.name}_{i}"
             yield vector(
                 name,
                 f"q' of {table.trie.words.target[token]}",
                 given,
-                {"law": paper_law(table.trie, q, token)},
+                {"distribution": paper_distribution(table.trie, q, token)},
             )

@@ -29,7 +29,7 @@ def uniforms_of(seed: int) -> Iterator[float]:
 
 
 @dataclass(frozen=True)
-class Law:
+class Distribution:
     """Weights of the ids 0, 1, ...; `certain` where temperature 0 left one of them."""
 
     weights: tuple[float, ...]
@@ -81,18 +81,18 @@ class Chance:
         self.drew = True
         return inverse_cdf(weights, self._next(), self._margin)
 
-    def token(self, law: Law, among: Sequence[int] | None = None) -> int:
-        """A token of a law, or of those in `among`, in that order; a single one takes no uniform."""
+    def token(self, distribution: Distribution, among: Sequence[int] | None = None) -> int:
+        """A token of a distribution, or of those in `among`, in that order; a single one takes no uniform."""
         if among is not None and len(among) == 1:
             return among[0]
-        if law.certain:
-            return law.weights.index(max(law.weights))
-        among = range(len(law.weights)) if among is None else among
-        return among[inverse_cdf([law.weights[t] for t in among], self._next(), self._margin)]
+        if distribution.certain:
+            return distribution.weights.index(max(distribution.weights))
+        among = range(len(distribution.weights)) if among is None else among
+        return among[inverse_cdf([distribution.weights[t] for t in among], self._next(), self._margin)]
 
-    def thinned(self, law: Law, share: Callable[[int], float]) -> int | None:
-        """A token of a law that stands with a probability of its own."""
-        token = self.token(law)
+    def thinned(self, distribution: Distribution, share: Callable[[int], float]) -> int | None:
+        """A token of a distribution that stands with a probability of its own."""
+        token = self.token(distribution)
         return token if self.accept(share(token)) else None
 
 

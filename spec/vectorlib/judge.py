@@ -1,13 +1,13 @@
 """What becomes of a proposal: spec/speculation.md, sections 5 to 8.
 
-Each decision has options with the target's law P and the drafter's offer Q; all rules judge by these two.
+Each decision has options with the target's distribution P and the drafter's offer Q; all rules judge by these two.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from vectorlib.chance import Chance, Law
+from vectorlib.chance import Chance, Distribution
 from vectorlib.walk import Decision, Proposal
 from vectorlib.words import Trie
 
@@ -26,10 +26,10 @@ class Verdict:
     passed: int
 
 
-Judge = Callable[[Proposal, Sequence[Law], Sequence[Law], Trie, Chance], Verdict]
+Judge = Callable[[Proposal, Sequence[Distribution], Sequence[Distribution], Trie, Chance], Verdict]
 
 
-def options_of(decision: Decision, q: Law, p: Law, trie: Trie) -> Options:
+def options_of(decision: Decision, q: Distribution, p: Distribution, trie: Trie) -> Options:
     """P and Q of a decision, options in the order in which a draw walks them."""
     if decision.step == "expand":
         chance = p.probability(decision.target_id)
@@ -46,7 +46,7 @@ def options_of(decision: Decision, q: Law, p: Law, trie: Trie) -> Options:
     return found
 
 
-def _at_root(decision: Decision, q: Law, p: Law, trie: Trie) -> Options:
+def _at_root(decision: Decision, q: Distribution, p: Distribution, trie: Trie) -> Options:
     """q renormalised over the root's children minus those that the draft token is known not to be."""
     roots = trie.children(())
     excluded = [] if decision.excluded is None else trie.children(decision.excluded)
@@ -71,7 +71,7 @@ def ratio_of(decision: Decision, options: Options) -> float:
     return wanted / offered
 
 
-def emit(option: int, decision: Decision, p: Law, trie: Trie, chance: Chance) -> int:
+def emit(option: int, decision: Decision, p: Distribution, trie: Trie, chance: Chance) -> int:
     """A target token of an option."""
     if option == UNSPELLED:
         return chance.token(without(p, trie.unspelled(), False))
@@ -87,13 +87,13 @@ def emit(option: int, decision: Decision, p: Law, trie: Trie, chance: Chance) ->
     return chance.token(p, trie.below((*node, option)))
 
 
-def without(p: Law, tokens: Sequence[int], gone: bool) -> Law:
-    """The law given that the token is none of some (gone), or one of them."""
-    return Law(tuple(0.0 if (t in tokens) == gone else w for t, w in enumerate(p.weights)))
+def without(p: Distribution, tokens: Sequence[int], gone: bool) -> Distribution:
+    """The distribution given that the token is none of some (gone), or one of them."""
+    return Distribution(tuple(0.0 if (t in tokens) == gone else w for t, w in enumerate(p.weights)))
 
 
 def replace(
-    decision: Decision, options: Options, reach: float, p: Law, trie: Trie, chance: Chance
+    decision: Decision, options: Options, reach: float, p: Distribution, trie: Trie, chance: Chance
 ) -> int | None:
     """A token of max(0, reach P - Q) in the decision's place, or None with (1 - reach) / (S + 1 - reach)."""
     if decision.step == "begin":  # many options: a try by thinning comes first
@@ -117,7 +117,9 @@ def replace(
     return emit(list(options)[chance.index(left)], decision, p, trie, chance)
 
 
-def by_token(proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie, chance: Chance) -> Verdict:
+def by_token(
+    proposal: Proposal, q: Sequence[Distribution], p: Sequence[Distribution], trie: Trie, chance: Chance
+) -> Verdict:
     """Speculative sampling on decisions, one after another."""
     for at in proposal.decisions:
         options = options_of(at, q[at.draft], p[at.row], trie)
@@ -128,7 +130,9 @@ def by_token(proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie,
     return _bonus(proposal, p, trie, chance)
 
 
-def by_block(proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie, chance: Chance) -> Verdict:
+def by_block(
+    proposal: Proposal, q: Sequence[Distribution], p: Sequence[Distribution], trie: Trie, chance: Chance
+) -> Verdict:
     """Block verification: all stand with b_N, else from the end back to the first that is replaced."""
     reach, judged = [1.0], []
     for at in proposal.decisions:
@@ -146,7 +150,9 @@ def by_block(proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie,
     raise AssertionError("b_0 is 1")
 
 
-def by_match(proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie, chance: Chance) -> Verdict:
+def by_match(
+    proposal: Proposal, q: Sequence[Distribution], p: Sequence[Distribution], trie: Trie, chance: Chance
+) -> Verdict:
     """A draw from the target at each position; the proposal stands while it is what was drawn."""
     used = [0, *proposal.ends]
     for i, proposed in enumerate(proposal.tokens):
@@ -156,11 +162,13 @@ def by_match(proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie,
     return Verdict(len(proposal.tokens), chance.token(p[len(proposal.tokens)]), True, used[-1], used[-1])
 
 
-def by_paper(proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie, chance: Chance) -> Verdict:
+def by_paper(
+    proposal: Proposal, q: Sequence[Distribution], p: Sequence[Distribution], trie: Trie, chance: Chance
+) -> Verdict:
     """The paper's rule, approximate above temperature 0."""
     used = [0, *proposal.ends]
     for i, proposed in enumerate(proposal.tokens):
-        offered = paper_law(trie, q[used[i] : used[i + 1]], proposed)
+        offered = paper_distribution(trie, q[used[i] : used[i + 1]], proposed)
         wanted = [p[i].probability(t) for t in range(len(p[i].weights))]
         if not chance.accept(wanted[proposed] / offered[proposed]):
             left = [max(0.0, a - b) for a, b in zip(wanted, offered, strict=True)]
@@ -168,7 +176,7 @@ def by_paper(proposal: Proposal, q: Sequence[Law], p: Sequence[Law], trie: Trie,
     return Verdict(len(proposal.tokens), chance.token(p[len(proposal.tokens)]), True, used[-1], used[-1])
 
 
-def paper_law(trie: Trie, q: Sequence[Law], proposed: int) -> list[float]:
+def paper_distribution(trie: Trie, q: Sequence[Distribution], proposed: int) -> list[float]:
     """The paper's q' over target tokens: an n-gram takes its product from its first sub-token's share."""
     direct, spelling = trie.words.direct, trie.words.spelling(proposed)
     found = [0.0] * len(trie.words.target)
@@ -177,15 +185,15 @@ def paper_law(trie: Trie, q: Sequence[Law], proposed: int) -> list[float]:
             found[t] = q[0].probability(d)
     if len(spelling) > 1:
         product = 1.0
-        for d, law in zip(spelling, q, strict=True):
-            product *= law.probability(d)
+        for d, distribution in zip(spelling, q, strict=True):
+            product *= distribution.probability(d)
         found[proposed] = product
         if direct[spelling[0]] >= 0:
             found[direct[spelling[0]]] = max(0.0, q[0].probability(spelling[0]) - product)
     return found
 
 
-def _bonus(proposal: Proposal, p: Sequence[Law], trie: Trie, chance: Chance) -> Verdict:
+def _bonus(proposal: Proposal, p: Sequence[Distribution], trie: Trie, chance: Chance) -> Verdict:
     """All stand: one token more, below the node that the draft ended in."""
     below = None if proposal.tail is None else trie.below(proposal.tail)
     token = chance.token(p[len(proposal.tokens)], below)

@@ -1,4 +1,4 @@
-"""From a response to training positions: spec/learner.md, places, laws and traces."""
+"""From a response to training positions: spec/learner.md, places, distributions and traces."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ NOTHING = 1e-12
 
 @dataclass(frozen=True)
 class Listed:
-    """The target's law before a token: what it lists by target id, and the mass of the rest."""
+    """The target's distribution before a token: what it lists by target id, and the mass of the rest."""
 
     p: Mapping[int, float]
     rest: float = 0.0
@@ -25,7 +25,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Over:
-    """A law over draft tokens: by id, of all others, and how likely the drafter can write what comes."""
+    """A distribution over draft tokens: by id, of all others, and how likely the drafter can write what comes."""
 
     p: Mapping[int, float]
     other: float
@@ -43,39 +43,39 @@ class Over:
                 "weight": self.weight}  # fmt: skip
 
 
-def below(trie: Trie, law: Listed, path: Path) -> float:
+def below(trie: Trie, distribution: Listed, path: Path) -> float:
     """Mass of the tokens whose spelling begins so, the path's own among them."""
-    return math.fsum(law.p.get(t, 0.0) for t in trie.below(path))
+    return math.fsum(distribution.p.get(t, 0.0) for t in trie.below(path))
 
 
-def of_children(trie: Trie, law: Listed, path: Path) -> dict[int, float]:
+def of_children(trie: Trie, distribution: Listed, path: Path) -> dict[int, float]:
     """Mass below each child that some listed token goes on to."""
     return {
-        d: below(trie, law, (*path, d))
+        d: below(trie, distribution, (*path, d))
         for d in trie.children(path)
-        if any(t in law.p for t in trie.below((*path, d)))
+        if any(t in distribution.p for t in trie.below((*path, d)))
     }
 
 
-def root(trie: Trie, law: Listed) -> Over | None:
-    masses = of_children(trie, law, ())
-    total = math.fsum(masses.values()) + law.rest
+def root(trie: Trie, distribution: Listed) -> Over | None:
+    masses = of_children(trie, distribution, ())
+    total = math.fsum(masses.values()) + distribution.rest
     if total <= NOTHING:
         return None
-    return Over({d: m / total for d, m in masses.items()}, law.rest / total, min(total, 1.0))
+    return Over({d: m / total for d, m in masses.items()}, distribution.rest / total, min(total, 1.0))
 
 
-def inside(trie: Trie, law: Listed, path: Path) -> Over | None:
-    mass = below(trie, law, path)
+def inside(trie: Trie, distribution: Listed, path: Path) -> Over | None:
+    mass = below(trie, distribution, path)
     if mass <= NOTHING:
         return None
     ending = trie.ending(path)
-    end = 0.0 if ending is None else law.p.get(ending, 0.0) / mass
-    return Over({d: m / mass for d, m in of_children(trie, law, path).items()}, end)
+    end = 0.0 if ending is None else distribution.p.get(ending, 0.0) / mass
+    return Over({d: m / mass for d, m in of_children(trie, distribution, path).items()}, end)
 
 
-def after(trie: Trie, law: Listed, path: Path, following: Over | None) -> Over | None:
-    here = inside(trie, law, path)
+def after(trie: Trie, distribution: Listed, path: Path, following: Over | None) -> Over | None:
+    here = inside(trie, distribution, path)
     if here is None:
         return following
     if following is None:
@@ -95,16 +95,16 @@ def after(trie: Trie, law: Listed, path: Path, following: Over | None) -> Over |
 
 @dataclass(frozen=True)
 class Places:
-    """A response in training: laws by row, and of each target token where it begins.
+    """A response in training: distributions by row, and of each target token where it begins.
 
     Attributes:
-        trie: laws in the order of the rows, several of one row maybe. direct: of each token.
+        trie: distributions in the order of the rows, several of one row maybe. direct: of each token.
     """
 
     words: Words
     prompt: list[int]
     tokens: list[int]
-    laws: list[Listed]
+    distributions: list[Listed]
     before: int
     trie: list[tuple[int, Over]] = field(default_factory=list)
     direct: list[tuple[int, Over]] = field(default_factory=list)
@@ -139,14 +139,14 @@ class Places:
                 "lengths": [len(s) for s in self.spellings],
                 "direct": [self.is_direct(i) for i in range(len(self.tokens))],
                 "probabilities": [
-                    law.p.get(t, None if law.rest > 0 else 0.0)
-                    for t, law in zip(self.tokens, self.laws, strict=True)
+                    distribution.p.get(t, None if distribution.rest > 0 else 0.0)
+                    for t, distribution in zip(self.tokens, self.distributions, strict=True)
                 ],
                 "starts": [end - size for end, size in zip(ends, sizes, strict=True)],
                 "ends": ends,
             },
-            "trie": [law.as_json(row) for row, law in self.trie],
-            "direct": [law.as_json(row) for row, law in self.direct],
+            "trie": [distribution.as_json(row) for row, distribution in self.trie],
+            "direct": [distribution.as_json(row) for row, distribution in self.direct],
         }
 
 
@@ -154,7 +154,7 @@ def align(
     trie: Trie,
     prompt: Sequence[int],
     tokens: Sequence[int],
-    laws: Sequence[Listed],
+    distributions: Sequence[Listed],
     *,
     max_length: int,
     keep: int = 64,
@@ -162,43 +162,47 @@ def align(
     roots: Sequence[Over | None] | None = None,
 ) -> Places:
     words = trie.words
-    known = [root(trie, law) for law in laws] if roots is None else roots
+    known = [root(trie, distribution) for distribution in distributions] if roots is None else roots
     count, used = 0, len(prompt)
     while count < len(tokens) and used + len(words.spelling(tokens[count])) <= max_length:
         used += len(words.spelling(tokens[count]))
         count += 1
-    found = Places(words, list(prompt), list(tokens[:count]), list(laws[:count]), before)
+    found = Places(words, list(prompt), list(tokens[:count]), list(distributions[:count]), before)
     paths: list[Path] = [s if trie.ending(s) == t else () for s, t in
                          zip(found.spellings, found.tokens, strict=True)]  # fmt: skip
     for i, row in enumerate(found.rows):
         earlier = paths[i - 1] if i else ()
-        law = known[i]
+        distribution = known[i]
         if earlier and trie.children(earlier):
-            law = after(trie, laws[i - 1], earlier, known[i])
-        inner = [inside(trie, laws[i], paths[i][:n]) for n in range(1, len(paths[i]))]
-        for depth, each in enumerate([law, *inner]):
+            distribution = after(trie, distributions[i - 1], earlier, known[i])
+        inner = [inside(trie, distributions[i], paths[i][:n]) for n in range(1, len(paths[i]))]
+        for depth, each in enumerate([distribution, *inner]):
             if each is not None:
                 found.trie.append((row + depth, each.top(keep)))
-        found.direct.append((row, direct(words, laws[i]).top(keep)))
+        found.direct.append((row, direct(words, distributions[i]).top(keep)))
     return found
 
 
-def direct(words: Words, law: Listed) -> Over:
+def direct(words: Words, distribution: Listed) -> Over:
     pairs = {t: d for d, t in enumerate(words.direct) if t >= 0}
-    outside = math.fsum(p for t, p in law.p.items() if t not in pairs)
-    return Over({pairs[t]: p for t, p in law.p.items() if t in pairs}, law.rest, max(0.0, 1.0 - outside))
+    outside = math.fsum(p for t, p in distribution.p.items() if t not in pairs)
+    return Over(
+        {pairs[t]: p for t, p in distribution.p.items() if t in pairs},
+        distribution.rest,
+        max(0.0, 1.0 - outside),
+    )
 
 
 def of_trace(words: Words, token: Token) -> tuple[Listed, Over | None]:
-    """The law before a recorded token, and its root law over the whole trie, as their file has them."""
+    """The distribution before a recorded token, and its root distribution over the whole trie, as their file has them."""
 
     def read(kept: Kept) -> tuple[dict[int, float], float]:
         return {i: half(p) for i, p in zip(kept[0], kept[1], strict=True)}, single(kept[2])
 
-    law, rest = read(token.law)
+    distribution, rest = read(token.distribution)
     said = math.exp(-single(token.surprisal))
-    left = rest if token.id in law else max(0.0, rest - said)
-    others = {t: p for t, p in law.items() if t != token.id}
+    left = rest if token.id in distribution else max(0.0, rest - said)
+    others = {t: p for t, p in distribution.items() if t != token.id}
     total = math.fsum(others.values()) + left
     share = (1.0 - said) / total if total > 1e-9 else 0.0
     listed = {t: p * share for t, p in others.items()} | {token.id: said}
@@ -225,9 +229,11 @@ def responses(
         first = words.spelling(tokens[0].id)
         if not prompt or len(prompt) + len(first) > max_length:
             continue
-        laws, roots = zip(*(of_trace(words, token) for token in tokens), strict=True)
+        distributions, roots = zip(*(of_trace(words, token) for token in tokens), strict=True)
         ids = [token.id for token in tokens]
-        places = align(trie, prompt, ids, laws, max_length=max_length, roots=roots if whole else None)
+        places = align(
+            trie, prompt, ids, distributions, max_length=max_length, roots=roots if whole else None
+        )
         found.append(places)
     return found
 

@@ -50,11 +50,11 @@ def roots(words: Words, p: Sequence[float]) -> tuple[dict[int, float], float]:
 
 @dataclass
 class Token:
-    """An emitted token. law, roots: (ids, probabilities, rest)."""
+    """An emitted token. distribution, roots: (ids, probabilities, rest)."""
 
     id: int
     surprisal: float
-    law: Kept
+    distribution: Kept
     roots: Kept
     unspelled: float = 0.0
     pieces: list[int] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Token:
             "accepted": self.accepted,
             "inside": self.inside,
             "pieces": self.pieces,
-            "law": _kept_json(self.law),
+            "distribution": _kept_json(self.distribution),
             "roots": _kept_json(self.roots),
             "unspelled": single(self.unspelled),
         }
@@ -159,13 +159,13 @@ class Tape:
         return data + b"".join(self._token(t) for t in what.tokens)
 
     def _token(self, t: Token) -> bytes:
-        (ids, law, rest), (draft_ids, masses, others) = t.law, t.roots
+        (ids, distribution, rest), (draft_ids, masses, others) = t.distribution, t.roots
         data = struct.pack(
             "<I4BI4f", t.id, t.accepted + 2 * t.inside, len(ids), len(draft_ids), 0, len(t.pieces),
             t.surprisal, rest, others, t.unspelled,
         )  # fmt: skip
         data += self._ids(t.pieces, 0)
-        data += self._ids(ids, 1) + struct.pack(f"<{len(law)}e", *law)
+        data += self._ids(ids, 1) + struct.pack(f"<{len(distribution)}e", *distribution)
         return data + self._ids(draft_ids, 0) + struct.pack(f"<{len(masses)}e", *masses)
 
     def _ids(self, ids: Sequence[int], side: int) -> bytes:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vectorlib.chance import Chance, Law
+from vectorlib.chance import Chance, Distribution
 from vectorlib.judge import JUDGES, Verdict, by_match, draft_after
 from vectorlib.memory import Memory
-from vectorlib.sampling import Sampling, draft_law, target_law
+from vectorlib.sampling import Sampling, draft_distribution, target_distribution
 from vectorlib.walk import Proposal, longest_match, walk
 from vectorlib.words import Trie, Words
 
@@ -86,8 +86,11 @@ def generate(task: Task, chance: Chance) -> Iterator[dict[str, Any]]:
         learned = memory.learn(emitted, accepted) if task.uses_cache else 0
         found = _as_json(draft, proposal, verdict, emitted, accepted, learned)
         if task.logprobs:
-            laws = _scoring_laws(task, tokens, proposal, p)
-            found["logprobs"] = [math.log(law.probability(t)) for law, t in zip(laws, emitted, strict=False)]
+            distributions = _scoring_distributions(task, tokens, proposal, p)
+            found["logprobs"] = [
+                math.log(distribution.probability(t))
+                for distribution, t in zip(distributions, emitted, strict=False)
+            ]
         yield found
         if emitted[-1] in task.eos_ids:
             return
@@ -98,28 +101,32 @@ def generate(task: Task, chance: Chance) -> Iterator[dict[str, Any]]:
             context += draft[: len(draft) - taken_back] + spelled
 
 
-def _scoring_laws(task: Task, tokens: Sequence[int], proposal: Proposal, p: list[Law]) -> list[Law]:
-    """What log-probabilities are of: p, or where p is certain the law of T = 1 after the penalty alone."""
+def _scoring_distributions(
+    task: Task, tokens: Sequence[int], proposal: Proposal, p: list[Distribution]
+) -> list[Distribution]:
+    """What log-probabilities are of: p, or where p is certain the distribution of T = 1 after the penalty alone."""
     if task.sampling.temperature > 0.0:
         return p
-    law = Sampling(1.0, repetition_penalty=task.sampling.repetition_penalty)
-    return _rows(replace(task, sampling=law), tokens, proposal)
+    distribution = Sampling(1.0, repetition_penalty=task.sampling.repetition_penalty)
+    return _rows(replace(task, sampling=distribution), tokens, proposal)
 
 
 def _draft(
     task: Task, tokens: Sequence[int], context: Sequence[int], chance: Chance
-) -> tuple[list[int], list[Law]]:
-    """Draft tokens with the laws that they were drawn from."""
+) -> tuple[list[int], list[Distribution]]:
+    """Draft tokens with the distributions that they were drawn from."""
     count = 0 if task.mode == "plain" else task.num_draft_tokens
     if task.mode == "lookup":
         return copied(tokens, count), []
-    known, laws = [*task.start, *context], []
+    known, distributions = [*task.start, *context], []
     if not known:
         return [], []
     for _ in range(min(count, task.max_length // 2)):
-        laws.append(draft_law(task.drafter[known[-1]], task.sampling.temperature, task.banned))
-        known.append(chance.token(laws[-1]))
-    return known[len(known) - len(laws) :], laws
+        distributions.append(
+            draft_distribution(task.drafter[known[-1]], task.sampling.temperature, task.banned)
+        )
+        known.append(chance.token(distributions[-1]))
+    return known[len(known) - len(distributions) :], distributions
 
 
 def copied(tokens: Sequence[int], count: int) -> list[int]:
@@ -143,11 +150,13 @@ def _translate(task: Task, draft: Sequence[int], trie: Trie, most: int) -> Propo
     return walk(draft, trie, most, expand=task.uses_cache)
 
 
-def _rows(task: Task, tokens: Sequence[int], proposal: Proposal) -> list[Law]:
-    """The target's law at each proposed position and after the last."""
+def _rows(task: Task, tokens: Sequence[int], proposal: Proposal) -> list[Distribution]:
+    """The target's distribution at each proposed position and after the last."""
     context = [*tokens, *proposal.tokens]
     ends = range(len(tokens), len(context) + 1)
-    return [target_law(task.target[context[n - 1]], task.sampling, context[:n], MARGIN) for n in ends]
+    return [
+        target_distribution(task.target[context[n - 1]], task.sampling, context[:n], MARGIN) for n in ends
+    ]
 
 
 def _until_end(emitted: list[int], eos_ids: Sequence[int]) -> list[int]:

@@ -1,11 +1,11 @@
-"""From logits to the law that is drawn from: spec/speculation.md, section 2."""
+"""From logits to the distribution that is drawn from: spec/speculation.md, section 2."""
 
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from vectorlib.chance import Law, TooClose
+from vectorlib.chance import Distribution, TooClose
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Sampling:
     repetition_penalty: float = 1.0
 
 
-def target_law(
+def target_distribution(
     logits: Sequence[float], settings: Sampling, context: Sequence[int] = (), margin: float = 1e-9
-) -> Law:
+) -> Distribution:
     """Repetition penalty, temperature, top-k, top-p, min-p."""
     row = list(logits)
     for token in set(context):
@@ -36,7 +36,7 @@ def target_law(
         ranked = ranked[: settings.top_k]
     ranked = _nucleus(ranked, weights, settings.top_p, margin)
     kept = {t for t in ranked if weights[t] >= settings.min_p * max(weights)}
-    return Law(tuple(w if t in kept else 0.0 for t, w in enumerate(weights)))
+    return Distribution(tuple(w if t in kept else 0.0 for t, w in enumerate(weights)))
 
 
 def _nucleus(ranked: list[int], weights: Sequence[float], top_p: float, margin: float) -> list[int]:
@@ -51,15 +51,15 @@ def _nucleus(ranked: list[int], weights: Sequence[float], top_p: float, margin: 
     return kept
 
 
-def draft_law(logits: Sequence[float], temperature: float, banned: Collection[int]) -> Law:
-    """The drafter's law: temperature alone, and nothing on the ids that it may not propose."""
+def draft_distribution(logits: Sequence[float], temperature: float, banned: Collection[int]) -> Distribution:
+    """The drafter's distribution: temperature alone, and nothing on the ids that it may not propose."""
     row = [-math.inf if t in banned else x for t, x in enumerate(logits)]
     if temperature == 0.0:
         return one_hot(row)
-    return Law(tuple(math.exp((x - max(row)) / temperature) for x in row))
+    return Distribution(tuple(math.exp((x - max(row)) / temperature) for x in row))
 
 
-def one_hot(row: Sequence[float]) -> Law:
+def one_hot(row: Sequence[float]) -> Distribution:
     """All mass on the largest; of equal ones the lowest id."""
     best = row.index(max(row))
-    return Law(tuple(float(t == best) for t in range(len(row))), certain=True)
+    return Distribution(tuple(float(t == best) for t in range(len(row))), certain=True)

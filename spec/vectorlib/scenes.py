@@ -1,4 +1,4 @@
-"""What the vectors of `verify` play on: a draft, the laws that it was drawn from, and the target's laws."""
+"""What the vectors of `verify` play on: a draft, the distributions that it was drawn from, and the target's distributions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class Scene:
     """Names and weights, as "name weight name weight".
 
     Attributes:
-        q: the drafter's law at each draft token. p: the target's after 0, 1, ... proposed tokens.
+        q: the drafter's distribution at each draft token. p: the target's after 0, 1, ... proposed tokens.
         rules: which rules play it.
         uniforms: play these, instead of looking for every outcome.
     """
@@ -115,7 +115,7 @@ SCENES = [
         ["d 0.6 a 0.4", "e 0.5 a 0.5"], ["DE 0.5 A 0.3 X 0.2", "A 1"],
     ),
     Scene(
-        "equal_laws", "P = Q: nothing is ever refused", "toy", "", "s f",
+        "equal_distributions", "P = Q: nothing is ever refused", "toy", "", "s f",
         ["s 0.5 f 0.5", "s 0.5 f 0.5"], ["S 0.5 F 0.5", "S 0.5 F 0.5", "X 1"],
     ),
     Scene(

@@ -116,7 +116,7 @@ class Table:
 def run_stop(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
     model, asked = Table(given["table"], given["acceptance"]), list[float]()
-    length, choose = FixedLength(given["count"], given["threshold"]), Given(given["uniforms"])
+    length, random = FixedLength(given["count"], given["threshold"]), Given(given["uniforms"])
 
     def more(drawn: int, stands: float) -> int:
         asked.append(stands)
@@ -124,9 +124,9 @@ def run_stop(vector: Vector) -> None:
 
     draft = Drafter(model).propose(
         [given["last"]], given["count"], given["temperature"], np.array(given["banned"], dtype=np.int64),
-        choose, more if length.hears else None,
+        random, more if length.hears else None,
     )  # fmt: skip
-    choose.finish()
+    random.finish()
     assert (draft.tokens, model.reads) == (expect["tokens"], expect["reads"])
     assert len(asked) == len(expect["asked"]) and close(asked, expect["asked"])
 

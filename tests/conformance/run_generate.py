@@ -42,9 +42,9 @@ def run_generate(vector: Vector) -> None:
     )
     length = FixedLength(0 if given["mode"] == "plain" else given["num_draft_tokens"])
     pair = Pair(target, Drafter(drafter, given["draft_start"]), cache)
-    choose = Counting(int(given["seed"], 16))
+    random = Counting(int(given["seed"], 16))
     rounds: list[dict[str, Any]] = []
-    for found in speculate(pair, given["prompt"], given["draft_prompt"], settings, length, choose):
+    for found in speculate(pair, given["prompt"], given["draft_prompt"], settings, length, random):
         rounds.append({name: _plain(getattr(found, name)) for name in rows[0]})
     assert [t for found in rounds for t in found["emitted"]] == vector["expect"]["tokens"]
     told, expected = ([found.pop("logprobs", []) for found in each] for each in (rounds, rows))
@@ -52,7 +52,7 @@ def run_generate(vector: Vector) -> None:
     assert [len(each) for each in told] == [len(each) for each in expected]
     for each, right in zip(told, expected, strict=True):
         assert np.allclose(each, right, rtol=0, atol=1e-6)  # logits are float32
-    assert choose.taken == vector["expect"]["uniforms"]
+    assert random.taken == vector["expect"]["uniforms"]
 
 
 def _model(file: str, vocab_size: int, max_length: int) -> OrtModel:

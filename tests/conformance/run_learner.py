@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from conformance.vectors import ROOT, Vector, close, map_of
-from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseLaws
+from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistributions
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.learning.positions.target_rows import TargetRows
 from omnidraft.learning.step.head_step import head_batch
@@ -60,16 +60,25 @@ def trie_of(given: dict[str, Any]) -> ActiveTrie:
 def aligned(given: dict[str, Any]) -> Aligned:
     """A response of a vector as the runtime aligns it."""
     aligner = Aligner(trie_of(given), given["max_length"], given["keep"])
-    return aligner.align(given["prompt"], given["tokens"], rows_of(given["laws"]), before=given["before"])
+    return aligner.align(
+        given["prompt"], given["tokens"], rows_of(given["distributions"]), before=given["before"]
+    )
 
 
-def rows_of(laws: Sequence[dict[str, Any]]) -> TargetRows:
-    widest = max((len(law["ids"]) for law in laws), default=0)
-    ids = np.full((len(laws), widest), -1, dtype=np.int32)
-    probabilities = np.zeros((len(laws), widest))
-    for i, law in enumerate(laws):
-        ids[i, : len(law["ids"])], probabilities[i, : len(law["ids"])] = law["ids"], law["probabilities"]
-    return TargetRows(ids, probabilities, np.array([law["rest"] for law in laws], dtype=np.float64))
+def rows_of(distributions: Sequence[dict[str, Any]]) -> TargetRows:
+    widest = max((len(distribution["ids"]) for distribution in distributions), default=0)
+    ids = np.full((len(distributions), widest), -1, dtype=np.int32)
+    probabilities = np.zeros((len(distributions), widest))
+    for i, distribution in enumerate(distributions):
+        ids[i, : len(distribution["ids"])], probabilities[i, : len(distribution["ids"])] = (
+            distribution["ids"],
+            distribution["probabilities"],
+        )
+    return TargetRows(
+        ids,
+        probabilities,
+        np.array([distribution["rest"] for distribution in distributions], dtype=np.float64),
+    )
 
 
 def check(found: Aligned, wanted: dict[str, Any]) -> None:
@@ -82,28 +91,30 @@ def check(found: Aligned, wanted: dict[str, Any]) -> None:
     chances = [None if np.isnan(p) else p for p in found.tokens.probabilities.tolist()]
     assert [p is None for p in chances] == [p is None for p in tokens["probabilities"]]
     assert close([p or 0.0 for p in chances], [p or 0.0 for p in tokens["probabilities"]])
-    for name, laws in zip(LAWS, (found.trie_laws, found.direct_laws), strict=True):
-        check_laws(name, laws, wanted[name])
+    for name, distributions in zip(LAWS, (found.trie_distributions, found.direct_distributions), strict=True):
+        check_distributions(name, distributions, wanted[name])
 
 
-def check_laws(name: str, found: SparseLaws, wanted: Sequence[dict[str, Any]]) -> None:
-    assert found.rows.tolist() == [law["row"] for law in wanted], name
-    for n, law in enumerate(wanted):
+def check_distributions(name: str, found: SparseDistributions, wanted: Sequence[dict[str, Any]]) -> None:
+    assert found.rows.tolist() == [distribution["row"] for distribution in wanted], name
+    for n, distribution in enumerate(wanted):
         listed = found.ids[n] >= 0
         ids, p = sorted_by_id(found.ids[n][listed], found.probabilities[n][listed])
-        assert ids.tolist() == law["ids"], f"{name} law {n}"
-        assert close(p, law["probabilities"]), f"{name} law {n}"
-        assert close([found.other[n], found.weights[n]], [law["other"], law["weight"]]), f"{name} law {n}"
+        assert ids.tolist() == distribution["ids"], f"{name} distribution {n}"
+        assert close(p, distribution["probabilities"]), f"{name} distribution {n}"
+        assert close([found.other[n], found.weights[n]], [distribution["other"], distribution["weight"]]), (
+            f"{name} distribution {n}"
+        )
 
 
 def sorted_by_id(ids: Any, values: Any) -> tuple[Any, Any]:
-    """In which order a law lists its ids is open."""
+    """In which order a distribution lists its ids is open."""
     order = np.argsort(ids)
     return ids[order], values[order]
 
 
 def check_inputs(found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Names, types, shapes and values of a graph's inputs; its laws are float32."""
+    """Names, types, shapes and values of a graph's inputs; its distributions are float32."""
     assert found.keys() == wanted.keys()
     for name, values in wanted.items():
         array, expected = found[name], np.array(values)

@@ -23,12 +23,12 @@ from omnidraft.runtime.decoding.utf8_stream import Utf8Stream
 def run_random(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
     if "weights" in given:
-        law = Categorical(np.array(given["weights"]))
-        assert [law.draw(u) for u in given["uniforms"]] == expect["indices"]
+        distribution = Categorical(np.array(given["weights"]))
+        assert [distribution.draw(u) for u in given["uniforms"]] == expect["indices"]
     elif "accept" in given:
-        choose = Given(given["uniforms"])
-        assert [choose.accept(p) for p in given["accept"]] == expect["answers"]
-        choose.finish()
+        random = Given(given["uniforms"])
+        assert [random.bernoulli(p) for p in given["accept"]] == expect["answers"]
+        random.finish()
     else:
         rng = SplitMix64(int(given["seed"], 16))
         if "u64" in expect:
@@ -41,10 +41,12 @@ def run_sampling(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
     row = np.array(given["logits"])
     if "banned" in given:
-        law = draft_distribution(row, given["temperature"], np.array(given["banned"], dtype=np.int32))
+        distribution = draft_distribution(
+            row, given["temperature"], np.array(given["banned"], dtype=np.int32)
+        )
     else:
-        law = target_distribution(row, SamplingConfig(**given["settings"]), given["context"])
-    found = law.probability(np.arange(law.size))
+        distribution = target_distribution(row, SamplingConfig(**given["settings"]), given["context"])
+    found = distribution.probability(np.arange(distribution.size))
     assert close(found, expect["probabilities"])
     assert ((found > 0) == (np.array(expect["probabilities"]) > 0)).all(), "another set of tokens is kept"
 

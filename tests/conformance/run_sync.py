@@ -11,7 +11,7 @@ import pytest
 from conformance.vectors import Vector, close
 from omnidraft.errors import SyncError
 from omnidraft.learning.compare import interval, overlaps, probabilities
-from omnidraft.learning.positions.alignment import SparseLaws
+from omnidraft.learning.positions.alignment import SparseDistributions
 from omnidraft.runtime.bundle.signature import Signature, decode, key_id
 from omnidraft.sync.push_record import decode_push, encode_push
 from omnidraft.sync.release import (
@@ -91,9 +91,9 @@ def run_shadow(vector: Vector) -> None:
             assert close([low, high], [expect["low"], expect["high"]])
         return
     q = probabilities(np.array([given["logits"]]), np.array(given["allowed"], dtype=np.bool_))
-    laws = SparseLaws(
+    distributions = SparseDistributions(
         np.zeros(1, np.int64), np.array([given["ids"]], np.int32), np.array([given["probabilities"]]),
         np.array([given["other"]]), np.array([given["weight"]]),
     )  # fmt: skip
-    found = overlaps(q, laws, np.array([0]), np.array([given["inside"]]))
+    found = overlaps(q, distributions, np.array([0]), np.array([given["inside"]]))
     assert close(found, [expect["acceptance"]])

@@ -26,7 +26,7 @@ def run_rows(vector: Vector) -> None:
     # Rows are float32, what is kept of them float16.
     assert np.allclose(surprisals, expect["surprisals"], rtol=1e-6, atol=1e-6)
     assert unspelled == pytest.approx(expect["unspelled"], abs=1e-6)
-    for found, wanted in ((row.largest(TOP), expect["law"]), (roots, expect["roots"])):
+    for found, wanted in ((row.largest(TOP), expect["distribution"]), (roots, expect["roots"])):
         assert found.ids.tolist() == wanted["ids"]
         assert np.allclose(found.probabilities, wanted["probabilities"], rtol=2.0**-11)
         assert found.rest == pytest.approx(wanted["rest"], abs=1e-6)

@@ -45,16 +45,16 @@ class Listener(Drafter):
 def run_verify(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
     if "proposed" in given:
-        _run_paper_law(vector)
+        _run_paper_distribution(vector)
         return
-    choose = Given(given["uniforms"])
+    random = Given(given["uniforms"])
     cache, listener = cache_of(given), Listener(ContextModel(0, 2))
     proposer = DraftModel(METHODS[given["rule"]], listener, cache, [], 1.0)
-    draft = Draft(given["draft"], _laws(given["q"]))
+    draft = Draft(given["draft"], _distributions(given["q"]))
     proposal = proposer.translate(draft, 8)
     assert proposal.tokens == given["proposal"]
-    verdict = proposer.verify(draft, proposal, _laws(given["p"]).__getitem__, choose)
-    choose.finish()
+    verdict = proposer.verify(draft, proposal, _distributions(given["p"]).__getitem__, random)
+    random.finish()
     found = (verdict.accepted, verdict.token, verdict.is_bonus, verdict.tested, verdict.passed)
     assert found == tuple(expect[k] for k in ("accepted", "token", "is_bonus", "tested", "passed"))
     assert len(proposal.tokens) - verdict.accepted == expect["target_rewind"]
@@ -72,12 +72,12 @@ def _context_after(
     return listener.heard
 
 
-def _run_paper_law(vector: Vector) -> None:
+def _run_paper_distribution(vector: Vector) -> None:
     given = vector["input"]
     cache: NgramCache = cache_of(given)
-    found = paper_proposal(cache.trie, _laws(given["q"]), given["proposed"])
-    assert close(found, vector["expect"]["law"])
+    found = paper_proposal(cache.trie, _distributions(given["q"]), given["proposed"])
+    assert close(found, vector["expect"]["distribution"])
 
 
-def _laws(rows: Sequence[Sequence[float]]) -> list[Distribution]:
+def _distributions(rows: Sequence[Sequence[float]]) -> list[Distribution]:
     return [Categorical(np.array(row)) for row in rows]

@@ -13,7 +13,7 @@ import pytest
 
 from omnidraft.errors import SettingError
 from omnidraft.export.build_vocab_map import build_vocab_map
-from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseLaws
+from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistributions
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.target_rows import TargetRows, dense_rows, top_rows
 from omnidraft.runtime.decoding.decision import decision_probs
@@ -21,28 +21,32 @@ from omnidraft.runtime.decoding.sampling import Categorical
 from omnidraft.runtime.decoding.translator import translate
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.trie import ActiveTrie
-from support.aligning import ALIGNER, PROMPT, Laws, laws_of
+from support.aligning import ALIGNER, PROMPT, Distributions, distributions_of
 from support.places import ROOT, STARTERS
 from support.toy import DRAFT, TARGET, toy_map
 
 
-def align(names: Sequence[str], p: Laws | None = None, aligner: Aligner = ALIGNER) -> tuple[Aligned, Laws]:
-    p = laws_of(len(names)) if p is None else p
+def align(
+    names: Sequence[str], p: Distributions | None = None, aligner: Aligner = ALIGNER
+) -> tuple[Aligned, Distributions]:
+    p = distributions_of(len(names)) if p is None else p
     return aligner.align(PROMPT, [TARGET.index(n) for n in names], dense_rows(p), before=3), p
 
 
-def at(laws: SparseLaws, row: int) -> list[tuple[dict[str, float], float, float]]:
-    """The laws of a row: by draft token, OTHER, weight."""
+def at(distributions: SparseDistributions, row: int) -> list[tuple[dict[str, float], float, float]]:
+    """The distributions of a row: by draft token, OTHER, weight."""
     found = []
-    for n in np.flatnonzero(laws.rows == row):
+    for n in np.flatnonzero(distributions.rows == row):
         listed = {
-            DRAFT[d]: float(x) for d, x in zip(laws.ids[n], laws.probabilities[n], strict=True) if d >= 0
+            DRAFT[d]: float(x)
+            for d, x in zip(distributions.ids[n], distributions.probabilities[n], strict=True)
+            if d >= 0
         }
-        found.append((listed, float(laws.other[n]), float(laws.weights[n])))
+        found.append((listed, float(distributions.other[n]), float(distributions.weights[n])))
     return found
 
 
-def p_of(p: Laws, row: int, *names: str) -> float:
+def p_of(p: Distributions, row: int, *names: str) -> float:
     return float(sum(p[row, TARGET.index(n)] for n in names))
 
 
@@ -56,32 +60,32 @@ def test_the_drafter_reads_its_prompt_and_the_spellings() -> None:
     assert found.tokens.before.tolist() == [3, TARGET.index("FLAKE"), TARGET.index("S")]
 
 
-def test_the_root_law_gathers_every_token_below_a_first_draft_token() -> None:
+def test_the_root_distribution_gathers_every_token_below_a_first_draft_token() -> None:
     found, p = align(["FLAKE"])
-    ((law, other, weight),) = at(found.trie_laws, 0)
+    ((distribution, other, weight),) = at(found.trie_distributions, 0)
     sayable = 1.0 - p_of(p, 0, "X")  # nothing spells X
     assert other == 0.0 and weight == pytest.approx(sayable)
     wanted = {"s": ["S"], "f": ["F", "FLAKE", "FO", "FLAS"], "la": ["LA", "LAKE"], "ke": ["KE"], "o": ["O"]}
-    assert law == pytest.approx({d: p_of(p, 0, *ts) / sayable for d, ts in wanted.items()})
+    assert distribution == pytest.approx({d: p_of(p, 0, *ts) / sayable for d, ts in wanted.items()})
 
 
-def test_inside_a_spelling_the_law_is_that_of_the_decision() -> None:
+def test_inside_a_spelling_the_distribution_is_that_of_the_decision() -> None:
     found, p = align(["FLAKE"])
-    ((law, other, weight),) = at(found.trie_laws, 1)
+    ((distribution, other, weight),) = at(found.trie_distributions, 1)
     mass = p_of(p, 0, "F", "FLAKE", "FO", "FLAS")
     wanted = {"la": p_of(p, 0, "FLAKE", "FLAS") / mass, "o": p_of(p, 0, "FO") / mass}
-    assert law == pytest.approx(wanted) and weight == 1.0
+    assert distribution == pytest.approx(wanted) and weight == 1.0
     assert other == pytest.approx(p_of(p, 0, "F") / mass)  # END: all draft tokens that go on in nothing
-    ((law, other, _),) = at(found.trie_laws, 2)
+    ((distribution, other, _),) = at(found.trie_distributions, 2)
     mass = p_of(p, 0, "FLAKE", "FLAS")
-    assert law == pytest.approx({"ke": p_of(p, 0, "FLAKE") / mass, "s": p_of(p, 0, "FLAS") / mass})
+    assert distribution == pytest.approx({"ke": p_of(p, 0, "FLAKE") / mass, "s": p_of(p, 0, "FLAS") / mass})
     assert other == 0.0  # no token ends at f, la
 
 
 def test_after_a_token_that_could_have_gone_on() -> None:
-    """P(child | u) for children, and P(END | u) times the next root law outside them for all others."""
+    """P(child | u) for children, and P(END | u) times the next root distribution outside them for all others."""
     found, p = align(["F", "O"])
-    ((law, other, weight),) = at(found.trie_laws, 1)
+    ((distribution, other, weight),) = at(found.trie_distributions, 1)
     mass = p_of(p, 0, "F", "FLAKE", "FO", "FLAS")
     end = p_of(p, 0, "F") / mass
     kept = {"s": p_of(p, 1, "S"), "f": p_of(p, 1, "F", "FLAKE", "FO", "FLAS"), "ke": p_of(p, 1, "KE")}
@@ -92,23 +96,27 @@ def test_after_a_token_that_could_have_gone_on() -> None:
         "la": p_of(p, 0, "FLAKE", "FLAS") / mass / total,
         "o": p_of(p, 0, "FO") / mass / total,
     }
-    assert law == pytest.approx(wanted) and other == pytest.approx(0.0) and weight == pytest.approx(total)
+    assert (
+        distribution == pytest.approx(wanted)
+        and other == pytest.approx(0.0)
+        and weight == pytest.approx(total)
+    )
 
 
 def test_after_a_leaf_the_next_row_alone_says_what_comes() -> None:
     found, p = align(["FLAKE", "S"])
-    ((law, _, _),) = at(found.trie_laws, 3)
-    assert law["s"] == pytest.approx(p_of(p, 1, "S") / (1.0 - p_of(p, 1, "X")))
+    ((distribution, _, _),) = at(found.trie_distributions, 3)
+    assert distribution["s"] == pytest.approx(p_of(p, 1, "S") / (1.0 - p_of(p, 1, "X")))
 
 
 @pytest.mark.parametrize("name", [n for n in TARGET if n != "X"])
-def test_the_laws_along_a_spelling_multiply_to_the_tokens_probability(name: str) -> None:
+def test_the_distributions_along_a_spelling_multiply_to_the_tokens_probability(name: str) -> None:
     """So the forward KL over the positions of a spelling is that of the token: the chain rule."""
     found, p = align([name])
     product = 1.0
     for depth in range(int(found.tokens.lengths[0])):
-        ((law, _, _),) = at(found.trie_laws, depth)
-        product *= law[DRAFT[found.draft_ids[2 + depth]]]
+        ((distribution, _, _),) = at(found.trie_distributions, depth)
+        product *= distribution[DRAFT[found.draft_ids[2 + depth]]]
     children = {"F": ("F", "FLAKE", "FO", "FLAS"), "LA": ("LA", "LAKE")}
     if name in children:  # END is decided by the next draft token, which belongs to the next place
         product *= p_of(p, 0, name) / p_of(p, 0, *children[name])
@@ -117,17 +125,17 @@ def test_the_laws_along_a_spelling_multiply_to_the_tokens_probability(name: str)
 
 @pytest.mark.parametrize("name", ["FLAKE", "FLAS", "FO", "LAKE"])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_laws_are_those_that_the_verifier_tests_by(name: str, seed: int) -> None:
+def test_the_distributions_are_those_that_the_verifier_tests_by(name: str, seed: int) -> None:
     """The runtime's own P of each decision on the way into a spelling."""
     trie, token = ALIGNER.trie, TARGET.index(name)
-    found, p = align([name], laws_of(1, seed))
-    spelling, law = toy_map().spell(token), Categorical(p[0])
+    found, p = align([name], distributions_of(1, seed))
+    spelling, distribution = toy_map().spell(token), Categorical(p[0])
     uniform = Categorical(np.full(len(DRAFT), 1.0 / len(DRAFT)))
     decisions = translate(spelling, trie, max_tokens=4).decisions
     assert len(decisions) == len(spelling)
     for depth, decision in enumerate(decisions):
-        wanted, _ = decision_probs(decision, uniform, law, trie).options()
-        ((ours, other, weight),) = at(found.trie_laws, depth)
+        wanted, _ = decision_probs(decision, uniform, distribution, trie).options()
+        ((ours, other, weight),) = at(found.trie_distributions, depth)
         if depth == 0:  # all draft tokens, then what nothing spells
             listed = [ours.get(d, 0.0) * weight for d in DRAFT] + [1.0 - weight]
         else:
@@ -143,70 +151,75 @@ def test_a_token_without_a_spelling_takes_no_draft_position() -> None:
     found, p = align(["S", "X", "O"])
     assert [DRAFT[d] for d in found.draft_ids] == ["s", "o", "s", "o"]
     assert found.tokens.lengths.tolist() == [1, 0, 1] and found.tokens.rows.tolist() == [0, 1, 1]
-    first, second = at(found.trie_laws, 1)
-    for row, (law, _, weight) in ((1, first), (2, second)):
+    first, second = at(found.trie_distributions, 1)
+    for row, (distribution, _, weight) in ((1, first), (2, second)):
         assert weight == pytest.approx(1.0 - p_of(p, row, "X"))
-        assert law["s"] == pytest.approx(p_of(p, row, "S") / weight)
+        assert distribution["s"] == pytest.approx(p_of(p, row, "S") / weight)
     certain = np.eye(len(TARGET))[[TARGET.index("X")]]
     found, _ = align(["X"], certain)
-    assert len(found.trie_laws) == 0 and len(found.owners) == 0  # nothing to learn, and nothing breaks
+    assert (
+        len(found.trie_distributions) == 0 and len(found.owners) == 0
+    )  # nothing to learn, and nothing breaks
 
 
 def test_only_active_spellings_are_taught() -> None:
     """With the trie of a cold cache FLAKE is no child of f, as in the verifier."""
     cold = Aligner(ActiveTrie(toy_map()), max_length=64)
     found, p = align(["FLAKE", "S"], aligner=cold)
-    ((law, _, weight),) = at(found.trie_laws, 0)
-    assert law["f"] == pytest.approx(p_of(p, 0, "F") / weight)
+    ((distribution, _, weight),) = at(found.trie_distributions, 0)
+    assert distribution["f"] == pytest.approx(p_of(p, 0, "F") / weight)
     assert weight == pytest.approx(p_of(p, 0, "S", "F", "LA", "KE", "O"))
-    assert not at(found.trie_laws, 1) and not at(found.trie_laws, 2)
+    assert not at(found.trie_distributions, 1) and not at(found.trie_distributions, 2)
     assert [DRAFT[d] for d in found.draft_ids[2:]] == ["f", "la", "ke", "s"]
 
 
 def test_a_cut_row_puts_what_it_lost_into_other() -> None:
-    p = laws_of(1, 4)
+    p = distributions_of(1, 4)
     token = int(p[0].argmin())
     rows = top_rows(p, [token], 3)
     assert token in rows.ids[0] and rows.of(0, token) == pytest.approx(p[0, token])
     assert rows.rest[0] == pytest.approx(1.0 - rows.probabilities[0].sum()) and rows.finite
     found = ALIGNER.align(PROMPT, [TARGET.index("S")], TargetRows(*_only(p, ["S", "FO"])))
-    ((law, other, _),) = at(found.trie_laws, 0)
-    assert law == pytest.approx({"s": p_of(p, 0, "S"), "f": p_of(p, 0, "FO")})
-    assert sum(law.values()) + other == pytest.approx(1.0)
+    ((distribution, other, _),) = at(found.trie_distributions, 0)
+    assert distribution == pytest.approx({"s": p_of(p, 0, "S"), "f": p_of(p, 0, "FO")})
+    assert sum(distribution.values()) + other == pytest.approx(1.0)
     # A token that its row does not list has no probability, rather than none at all.
     found = ALIGNER.align(PROMPT, [TARGET.index("KE")], TargetRows(*_only(p, ["S", "FO"])))
     assert np.isnan(found.tokens.probabilities).all()
 
 
-def _only(p: Laws, names: list[str]) -> tuple[npt.NDArray[np.int32], Laws, Laws]:
+def _only(p: Distributions, names: list[str]) -> tuple[npt.NDArray[np.int32], Distributions, Distributions]:
     ids = np.array([[TARGET.index(n) for n in names]], dtype=np.int32)
     kept = p[:, ids[0]]
     return ids, kept, 1.0 - kept.sum(axis=1)
 
 
-def test_a_law_keeps_the_likeliest_ids() -> None:
+def test_a_distribution_keeps_the_likeliest_ids() -> None:
     few = Aligner(ALIGNER.trie, max_length=64, keep=2)
     found, _ = align(["S"], aligner=few)
     whole, _ = align(["S"])
-    ((law, other, _),), ((all_of_it, _, _),) = at(found.trie_laws, 0), at(whole.trie_laws, 0)
-    assert law == dict(sorted(all_of_it.items(), key=lambda item: -item[1])[:2])
-    assert other == pytest.approx(1.0 - sum(law.values()))
+    ((distribution, other, _),), ((all_of_it, _, _),) = (
+        at(found.trie_distributions, 0),
+        at(whole.trie_distributions, 0),
+    )
+    assert distribution == dict(sorted(all_of_it.items(), key=lambda item: -item[1])[:2])
+    assert other == pytest.approx(1.0 - sum(distribution.values()))
 
 
-def test_the_intersection_has_the_rest_of_the_law_beside_it() -> None:
+def test_the_intersection_has_the_rest_of_the_distribution_beside_it() -> None:
     found, p = align(["S"])
-    ((law, other, weight),) = at(found.direct_laws, 0)
+    ((distribution, other, weight),) = at(found.direct_distributions, 0)
     pairs = {"s": "S", "f": "F", "la": "LA", "ke": "KE", "o": "O"}
-    assert law == pytest.approx({d: p_of(p, 0, t) for d, t in pairs.items()})
-    assert other == 0.0 and weight == pytest.approx(sum(law.values()))
+    assert distribution == pytest.approx({d: p_of(p, 0, t) for d, t in pairs.items()})
+    assert other == 0.0 and weight == pytest.approx(sum(distribution.values()))
 
 
 def test_what_does_not_fit_the_context_is_dropped_by_whole_tokens() -> None:
     short = Aligner(ALIGNER.trie, max_length=len(PROMPT) + 4)
     found, _ = align(["S", "FLAKE", "FO"], aligner=short)
     assert len(found.draft_ids) == len(PROMPT) + 4 and len(found.tokens.ids) == 2
-    assert len(found.target_rows) == len(found.direct_laws) == 2
-    assert found.trie_laws.rows.max() < found.num_rows
+    assert len(found.target_rows) == len(found.direct_distributions) == 2
+    assert found.trie_distributions.rows.max() < found.num_rows
 
 
 @pytest.mark.parametrize(
@@ -222,14 +235,14 @@ def test_what_cannot_be_aligned_is_refused(
     prompt: list[int], tokens: list[int], count: int, told: str
 ) -> None:
     with pytest.raises(SettingError, match=told):
-        ALIGNER.align(prompt, tokens, dense_rows(laws_of(count)))
+        ALIGNER.align(prompt, tokens, dense_rows(distributions_of(count)))
 
 
 @pytest.mark.parametrize("value", [float("nan"), -0.5, 1.0])
-def test_a_row_that_is_no_law_is_refused(value: float) -> None:
-    p = laws_of(2)
+def test_a_row_that_is_no_distribution_is_refused(value: float) -> None:
+    p = distributions_of(2)
     p[1, 3] = value
-    with pytest.raises(SettingError, match="is no law"):
+    with pytest.raises(SettingError, match="is no distribution"):
         ALIGNER.align(PROMPT, [0, 1], dense_rows(p))
 
 
@@ -250,12 +263,12 @@ def test_both_models_have_read_the_same_text_at_every_place(text: str) -> None:
         assert len(before) == found.tokens.starts[i]
     assert found.tokens.ends[-1] == len(text.encode()) and b"".join(pieces) == text.encode()
     assert (found.tokens.lengths > 1).any()
-    laws = found.trie_laws
-    assert np.abs(laws.probabilities.sum(axis=1) + laws.other - 1.0).max() < 1e-9
+    distributions = found.trie_distributions
+    assert np.abs(distributions.probabilities.sum(axis=1) + distributions.other - 1.0).max() < 1e-9
     assert (
-        (laws.probabilities >= 0).all()
-        and (laws.other >= 0).all()
-        and set(laws.rows) <= set(range(found.num_rows))
+        (distributions.probabilities >= 0).all()
+        and (distributions.other >= 0).all()
+        and set(distributions.rows) <= set(range(found.num_rows))
     )
 
 

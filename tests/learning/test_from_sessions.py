@@ -1,15 +1,15 @@
-"""From recorded sessions to training positions: the drafter's own contexts, and the target's laws."""
+"""From recorded sessions to training positions: the drafter's own contexts, and the target's distributions."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
-from test_from_traces import START, Laws, same
+from test_from_traces import START, Distributions, same
 
 from omnidraft import LoadedBundle, Session, load, read_traces
 from omnidraft.learning.positions.alignment import Aligner
-from omnidraft.learning.positions.draft_targets import DraftLaw, full_trie, root_law
+from omnidraft.learning.positions.draft_targets import DraftDistribution, full_trie, root_distribution
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.learning.positions.target_rows import TargetRows, dense_rows
 from omnidraft.runtime.decoding.speculate import MODES
@@ -52,7 +52,7 @@ def test_random_sessions_align(tmp_path: Path) -> None:
             assert aligned.draft_ids[len(aligner.start) : aligned.prompt_length].tolist() == prompt
 
 
-def cut_rows(p: Laws, tokens: list[int]) -> TargetRows:
+def cut_rows(p: Distributions, tokens: list[int]) -> TargetRows:
     """Rows as a trace keeps them, but exact."""
     ids = np.full((len(p), TOP + 1), -1, dtype=np.int32)
     kept = np.zeros((len(p), TOP + 1))
@@ -63,15 +63,18 @@ def cut_rows(p: Laws, tokens: list[int]) -> TargetRows:
     return TargetRows(ids, kept, np.maximum(0.0, 1.0 - kept.sum(axis=1)))
 
 
-def cut_root(trie: ActiveTrie, rows: TargetRows, i: int) -> DraftLaw | None:
-    """A root law of whole rows with as many ids as a trace keeps."""
-    law = root_law(trie, rows, i)
-    if law is None:
+def cut_root(trie: ActiveTrie, rows: TargetRows, i: int) -> DraftDistribution | None:
+    """A root distribution of whole rows with as many ids as a trace keeps."""
+    distribution = root_distribution(trie, rows, i)
+    if distribution is None:
         return None
-    law = law.top(TOP)
-    kept = law.probabilities * law.weight >= FLOOR
-    return DraftLaw(
-        law.ids[kept], law.probabilities[kept], law.other + float(law.probabilities[~kept].sum()), law.weight
+    distribution = distribution.top(TOP)
+    kept = distribution.probabilities * distribution.weight >= FLOOR
+    return DraftDistribution(
+        distribution.ids[kept],
+        distribution.probabilities[kept],
+        distribution.other + float(distribution.probabilities[~kept].sum()),
+        distribution.weight,
     )
 
 

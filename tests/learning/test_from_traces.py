@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft.errors import SettingError
-from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseLaws
-from omnidraft.learning.positions.draft_targets import full_trie, root_law
+from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistributions
+from omnidraft.learning.positions.draft_targets import full_trie, root_distribution
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces, joined, rows_of
 from omnidraft.learning.positions.target_rows import dense_rows
 from omnidraft.runtime.decoding.draft_length import FixedLength
@@ -32,11 +32,11 @@ TOY = toy_map()
 START = (DRAFT.index("#"),)
 PROMPT = [0, 3, 1]  # means the same in both toy vocabularies
 TOYS = TraceAligner(Aligner(full_trie(TOY), max_length=400), START)
-Laws = npt.NDArray[np.floating]
+Distributions = npt.NDArray[np.floating]
 
 
-def recorded(mode: Mode, seed: int, count: int = 40) -> tuple[Traced, Laws, list[Round]]:
-    """A toy generation as a trace has it, and the target's whole law before each of its tokens."""
+def recorded(mode: Mode, seed: int, count: int = 40) -> tuple[Traced, Distributions, list[Round]]:
+    """A toy generation as a trace has it, and the target's whole distribution before each of its tokens."""
     target = ContextModel(2 * seed, len(TARGET))
     pair = Pair(target, Drafter(ContextModel(2 * seed + 1, len(DRAFT)), START), toy_cache(TOY, ["FO"]))
     settings = Settings(rule_for(mode, 0.7), SamplingConfig(0.7), count, (), trace=Tracer(TOY, lambda: True))
@@ -48,12 +48,12 @@ def recorded(mode: Mode, seed: int, count: int = 40) -> tuple[Traced, Laws, list
         rounds.append(replace(each.traced, position=len(text)))
         text += each.traced.pieces
     said = [*PROMPT, *(t for each in found for t in each.emitted)]
-    laws = np.array([softmax(target.row(said[:i]), 1.0) for i in range(len(PROMPT), len(said))])
-    return Traced(Start(None, None, 0.7, mode, False, 0, tuple(PROMPT)), tuple(rounds)), laws, found
+    distributions = np.array([softmax(target.row(said[:i]), 1.0) for i in range(len(PROMPT), len(said))])
+    return Traced(Start(None, None, 0.7, mode, False, 0, tuple(PROMPT)), tuple(rounds)), distributions, found
 
 
 def same(found: Aligned, wanted: Aligned) -> None:
-    """The same places and labels, and laws that agree as far as float16 tells."""
+    """The same places and labels, and distributions that agree as far as float16 tells."""
     assert found.draft_ids.tolist() == wanted.draft_ids.tolist()
     assert found.prompt_length == wanted.prompt_length
     assert found.owners.tolist() == wanted.owners.tolist()
@@ -63,38 +63,38 @@ def same(found: Aligned, wanted: Aligned) -> None:
     assert np.isfinite(found.tokens.probabilities).all()
     ours, theirs = (x.tokens.probabilities[known] for x in (found, wanted))
     assert np.allclose(ours, theirs, rtol=1e-3, atol=1e-9)
-    for laws, others in (
-        (found.trie_laws, wanted.trie_laws),
-        (found.direct_laws, wanted.direct_laws),
+    for distributions, others in (
+        (found.trie_distributions, wanted.trie_distributions),
+        (found.direct_distributions, wanted.direct_distributions),
     ):
-        assert laws.rows.tolist() == others.rows.tolist()
-        for n in range(len(laws)):
-            same_law(laws, others, n)
+        assert distributions.rows.tolist() == others.rows.tolist()
+        for n in range(len(distributions)):
+            same_distribution(distributions, others, n)
 
 
-def same_law(laws: SparseLaws, others: SparseLaws, n: int) -> None:
+def same_distribution(distributions: SparseDistributions, others: SparseDistributions, n: int) -> None:
     a, b = (
         {int(d): x for d, x in zip(s.ids[n], s.probabilities[n], strict=True) if d >= 0}
-        for s in (laws, others)
+        for s in (distributions, others)
     )
     assert all(a[d] == pytest.approx(b[d], rel=2e-3, abs=3 * FLOOR) for d in a.keys() & b.keys())
     # What only one of them lists is the last of 64, or about the floor.
     missing = [s[d] for s, t in ((a, b), (b, a)) for d in s.keys() - t.keys()]
     assert sum(missing) < 2e-3, missing
-    assert laws.other[n] == pytest.approx(others.other[n], abs=2e-3)
-    assert laws.weights[n] == pytest.approx(others.weights[n], abs=2e-3)
+    assert distributions.other[n] == pytest.approx(others.other[n], abs=2e-3)
+    assert distributions.weights[n] == pytest.approx(others.weights[n], abs=2e-3)
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_trace_is_aligned_as_its_responses_own_rows(mode: Mode) -> None:
     inside = 0
     for seed in range(8):
-        traced, laws, found = recorded(mode, seed)
+        traced, distributions, found = recorded(mode, seed)
         ids = [t for each in found for t in each.emitted]
         inside += sum(token.inside for token in traced.tokens)
         aligned = TOYS.align(traced)
         assert aligned is not None
-        same(aligned, TOYS.aligner.align([*START, *PROMPT], ids, dense_rows(laws)))
+        same(aligned, TOYS.aligner.align([*START, *PROMPT], ids, dense_rows(distributions)))
         assert aligned.target_rows.finite
     assert mode != "trie" or inside  # what a long draft token wrote has draft positions like all others
 
@@ -102,24 +102,24 @@ def test_a_trace_is_aligned_as_its_responses_own_rows(mode: Mode) -> None:
 def test_only_active_spellings_are_taught_from_a_trace_too() -> None:
     """The recorded masses at the root are of the whole trie, so with a part of it the cut rows serve."""
     cold = Aligner(ActiveTrie(TOY), max_length=400)
-    traced, laws, found = recorded("trie", 3)
+    traced, distributions, found = recorded("trie", 3)
     aligned = replace(TOYS, aligner=cold).align(traced)
     assert aligned is not None
     ids = [t for each in found for t in each.emitted]
-    same(aligned, cold.align([*START, *PROMPT], ids, dense_rows(laws)))
+    same(aligned, cold.align([*START, *PROMPT], ids, dense_rows(distributions)))
 
 
-def test_the_recorded_root_is_that_of_the_whole_law() -> None:
+def test_the_recorded_root_is_that_of_the_whole_distribution() -> None:
     """More than 64 ids have mass: the cut row does not know where the tail goes, the recorded root does."""
     traced, _, _ = recorded("trie", 1)
     cut = [
         replace(
             t,
-            law=replace(
-                t.law,
-                ids=t.law.ids[:1],
-                probabilities=t.law.probabilities[:1],
-                rest=1.0 - float(t.law.probabilities[0]),
+            distribution=replace(
+                t.distribution,
+                ids=t.distribution.ids[:1],
+                probabilities=t.distribution.probabilities[:1],
+                rest=1.0 - float(t.distribution.probabilities[0]),
             ),
         )
         for t in traced.tokens
@@ -127,18 +127,22 @@ def test_the_recorded_root_is_that_of_the_whole_law() -> None:
     sure = replace(traced, rounds=(replace(traced.rounds[0], tokens=tuple(cut)),))
     aligned, whole = TOYS.align(sure), TOYS.align(traced)
     assert aligned is not None and whole is not None
-    same_law(aligned.trie_laws, whole.trie_laws, 0)
-    guess = root_law(TOYS.aligner.trie, rows_of(cut), 0)
-    assert guess is not None and guess.other > aligned.trie_laws.other[0] + 0.05
+    same_distribution(aligned.trie_distributions, whole.trie_distributions, 0)
+    guess = root_distribution(TOYS.aligner.trie, rows_of(cut), 0)
+    assert guess is not None and guess.other > aligned.trie_distributions.other[0] + 0.05
 
 
 def test_an_improbable_token_keeps_its_probability() -> None:
     traced, _, _ = recorded("trie", 2)
     token = traced.tokens[0]
-    others = token.law.ids != token.token_id
-    law = replace(token.law, ids=token.law.ids[others], probabilities=token.law.probabilities[others])
-    law = replace(law, rest=1.0 - float(law.probabilities.sum(dtype=np.float64)))
-    rows = rows_of([replace(token, law=law)])
+    others = token.distribution.ids != token.token_id
+    distribution = replace(
+        token.distribution,
+        ids=token.distribution.ids[others],
+        probabilities=token.distribution.probabilities[others],
+    )
+    distribution = replace(distribution, rest=1.0 - float(distribution.probabilities.sum(dtype=np.float64)))
+    rows = rows_of([replace(token, distribution=distribution)])
     assert rows.finite
     assert rows.of(0, token.token_id) == pytest.approx(np.exp(-token.surprisal), rel=1e-3)
     assert rows.of(0, -1) is None or rows.rest[0] == 0.0
@@ -147,8 +151,8 @@ def test_an_improbable_token_keeps_its_probability() -> None:
 def test_a_token_beyond_those_that_are_kept_leaves_the_others_as_they_were() -> None:
     """By hand: 0.2 of the 0.3 that is not listed was said, so 0.1 is left of it."""
     token = recorded("trie", 2)[0].tokens[0]
-    law = Masses(np.array([1, 2]), np.array([0.4, 0.3], np.float16), 0.3)
-    rows = rows_of([replace(token, token_id=5, surprisal=-float(np.log(0.2)), law=law)])
+    distribution = Masses(np.array([1, 2]), np.array([0.4, 0.3], np.float16), 0.3)
+    rows = rows_of([replace(token, token_id=5, surprisal=-float(np.log(0.2)), distribution=distribution)])
     assert rows.ids.tolist() == [[1, 2, 5]]
     np.testing.assert_allclose(rows.probabilities, [[0.4, 0.3, 0.2]], atol=1e-3)
     assert rows.rest[0] == pytest.approx(0.1, abs=1e-3)
@@ -214,14 +218,14 @@ def test_another_target_is_refused() -> None:
 
 def test_what_does_not_fit_is_cut() -> None:
     """From the left the text before, down to half of the length; then what was said last."""
-    traced, laws, found = recorded("trie", 6)
+    traced, distributions, found = recorded("trie", 6)
     ids = [t for each in found for t in each.emitted]
     long = replace(traced, start=replace(traced.start, context=tuple(PROMPT * 30)))
     room = 20
     aligned = replace(TOYS, aligner=Aligner(full_trie(TOY), room)).align(long)
     assert aligned is not None
     prompt = [*START, *(PROMPT * 30)[-(room // 2 - 1) :]]
-    same(aligned, Aligner(full_trie(TOY), room).align(prompt, ids, dense_rows(laws)))
+    same(aligned, Aligner(full_trie(TOY), room).align(prompt, ids, dense_rows(distributions)))
     assert len(aligned.draft_ids) <= room and 0 < len(aligned.tokens.ids) < len(ids)
     assert replace(TOYS, aligner=Aligner(full_trie(TOY), 1)).align(traced) is None
 

@@ -172,18 +172,20 @@ def test_a_graph_that_computes_another_step_than_torch_is_refused(
 
 
 def trie_kl(response: Aligned, logits: Any) -> Any:
-    """Weighted sum of KL(P || q) over a response's laws, and the weights' sum, written out in numpy."""
+    """Weighted sum of KL(P || q) over a response's distributions, and the weights' sum, written out in numpy."""
     rows = logits[response.prompt_length - 1 :].astype(np.float64)
     log_q = rows - rows.max(axis=1, keepdims=True)
     log_q -= np.log(np.exp(log_q).sum(axis=1, keepdims=True))
-    laws, sums = response.trie_laws, np.zeros(2)
-    for n in range(len(laws)):
-        listed = laws.ids[n] >= 0
-        q = np.exp(log_q[laws.rows[n]])
-        p = np.append(laws.probabilities[n][listed], laws.other[n])
-        q = np.append(q[laws.ids[n][listed]], max(1.0 - q[laws.ids[n][listed]].sum(), 1e-30))
+    distributions, sums = response.trie_distributions, np.zeros(2)
+    for n in range(len(distributions)):
+        listed = distributions.ids[n] >= 0
+        q = np.exp(log_q[distributions.rows[n]])
+        p = np.append(distributions.probabilities[n][listed], distributions.other[n])
+        q = np.append(
+            q[distributions.ids[n][listed]], max(1.0 - q[distributions.ids[n][listed]].sum(), 1e-30)
+        )
         kl = float((p[p > 0] * np.log(p[p > 0] / q[p > 0])).sum())
-        sums += laws.weights[n] * np.array([kl, 1.0])
+        sums += distributions.weights[n] * np.array([kl, 1.0])
     return sums
 
 
@@ -210,9 +212,9 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_told(
     found = learner(bundle)
     found.learn(responses[:4])
     before = found.state()
-    laws = responses[4].trie_laws
-    spoiled = replace(laws, probabilities=np.full_like(laws.probabilities, np.nan))
-    told = found.learn([replace(responses[4], trie_laws=spoiled), *responses[5:8]])
+    distributions = responses[4].trie_distributions
+    spoiled = replace(distributions, probabilities=np.full_like(distributions.probabilities, np.nan))
+    told = found.learn([replace(responses[4], trie_distributions=spoiled), *responses[5:8]])
     assert told.skipped and (told.step, found.skipped, found.updates) == (2, 1, 1)
     after = found.state()
     assert all(np.array_equal(before[name], after[name]) for name in before if name != "counts")
@@ -225,9 +227,9 @@ def test_a_pass_goes_over_all_responses_in_an_order_of_its_own(
     """And where a step was not finite, the losses that are told are those of the others."""
     options = LearnOptions(step=FAST, steps=8, batch_size=3, schedule="constant")
     found, seen = learner(bundle), list[list[int]]()
-    laws = responses[5].trie_laws
-    spoiled = replace(laws, probabilities=np.full_like(laws.probabilities, np.nan))
-    given = [*responses[:5], replace(responses[5], trie_laws=spoiled), *responses[6:10]]
+    distributions = responses[5].trie_distributions
+    spoiled = replace(distributions, probabilities=np.full_like(distributions.probabilities, np.nan))
+    given = [*responses[:5], replace(responses[5], trie_distributions=spoiled), *responses[6:10]]
     told = list[float]()
     done = learn(found, given, options, progress=lambda step, _: told.append(step.loss))
     for step in range(8):
@@ -290,7 +292,7 @@ def test_a_response_that_nothing_can_be_learned_from_is_no_fault(bundle: Bundle)
     aligner = Aligner(full_trie(MAP), max_length=64)
     ended = aligner.align([1], [TARGET.index("X")], dense_rows(surely))
     silent = aligner.align([1], [], dense_rows(np.zeros((0, MAP.target_size))))
-    assert not len(ended.trie_laws) and not len(silent.trie_laws)
+    assert not len(ended.trie_distributions) and not len(silent.trie_distributions)
     for objective in ("trie-kl", "omnidraft"):
         found = learner(bundle, replace(FAST, objective=objective, weight_decay=0.0, head=True))
         before = found.adapter().digest

@@ -46,21 +46,23 @@ def model_of(seed: int) -> AdaptedModel:
 
 
 def response_of(seed: int, count: int = 60, top: int | None = None) -> Aligned:
-    """What a target says whose law is near that of the model of seed 0, so that drafts are accepted."""
+    """What a target says whose distribution is near that of the model of seed 0, so that drafts are accepted."""
     rng, trie = np.random.default_rng(seed), ALIGNER.trie
     drafter, context = ContextModel(0, len(DRAFT)), list(PROMPT)
     tokens: list[int] = []
-    laws: list[Floats] = []
+    distributions: list[Floats] = []
     for _ in range(count):
         q = softmax(drafter.row(context), 1.0)
         p = rng.gamma(0.4, size=len(TARGET)) * 0.1
         for t in range(len(TARGET)):
             spelling = trie.map.spellings.row(t)
             p[t] += 2.0 * q[int(spelling[0])] ** 2 if len(spelling) == 1 else 0.0
-        laws.append(p / p.sum())
-        tokens.append(int(rng.choice(len(TARGET), p=laws[-1])))
+        distributions.append(p / p.sum())
+        tokens.append(int(rng.choice(len(TARGET), p=distributions[-1])))
         context += [int(d) for d in trie.map.spell(tokens[-1])]
-    rows = dense_rows(np.array(laws)) if top is None else top_rows(np.array(laws), tokens, top)
+    rows = (
+        dense_rows(np.array(distributions)) if top is None else top_rows(np.array(distributions), tokens, top)
+    )
     return ALIGNER.align(PROMPT, tokens, rows)
 
 
@@ -69,37 +71,37 @@ def flatter(by: float) -> dict[str, npt.NDArray[np.float32]]:
 
 
 @pytest.mark.parametrize("top", [None, 3])
-def test_each_place_has_the_acceptance_of_its_own_law(top: int | None) -> None:
-    """Law by law from the model's rows, one context at a time; long enough for several chunks."""
+def test_each_place_has_the_acceptance_of_its_own_distribution(top: int | None) -> None:
+    """Distribution by distribution from the model's rows, one context at a time; long enough for several chunks."""
     response, model = response_of(1, 120, top), model_of(0)
-    laws, found = response.trie_laws, acceptances(model, response)
-    assert len(response.draft_ids) > 130 and len(found) == len(laws) and model.length == 0
-    for n in range(len(laws)):
-        context = response.draft_ids[: response.prompt_length + int(laws.rows[n])].tolist()
+    distributions, found = response.trie_distributions, acceptances(model, response)
+    assert len(response.draft_ids) > 130 and len(found) == len(distributions) and model.length == 0
+    for n in range(len(distributions)):
+        context = response.draft_ids[: response.prompt_length + int(distributions.rows[n])].tolist()
         row = np.where(TOY.draft_allowed, ContextModel(0, len(DRAFT)).row(context), -np.inf)
         q = softmax(row, 1.0)
-        listed = laws.ids[n] >= 0
-        ids, p = laws.ids[n][listed], laws.probabilities[n][listed]
+        listed = distributions.ids[n] >= 0
+        ids, p = distributions.ids[n][listed], distributions.probabilities[n][listed]
         wanted = np.minimum(p, q[ids]).sum()
-        if laws.rows[n] not in response.tokens.rows:  # inside a spelling, where OTHER is its end
-            wanted += min(laws.other[n], 1.0 - q[ids].sum())
-        assert found[n] == pytest.approx(wanted * laws.weights[n], abs=1e-12)
+        if distributions.rows[n] not in response.tokens.rows:  # inside a spelling, where OTHER is its end
+            wanted += min(distributions.other[n], 1.0 - q[ids].sum())
+        assert found[n] == pytest.approx(wanted * distributions.weights[n], abs=1e-12)
 
 
 def test_it_is_how_often_a_drawn_token_is_accepted() -> None:
     """Draw from q, accept with min(1, P/Q): the share accepted is what is computed, without OTHER."""
     response, rng = response_of(2, 30), np.random.default_rng(0)
-    laws, found = response.trie_laws, acceptances(model_of(0), response)
-    for n in np.flatnonzero(laws.other < 1e-12)[:5]:
-        context = response.draft_ids[: response.prompt_length + int(laws.rows[n])].tolist()
+    distributions, found = response.trie_distributions, acceptances(model_of(0), response)
+    for n in np.flatnonzero(distributions.other < 1e-12)[:5]:
+        context = response.draft_ids[: response.prompt_length + int(distributions.rows[n])].tolist()
         q = probabilities(ContextModel(0, len(DRAFT)).row(context)[None], TOY.draft_allowed)[0]
         p = np.zeros(len(DRAFT))
-        listed = laws.ids[n] >= 0
-        p[laws.ids[n][listed]] = laws.probabilities[n][listed]
+        listed = distributions.ids[n] >= 0
+        p[distributions.ids[n][listed]] = distributions.probabilities[n][listed]
         drawn = rng.choice(len(q), size=40_000, p=q)
         share = (rng.random(len(drawn)) < p[drawn] / q[drawn]).mean()
-        assert share * laws.weights[n] == pytest.approx(found[n], abs=4 * 0.5 / 200)
-    assert (laws.other < 1e-12).sum() >= 5
+        assert share * distributions.weights[n] == pytest.approx(found[n], abs=4 * 0.5 / 200)
+    assert (distributions.other < 1e-12).sum() >= 5
 
 
 def test_the_better_is_told_from_the_worse_and_from_its_equal() -> None:
@@ -111,7 +113,7 @@ def test_the_better_is_told_from_the_worse_and_from_its_equal() -> None:
     assert (better.low, better.high) == pytest.approx((-worse.high, -worse.low))
     same = shadow(model_of(0), responses, flatter(0.2), flatter(0.2))
     assert same.low == same.high == 0.0 and not same.is_better
-    assert same.positions == sum(len(r.trie_laws) for r in responses)
+    assert same.positions == sum(len(r.trie_distributions) for r in responses)
 
 
 def test_too_little_text_tells_nothing() -> None:

@@ -95,7 +95,7 @@ def test_what_was_trained_is_kept(tmp_path: Path) -> None:
             assert torch.equal(one, two), name
 
 
-def test_answers_on_disk_are_laws_and_give_the_same_tokens(
+def test_answers_on_disk_are_distributions_and_give_the_same_tokens(
     pair: LoadedBundle, said: list[Answer], tmp_path: Path
 ) -> None:
     shard = answers.Shard("b", "gsm8k", "train", 0, 2)

@@ -1,4 +1,4 @@
-"""What a target says for training: its own answers, their laws, and the hidden states behind them."""
+"""What a target says for training: its own answers, their distributions, and the hidden states behind them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.support.responses import respond  # noqa: E402
 from support.toy_training import tiny_drafter  # noqa: E402
 
 
-def test_rows_of_a_response_are_the_targets_laws_at_temperature_1() -> None:
+def test_rows_of_a_response_are_the_targets_distributions_at_temperature_1() -> None:
     """Whatever was sampled with: greedy answers, and rows that are the softmax of the logits."""
     target = tiny_drafter(3).eval()
     prompts = [[1, 2, 3], [4], [5, 6, 1, 2, 3]]
@@ -21,8 +21,8 @@ def test_rows_of_a_response_are_the_targets_laws_at_temperature_1() -> None:
             ids = torch.tensor([[*prompt, *found.tokens]])
             wanted = target(ids).logits[0, len(prompt) - 1 : -1].softmax(-1).numpy()
         assert [int(w.argmax()) for w in wanted] == list(found.tokens)
-        laws = np.take_along_axis(wanted, found.rows.ids.astype(np.int64), axis=1)
-        assert np.abs(laws - found.rows.probabilities).max() < 1e-5
+        distributions = np.take_along_axis(wanted, found.rows.ids.astype(np.int64), axis=1)
+        assert np.abs(distributions - found.rows.probabilities).max() < 1e-5
 
 
 def test_hidden_states_are_those_that_the_rows_came_from() -> None:
@@ -30,8 +30,8 @@ def test_hidden_states_are_those_that_the_rows_came_from() -> None:
     target = tiny_drafter(3).eval()
     for found in respond(target, [[1, 2, 3], [4]], max_new_tokens=5, top=8, hidden=True):
         assert found.hidden is not None and found.hidden.shape == (5, 32)
-        laws = target.lm_head(torch.from_numpy(found.hidden)).softmax(-1).detach().numpy()
-        kept = np.take_along_axis(laws, found.rows.ids.astype(np.int64), axis=1)
+        distributions = target.lm_head(torch.from_numpy(found.hidden)).softmax(-1).detach().numpy()
+        kept = np.take_along_axis(distributions, found.rows.ids.astype(np.int64), axis=1)
         assert np.abs(kept - found.rows.probabilities).max() < 1e-5
 
 

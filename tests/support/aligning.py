@@ -9,11 +9,11 @@ from support.toy import DRAFT, TARGET, toy_map
 
 PROMPT = [DRAFT.index("s"), DRAFT.index("o")]
 ALIGNER = Aligner(full_trie(toy_map()), max_length=64)
-Laws = npt.NDArray[np.float64]
+Distributions = npt.NDArray[np.float64]
 
 
-def laws_of(count: int, seed: int = 0) -> Laws:
+def distributions_of(count: int, seed: int = 0) -> Distributions:
     """Random rows of the toy target."""
     p = np.random.default_rng(seed).gamma(0.7, size=(count, len(TARGET)))
-    found: Laws = p / p.sum(axis=1, keepdims=True)
+    found: Distributions = p / p.sum(axis=1, keepdims=True)
     return found

@@ -115,7 +115,7 @@ class HeadedModel(ContextModel):
 def processed(
     row: npt.NDArray[np.float64], sampling: SamplingConfig, context: Sequence[int]
 ) -> npt.NDArray[np.float64]:
-    """The target's law as the words of `SamplingConfig` have it, step by step with a plain sort."""
+    """The target's distribution as the words of `SamplingConfig` have it, step by step with a plain sort."""
     logits = row.tolist()
     for t in set(context):
         logits[t] *= 1.0 / sampling.repetition_penalty if logits[t] > 0.0 else sampling.repetition_penalty

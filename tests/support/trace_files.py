@@ -24,7 +24,7 @@ Rng = np.random.Generator
 
 
 def masses(rng: Rng, size: int, beside: float = 0.0) -> Masses:
-    """A law over some ids, the rest of its mass elsewhere."""
+    """A distribution over some ids, the rest of its mass elsewhere."""
     ids = np.flatnonzero(rng.random(size) < 0.4)
     shares = rng.dirichlet(np.ones(len(ids) + 1)) * (1.0 - beside)
     kept = shares[:-1] >= 2.0**-14

@@ -63,7 +63,7 @@ def test_what_is_right_after_each_place() -> None:
 def test_a_token_that_is_not_active_cannot_be_drafted_right() -> None:
     cache = toy_cache(MAP, ["LAKE"])
     found = head_example(aligned("FLAKE LAKE S", cache.trie))
-    # Inside FLAKE, which is not cached, there is no law and so no place.
+    # Inside FLAKE, which is not cached, there is no distribution and so no place.
     assert found.positions.tolist() == [0, 3, 4, 5] and found.said.tolist() == [-1, *d("la ke s")]
 
 
@@ -101,8 +101,8 @@ def test_a_drawn_token_passes_with_p_over_q() -> None:
     assert torch.allclose(tempered(torch.tensor([[0.5, 0.25]]), 0.01), torch.tensor([[1.0, 0.0]]), atol=1e-6)
 
 
-def test_a_draw_at_the_end_of_a_law_is_a_token() -> None:
-    """In float32 the sum of a law can be below the largest uniform number there is."""
+def test_a_draw_at_the_end_of_a_distribution_is_a_token() -> None:
+    """In float32 the sum of a distribution can be below the largest uniform number there is."""
     largest = np.nextafter(np.float32(1), np.float32(0))
     batch = head_batch([head_example(aligned("LA S"))], [np.full(2, largest)])
     random, short = torch.Generator().manual_seed(0), 0

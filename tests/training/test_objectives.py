@@ -26,7 +26,7 @@ from omnidraft.training.objectives.objectives import (  # noqa: E402
     loss_of,
     objective,
 )
-from support.aligning import ALIGNER, PROMPT, laws_of  # noqa: E402
+from support.aligning import ALIGNER, PROMPT, distributions_of  # noqa: E402
 from support.toy import DRAFT, TARGET  # noqa: E402
 
 SAID = (["FLAKE", "S", "X", "F", "O", "FO"], ["LA", "LAKE", "S"])
@@ -50,7 +50,7 @@ def responses(*, cut: int | None = None, hidden: int | None = None) -> list[Alig
     """Two responses of the toy target, their rows whole or cut."""
     found = []
     for seed, names in enumerate(SAID):
-        tokens, p = [TARGET.index(n) for n in names], laws_of(len(names), seed)
+        tokens, p = [TARGET.index(n) for n in names], distributions_of(len(names), seed)
         rows = dense_rows(p) if cut is None else top_rows(p, tokens, cut)
         states = None
         if hidden is not None:
@@ -115,7 +115,7 @@ def test_gradients_of_dskd() -> None:
         return loss_of(terms)
 
     inputs = (logits, hidden, *parameters.values())
-    # The law r is a constant where it teaches the drafter, so only the other terms see the projections.
+    # The distribution r is a constant where it teaches the drafter, so only the other terms see the projections.
     assert torch.autograd.gradcheck(lambda z: loss(z, *inputs[1:]), (logits,))
     assert torch.autograd.gradcheck(lambda h: loss(logits, h, *inputs[2:]), (hidden,))
 
@@ -136,7 +136,7 @@ def test_dskd_says_what_it_lacks() -> None:
         made(Drafted(logits_for(batch), None), batch)
 
 
-def laws(ids: list[int], p: list[float], other: float) -> DistributionTensors:
+def distributions(ids: list[int], p: list[float], other: float) -> DistributionTensors:
     return DistributionTensors(
         torch.tensor([0]), torch.tensor([ids]), torch.tensor([p], dtype=torch.float64),
         torch.tensor([other], dtype=torch.float64), torch.tensor([1.0], dtype=torch.float64),
@@ -144,24 +144,24 @@ def laws(ids: list[int], p: list[float], other: float) -> DistributionTensors:
 
 
 def test_divergences_by_hand() -> None:
-    """q = (.5, .25, .25); the law lists token 0 with .2 and token 2 with .3, OTHER has .5."""
+    """q = (.5, .25, .25); the distribution lists token 0 with .2 and token 2 with .3, OTHER has .5."""
     rows = torch.tensor([[0.5, 0.25, 0.25]], dtype=torch.float64).log() + 3.0
-    law = laws([0, 2, -1], [0.2, 0.3, 0.0], 0.5)
+    distribution = distributions([0, 2, -1], [0.2, 0.3, 0.0], 0.5)
     forward = 0.2 * math.log(0.2 / 0.5) + 0.3 * math.log(0.3 / 0.25) + 0.5 * math.log(0.5 / 0.25)
     reverse = 0.5 * math.log(0.5 / 0.2) + 0.25 * math.log(0.25 / 0.3) + 0.25 * math.log(0.25 / 0.5)
-    assert divergence(rows, law, "forward").item() == pytest.approx(forward)
-    assert divergence(rows, law, "reverse").item() == pytest.approx(reverse)
+    assert divergence(rows, distribution, "forward").item() == pytest.approx(forward)
+    assert divergence(rows, distribution, "reverse").item() == pytest.approx(reverse)
     # Renormalised over tokens 0 and 1, whose q is then 2/3 and 1/3.
-    inside = laws([0, 1], [0.5, 0.5], 0.0)
+    inside = distributions([0, 1], [0.5, 0.5], 0.0)
     allowed = torch.tensor([True, True, False])
     wanted = 0.5 * math.log(0.5 / (2 / 3)) + 0.5 * math.log(0.5 / (1 / 3))
     assert divergence(rows, inside, "forward", allowed).item() == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
-def test_a_law_that_is_met_has_no_divergence_and_no_gradient(direction: Any) -> None:
+def test_a_distribution_that_is_met_has_no_divergence_and_no_gradient(direction: Any) -> None:
     rows = torch.tensor([[0.5, 0.2, 0.2, 0.1]], dtype=torch.float64).log().requires_grad_()
-    found = divergence(rows, laws([0, 3], [0.5, 0.1], 0.4), direction)
+    found = divergence(rows, distributions([0, 3], [0.5, 0.1], 0.4), direction)
     (gradient,) = torch.autograd.grad(found.sum(), rows)
     assert found.item() == pytest.approx(0.0, abs=1e-12) and gradient.abs().max() < 1e-12
 
@@ -212,7 +212,7 @@ def test_row_j_predicts_draft_token_j() -> None:
 
 def test_omnidraft_by_hand() -> None:
     """Two target tokens: S, which is direct, and FO, an n-gram; the drafter is uniform over its 8 tokens."""
-    p = laws_of(2, 3)
+    p = distributions_of(2, 3)
     aligned = ALIGNER.align(PROMPT, [TARGET.index("S"), TARGET.index("FO")], dense_rows(p))
     batch = collate([aligned]).to("cpu", torch.float64)
     flat = Drafted(torch.zeros(len(batch.sequences), len(DRAFT), dtype=torch.float64))
@@ -231,7 +231,7 @@ def test_omnidraft_by_hand() -> None:
 
 
 def test_the_arms_by_hand() -> None:
-    p = 0.5 * laws_of(1, 6)
+    p = 0.5 * distributions_of(1, 6)
     p[0, TARGET.index("FO")] += 0.5  # surer than the flat drafter
     batch = collate([ALIGNER.align(PROMPT, [TARGET.index("FO")], dense_rows(p))]).to("cpu", torch.float64)
     flat = Drafted(torch.zeros(len(batch.sequences), len(DRAFT), dtype=torch.float64))

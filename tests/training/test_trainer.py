@@ -147,9 +147,12 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_told(
 ) -> None:
     trainer = Trainer(tiny_drafter(), FAST)
     trainer.step(responses[:4])
-    laws = responses[4].trie_laws
+    distributions = responses[4].trie_distributions
     spoiled = replace(
-        responses[4], trie_laws=replace(laws, probabilities=np.full_like(laws.probabilities, np.nan))
+        responses[4],
+        trie_distributions=replace(
+            distributions, probabilities=np.full_like(distributions.probabilities, np.nan)
+        ),
     )
     before = state(trainer)
     moments = {k: v.clone() for k, v in next(iter(trainer.optimizer.state.values())).items()}

@@ -47,7 +47,7 @@ def generate(
     trace: options.TracePath = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write on from a prompt. Its law is the target's own; drafting only saves time."""
+    """Write on from a prompt. Its distribution is the target's own; drafting only saves time."""
     from omnidraft.commands.terminal import output
 
     idle = options.notices(context)

@@ -116,14 +116,14 @@ def token_json(token: TracedToken) -> dict[str, Any]:
         "accepted": token.accepted,
         "inside": token.inside,
         "pieces": list(token.pieces),
-        "law": masses_json(token.law),
+        "distribution": masses_json(token.distribution),
         "roots": masses_json(token.roots),
         "unspelled": token.unspelled,
     }
 
 
 def masses_json(masses: Masses) -> dict[str, Any]:
-    """The largest masses of a law."""
+    """The largest masses of a distribution."""
     ids, probabilities = masses.ids.tolist(), masses.probabilities.tolist()
     return {"ids": ids, "probabilities": probabilities, "rest": masses.rest}
 

@@ -1,7 +1,7 @@
 """Two adapters side by side on recorded text: whose drafts would be accepted more often, and how surely.
 
 Nothing is generated. The drafter reads each recorded text once with either adapter, and at every place where
-the target's law over draft tokens was recorded, sum min(P, Q) is the probability that its draft token would
+the target's distribution over draft tokens was recorded, sum min(P, Q) is the probability that its draft token would
 have been accepted (method sections 4.2 and 5.2). Both read the same places, so the differences are paired;
 places of one generation are alike, so a generation counts as one observation.
 """
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.learning.positions.alignment import Aligned, SparseLaws
+from omnidraft.learning.positions.alignment import Aligned, SparseDistributions
 from omnidraft.runtime.decoding.model import SessionModel
 
 Tensors = Mapping[str, npt.NDArray[np.float32]]
 LEAST_GENERATIONS = 8  # below these no interval is worth its name
 _CHUNK = 64  # positions whose logits are in memory at once
-_Z = 1.959963984540054  # of the normal law, two-sided 95 %
+_Z = 1.959963984540054  # of the normal distribution, two-sided 95 %
 
 
 @dataclass(frozen=True)
@@ -103,24 +103,24 @@ def _student(freedom: int) -> float:
 
 
 def acceptances(model: SessionModel, response: Aligned) -> npt.NDArray[np.float64]:
-    """Expected acceptance at each law of a response, times how likely the target is to be drafted for there.
+    """Expected acceptance at each distribution of a response, times how likely the target is to be drafted for there.
 
     Args:
         model: the drafter, holding nothing.
     """
-    laws, allowed = response.trie_laws, response.vocab_map.draft_allowed
-    inside = ~np.isin(laws.rows, response.tokens.rows)
-    found = np.zeros(len(laws))
+    distributions, allowed = response.trie_distributions, response.vocab_map.draft_allowed
+    inside = ~np.isin(distributions.rows, response.tokens.rows)
+    found = np.zeros(len(distributions))
     first = response.prompt_length - 1  # the position whose logits are row 0
     at = 0
     while at < len(response.draft_ids):
         end = first + 1 if at <= first else min(at + _CHUNK, len(response.draft_ids))
         logits = model.score(response.draft_ids[at:end].tolist(), 1 if at <= first else None)
         row = max(at, first) - first
-        here = np.flatnonzero((laws.rows >= row) & (laws.rows < row + len(logits)))
+        here = np.flatnonzero((distributions.rows >= row) & (distributions.rows < row + len(logits)))
         if len(here):
-            q = probabilities(logits, allowed)[laws.rows[here] - row]
-            found[here] = overlaps(q, laws, here, inside[here])
+            q = probabilities(logits, allowed)[distributions.rows[here] - row]
+            found[here] = overlaps(q, distributions, here, inside[here])
         at = end
     model.rewind(0)
     return found
@@ -129,7 +129,7 @@ def acceptances(model: SessionModel, response: Aligned) -> npt.NDArray[np.float6
 def probabilities(
     logits: npt.NDArray[np.floating], allowed: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.float64]:
-    """The laws of rows of logits over what may be drafted, at temperature 1; shapes [n, draft vocab]."""
+    """The distributions of rows of logits over what may be drafted, at temperature 1; shapes [n, draft vocab]."""
     values = np.full(logits.shape, -np.inf)
     width = min(logits.shape[1], len(allowed))
     values[:, :width] = np.where(allowed[:width], logits[:, :width].astype(np.float64), -np.inf)
@@ -141,25 +141,25 @@ def probabilities(
 
 def overlaps(
     q: npt.NDArray[np.float64],
-    laws: SparseLaws,
+    distributions: SparseDistributions,
     chosen: npt.NDArray[np.intp],
     inside: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.float64]:
-    """sum min(P, Q) of some laws.
+    """sum min(P, Q) of some distributions.
 
     Inside a spelling OTHER is its end, which the drafter proposes with all that goes on in no spelling, so it
     counts as one outcome. Elsewhere it is many tokens of which only the sum is known, and counts for nothing:
     a drafter that is sure of nothing would gain by it.
 
     Args:
-        q: of each law, shape [n, draft vocab]. chosen: the laws, shape [n].
+        q: of each distribution, shape [n, draft vocab]. chosen: the distributions, shape [n].
         inside: which of them are inside a spelling, shape [n].
     """
-    ids = laws.ids[chosen]
+    ids = distributions.ids[chosen]
     listed = ids >= 0
     drawn = np.where(listed, np.take_along_axis(q, np.maximum(ids, 0), axis=1), 0.0)
-    kept = np.minimum(drawn, laws.probabilities[chosen]).sum(axis=1)
+    kept = np.minimum(drawn, distributions.probabilities[chosen]).sum(axis=1)
     rest = np.clip(1.0 - drawn.sum(axis=1), 0.0, 1.0)
-    kept += np.where(inside, np.minimum(rest, laws.other[chosen]), 0.0)
-    found: npt.NDArray[np.float64] = kept * laws.weights[chosen]
+    kept += np.where(inside, np.minimum(rest, distributions.other[chosen]), 0.0)
+    found: npt.NDArray[np.float64] = kept * distributions.weights[chosen]
     return found

@@ -22,7 +22,7 @@ RECENT = 256  # recorded generations that are read at most, the latest
 def trial_on(traces: Path, bundle: Bundle, vocab_map: VocabMap) -> Trial:
     """A trial on what was recorded in a directory.
 
-    Records of the target with an adapter are left out: another target's laws would judge.
+    Records of the target with an adapter are left out: another target's distributions would judge.
 
     Raises:
         TraceFileError: it is no trace of this pair.

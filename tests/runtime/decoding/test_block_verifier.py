@@ -53,10 +53,10 @@ def proposal_of(draft: str) -> Proposal:
 
 def judged(verify: Verifier, draft: str, uniforms: list[float]) -> tuple[list[str], Verdict]:
     """The emitted tokens and the verdict; every row of the target is P."""
-    proposal, choose = proposal_of(draft), Given(uniforms)
-    laws = [Categorical(q) for q in Q]
-    verdict = verify(proposal, laws, lambda row: Categorical(P), cache().trie, choose)
-    assert not choose.left, "the number of uniforms is part of the rule"
+    proposal, random = proposal_of(draft), Given(uniforms)
+    distributions = [Categorical(q) for q in Q]
+    verdict = verify(proposal, distributions, lambda row: Categorical(P), cache().trie, random)
+    assert not random.left, "the number of uniforms is part of the rule"
     tokens = [*proposal.tokens[: verdict.accepted], verdict.token]
     return [TARGET[t] for t in tokens], verdict
 
@@ -66,8 +66,10 @@ def test_the_ratios_are_the_worked_ones() -> None:
     ratios: dict[str, list[float]] = {}
     for draft in ("f la ke", "f la o"):
         for decision in proposal_of(draft).decisions:
-            law = decision_probs(decision, Categorical(Q[decision.draft]), Categorical(P), cache().trie)
-            ratios.setdefault(draft, []).append(law.ratio)
+            distribution = decision_probs(
+                decision, Categorical(Q[decision.draft]), Categorical(P), cache().trie
+            )
+            ratios.setdefault(draft, []).append(distribution.ratio)
             steps.setdefault(draft, []).append(decision.step)
     assert steps == {
         "f la ke": [Step.BEGIN, Step.GO_ON, Step.GO_ON],
@@ -114,15 +116,21 @@ def test_the_way_back_goes_through_a_kept_token_by_thinning() -> None:
     0.7 refuses the block (b = .6). BEGIN f, reach 1/2: accept(1/2) with .6 is no; 0.95 of P is X, which
     nothing spells: it stands without a number.
     """
-    laws = [Categorical(Q[0]), Categorical(Q[0])]
-    choose = Given([0.7, 0.6, 0.95])
-    verdict = verify_block(proposal_of("o f"), laws, lambda row: Categorical(P), cache().trie, choose)
-    assert (verdict.accepted, TARGET[verdict.token], choose.left) == (1, "X", [])
+    distributions = [Categorical(Q[0]), Categorical(Q[0])]
+    random = Given([0.7, 0.6, 0.95])
+    verdict = verify_block(
+        proposal_of("o f"), distributions, lambda row: Categorical(P), cache().trie, random
+    )
+    assert (verdict.accepted, TARGET[verdict.token], random.left) == (1, "X", [])
     # 0.4 passes it by; BEGIN o, reach 1: 0.05 of P is F, kept with 1 - .5 / .6 = 1/6 > 0.1.
-    choose = Given([0.7, 0.4, 0.05, 0.1])
-    verdict = verify_block(proposal_of("o f"), laws, lambda row: Categorical(P), cache().trie, choose)
-    assert (verdict.accepted, TARGET[verdict.token], choose.left) == (0, "F", [])
+    random = Given([0.7, 0.4, 0.05, 0.1])
+    verdict = verify_block(
+        proposal_of("o f"), distributions, lambda row: Categorical(P), cache().trie, random
+    )
+    assert (verdict.accepted, TARGET[verdict.token], random.left) == (0, "F", [])
     # 0.2 does not keep it: the residual (f .1, la -, ke 0, o -, unspelled .1), 0.6 of which is unspelled: X.
-    choose = Given([0.7, 0.4, 0.05, 0.2, 0.6, 0.0])
-    verdict = verify_block(proposal_of("o f"), laws, lambda row: Categorical(P), cache().trie, choose)
-    assert (verdict.accepted, TARGET[verdict.token], choose.left) == (0, "X", [])
+    random = Given([0.7, 0.4, 0.05, 0.2, 0.6, 0.0])
+    verdict = verify_block(
+        proposal_of("o f"), distributions, lambda row: Categorical(P), cache().trie, random
+    )
+    assert (verdict.accepted, TARGET[verdict.token], random.left) == (0, "X", [])

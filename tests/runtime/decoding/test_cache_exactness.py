@@ -8,13 +8,15 @@ import pytest
 
 from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy
 from omnidraft.runtime.vocab.vocab_map import VocabMap
-from support import enumerate_law
-from support.enumerate_law import Case, law_of_output, total_variation
+from support import enumerate_distribution
+from support.enumerate_distribution import Case, distribution_of_output, total_variation
 from support.toy import TARGET
 
 
 @pytest.mark.parametrize("policy", ["lfu", "lru"])
-def test_generations_that_evict_have_the_targets_law(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generations_that_evict_have_the_targets_distribution(
+    policy: Policy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Room for one n-gram: the second round has another trie wherever the first emitted another one."""
     left: set[int] = set()
 
@@ -30,7 +32,7 @@ def test_generations_that_evict_have_the_targets_law(policy: Policy, monkeypatch
         assert [found.insert(TARGET.index(gram)) for gram in grams] == [True]
         return found
 
-    monkeypatch.setattr(enumerate_law, "toy_cache", cache)
+    monkeypatch.setattr(enumerate_distribution, "toy_cache", cache)
     case = Case("trie", seed=7, count=1, grams=("FO",), most=2, rounds=2)
-    assert total_variation(law_of_output(case), case) < 1e-9
+    assert total_variation(distribution_of_output(case), case) < 1e-9
     assert len(left) == 4  # every n-gram of the language took the one place in some branch

@@ -1,4 +1,4 @@
-"""The promise: the law of the output is the target's, at every temperature, by exact enumeration."""
+"""The promise: the distribution of the output is the target's, at every temperature, by exact enumeration."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import MODES, VERIFICATIONS, Mode, Verification
-from support.enumerate_law import LENGTH, Case, law_of_output, total_variation
+from support.enumerate_distribution import LENGTH, Case, distribution_of_output, total_variation
 from support.toy import GRAMS
 
 CACHES: list[Sequence[str]] = [(), ("FO",), ("FLAKE", "FO"), tuple(GRAMS)]
@@ -22,12 +22,12 @@ TRUNCATED = {
 
 
 def distance(case: Case) -> float:
-    return total_variation(law_of_output(case), case)
+    return total_variation(distribution_of_output(case), case)
 
 
 @pytest.mark.parametrize("verification", ["token", "block"])
 @pytest.mark.parametrize("grams", CACHES, ids=lambda g: f"{len(g)}grams")
-def test_a_trie_round_has_the_targets_law(verification: Verification, grams: Sequence[str]) -> None:
+def test_a_trie_round_has_the_targets_distribution(verification: Verification, grams: Sequence[str]) -> None:
     """Expansions, kept tokens, dead ends and a draft that ends inside a node all occur."""
     for temperature in (0.4, 1.0):
         case = Case("trie", verification, SamplingConfig(temperature), seed=len(grams), grams=grams)
@@ -35,13 +35,13 @@ def test_a_trie_round_has_the_targets_law(verification: Verification, grams: Seq
 
 
 @pytest.mark.parametrize("verification", ["token", "block"])
-def test_a_long_trie_round_has_the_targets_law(verification: Verification) -> None:
+def test_a_long_trie_round_has_the_targets_distribution(verification: Verification) -> None:
     """Three draft tokens: every node of the trie within reach; the limit cuts proposals short."""
     assert distance(Case("trie", verification, seed=1, count=3, grams=("FLAKE", "FO"), most=3)) < 1e-9
 
 
 @pytest.mark.parametrize("mode", ["match", "direct", "lookup", "plain"])
-def test_a_round_of_the_other_modes_has_the_targets_law(mode: Mode) -> None:
+def test_a_round_of_the_other_modes_has_the_targets_distribution(mode: Mode) -> None:
     for temperature in (0.4, 1.0):
         assert distance(Case(mode, sampling=SamplingConfig(temperature))) < 1e-9
 
@@ -51,7 +51,7 @@ def test_a_round_of_the_other_modes_has_the_targets_law(mode: Mode) -> None:
     ("mode", "verification"),
     [("trie", "token"), ("trie", "block"), ("match", "token"), ("direct", "token"), ("lookup", "token")],
 )
-def test_truncation_and_penalty_are_part_of_the_law(
+def test_truncation_and_penalty_are_part_of_the_distribution(
     mode: Mode, verification: Verification, name: str
 ) -> None:
     assert distance(Case(mode, verification, TRUNCATED[name], seed=4)) < 1e-9
@@ -67,30 +67,30 @@ def test_greedy_is_exact_in_every_mode(mode: Mode, penalty: float) -> None:
 
 
 @pytest.mark.parametrize("verification", ["token", "block"])
-def test_whole_generations_have_the_targets_law(verification: Verification) -> None:
+def test_whole_generations_have_the_targets_distribution(verification: Verification) -> None:
     """Rounds after rounds, with a cache that learns in between and a limit inside accepted blocks."""
     for sampling in (SamplingConfig(1.0), TRUNCATED["all"]):
         case = Case("trie", verification, sampling, seed=7, count=1, grams=("FO",), most=2, rounds=2)
-        law = law_of_output(case)
-        assert {len(emitted) for emitted in law} == {2}
-        assert total_variation(law, case) < 1e-9
+        distribution = distribution_of_output(case)
+        assert {len(emitted) for emitted in distribution} == {2}
+        assert total_variation(distribution, case) < 1e-9
 
 
 @pytest.mark.parametrize(("mode", "verification"), [("trie", "token"), ("trie", "block"), ("match", "token")])
-def test_another_drafter_between_rounds_leaves_the_targets_law(
+def test_another_drafter_between_rounds_leaves_the_targets_distribution(
     mode: Mode, verification: Verification
 ) -> None:
-    """What a swapped adapter does; each draft is judged by the law that it was drawn from."""
+    """What a swapped adapter does; each draft is judged by the distribution that it was drawn from."""
     for sampling in (SamplingConfig(1.0), TRUNCATED["all"]):
         plain = Case(mode, verification, sampling, seed=7, count=1, grams=("FO",), most=2, rounds=2)
         case = replace(plain, swaps=True)
-        law = law_of_output(case)
-        assert total_variation(law, case) < 1e-9
+        distribution = distribution_of_output(case)
+        assert total_variation(distribution, case) < 1e-9
         long = replace(case, most=LENGTH, rounds=LENGTH, sampling=replace(sampling, temperature=0.0))
         assert distance(long) < 1e-9
 
 
-def test_whole_generations_by_lookup_have_the_targets_law() -> None:
+def test_whole_generations_by_lookup_have_the_targets_distribution() -> None:
     """The second round looks up what the first one wrote."""
     case = Case("lookup", sampling=TRUNCATED["all"], count=2, most=3, rounds=3)
     assert distance(case) < 1e-9
@@ -102,16 +102,16 @@ def test_the_papers_rule_is_not_exact_at_temperature_one() -> None:
 
 
 def test_the_wrong_sampling_is_seen() -> None:
-    """The power of the comparison: the law under another setting is far from the output's."""
-    law = law_of_output(Case(sampling=TRUNCATED["all"], seed=4))
+    """The power of the comparison: the distribution under another setting is far from the output's."""
+    distribution = distribution_of_output(Case(sampling=TRUNCATED["all"], seed=4))
     for name in ("top-k", "top-p", "min-p", "penalty"):
-        assert total_variation(law, Case(sampling=TRUNCATED[name], seed=4)) > 0.01, name
+        assert total_variation(distribution, Case(sampling=TRUNCATED[name], seed=4)) > 0.01, name
     weaker = replace(TRUNCATED["all"], repetition_penalty=1.0)
-    assert total_variation(law, Case(sampling=weaker, seed=4)) > 0.01
+    assert total_variation(distribution, Case(sampling=weaker, seed=4)) > 0.01
 
 
 def emitted_a_round(case: Case) -> float:
-    return sum(weight * len(emitted) for emitted, weight in law_of_output(case).items())
+    return sum(weight * len(emitted) for emitted, weight in distribution_of_output(case).items())
 
 
 def test_a_block_keeps_more_than_its_decisions_one_by_one() -> None:
@@ -128,5 +128,5 @@ def test_drafting_is_used() -> None:
     """The enumeration would pass with a drafter that does nothing: several tokens a round must occur."""
     modes: list[Mode] = ["trie", "lookup"]
     for mode in modes:
-        law = law_of_output(Case(mode, seed=0))
-        assert sum(weight for emitted, weight in law.items() if len(emitted) > 1) > 0.02, mode
+        distribution = distribution_of_output(Case(mode, seed=0))
+        assert sum(weight for emitted, weight in distribution.items() if len(emitted) > 1) > 0.02, mode

@@ -1,4 +1,4 @@
-"""One round has the target's law, whatever the vocabularies, the map, the cache and the models are."""
+"""One round has the target's distribution, whatever the vocabularies, the map, the cache and the models are."""
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
-from support.enumerate_law import Case, law_of_output, total_variation
+from support.enumerate_distribution import Case, distribution_of_output, total_variation
 from support.toy import ragged
 
 
@@ -63,11 +63,11 @@ SAMPLINGS = st.builds(
     mode=st.sampled_from(["trie", "trie", "trie", "match", "direct", "lookup"]),
     seed=st.integers(0, 99),
 )
-def test_one_round_has_the_targets_law(
+def test_one_round_has_the_targets_distribution(
     vocab_map: VocabMap, known: set[int], sampling: SamplingConfig, verification: str, mode: str, seed: int
 ) -> None:
     cache = NgramCache(vocab_map)
     grams = [t for t in known if t < vocab_map.target_size and cache.insert(t)]
     case = Case(mode, verification, sampling, seed, grams=grams, most=4, prompt=(0, 1, 0, 1))  # type: ignore[arg-type]
-    law = law_of_output(case, vocab_map)
-    assert total_variation(law, case, vocab_map.target_size) < 1e-9
+    distribution = distribution_of_output(case, vocab_map)
+    assert total_variation(distribution, case, vocab_map.target_size) < 1e-9

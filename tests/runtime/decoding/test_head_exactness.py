@@ -1,4 +1,4 @@
-"""Early stopping by a head: the output's law stays the target's, whatever the head says and when it stops."""
+"""Early stopping by a head: the output's distribution stays the target's, whatever the head says and when it stops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import MODES, Mode, Verification
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from support.enumerate_law import LENGTH, Case, law_of_output, total_variation
+from support.enumerate_distribution import LENGTH, Case, distribution_of_output, total_variation
 from support.toy import HeadedModel
 
 AUTO = -1.0
@@ -24,12 +24,14 @@ THRESHOLDS = [0.4, 0.7, AUTO]
 
 
 def distance(case: Case) -> float:
-    return total_variation(law_of_output(case), case)
+    return total_variation(distribution_of_output(case), case)
 
 
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 @pytest.mark.parametrize("verification", ["token", "block"])
-def test_a_draft_that_a_head_ends_has_the_targets_law(verification: Verification, threshold: float) -> None:
+def test_a_draft_that_a_head_ends_has_the_targets_distribution(
+    verification: Verification, threshold: float
+) -> None:
     """Three draft tokens at most, so that drafts end at the root, inside nodes and after kept tokens."""
     case = Case(
         "trie", verification, seed=1, count=3, grams=("FLAKE", "FO"), most=3, head_threshold=threshold
@@ -47,7 +49,9 @@ def test_so_it_is_in_the_other_modes(mode: Mode, threshold: float) -> None:
 
 @pytest.mark.parametrize("threshold", [0.4, AUTO])
 @pytest.mark.parametrize("verification", ["token", "block"])
-def test_whole_generations_have_the_targets_law(verification: Verification, threshold: float) -> None:
+def test_whole_generations_have_the_targets_distribution(
+    verification: Verification, threshold: float
+) -> None:
     """Two rounds with a cache that learns in between."""
     case = Case(
         "trie", verification, SamplingConfig(1.0), seed=7, count=2, grams=("FO",), most=2, rounds=2,
@@ -80,7 +84,7 @@ def test_a_rule_that_drops_what_it_drew_is_seen(monkeypatch: pytest.MonkeyPatch)
     def dropping(self: Drafter, *arguments: object) -> object:
         draft = propose(self, *arguments)  # type: ignore[arg-type]
         if len(draft.tokens) > 1 and draft.tokens[-1] % 2:
-            del draft.tokens[-1], draft.laws[-1]
+            del draft.tokens[-1], draft.distributions[-1]
         return draft
 
     monkeypatch.setattr(Drafter, "propose", dropping)
@@ -126,7 +130,7 @@ SLOPED = Costs((1.0, 1.2, 1.4, 1.6, 1.8), 0.05, 0.0, acceptance=0.8)
 
 def test_auto_goes_on_as_long_as_that_pays() -> None:
     """By hand. A token after a hopeless one costs 0.2 more and gains nothing; where a longer pass of the
-    target is nearly free, the token whose law is at hand is drawn without another pass of the drafter.
+    target is nearly free, the token whose distribution is at hand is drawn without another pass of the drafter.
     """
     assert drafted(MeasuredLength(SLOPED), 12, [0.05]) == (1, 2)
     drawn, passes = drafted(MeasuredLength(CHEAP), 12, [0.05])

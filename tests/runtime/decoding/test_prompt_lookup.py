@@ -81,10 +81,10 @@ def test_greedy_output_is_plain_output_without_a_drafter(count: int, penalty: fl
 
 @pytest.mark.parametrize("temperature", [0.9, 0.0])
 @pytest.mark.parametrize("mode", ["trie", "lookup", "plain"])
-def test_logprobs_are_of_the_law_that_was_sampled_from(mode: str, temperature: float) -> None:
-    """At temperature 0 of the softmax of the penalised logits: the argmax's law says nothing."""
+def test_logprobs_are_of_the_distribution_that_was_sampled_from(mode: str, temperature: float) -> None:
+    """At temperature 0 of the softmax of the penalised logits: the argmax's distribution says nothing."""
     sampling = SamplingConfig(temperature, top_k=6, top_p=0.95, min_p=0.02, repetition_penalty=1.4)
-    law = sampling if temperature else SamplingConfig(1.0, repetition_penalty=1.4)
+    distribution = sampling if temperature else SamplingConfig(1.0, repetition_penalty=1.4)
     prompt = [0, 3, 1, 0, 3]
     target = Repeating(0, len(TARGET))
     pair = Pair(target, Drafter(ContextModel(1, len(DRAFT))), toy_cache(toy_map(), tuple(GRAMS)))
@@ -93,7 +93,7 @@ def test_logprobs_are_of_the_law_that_was_sampled_from(mode: str, temperature: f
     tokens = list(prompt)
     for found in rounds:
         for token, logprob in zip(found.emitted, found.logprobs, strict=True):
-            p = processed(target.row(tokens), law, tokens)
+            p = processed(target.row(tokens), distribution, tokens)
             assert logprob == pytest.approx(float(np.log(p[token])), abs=1e-9)
             tokens.append(token)
     assert any(r.accepted for r in rounds) or mode == "plain"

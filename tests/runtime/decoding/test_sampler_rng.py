@@ -1,4 +1,4 @@
-"""Random numbers that are the same everywhere, and laws that are drawn from by their inverse CDF."""
+"""Random numbers that are the same everywhere, and distributions that are drawn from by their inverse CDF."""
 
 import numpy as np
 import numpy.typing as npt
@@ -52,21 +52,21 @@ def test_uniform_is_the_upper_53_bits() -> None:
 def test_a_question_with_one_answer_takes_no_number() -> None:
     """Greedy decoding never touches the generator, so its output cannot depend on the seed."""
     rng = SplitMix64(3)
-    law = target_distribution(np.array([0.0, 1.0]), SamplingConfig(1.0))
-    assert rng.token(target_distribution(np.array([0.0, 1.0]), SamplingConfig(0.0))) == 1
-    assert rng.token(law, np.array([0], dtype=np.int32)) == 0
-    assert rng.accept(1.0) and rng.accept(1.5) and not rng.accept(0.0) and not rng.accept(-1.0)
+    distribution = target_distribution(np.array([0.0, 1.0]), SamplingConfig(1.0))
+    assert rng.sample(target_distribution(np.array([0.0, 1.0]), SamplingConfig(0.0))) == 1
+    assert rng.sample(distribution, np.array([0], dtype=np.int32)) == 0
+    assert rng.bernoulli(1.0) and rng.bernoulli(1.5) and not rng.bernoulli(0.0) and not rng.bernoulli(-1.0)
     assert rng.state == 3
-    rng.accept(0.5)
+    rng.bernoulli(0.5)
     assert rng.state != 3
 
 
 def test_accept_and_index_keep_their_odds() -> None:
     rng = SplitMix64(5)
-    accepted = sum(rng.accept(0.3) for _ in range(20_000)) / 20_000
+    accepted = sum(rng.bernoulli(0.3) for _ in range(20_000)) / 20_000
     assert accepted == pytest.approx(0.3, abs=0.015)
     weights = np.array([0.0, 2.0, 0.0, 6.0, 0.0])
-    counts = np.bincount([rng.index(weights) for _ in range(20_000)], minlength=5)
+    counts = np.bincount([rng.categorical(weights) for _ in range(20_000)], minlength=5)
     assert counts[[0, 2, 4]].sum() == 0
     assert counts[1] / 20_000 == pytest.approx(0.25, abs=0.015)
 
@@ -86,10 +86,10 @@ def plain_inverse(weights: Weights, uniform: float) -> tuple[int, float]:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", [1, 2, 511, 512, 513, 1024, 1025, 5000])
 def test_draw_is_the_inverse_cdf(size: int, dtype: type[np.floating]) -> None:
-    """Away from the rounding at an edge of the cumulative law, block sums change nothing."""
+    """Away from the rounding at an edge of the cumulative distribution, block sums change nothing."""
     rng = np.random.default_rng(size)
     logits = (rng.normal(size=size) * 3).astype(dtype)
-    law, weights = (
+    distribution, weights = (
         target_distribution(logits, SamplingConfig(1.0)),
         np.exp(logits.astype(np.float64) - logits.max()),
     )
@@ -99,15 +99,15 @@ def test_draw_is_the_inverse_cdf(size: int, dtype: type[np.floating]) -> None:
         expected, distance = plain_inverse(weights, uniform)
         if distance > closest:
             compared += 1
-            assert law.draw(uniform) == expected
+            assert distribution.draw(uniform) == expected
     assert compared > 700
 
 
 def test_an_edge_belongs_to_the_next_token() -> None:
-    """Equal weights of a power of two: every edge of the cumulative law is exact, also between blocks."""
-    law = Categorical(np.ones(2048, dtype=np.float32))
-    assert [law.draw(i / 2048) for i in range(2048)] == list(range(2048))
-    assert [law.draw((i + 1) / 2048 - 2.0**-53) for i in range(2048)] == list(range(2048))
+    """Equal weights of a power of two: every edge of the cumulative distribution is exact, also between blocks."""
+    distribution = Categorical(np.ones(2048, dtype=np.float32))
+    assert [distribution.draw(i / 2048) for i in range(2048)] == list(range(2048))
+    assert [distribution.draw((i + 1) / 2048 - 2.0**-53) for i in range(2048)] == list(range(2048))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -118,40 +118,40 @@ def test_a_weight_of_zero_is_never_drawn(size: int, dtype: type[np.floating]) ->
     weights[rng.random(size) < 0.8] = 0.0
     weights[[0, -1]] = 0.0
     weights[size // 2] = 1.0
-    law = Categorical(weights)
+    distribution = Categorical(weights)
     for uniform in [0.0, np.nextafter(1.0, 0.0), *rng.random(500).tolist()]:
-        assert weights[law.draw(float(uniform))] > 0.0
+        assert weights[distribution.draw(float(uniform))] > 0.0
     among = np.flatnonzero(rng.random(size) < 0.9).astype(np.int32)
     among = np.union1d(among, [size // 2]).astype(np.int32)
     for uniform in [0.0, np.nextafter(1.0, 0.0), *rng.random(100).tolist()]:
-        drawn = law.draw(float(uniform), among)
+        drawn = distribution.draw(float(uniform), among)
         assert drawn in among and weights[drawn] > 0.0
 
 
 def test_a_block_of_zeros_is_passed_over() -> None:
     weights = np.zeros(2048)
     weights[[100, 1700]] = 1.0
-    law = Categorical(weights)
-    assert {law.draw(u) for u in np.linspace(0.0, 0.4999, 50)} == {100}
-    assert {law.draw(u) for u in np.linspace(0.5001, 0.9999, 50)} == {1700}
+    distribution = Categorical(weights)
+    assert {distribution.draw(u) for u in np.linspace(0.0, 0.4999, 50)} == {100}
+    assert {distribution.draw(u) for u in np.linspace(0.5001, 0.9999, 50)} == {1700}
 
 
 def test_a_restricted_draw_renormalises() -> None:
-    law = Categorical(np.array([1.0, 2.0, 3.0, 4.0]))
+    distribution = Categorical(np.array([1.0, 2.0, 3.0, 4.0]))
     among = np.array([3, 1], dtype=np.int32)  # in the order given: 4/6, then 2/6
-    assert [law.draw(u, among) for u in (0.0, 0.66, 0.67, 0.99)] == [3, 3, 1, 1]
+    assert [distribution.draw(u, among) for u in (0.0, 0.66, 0.67, 0.99)] == [3, 3, 1, 1]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_probabilities_sum_to_one_and_mass_is_their_sum(dtype: type[np.floating]) -> None:
     logits = (np.random.default_rng(0).normal(size=2000) * 4).astype(dtype)
-    law = target_distribution(logits, SamplingConfig(0.7))
+    distribution = target_distribution(logits, SamplingConfig(0.7))
     ids = np.arange(2000, dtype=np.int32)
     expected = np.exp((logits.astype(np.float64) - logits.max()) / 0.7)
     expected /= expected.sum()
-    assert law.probability(ids) == pytest.approx(expected, rel=1e-4, abs=1e-9)
-    assert law.probability(ids).sum() == pytest.approx(1.0, abs=1e-6)
-    assert law.mass(ids[:50]) == pytest.approx(law.probability(ids[:50]).sum(), abs=1e-6)
+    assert distribution.probability(ids) == pytest.approx(expected, rel=1e-4, abs=1e-9)
+    assert distribution.probability(ids).sum() == pytest.approx(1.0, abs=1e-6)
+    assert distribution.mass(ids[:50]) == pytest.approx(distribution.probability(ids[:50]).sum(), abs=1e-6)
 
 
 def test_the_logits_are_left_as_they_were() -> None:
@@ -162,45 +162,49 @@ def test_the_logits_are_left_as_they_were() -> None:
 
 
 def test_greedy_takes_the_lowest_id_of_a_tie() -> None:
-    law = target_distribution(np.array([1.0, 7.0, 3.0, 7.0]), SamplingConfig(0.0))
-    assert isinstance(law, OneHot) and law.is_certain
-    assert [law.draw(u) for u in (0.0, 0.5, 0.99)] == [1, 1, 1]
-    assert law.probability(np.array([0, 1, 3], dtype=np.int32)).tolist() == [0.0, 1.0, 0.0]
-    assert law.mass(np.array([0, 3], dtype=np.int32)) == 0.0
+    distribution = target_distribution(np.array([1.0, 7.0, 3.0, 7.0]), SamplingConfig(0.0))
+    assert isinstance(distribution, OneHot) and distribution.is_certain
+    assert [distribution.draw(u) for u in (0.0, 0.5, 0.99)] == [1, 1, 1]
+    assert distribution.probability(np.array([0, 1, 3], dtype=np.int32)).tolist() == [0.0, 1.0, 0.0]
+    assert distribution.mass(np.array([0, 3], dtype=np.int32)) == 0.0
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_banned_draft_token_has_no_probability(temperature: float) -> None:
     logits = np.array([0.0, 9.0, 1.0, 1.0], dtype=np.float32)
-    law = draft_distribution(logits, temperature, np.array([1]))
+    distribution = draft_distribution(logits, temperature, np.array([1]))
     assert logits.tolist() == [0.0, 9.0, 1.0, 1.0]
-    assert law.probability(np.array([1], dtype=np.int32)).tolist() == [0.0]
-    assert {law.draw(u) for u in np.linspace(0.0, 0.999, 30)} == ({2} if temperature == 0.0 else {0, 2, 3})
+    assert distribution.probability(np.array([1], dtype=np.int32)).tolist() == [0.0]
+    assert {distribution.draw(u) for u in np.linspace(0.0, 0.999, 30)} == (
+        {2} if temperature == 0.0 else {0, 2, 3}
+    )
 
 
 @pytest.mark.parametrize("temperature", [0.01, 1e-4])
-def test_a_cold_law_without_its_likeliest_token_is_still_a_law(temperature: float) -> None:
+def test_a_cold_distribution_without_its_likeliest_token_is_still_a_distribution(temperature: float) -> None:
     """The banned token is so far ahead that all others are 0 beside it in float64."""
-    law = draft_distribution(np.array([1.0, 2.0, 30.0, 1.99], dtype=np.float32), temperature, np.array([2]))
-    found = law.probability(np.arange(4))
+    distribution = draft_distribution(
+        np.array([1.0, 2.0, 30.0, 1.99], dtype=np.float32), temperature, np.array([2])
+    )
+    found = distribution.probability(np.arange(4))
     assert found.sum() == pytest.approx(1.0) and found[2] == 0.0
     assert found[3] / found[1] == pytest.approx(np.exp((np.float64(np.float32(1.99)) - 2.0) / temperature))
-    assert law.draw(0.3) == 1
+    assert distribution.draw(0.3) == 1
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sums_under_a_mask(dtype: type[np.floating]) -> None:
     weights = np.random.default_rng(1).random(1100).astype(dtype)
     mask = (np.random.default_rng(2).random(1100) < 0.5).astype(np.float64)
-    for law in (Categorical(weights), OneHot(7, 1100)):
-        each = law.probability(np.arange(1100)) * mask
-        assert law.masked(mask) == pytest.approx(each, abs=1e-9)
-        assert law.mass_under(mask) == pytest.approx(each.sum(), abs=1e-6)
+    for distribution in (Categorical(weights), OneHot(7, 1100)):
+        each = distribution.probability(np.arange(1100)) * mask
+        assert distribution.masked(mask) == pytest.approx(each, abs=1e-9)
+        assert distribution.mass_under(mask) == pytest.approx(each.sum(), abs=1e-6)
 
 
-def test_a_law_without_some_tokens_is_renormalised() -> None:
-    law = Categorical(np.array([1.0, 2.0, 3.0, 4.0])).without(np.array([1, 3]))
-    assert law.probability(np.arange(4)) == pytest.approx([0.25, 0.0, 0.75, 0.0])
+def test_a_distribution_without_some_tokens_is_renormalised() -> None:
+    distribution = Categorical(np.array([1.0, 2.0, 3.0, 4.0])).without(np.array([1, 3]))
+    assert distribution.probability(np.arange(4)) == pytest.approx([0.25, 0.0, 0.75, 0.0])
 
 
 @pytest.mark.parametrize("temperature", [-0.1, float("nan"), float("inf"), float("-inf")])
@@ -223,5 +227,5 @@ def test_a_temperature_too_small_to_divide_by_is_refused(temperature: float) -> 
 
 
 def test_the_smallest_temperature_is_nearly_greedy() -> None:
-    law = target_distribution(np.array([1.0, 3.0, 2.0], dtype=np.float32), SamplingConfig(1e-4))
-    assert law.probability(np.arange(3, dtype=np.int32)).tolist() == [0.0, 1.0, 0.0]
+    distribution = target_distribution(np.array([1.0, 3.0, 2.0], dtype=np.float32), SamplingConfig(1e-4))
+    assert distribution.probability(np.arange(3, dtype=np.int32)).tolist() == [0.0, 1.0, 0.0]

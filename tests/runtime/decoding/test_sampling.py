@@ -14,8 +14,8 @@ from support.toy import processed
 def probabilities(
     logits: Sequence[float], sampling: SamplingConfig, context: Sequence[int] = ()
 ) -> list[float]:
-    law = target_distribution(np.array(logits), sampling, context)
-    return [float(p) for p in law.probability(np.arange(len(logits), dtype=np.int32))]
+    distribution = target_distribution(np.array(logits), sampling, context)
+    return [float(p) for p in distribution.probability(np.arange(len(logits), dtype=np.int32))]
 
 
 def of(*weights: float) -> list[float]:
@@ -65,8 +65,8 @@ def test_the_penalty_divides_what_is_positive_and_multiplies_what_is_not() -> No
 
 def test_the_penalty_comes_before_the_argmax() -> None:
     logits = np.array([3.0, 2.0, 2.0])
-    law = target_distribution(logits, SamplingConfig(repetition_penalty=2.0), (0, 0))
-    assert isinstance(law, OneHot) and law.token == 1
+    distribution = target_distribution(logits, SamplingConfig(repetition_penalty=2.0), (0, 0))
+    assert isinstance(distribution, OneHot) and distribution.token == 1
     assert logits.tolist() == [3.0, 2.0, 2.0]
 
 
@@ -83,8 +83,8 @@ def test_many_tokens_are_ranked_as_a_plain_sort_ranks_them(dtype: type[np.floati
         SamplingConfig(1.1, top_p=0.999),
         SamplingConfig(0.8, 400, 0.95, 0.01, 1.3),
     ):
-        law = target_distribution(row, sampling, context)
-        found = law.probability(np.arange(2000, dtype=np.int32))
+        distribution = target_distribution(row, sampling, context)
+        found = distribution.probability(np.arange(2000, dtype=np.int32))
         wanted = processed(row.astype(np.float64), sampling, context)
         # In float32 a sum may cross the share one token sooner or later.
         assert np.count_nonzero((found > 0) != (wanted > 0)) <= (1 if dtype is np.float32 else 0)

@@ -210,16 +210,16 @@ def test_the_papers_worked_example() -> None:
     """`Snow f la ke is`, q = .60 .50 .80 .90 .40: flake has q' = 0.36 and `f` keeps 0.14 (method 4.1)."""
     trie = toy_cache(toy_map(), ("FLAKE",)).trie
     draft, q = ids("s f la ke o"), [0.60, 0.50, 0.80, 0.90, 0.40]  # s: Snow, o: is
-    laws = []
+    distributions = []
     for token, chance in zip(draft, q, strict=True):
         weights = np.full(len(DRAFT), (1.0 - chance) / (len(DRAFT) - 1))
         weights[token] = chance
-        laws.append(Categorical(weights))
+        distributions.append(Categorical(weights))
     proposal = translate_longest(draft, trie, max_tokens=64)
     assert names(proposal.tokens) == ["S", "FLAKE", "O"] and proposal.ends == [1, 4, 5]
-    snow = paper_proposal(trie, laws[0:1], TARGET.index("S"))
-    flake = paper_proposal(trie, laws[1:4], TARGET.index("FLAKE"))
-    end = paper_proposal(trie, laws[4:5], TARGET.index("O"))
+    snow = paper_proposal(trie, distributions[0:1], TARGET.index("S"))
+    flake = paper_proposal(trie, distributions[1:4], TARGET.index("FLAKE"))
+    end = paper_proposal(trie, distributions[4:5], TARGET.index("O"))
     assert snow[TARGET.index("S")] == pytest.approx(0.60)
     assert flake[TARGET.index("FLAKE")] == pytest.approx(0.36)
     assert flake[TARGET.index("F")] == pytest.approx(0.14)

@@ -1,4 +1,4 @@
-"""Adapters in a session: hot swap between rounds, the law and the greedy text untouched, session files."""
+"""Adapters in a session: hot swap between rounds, the distribution and the greedy text untouched, session files."""
 
 from __future__ import annotations
 

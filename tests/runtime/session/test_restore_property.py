@@ -106,7 +106,7 @@ def end_of(session: Session) -> Said:
     assert answer is not None
     return [
         answer.token_ids, answer.text, answer.logprobs, answer.stop_reason, answer.stop_string, entries,
-        session.choose.state, session.draft_length.state(), session.turns, session.message,
+        session.random.state, session.draft_length.state(), session.turns, session.message,
     ]  # fmt: skip
 
 

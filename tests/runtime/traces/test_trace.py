@@ -59,7 +59,9 @@ def rounds(
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("temperature", "penalty"), [(0.0, 1.0), (0.7, 1.3)])
-def test_each_token_has_the_targets_own_law_before_it(mode: Mode, temperature: float, penalty: float) -> None:
+def test_each_token_has_the_targets_own_distribution_before_it(
+    mode: Mode, temperature: float, penalty: float
+) -> None:
     """At temperature 1, without the penalty, whatever was sampled with."""
     for seed in range(5):
         pair, found = rounds(mode, temperature, seed=seed, penalty=penalty)
@@ -75,9 +77,9 @@ def test_each_token_has_the_targets_own_law_before_it(mode: Mode, temperature: f
                 p = softmax(pair.target.row(text), 1.0)
                 assert token.surprisal == pytest.approx(-np.log(p[token.token_id]), abs=1e-5)
                 kept = np.flatnonzero(p >= FLOOR)
-                assert token.law.ids.tolist() == kept.tolist()
-                assert np.allclose(token.law.probabilities, p[kept], rtol=2**-11)
-                assert token.law.rest == pytest.approx(1 - p[kept].sum(), abs=1e-5)
+                assert token.distribution.ids.tolist() == kept.tolist()
+                assert np.allclose(token.distribution.probabilities, p[kept], rtol=2**-11)
+                assert token.distribution.rest == pytest.approx(1 - p[kept].sum(), abs=1e-5)
                 check_roots(token.roots.ids, token.roots.probabilities, token.unspelled, p)
                 text.append(token.token_id)
 
@@ -190,7 +192,7 @@ def test_what_sums_are_off_by_is_no_mass_without_a_spelling() -> None:
         assert row is not None and tracer.roots(row)[1] == 0.0
 
 
-def test_a_row_that_is_no_law_is_not_recorded() -> None:
+def test_a_row_that_is_no_distribution_is_not_recorded() -> None:
     tracer = Tracer(TOY, lambda: True)
     assert tracer.row(np.array([0.0, np.nan])) is None
     assert tracer.row(np.array([0.0, -np.inf])) is not None

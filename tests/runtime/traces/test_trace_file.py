@@ -40,7 +40,7 @@ def test_the_example_of_the_spec() -> None:
     assert only.judged[0].label == 0.25
     (token,) = only.tokens
     assert (token.token_id, token.pieces, token.surprisal) == (6, (1, 4), 0.5)
-    assert token.law.ids.tolist() == [6] and token.law.probabilities.tolist() == [0.5]
+    assert token.distribution.ids.tolist() == [6] and token.distribution.probabilities.tolist() == [0.5]
     assert encode(found) == build()
 
 

@@ -30,7 +30,7 @@ def weights(tmp_path: Path) -> LoadedBundle:
 def say(session: Session, request: dict[str, Any]) -> tuple[list[int], list[tuple[int, ...]], int]:
     found = session.generate("abcd ab", max_new_tokens=30, seed=3, ignore_eos=True, **request)
     pieces = list(found)
-    return found.token_ids, [p.round.draft for p in pieces if p.round], session.choose.state
+    return found.token_ids, [p.round.draft for p in pieces if p.round], session.random.state
 
 
 REQUESTS: list[dict[str, Any]] = [

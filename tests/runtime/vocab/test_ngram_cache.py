@@ -50,8 +50,8 @@ def assert_trie_follows(cache: NgramCache) -> None:
     assert (cache.trie.root_mask == fresh.root_mask).all()
     assert cache.trie.grams.tolist() == fresh.grams.tolist() == ids(cache)
     assert sorted(cache.trie.spelled().tolist()) == sorted(fresh.spelled().tolist())
-    law = target_distribution(np.linspace(-1.0, 1.0, cache.map.target_size), SamplingConfig(1.0))
-    assert cache.trie.root_masses(law) == pytest.approx(fresh.root_masses(law))
+    distribution = target_distribution(np.linspace(-1.0, 1.0, cache.map.target_size), SamplingConfig(1.0))
+    assert cache.trie.root_masses(distribution) == pytest.approx(fresh.root_masses(distribution))
 
 
 def test_learning_counts_hits_accepted_and_rounds() -> None:

@@ -107,7 +107,7 @@ def swapped(leaves: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 
 def test_leaves_in_disorder_below_the_first_token_are_refused(tmp_path: Path) -> None:
-    """The trie's binary search would miss children: a wrong law, without an error."""
+    """The trie's binary search would miss children: a wrong distribution, without an error."""
     path = write(TOY, tmp_path / "map.safetensors", leaves=swapped(TOY.leaves))
     with pytest.raises(VocabMapError, match="not sorted"):
         load_vocab_map(path)

@@ -100,7 +100,7 @@ Logprobs = Annotated[
     bool,
     typer.Option(
         "--logprobs",
-        help="With --json: each token's natural log-probability under the law that it was drawn from; "
+        help="With --json: each token's natural log-probability under the distribution that it was drawn from; "
         "at temperature 0, under the target's own at temperature 1.",
     ),
 ]
@@ -153,7 +153,9 @@ def notices(context: typer.Context) -> list[str]:
         )
     found = [f"{_option(n)} does nothing at temperature 0" for n in _SAMPLED if greedy and n in given]
     if mode == "paper" and not greedy:
-        found.append("mode paper is approximate above temperature 0: its output has not the target's law")
+        found.append(
+            "mode paper is approximate above temperature 0: its output has not the target's distribution"
+        )
     return found
 
 

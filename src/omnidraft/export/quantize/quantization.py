@@ -116,7 +116,7 @@ class Choices:
             )
 
 
-def choose(names: Sequence[str], choices: Choices) -> list[Quantization]:
+def random(names: Sequence[str], choices: Choices) -> list[Quantization]:
     """The quantisations called `names`, with `choices` where the names leave them open.
 
     Raises:

@@ -38,16 +38,16 @@ def lora_step(frozen: Frozen, layout: StepLayout) -> Callable[[Named], Named]:
 def _batch(fixed: Named) -> Named:
     """Some responses."""
     free = islice(free_sizes(fixed.values()), 8)
-    responses, length, rows, laws, listed, direct, direct_listed, ngrams = free
+    responses, length, rows, distributions, listed, direct, direct_listed, ngrams = free
     whole = torch.int64
     return {
         "input_ids": torch.empty(responses, length, dtype=whole),
         "rows": torch.empty(rows, dtype=whole),
-        "trie.rows": torch.empty(laws, dtype=whole),
-        "trie.ids": torch.empty(laws, listed, dtype=whole),
-        "trie.probabilities": torch.empty(laws, listed),
-        "trie.other": torch.empty(laws),
-        "trie.weights": torch.empty(laws),
+        "trie.rows": torch.empty(distributions, dtype=whole),
+        "trie.ids": torch.empty(distributions, listed, dtype=whole),
+        "trie.probabilities": torch.empty(distributions, listed),
+        "trie.other": torch.empty(distributions),
+        "trie.weights": torch.empty(distributions),
         "direct.rows": torch.empty(direct, dtype=whole),
         "direct.ids": torch.empty(direct, direct_listed, dtype=whole),
         "direct.probabilities": torch.empty(direct, direct_listed),
@@ -90,8 +90,8 @@ def _step(frozen: Frozen, layout: StepLayout, given: Named) -> Named:
 
 def _sums(logits: Tensor, given: Named) -> Tensor:
     """The terms as sums over places: trie-kl's, and the two of omnidraft (objective_kl)."""
-    trie = _laws("trie", given, given["trie.weights"])
-    direct = _laws("direct", given, torch.ones_like(given["direct.other"]))
+    trie = _distributions("trie", given, given["trie.weights"])
+    direct = _distributions("direct", given, torch.ones_like(given["direct.other"]))
     ngrams = torch.log_softmax(logits.index_select(0, given["ngram.rows"]), dim=1)
     return torch.stack([
         (trie.weights * divergence(logits, trie, "forward")).sum(),
@@ -100,7 +100,7 @@ def _sums(logits: Tensor, given: Named) -> Tensor:
     ])  # fmt: skip
 
 
-def _laws(name: str, given: Named, weights: Tensor) -> DistributionTensors:
+def _distributions(name: str, given: Named, weights: Tensor) -> DistributionTensors:
     rows, ids, probabilities, other = (
         given[f"{name}.{field}"] for field in ("rows", "ids", "probabilities", "other")
     )

@@ -136,15 +136,15 @@ def _vocab(frozen: Frozen) -> int:
 
 
 def _responses(rng: np.random.Generator, vocab: int, length: int) -> Arrays:
-    """One response with a law of each kind at every row behind its first token."""
+    """One response with a distribution of each kind at every row behind its first token."""
     rows = np.arange(length)
     listed = min(4, vocab)
     ids = np.array([rng.choice(vocab, listed, replace=False) for _ in rows])
-    laws = rng.dirichlet(np.ones(listed + 1), length).astype(np.float32)
+    distributions = rng.dirichlet(np.ones(listed + 1), length).astype(np.float32)
     found: Arrays = {"input_ids": rng.integers(0, vocab, (1, length)), "rows": rows}
     for term in ("trie", "direct"):
-        found |= {f"{term}.rows": rows, f"{term}.ids": ids, f"{term}.probabilities": laws[:, :-1].copy(),
-                  f"{term}.other": laws[:, -1].copy()}  # fmt: skip
+        found |= {f"{term}.rows": rows, f"{term}.ids": ids, f"{term}.probabilities": distributions[:, :-1].copy(),
+                  f"{term}.other": distributions[:, -1].copy()}  # fmt: skip
     found["trie.weights"] = rng.uniform(0.5, 1.0, length).astype(np.float32)
     return found | {"ngram.rows": rows[1:3], "ngram.ids": rng.integers(0, vocab, 2)}
 

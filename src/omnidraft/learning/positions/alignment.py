@@ -4,7 +4,7 @@ The drafter reads its own prompt and then the spelling of every emitted token, s
 ends where a draft token does, and both models have read the same text there. Nothing is encoded again.
 
 Row j of a response is the drafter's logits after the prompt and j draft tokens: it predicts draft token j.
-The target's row i was computed after its tokens before i: it is the law of token i.
+The target's row i was computed after its tokens before i: it is the distribution of token i.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy.typing as npt
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.draft_targets import (
-    DraftLaw,
-    after_law,
-    direct_law,
+    DraftDistribution,
+    after_distribution,
+    direct_distribution,
     has_children,
-    inside_law,
+    inside_distribution,
     node_of,
-    root_law,
+    root_distribution,
 )  # fmt: skip
 from omnidraft.learning.positions.target_rows import Ids, Probabilities, TargetRows
 from omnidraft.runtime.vocab.trie import ActiveTrie
@@ -33,13 +33,13 @@ Offsets = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class SparseLaws:
-    """Laws over draft tokens, as many ids in each row; -1 fills up.
+class SparseDistributions:
+    """Distributions over draft tokens, as many ids in each row; -1 fills up.
 
     Attributes:
-        rows: the response row that each law is of, shape [N]. Two laws may be of one row.
+        rows: the response row that each distribution is of, shape [N]. Two distributions may be of one row.
         ids, probabilities: shape [N, K]. other: of all ids that are not listed, shape [N].
-        weights: shape [N]; see `DraftLaw`.
+        weights: shape [N]; see `DraftDistribution`.
     """
 
     rows: Offsets
@@ -83,8 +83,8 @@ class Aligned:
         draft_ids: prompt and response in draft tokens. prompt_length: of the prompt, >= 1.
         owners: the target token that each draft token of the response helps to write, shape [m].
         tokens: of the target.
-        trie_laws: the target's law in the drafter's vocabulary, wherever it has one.
-        direct_laws: one for each target token: its row on the intersection of the vocabularies. `other` is
+        trie_distributions: the target's distribution in the drafter's vocabulary, wherever it has one.
+        direct_distributions: one for each target token: its row on the intersection of the vocabularies. `other` is
             what the row does not list, `weights` the listed mass on the intersection plus that.
         target_rows: the target's rows, for the objectives that need its own vocabulary.
         vocab_map: of the pair.
@@ -95,15 +95,15 @@ class Aligned:
     prompt_length: int
     owners: Offsets
     tokens: TargetTokens
-    trie_laws: SparseLaws
-    direct_laws: SparseLaws
+    trie_distributions: SparseDistributions
+    direct_distributions: SparseDistributions
     target_rows: TargetRows
     vocab_map: VocabMap
     target_hidden: npt.NDArray[np.float32] | None = None
 
     @property
     def num_rows(self) -> int:
-        """Rows of logits that the laws may be of: one after the prompt, and one after each draft token."""
+        """Rows of logits that the distributions may be of: one after the prompt, and one after each draft token."""
         return len(self.draft_ids) - self.prompt_length + 1
 
 
@@ -114,7 +114,7 @@ class Aligner:
     Attributes:
         trie: its active spellings are what the drafter is taught; `full_trie` for all.
         max_length: draft tokens of a prompt and response together; later target tokens are dropped.
-        keep: draft ids that a law lists at most.
+        keep: draft ids that a distribution lists at most.
     """
 
     trie: ActiveTrie
@@ -128,7 +128,7 @@ class Aligner:
         rows: TargetRows,
         *,
         before: int = -1,
-        roots: Sequence[DraftLaw | None] | None = None,
+        roots: Sequence[DraftDistribution | None] | None = None,
         target_hidden: npt.NDArray[np.float32] | None = None,
     ) -> Aligned:
         """The training positions of one response.
@@ -136,18 +136,18 @@ class Aligner:
         Args:
             draft_prompt: the prompt in draft ids, with its start token; at least one id.
             tokens: the n target ids that were emitted.
-            rows: the target's laws before each of them.
+            rows: the target's distributions before each of them.
             before: the last target id of the prompt.
-            roots: the rows' laws at the root of this trie, where they are known better than cut rows tell.
+            roots: the rows' distributions at the root of this trie, where they are known better than cut rows tell.
             target_hidden: see `Aligned`.
 
         Raises:
-            SettingError: no prompt, rows that are not as many as tokens or are no laws, or ids outside a
+            SettingError: no prompt, rows that are not as many as tokens or are no distributions, or ids outside a
                 vocabulary.
         """
         self._check(draft_prompt, tokens, rows)
         vocab_map = self.trie.map
-        known = [root_law(self.trie, rows, i) for i in range(len(rows))] if roots is None else roots
+        known = [root_distribution(self.trie, rows, i) for i in range(len(rows))] if roots is None else roots
         lengths = vocab_map.spellings.lengths[np.asarray(tokens, dtype=np.int64)].astype(np.int64)
         count = int(np.searchsorted(np.cumsum(lengths), self.max_length - len(draft_prompt), side="right"))
         ids, lengths = np.asarray(tokens[:count], dtype=np.int32), lengths[:count]
@@ -167,8 +167,8 @@ class Aligner:
             prompt_length=len(draft_prompt),
             owners=np.repeat(np.arange(count), lengths),
             tokens=found,
-            trie_laws=self._trie_laws(found, rows, known),
-            direct_laws=self._direct_laws(found, rows),
+            trie_distributions=self._trie_distributions(found, rows, known),
+            direct_distributions=self._direct_distributions(found, rows),
             target_rows=TargetRows(rows.ids[:count], rows.probabilities[:count], rows.rest[:count]),
             vocab_map=vocab_map,
             target_hidden=None if target_hidden is None else target_hidden[:count],
@@ -184,7 +184,7 @@ class Aligner:
             )
         if not rows.finite:
             raise SettingError(
-                "a target row is no law (finite, not negative, of sum 1)", "leave the response out"
+                "a target row is no distribution (finite, not negative, of sum 1)", "leave the response out"
             )
         for who, ids, size in (
             ("draft prompt", draft_prompt, vocab_map.draft_size),
@@ -201,16 +201,16 @@ class Aligner:
         spelling = self.trie.map.spellings.row(token)
         return len(spelling) == 1 and int(self.trie.map.direct[int(spelling[0])]) == token
 
-    def _trie_laws(
-        self, tokens: TargetTokens, rows: TargetRows, roots: Sequence[DraftLaw | None]
-    ) -> SparseLaws:
+    def _trie_distributions(
+        self, tokens: TargetTokens, rows: TargetRows, roots: Sequence[DraftDistribution | None]
+    ) -> SparseDistributions:
         """Before each token, or after the one before it; and inside each spelling."""
-        trie, found = self.trie, list[tuple[int, DraftLaw | None]]()
+        trie, found = self.trie, list[tuple[int, DraftDistribution | None]]()
         for i, token in enumerate(tokens.ids):
             row, spelling = int(tokens.rows[i]), trie.map.spellings.row(int(token))
             node = node_of(trie, self._spelling_in_trie(tokens, i - 1))
             if node is not None and has_children(trie, node):
-                found.append((row, after_law(trie, rows, i - 1, node, roots[i])))
+                found.append((row, after_distribution(trie, rows, i - 1, node, roots[i])))
             else:
                 found.append((row, roots[i]))
             if len(self._spelling_in_trie(tokens, i)) < 2:
@@ -218,8 +218,10 @@ class Aligner:
             for depth in range(1, len(spelling)):
                 node = node_of(trie, spelling[:depth])
                 assert node is not None
-                found.append((row + depth, inside_law(trie, rows, i, node)))
-        return _sparse([(row, law.top(self.keep)) for row, law in found if law is not None])
+                found.append((row + depth, inside_distribution(trie, rows, i, node)))
+        return _sparse(
+            [(row, distribution.top(self.keep)) for row, distribution in found if distribution is not None]
+        )
 
     def _spelling_in_trie(self, tokens: TargetTokens, i: int) -> npt.NDArray[np.generic]:
         """The spelling of a token that decisions can lead to; empty for aliases and for tokens not active."""
@@ -227,12 +229,14 @@ class Aligner:
         active = leaf >= 0 and bool(self.trie.active[leaf])
         return self.trie.map.spellings.row(int(tokens.ids[i])) if active else np.empty(0, dtype=np.int32)
 
-    def _direct_laws(self, tokens: TargetTokens, rows: TargetRows) -> SparseLaws:
+    def _direct_distributions(self, tokens: TargetTokens, rows: TargetRows) -> SparseDistributions:
         found = []
         for i in range(len(tokens.ids)):
-            ids, p, outside = direct_law(self.trie.map, rows, i)
-            law = DraftLaw(ids, p, float(rows.rest[i]), max(0.0, 1.0 - outside)).top(self.keep)
-            found.append((int(tokens.rows[i]), law))
+            ids, p, outside = direct_distribution(self.trie.map, rows, i)
+            distribution = DraftDistribution(ids, p, float(rows.rest[i]), max(0.0, 1.0 - outside)).top(
+                self.keep
+            )
+            found.append((int(tokens.rows[i]), distribution))
         return _sparse(found)
 
 
@@ -240,16 +244,19 @@ def _or_nan(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-def _sparse(laws: Sequence[tuple[int, DraftLaw]]) -> SparseLaws:
-    widest = max((len(law.ids) for _, law in laws), default=0)
-    ids = np.full((len(laws), widest), -1, dtype=np.int32)
-    probabilities = np.zeros((len(laws), widest))
-    for n, (_, law) in enumerate(laws):
-        ids[n, : len(law.ids)], probabilities[n, : len(law.ids)] = law.ids, law.probabilities
-    return SparseLaws(
-        np.array([row for row, _ in laws], dtype=np.int64),
+def _sparse(distributions: Sequence[tuple[int, DraftDistribution]]) -> SparseDistributions:
+    widest = max((len(distribution.ids) for _, distribution in distributions), default=0)
+    ids = np.full((len(distributions), widest), -1, dtype=np.int32)
+    probabilities = np.zeros((len(distributions), widest))
+    for n, (_, distribution) in enumerate(distributions):
+        ids[n, : len(distribution.ids)], probabilities[n, : len(distribution.ids)] = (
+            distribution.ids,
+            distribution.probabilities,
+        )
+    return SparseDistributions(
+        np.array([row for row, _ in distributions], dtype=np.int64),
         ids,
         probabilities,
-        np.array([law.other for _, law in laws]),
-        np.array([law.weight for _, law in laws]),
+        np.array([distribution.other for _, distribution in distributions]),
+        np.array([distribution.weight for _, distribution in distributions]),
     )

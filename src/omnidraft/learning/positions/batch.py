@@ -1,6 +1,6 @@
 """Aligned responses as one batch of arrays; numpy only, training/data/batch.py makes tensors of the same.
 
-Every response has its rows of logits one after another in a common list [R], and every law, token and label
+Every response has its rows of logits one after another in a common list [R], and every distribution, token and label
 says which of these rows it is of. So objectives know nothing of sequences, padding and prompts.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.learning.positions.alignment import Aligned, SparseLaws
+from omnidraft.learning.positions.alignment import Aligned, SparseDistributions
 
 Whole = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -109,8 +109,8 @@ def collate(responses: Sequence[Aligned]) -> Batch:
         first=min(r.prompt_length for r in responses) - 1,
         sequences=np.repeat(np.arange(len(counts)), counts),
         positions=np.concatenate([np.arange(r.num_rows) + r.prompt_length - 1 for r in responses]),
-        trie=_laws([(r.trie_laws, row) for r, row, _ in starts]),
-        direct=_laws([(r.direct_laws, row) for r, row, _ in starts]),
+        trie=_distributions([(r.trie_distributions, row) for r, row, _ in starts]),
+        direct=_distributions([(r.direct_distributions, row) for r, row, _ in starts]),
         labels=labels,
         tokens=_tokens(responses, row_starts),
         direct_drafts=responses[0].vocab_map.direct >= 0,
@@ -135,13 +135,15 @@ def _tokens(responses: Sequence[Aligned], row_starts: npt.NDArray[np.integer]) -
     )
 
 
-def _laws(found: Sequence[tuple[SparseLaws, np.integer]]) -> Distributions:
+def _distributions(found: Sequence[tuple[SparseDistributions, np.integer]]) -> Distributions:
     return Distributions(
-        rows=np.concatenate([laws.rows + row for laws, row in found]),
-        ids=_stacked([laws.ids.astype(np.int64) for laws, _ in found], -1),
-        probabilities=_stacked([laws.probabilities for laws, _ in found], 0.0).astype(np.float32),
-        other=np.concatenate([laws.other.astype(np.float32) for laws, _ in found]),
-        weights=np.concatenate([laws.weights.astype(np.float32) for laws, _ in found]),
+        rows=np.concatenate([distributions.rows + row for distributions, row in found]),
+        ids=_stacked([distributions.ids.astype(np.int64) for distributions, _ in found], -1),
+        probabilities=_stacked([distributions.probabilities for distributions, _ in found], 0.0).astype(
+            np.float32
+        ),
+        other=np.concatenate([distributions.other.astype(np.float32) for distributions, _ in found]),
+        weights=np.concatenate([distributions.weights.astype(np.float32) for distributions, _ in found]),
     )
 
 

@@ -1,10 +1,10 @@
-"""The target's law in the drafter's vocabulary at each place of a draft context (method section 5.2); numpy
+"""The target's distribution in the drafter's vocabulary at each place of a draft context (method section 5.2); numpy
 only.
 
 Where a spelling may begin, inside one, or right after one, the target's row says how likely each next *draft*
 token is. Mass whose draft token is not known stands in one bucket, OTHER: the end of a token inside a
 spelling, and what a row that was cut does not list. Target tokens that nothing spells are in neither: the
-drafter cannot propose them, so the law is the one given that none of them comes, and the weight is how
+drafter cannot propose them, so the distribution is the one given that none of them comes, and the weight is how
 likely that is.
 """
 
@@ -19,12 +19,12 @@ from omnidraft.learning.positions.target_rows import Ids, Probabilities, TargetR
 from omnidraft.runtime.vocab.trie import ActiveTrie, Node
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
-_NOTHING = 1e-12  # mass below which a conditional law is rounding
+_NOTHING = 1e-12  # mass below which a conditional distribution is rounding
 
 
 @dataclass(frozen=True)
-class DraftLaw:
-    """A law over draft tokens and OTHER, which sum to 1.
+class DraftDistribution:
+    """A distribution over draft tokens and OTHER, which sum to 1.
 
     Attributes:
         ids: distinct draft ids. probabilities: theirs, float64.
@@ -37,13 +37,15 @@ class DraftLaw:
     other: float
     weight: float = 1.0
 
-    def top(self, count: int) -> DraftLaw:
+    def top(self, count: int) -> DraftDistribution:
         """The `count` likeliest ids; the others join OTHER."""
         if len(self.ids) <= count:
             return self
         kept = np.argpartition(-self.probabilities, count - 1)[:count]
         lost = float(self.probabilities.sum() - self.probabilities[kept].sum())
-        return DraftLaw(self.ids[kept], self.probabilities[kept], self.other + max(lost, 0.0), self.weight)
+        return DraftDistribution(
+            self.ids[kept], self.probabilities[kept], self.other + max(lost, 0.0), self.weight
+        )
 
 
 def full_trie(vocab_map: VocabMap) -> ActiveTrie:
@@ -67,7 +69,7 @@ def has_children(trie: ActiveTrie, node: Node) -> bool:
     return bool(trie.active[low : node.high].any())
 
 
-def root_law(trie: ActiveTrie, rows: TargetRows, row: int) -> DraftLaw | None:
+def root_distribution(trie: ActiveTrie, rows: TargetRows, row: int) -> DraftDistribution | None:
     """Where a spelling begins: the mass below each child of the root; None where nothing can be written."""
     leaves, p = _leaves(trie, rows, row)
     ids, sums = _by_token(trie.map.leaf_firsts[leaves], p)
@@ -75,25 +77,25 @@ def root_law(trie: ActiveTrie, rows: TargetRows, row: int) -> DraftLaw | None:
     total = float(sums.sum()) + rest
     if total <= _NOTHING:
         return None
-    return DraftLaw(ids, sums / total, rest / total, min(total, 1.0))
+    return DraftDistribution(ids, sums / total, rest / total, min(total, 1.0))
 
 
-def inside_law(trie: ActiveTrie, rows: TargetRows, row: int, node: Node) -> DraftLaw | None:
+def inside_distribution(trie: ActiveTrie, rows: TargetRows, row: int, node: Node) -> DraftDistribution | None:
     """Inside a spelling: P(child | node), and P(END | node) as OTHER.
 
     Which draft token would follow an END is not known, since the target said something else than the
     token that ends here. None where the row lists nothing below the node.
     """
     below = _below(trie, rows, row, node)
-    return None if below is None else DraftLaw(*below)
+    return None if below is None else DraftDistribution(*below)
 
 
-def after_law(
-    trie: ActiveTrie, rows: TargetRows, row: int, node: Node, following: DraftLaw | None
-) -> DraftLaw | None:
+def after_distribution(
+    trie: ActiveTrie, rows: TargetRows, row: int, node: Node, following: DraftDistribution | None
+) -> DraftDistribution | None:
     """Right after the token that a node spells, said at `row`: it might have gone on to a child.
 
-    P(child | node) for children; P(END | node) times the next row's root law (`following`) outside the
+    P(child | node) for children; P(END | node) times the next row's root distribution (`following`) outside the
     children, renormalised, for all others: a draft token that is a child is never read as a new beginning
     (`E` of method section 4.2).
     """
@@ -103,7 +105,7 @@ def after_law(
     ids, p, ending = below
     if following is None:  # the END leads to what the drafter cannot write
         total = float(p.sum())
-        return None if total <= _NOTHING else DraftLaw(ids, p / total, 0.0, total)
+        return None if total <= _NOTHING else DraftDistribution(ids, p / total, 0.0, total)
     outside = ~np.isin(following.ids, trie.children(node)[0])
     left = float(following.probabilities[outside].sum()) + following.other
     ended = ending * following.weight
@@ -112,7 +114,7 @@ def after_law(
         return None
     share = ended / weight / left if left > _NOTHING else 0.0
     other = following.other * share if left > _NOTHING else ended / weight
-    return DraftLaw(
+    return DraftDistribution(
         np.concatenate([ids, following.ids[outside]]),
         np.concatenate([p / weight, following.probabilities[outside] * share]),
         other,
@@ -120,7 +122,7 @@ def after_law(
     )
 
 
-def direct_law(vocab_map: VocabMap, rows: TargetRows, row: int) -> tuple[Ids, Probabilities, float]:
+def direct_distribution(vocab_map: VocabMap, rows: TargetRows, row: int) -> tuple[Ids, Probabilities, float]:
     """A row on the intersection of the vocabularies: draft ids, p of their partners, and listed p outside
     it.
     """

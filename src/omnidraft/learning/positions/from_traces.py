@@ -1,7 +1,7 @@
 """Recorded generations as training positions of the drafter, without a pass of either model; numpy only.
 
-A trace has the target's law at temperature 1 before each emitted token, cut to its likeliest ids, and beside
-it the masses below each first draft token, which are of the whole law. Which adapter the *drafter* had does
+A trace has the target's distribution at temperature 1 before each emitted token, cut to its likeliest ids, and beside
+it the masses below each first draft token, which are of the whole distribution. Which adapter the *drafter* had does
 not matter to either; with another adapter the *target* is another target, so its records are refused. What
 was drafted then matters to nobody: the adaptive head learns from drafts of the drafter as it is now.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned, Aligner
-from omnidraft.learning.positions.draft_targets import DraftLaw
+from omnidraft.learning.positions.draft_targets import DraftDistribution
 from omnidraft.learning.positions.target_rows import TargetRows
 from omnidraft.runtime.traces.trace import Traced, TracedToken
 
@@ -114,32 +114,32 @@ def joined(traces: Iterable[Traced]) -> Iterator[Traced]:
 
 
 def rows_of(tokens: Sequence[TracedToken]) -> TargetRows:
-    """The recorded laws, each with its emitted token, whose probability is known exactly."""
-    widest = max((len(token.law.ids) for token in tokens), default=0) + 1
+    """The recorded distributions, each with its emitted token, whose probability is known exactly."""
+    widest = max((len(token.distribution.ids) for token in tokens), default=0) + 1
     ids = np.full((len(tokens), widest), -1, dtype=np.int32)
     probabilities, rest = np.zeros((len(tokens), widest)), np.zeros(len(tokens))
     for i, token in enumerate(tokens):
-        others = token.law.ids != token.token_id
+        others = token.distribution.ids != token.token_id
         n = int(others.sum())
-        said, p = float(np.exp(-token.surprisal)), token.law.probabilities[others].astype(np.float64)
+        said, p = float(np.exp(-token.surprisal)), token.distribution.probabilities[others].astype(np.float64)
         # Where the row does not list it, it is in the rest.
-        left = max(0.0, token.law.rest - said) if n == len(others) else token.law.rest
+        left = max(0.0, token.distribution.rest - said) if n == len(others) else token.distribution.rest
         total = float(p.sum()) + left
         share = (1.0 - said) / total if total > _NOTHING else 0.0  # float16 sums to 1 within 1/2000
-        ids[i, : n + 1] = [*token.law.ids[others], token.token_id]
+        ids[i, : n + 1] = [*token.distribution.ids[others], token.token_id]
         probabilities[i, : n + 1] = [*(p * share), said]
         rest[i] = left * share if total > _NOTHING else 1.0 - said
     return TargetRows(ids, probabilities, rest)
 
 
-def _root(token: TracedToken) -> DraftLaw | None:
-    """The law at the root of the whole trie."""
+def _root(token: TracedToken) -> DraftDistribution | None:
+    """The distribution at the root of the whole trie."""
     p = token.roots.probabilities.astype(np.float64)
     total = float(p.sum()) + token.roots.rest
     if total <= _NOTHING:
         return None
     ids = token.roots.ids.astype(np.int32)
-    return DraftLaw(ids, p / total, token.roots.rest / total, max(0.0, 1.0 - token.unspelled))
+    return DraftDistribution(ids, p / total, token.roots.rest / total, max(0.0, 1.0 - token.unspelled))
 
 
 def _goes_on(earlier: Traced, later: Traced) -> bool:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.positions.target_rows import Ids
 
-KEEP = 16  # draft ids of a law; what is not among them is accepted with a chance of 0 here
+KEEP = 16  # draft ids of a distribution; what is not among them is accepted with a chance of 0 here
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,18 @@ class HeadExample:
 
 
 def head_example(response: Aligned) -> HeadExample:
-    """The draws of one response: one at each of its draft tokens that has a law.
+    """The draws of one response: one at each of its draft tokens that has a distribution.
 
-    Where a target token that nothing spells stands between two draft tokens, the law of the latter counts.
+    Where a target token that nothing spells stands between two draft tokens, the distribution of the latter counts.
     """
-    laws, count = response.trie_laws, len(response.owners)
-    last = {int(row): n for n, row in enumerate(laws.rows) if row < count}
+    distributions, count = response.trie_distributions, len(response.owners)
+    last = {int(row): n for n, row in enumerate(distributions.rows) if row < count}
     rows = np.array(sorted(last), dtype=np.int64)
     chosen = np.array([last[int(row)] for row in rows], dtype=np.int64)
-    ids, chances = laws.ids[chosen], laws.probabilities[chosen] * laws.weights[chosen, None]
+    ids, chances = (
+        distributions.ids[chosen],
+        distributions.probabilities[chosen] * distributions.weights[chosen, None],
+    )
     keep = np.argsort(-chances, axis=1, kind="stable")[:, :KEEP]
     said = np.where(
         _active(response)[response.owners[rows]],
@@ -78,9 +81,9 @@ def head_example(response: Aligned) -> HeadExample:
 
 
 def _active(response: Aligned) -> npt.NDArray[np.bool_]:
-    """Which target tokens the trie of the alignment has: inside their spelling there is a law."""
+    """Which target tokens the trie of the alignment has: inside their spelling there is a distribution."""
     tokens, known = response.tokens, np.zeros(response.num_rows + 1, dtype=np.bool_)
-    known[response.trie_laws.rows] = True
+    known[response.trie_distributions.rows] = True
     inside = known[np.minimum(tokens.rows + 1, response.num_rows)]
     active: npt.NDArray[np.bool_] = np.where(tokens.lengths == 1, tokens.direct, inside)
     return active

@@ -1,4 +1,4 @@
-"""The target's laws along a response, whole or cut to their likeliest tokens; numpy only.
+"""The target's distributions along a response, whole or cut to their likeliest tokens; numpy only.
 
 A row that was cut says how much it lost, so that no objective takes a missing token for an impossible one.
 """
@@ -19,7 +19,7 @@ _ROUNDING = 1e-3  # a row of float16 or float32 probabilities sums to 1 within t
 
 @dataclass(frozen=True)
 class TargetRows:
-    """Row i is the target's law before its token i, at temperature 1.
+    """Row i is the target's distribution before its token i, at temperature 1.
 
     Attributes:
         ids: distinct target ids of each row, shape [n, m]; -1 fills up.
@@ -48,7 +48,7 @@ class TargetRows:
 
     @property
     def finite(self) -> bool:
-        """Whether every row is a law: finite, not negative, of sum 1."""
+        """Whether every row is a distribution: finite, not negative, of sum 1."""
         if not (np.isfinite(self.probabilities).all() and np.isfinite(self.rest).all()):
             return False
         sums = self.probabilities.sum(axis=1) + self.rest
@@ -68,7 +68,7 @@ class TargetRows:
 
 
 def dense_rows(probabilities: npt.NDArray[np.floating]) -> TargetRows:
-    """Whole laws, shape [n, target vocab]."""
+    """Whole distributions, shape [n, target vocab]."""
     values = np.asarray(probabilities, dtype=np.float64)
     ids = np.broadcast_to(np.arange(values.shape[1], dtype=np.int32), values.shape)
     return TargetRows(ids, values, np.zeros(len(values)))
@@ -78,7 +78,7 @@ def top_rows(probabilities: npt.NDArray[np.floating], tokens: npt.ArrayLike, cou
     """The `count` likeliest ids of each row, the emitted token always among them.
 
     Args:
-        probabilities: whole laws, shape [n, target vocab].
+        probabilities: whole distributions, shape [n, target vocab].
         tokens: what was emitted at each row, shape [n].
         count: ids to keep, >= 1.
     """

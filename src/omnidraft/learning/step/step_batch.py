@@ -13,7 +13,7 @@ from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.positions.batch import Batch, Distributions, Floats, collate
 
 Inputs = dict[str, npt.NDArray[np.generic]]
-_FLOOR = 1e-8  # mass below which a law is all OTHER
+_FLOOR = 1e-8  # mass below which a distribution is all OTHER
 
 # What each objective's loss is made of: the factor of each term.
 OBJECTIVES: dict[str, dict[str, float]] = {
@@ -50,9 +50,9 @@ def step_batch(responses: Sequence[Aligned], factors: dict[str, float]) -> StepB
     inputs = {
         "input_ids": batch.input_ids,
         "rows": batch.sequences * batch.input_ids.shape[1] + batch.positions,
-        **_laws("trie", trie),
+        **_distributions("trie", trie),
         "trie.weights": trie.weights,
-        **_laws("direct", direct),
+        **_distributions("direct", direct),
         "ngram.rows": ngram_rows,
         "ngram.ids": ngram_ids,
     }
@@ -87,29 +87,33 @@ def factors_of(objective: str) -> dict[str, float]:
 
 
 def _on_intersection(batch: Batch) -> Distributions:
-    """The laws of direct-mapped tokens, what is outside the intersection in OTHER, of sum 1."""
-    laws = _chosen(batch.direct, batch.tokens.direct)
-    other = laws.other + np.maximum(1.0 - laws.weights, 0.0)
-    total = laws.probabilities.sum(axis=1) + other
+    """The distributions of direct-mapped tokens, what is outside the intersection in OTHER, of sum 1."""
+    distributions = _chosen(batch.direct, batch.tokens.direct)
+    other = distributions.other + np.maximum(1.0 - distributions.weights, 0.0)
+    total = distributions.probabilities.sum(axis=1) + other
     safe = np.maximum(total, _FLOOR)
     return replace(
-        laws,
-        probabilities=(laws.probabilities / safe[:, None]).astype(np.float32),
+        distributions,
+        probabilities=(distributions.probabilities / safe[:, None]).astype(np.float32),
         other=np.where(total > _FLOOR, other / safe, 1.0).astype(np.float32),
     )
 
 
-def _chosen(laws: Distributions, mask: npt.NDArray[np.bool_]) -> Distributions:
+def _chosen(distributions: Distributions, mask: npt.NDArray[np.bool_]) -> Distributions:
     return Distributions(
-        laws.rows[mask], laws.ids[mask], laws.probabilities[mask], laws.other[mask], laws.weights[mask]
+        distributions.rows[mask],
+        distributions.ids[mask],
+        distributions.probabilities[mask],
+        distributions.other[mask],
+        distributions.weights[mask],
     )
 
 
-def _laws(name: str, laws: Distributions) -> Inputs:
+def _distributions(name: str, distributions: Distributions) -> Inputs:
     fields: Inputs = {
-        "rows": laws.rows,
-        "ids": laws.ids,
-        "probabilities": laws.probabilities,
-        "other": laws.other,
+        "rows": distributions.rows,
+        "ids": distributions.ids,
+        "probabilities": distributions.probabilities,
+        "other": distributions.other,
     }
     return {f"{name}.{field}": value for field, value in fields.items()}

@@ -33,7 +33,7 @@ def chance(acceptance: float, confidence: float) -> float:
 
     Args:
         acceptance: of the head; 1 of one that was never trained, and then nothing is refused.
-        confidence: probability of the token in the law that the drafter had before it, at temperature 1.
+        confidence: probability of the token in the distribution that the drafter had before it, at temperature 1.
     """
     if acceptance >= 1.0:
         return 1.0

@@ -30,9 +30,9 @@ def block_pays(round_seconds: float, vocab_size: int) -> bool:
 
 
 def verify_block(
-    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, choose: RandomSource
+    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, random: RandomSource
 ) -> Verdict:
-    """Accept the longest run of decisions that the block's own law lets stand (method section 4.2).
+    """Accept the longest run of decisions that the block's own distribution lets stand (method section 4.2).
 
     reach[i] = b_i is the probability that the decisions before i stand, given them: b_0 = 1 and
     b_{i+1} = min(1, b_i P_i / Q_i). From the end backwards: all stand with b_N; else the round ends at
@@ -40,23 +40,23 @@ def verify_block(
     always ends it.
 
     The chain spans splits: given what the drafter alone decides, b_i is still the probability that the
-    decisions before i stand, so h_i may use the law given the split, and an end of the draft is one too.
+    decisions before i stand, so h_i may use the distribution given the split, and an end of the draft is one too.
 
     Args:
         as for `verify_trie`; every row up to a decision of ratio 0 is asked for.
     """
-    laws: list[DecisionProbs] = []
+    distributions: list[DecisionProbs] = []
     reach = [1.0]
     for decision in proposal.decisions:
-        law = decision_probs(decision, draft[decision.draft], rows(decision.row), trie)
-        laws.append(law)
-        reach.append(min(1.0, reach[-1] * law.ratio))
+        distribution = decision_probs(decision, draft[decision.draft], rows(decision.row), trie)
+        distributions.append(distribution)
+        reach.append(min(1.0, reach[-1] * distribution.ratio))
         if reach[-1] == 0.0:  # nothing behind it can stand
             break
-    if choose.accept(reach[-1]):
-        return bonus(proposal, rows, trie, choose)
-    for i in reversed(range(len(laws))):
-        token = resample_or_skip(laws[i], reach[i], choose)
+    if random.bernoulli(reach[-1]):
+        return bonus(proposal, rows, trie, random)
+    for i in reversed(range(len(distributions))):
+        token = resample_or_skip(distributions[i], reach[i], random)
         if token is not None:
             at = proposal.decisions[i]
             return Verdict(at.row, token, False, at.draft + 1, at.draft)

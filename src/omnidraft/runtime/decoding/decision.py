@@ -1,10 +1,10 @@
-"""The two laws of one decision: P, what the target would decide, and Q, what the drafter offered.
+"""The two distributions of one decision: P, what the target would decide, and Q, what the drafter offered.
 
 Both verifiers judge by these and nothing else (method section 4.2). The proposed option is looked up; all the
 options of a row are computed only when a refusal needs them.
 
 What the drafter alone decides is a *split*, known before the decision is judged: whether its next token
-begins a spelling, is written out as several target tokens, or leads nowhere. Q is the law given the split,
+begins a spelling, is written out as several target tokens, or leads nowhere. Q is the distribution given the split,
 so a chain of decisions may run through any number of them.
 """
 
@@ -27,7 +27,7 @@ class DecisionProbs(Protocol):
 
     Attributes:
         ratio: P(a) / Q(a) of the proposed option a; 0 where nothing is proposed.
-        wide: the target's law, where there are so many options that a try by thinning pays; else None.
+        wide: the target's distribution, where there are so many options that a try by thinning pays; else None.
     """
 
     ratio: float
@@ -39,17 +39,17 @@ class DecisionProbs(Protocol):
     def options(self) -> tuple[Weights, Weights]:
         """P and Q of all options, shapes [options]; Q sums to less than 1 where nothing may be proposed."""
 
-    def emit(self, option: int, choose: RandomSource) -> int:
-        """A target token of an option, drawn from the target's law."""
+    def emit(self, option: int, random: RandomSource) -> int:
+        """A target token of an option, drawn from the target's distribution."""
 
 
 def decision_probs(decision: Decision, q: Distribution, p: Distribution, trie: ActiveTrie) -> DecisionProbs:
-    """The laws of a decision.
+    """The distributions of a decision.
 
     Args:
         decision: from `translate`.
-        q: the drafter's law at the decision's draft token.
-        p: the target's law at the decision's row.
+        q: the drafter's distribution at the decision's draft token.
+        p: the target's distribution at the decision's row.
         trie: the active trie that the draft was translated with, unchanged since.
     """
     if decision.step is Step.EXPAND:
@@ -81,13 +81,17 @@ class _Expansion(_Few):
     """A target token proposed with certainty; all others make one option."""
 
     def __init__(self, proposed: int, p: Distribution) -> None:
-        self._proposed, self._law = np.array([proposed]), p
+        self._proposed, self._distribution = np.array([proposed]), p
         chance = float(p.probability(self._proposed)[0])
         others = p.mass_outside(self._proposed)
         super().__init__(np.array([chance, others]), np.array([1.0, 0.0]), 0)
 
-    def emit(self, option: int, choose: RandomSource) -> int:
-        return int(self._proposed[0]) if option == 0 else choose.token(self._law.without(self._proposed))
+    def emit(self, option: int, random: RandomSource) -> int:
+        return (
+            int(self._proposed[0])
+            if option == 0
+            else random.sample(self._distribution.without(self._proposed))
+        )
 
 
 class _Beginning:
@@ -124,12 +128,12 @@ class _Beginning:
         offered /= self._possible
         return wanted, offered
 
-    def emit(self, option: int, choose: RandomSource) -> int:
+    def emit(self, option: int, random: RandomSource) -> int:
         if option == len(self._mask):
-            return choose.token(self._p.without(self._trie.spelled()))
+            return random.sample(self._p.without(self._trie.spelled()))
         node = self._trie.root(option)
         assert node is not None
-        return choose.token(self._p, self._trie.targets(node))
+        return random.sample(self._p, self._trie.targets(node))
 
     def _offered(self, token: int) -> float:
         return float(self._q.probability(np.array([token]))[0] * self._mask[token]) / self._possible
@@ -141,7 +145,7 @@ class _Inside(_Few):
     def __init__(self, decision: Decision, q: Distribution, p: Distribution, trie: ActiveTrie) -> None:
         node = decision.parent if decision.step is Step.GO_ON else decision.node
         assert node is not None
-        self._law, self._ending = p, trie.terminal(node)
+        self._distribution, self._ending = p, trie.terminal(node)
         tokens, self._targets, self._owner = trie.children(node)
         wanted = np.bincount(self._owner, p.probability(self._targets), len(tokens)).astype(np.float64)
         offered = q.probability(tokens)
@@ -154,37 +158,37 @@ class _Inside(_Few):
             proposed = int(np.searchsorted(tokens, trie.draft_token(decision.node)))
         super().__init__(wanted / wanted.sum(), offered, proposed)
 
-    def emit(self, option: int, choose: RandomSource) -> int:
+    def emit(self, option: int, random: RandomSource) -> int:
         if self._ending is not None and option == len(self._wanted) - 1:
             return self._ending
-        return choose.token(self._law, self._targets[self._owner == option])
+        return random.sample(self._distribution, self._targets[self._owner == option])
 
 
-def resample_or_skip(law: DecisionProbs, reach: float, choose: RandomSource) -> int | None:
+def resample_or_skip(distribution: DecisionProbs, reach: float, random: RandomSource) -> int | None:
     """Replace a decision, or pass it by: a token drawn from max(0, reach P - Q), or None.
 
     With S the sum of that residual, None has probability (1 - reach) / (S + 1 - reach) (Sun et al., ICLR
     2025, the step-back of block verification); with reach 1, as in token-level verification, never.
 
     Where the options are many, first one try by thinning: None with 1 - reach, else a token of the target's
-    law that stands with its share of the residual. A try that gives neither leaves the law as it was to the
+    distribution that stands with its share of the residual. A try that gives neither leaves the distribution as it was to the
     full computation, and most tries give one, which spares a pass over both vocabularies.
     """
-    if law.wide is not None:
-        if choose.accept(1.0 - reach):
+    if distribution.wide is not None:
+        if random.bernoulli(1.0 - reach):
             return None
-        token = choose.thinned(law.wide, lambda t: _share(reach, *law.of_token(t)))
+        token = random.rejection_sample(distribution.wide, lambda t: _share(reach, *distribution.of_token(t)))
         if token is not None:
             return token
-    wanted, offered = law.options()
+    wanted, offered = distribution.options()
     left = reach * wanted - offered
     np.maximum(left, 0.0, out=left)
     excess = float(left.sum())
     if excess == 0.0 and reach == 1.0:  # P = Q up to rounding
         left, excess = wanted, 1.0
-    if not choose.accept(excess / (excess + (1.0 - reach))):
+    if not random.bernoulli(excess / (excess + (1.0 - reach))):
         return None
-    return law.emit(choose.index(left), choose)
+    return distribution.emit(random.categorical(left), random)
 
 
 def _share(reach: float, wanted: float, offered: float) -> float:

@@ -139,7 +139,7 @@ class MeasuredLength:
 
     def next(self) -> int:
         if self._best is None:
-            self._best = self._choose()
+            self._best = self._random()
         best = self._best
         if best:
             self._idle, self._share = 0, _FIRST_SHARE
@@ -161,7 +161,7 @@ class MeasuredLength:
         for n in range(1, left + 1):
             stands *= chances[drawn + n - 1]
             gain += ratio * stands
-            # The law of the next token is at hand, so the first of them takes no pass of the drafter.
+            # The distribution of the next token is at hand, so the first of them takes no pass of the drafter.
             value = gain - worth * (self._costs.round_seconds(drawn + n) - before)
             if value > best:
                 best, count = value, n
@@ -233,7 +233,7 @@ class MeasuredLength:
         self._usual, self._said = state["usual"], state["said"]
         self._best = None
 
-    def _choose(self) -> int:
+    def _random(self) -> int:
         """The length that pays best; with a head the longest, which it will shorten, if its rounds pay."""
         if not self._spent:
             return max(range(len(self._tested) + 1), key=self._speed)

@@ -20,10 +20,10 @@ More = Callable[[int, float], int]
 
 @dataclass
 class Draft:
-    """Draft tokens and the laws they were drawn from."""
+    """Draft tokens and the distributions they were drawn from."""
 
     tokens: list[int] = field(default_factory=list)
-    laws: list[Distribution] = field(default_factory=list)
+    distributions: list[Distribution] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Drafter:
         count: int,
         temperature: float,
         banned: Ids,
-        choose: RandomSource,
+        random: RandomSource,
         more: More | None = None,
     ) -> Draft:
         """Draw `count` tokens that may follow a context of draft ids, or fewer.
@@ -69,11 +69,11 @@ class Drafter:
         Args:
             context: all draft ids so far, without the start.
             count: tokens to draw, >= 1.
-            temperature: of the drafter's law; 0 takes the argmax.
+            temperature: of the drafter's distribution; 0 takes the argmax.
             banned: draft ids that may not be drawn.
-            choose: answers the random questions.
+            random: the source of randomness.
             more: asked where the model has a trained head, each time it has read a drawn token and before
-                the next is drawn. Whatever was drawn is in the draft, so the output's law is the same.
+                the next is drawn. Whatever was drawn is in the draft, so the output's distribution is the same.
         """
         draft, stands, confidence = Draft(), 1.0, 1.0
         if not self.start and not context:
@@ -92,12 +92,12 @@ class Drafter:
                     count = min(most, drawn + more(drawn, stands))
                     if count <= drawn:
                         break
-            law = draft_distribution(row, temperature, banned)
-            token = choose.token(law)
+            distribution = draft_distribution(row, temperature, banned)
+            token = random.sample(distribution)
             if more is not None and drawn + 1 < count:  # before the next pass writes over the row
                 confidence = _confidence(row, token, banned)
             draft.tokens.append(token)
-            draft.laws.append(law)
+            draft.distributions.append(distribution)
             pending = [token]
         return draft
 

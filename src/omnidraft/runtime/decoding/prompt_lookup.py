@@ -28,7 +28,7 @@ class PromptLookup:
         self._seen = 0
 
     def propose(
-        self, tokens: Sequence[int], count: int, choose: RandomSource, more: More | None = None
+        self, tokens: Sequence[int], count: int, random: RandomSource, more: More | None = None
     ) -> Draft:
         self._index(tokens)
         copied = list(tokens)
@@ -42,8 +42,8 @@ class PromptLookup:
         tokens = draft.tokens[:max_tokens]
         return Proposal(tokens, ends=list(range(1, len(tokens) + 1)), used=len(tokens))
 
-    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, choose: RandomSource) -> Verdict:
-        return match(proposal, rows, choose)
+    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, random: RandomSource) -> Verdict:
+        return match(proposal, rows, random)
 
     def judged(
         self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows

@@ -21,25 +21,25 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 
 class Proposer(Protocol):
-    """Guesses on from a context, and judges its own guesses so that the output's law is the target's."""
+    """Guesses on from a context, and judges its own guesses so that the output's distribution is the target's."""
 
     def propose(
-        self, tokens: Sequence[int], count: int, choose: RandomSource, more: More | None = None
+        self, tokens: Sequence[int], count: int, random: RandomSource, more: More | None = None
     ) -> Draft:
         """At most `count` >= 1 tokens that may follow.
 
         Args:
             tokens: all target ids so far; from round to round they only grow.
             count: draft tokens at most.
-            choose: answers the random questions.
+            random: the source of randomness.
             more: see `Drafter.propose`.
         """
 
     def translate(self, draft: Draft, max_tokens: int) -> Proposal:
         """The draft in target tokens, `max_tokens` at most."""
 
-    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, choose: RandomSource) -> Verdict:
-        """Labeller the proposal by the target's laws."""
+    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, random: RandomSource) -> Verdict:
+        """Labeller the proposal by the target's distributions."""
 
     def judged(
         self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows
@@ -83,7 +83,7 @@ class DraftModel:
             drafter: the small model; its context is rewritten.
             cache: n-grams, which grow where the method uses them.
             context: the text so far in draft ids; grows by what each round says.
-            temperature: of the drafter's law. Truncation and penalties are the target's alone: any law to
+            temperature: of the drafter's distribution. Truncation and penalties are the target's alone: any distribution to
                 draft from is exact, as long as it is the one that was drafted from.
         """
         self._method, self._drafter, self._cache = method, drafter, cache
@@ -93,21 +93,21 @@ class DraftModel:
         self._banned = np.flatnonzero(useless)
 
     def propose(
-        self, tokens: Sequence[int], count: int, choose: RandomSource, more: More | None = None
+        self, tokens: Sequence[int], count: int, random: RandomSource, more: More | None = None
     ) -> Draft:
-        return self._drafter.propose(self._context, count, self._temperature, self._banned, choose, more)
+        return self._drafter.propose(self._context, count, self._temperature, self._banned, random, more)
 
     def translate(self, draft: Draft, max_tokens: int) -> Proposal:
         expands = self._method.expands
         return self._method.translate(draft.tokens, self._trie, max_tokens=max_tokens, expand=expands)
 
-    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, choose: RandomSource) -> Verdict:
-        return self._method.verify(proposal, draft.laws, rows, self._trie, choose)
+    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, random: RandomSource) -> Verdict:
+        return self._method.verify(proposal, draft.distributions, rows, self._trie, random)
 
     def judged(
         self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows
     ) -> Iterable[DecisionLabel]:
-        return self._method.judge(proposal, draft.laws, rows, self._trie, verdict)
+        return self._method.judge(proposal, draft.distributions, rows, self._trie, verdict)
 
     def learn(self, draft: Draft, proposal: Proposal, verdict: Verdict, emitted: Sequence[int]) -> int:
         said = [*proposal.tokens[: verdict.accepted], verdict.token]

@@ -19,17 +19,17 @@ _MASK = (1 << 64) - 1
 class RandomSource(Protocol):
     """Answers the random questions of a round."""
 
-    def accept(self, probability: float) -> bool:
+    def bernoulli(self, probability: float) -> bool:
         """True with the given probability (values >= 1 always, <= 0 never)."""
 
-    def index(self, weights: npt.NDArray[np.float64]) -> int:
+    def categorical(self, weights: npt.NDArray[np.float64]) -> int:
         """An index drawn in proportion to non-negative weights, shape [n]."""
 
-    def token(self, law: Distribution, among: Ids | None = None) -> int:
-        """A token drawn from a law, or from the law restricted to the ids `among`."""
+    def sample(self, distribution: Distribution, among: Ids | None = None) -> int:
+        """A token drawn from a distribution, or from the distribution restricted to the ids `among`."""
 
-    def thinned(self, law: Distribution, share: Callable[[int], float]) -> int | None:
-        """A token drawn from a law that stands with probability `share(token)`; None when it does not."""
+    def rejection_sample(self, distribution: Distribution, share: Callable[[int], float]) -> int | None:
+        """A token drawn from a distribution that stands with probability `share(token)`; None when it does not."""
 
 
 class SplitMix64:
@@ -54,20 +54,20 @@ class SplitMix64:
         """A float64 in [0, 1): the upper 53 bits, so it is the same number everywhere."""
         return (self.next_u64() >> 11) * 2.0**-53
 
-    def accept(self, probability: float) -> bool:
+    def bernoulli(self, probability: float) -> bool:
         return probability >= 1.0 or (probability > 0.0 and self.uniform() < probability)
 
-    def index(self, weights: npt.NDArray[np.float64]) -> int:
+    def categorical(self, weights: npt.NDArray[np.float64]) -> int:
         return Categorical(weights).draw(self.uniform())
 
-    def token(self, law: Distribution, among: Ids | None = None) -> int:
+    def sample(self, distribution: Distribution, among: Ids | None = None) -> int:
         if among is not None and len(among) == 1:
             return int(among[0])
-        return law.draw(0.0 if law.is_certain else self.uniform(), among)
+        return distribution.draw(0.0 if distribution.is_certain else self.uniform(), among)
 
-    def thinned(self, law: Distribution, share: Callable[[int], float]) -> int | None:
-        token = self.token(law)
-        return token if self.accept(share(token)) else None
+    def rejection_sample(self, distribution: Distribution, share: Callable[[int], float]) -> int | None:
+        token = self.sample(distribution)
+        return token if self.bernoulli(share(token)) else None
 
 
 def fresh_seed() -> int:

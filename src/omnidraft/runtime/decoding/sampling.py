@@ -1,6 +1,6 @@
-"""From logits to a law: the probabilities that drafting, testing, correcting and the bonus all share.
+"""From logits to a distribution: the probabilities that drafting, testing, correcting and the bonus all share.
 
-One processed law per row is used for every step (method: "apply to p first"), which is what keeps the
+One processed distribution per row is used for every step (method: "apply to p first"), which is what keeps the
 output exact. Knows nothing of drafts.
 """
 
@@ -18,13 +18,15 @@ Row = npt.NDArray[np.floating]
 Ids = npt.NDArray[np.integer]
 
 _COLDEST = 1e-4
-_LEAST = 1e-200  # of the largest weight of a drafter's law: sums of smaller ones cannot be divided by
+_LEAST = (
+    1e-200  # of the largest weight of a drafter's distribution: sums of smaller ones cannot be divided by
+)
 _BLOCK = 512  # the inverse CDF looks at block sums first: two short scans instead of one long one
 _FLOORS = (2.0**-6, 2.0**-9, 2.0**-12, 2.0**-16, 2.0**-24, 0.0)  # of a weight, relative to the largest
 
 
 class Distribution(Protocol):
-    """A probability law over token ids 0..size-1."""
+    """A probability distribution over token ids 0..size-1."""
 
     size: int
     is_certain: bool  # one token has all the mass
@@ -45,10 +47,10 @@ class Distribution(Protocol):
         """The sum of `masked`."""
 
     def draw(self, uniform: float, among: Ids | None = None) -> int:
-        """The token at `uniform` in [0, 1) of the cumulative law, restricted to `among` if given."""
+        """The token at `uniform` in [0, 1) of the cumulative distribution, restricted to `among` if given."""
 
     def without(self, ids: Ids) -> "Distribution":
-        """The law given that the token is none of `ids`."""
+        """The distribution given that the token is none of `ids`."""
 
 
 class OneHot:
@@ -83,7 +85,7 @@ class OneHot:
 
 
 class Categorical:
-    """A law with unnormalised weights of any float dtype.
+    """A distribution with unnormalised weights of any float dtype.
 
     Sums are taken over blocks in the weights' dtype and from there in float64: with float32 rows a
     probability is right to about 1e-7, with float64 rows to 1e-16.
@@ -190,7 +192,7 @@ class SamplingConfig:
 
 
 def target_distribution(logits: Row, sampling: SamplingConfig, context: Sequence[int] = ()) -> Distribution:
-    """The law of one row of logits, shape [vocab].
+    """The distribution of one row of logits, shape [vocab].
 
     Args:
         logits: one row, any float dtype; the weights keep it (float64 in, float64 throughout).
@@ -212,7 +214,7 @@ def target_distribution(logits: Row, sampling: SamplingConfig, context: Sequence
 
 
 def scoring(sampling: SamplingConfig) -> SamplingConfig:
-    """What log-probabilities are of: the law that is drawn from, or greedy the one that its argmax is of."""
+    """What log-probabilities are of: the distribution that is drawn from, or greedy the one that its argmax is of."""
     if sampling.temperature > 0.0:
         return sampling
     return SamplingConfig(temperature=1.0, repetition_penalty=sampling.repetition_penalty)
@@ -256,7 +258,7 @@ def _ranked(weights: Row, count: int, mass: float) -> Ids:
 
 
 def draft_distribution(logits: Row, temperature: float, banned: Ids) -> Distribution:
-    """The drafter's law of one row, shape [vocab], without the ids that it may not propose.
+    """The drafter's distribution of one row, shape [vocab], without the ids that it may not propose.
 
     In float64: the verifier divides by sums of it.
     """
@@ -295,7 +297,7 @@ def check_temperature(temperature: float) -> float:
     if not math.isfinite(temperature) or temperature < 0.0:
         raise SettingError(
             f"temperature {temperature} is not a finite number >= 0",
-            "use 0 for greedy decoding, 1 for the model's own law",
+            "use 0 for greedy decoding, 1 for the model's own distribution",
         )
     if 0.0 < temperature < _COLDEST:
         raise SettingError(f"temperature {temperature} is below {_COLDEST}", "use 0 for greedy decoding")

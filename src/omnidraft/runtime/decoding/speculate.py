@@ -110,7 +110,7 @@ class Round:
         accepted: proposed ids among the emitted.
         tested, passed: draft tokens judged, and accepted.
         learned: n-grams new in the cache.
-        logprobs: natural log-probabilities of the emitted ids under the law that they were sampled from,
+        logprobs: natural log-probabilities of the emitted ids under the distribution that they were sampled from,
             after penalty, temperature and truncation; at temperature 0 under the softmax of the penalised
             logits. Empty unless asked for.
         traced: what a trace keeps of it, where one is recorded.
@@ -141,30 +141,30 @@ class Settings:
 
 
 class _Rows:
-    """The target's laws of one pass, each computed once and only when it is asked for."""
+    """The target's distributions of one pass, each computed once and only when it is asked for."""
 
     def __init__(self, logits: Logits, sampling: SamplingConfig, context: Sequence[int]) -> None:
         """
         Args:
             logits: [n + 1, vocab].
-            sampling: what makes a law of a row.
+            sampling: what makes a distribution of a row.
             context: target ids that the last row comes after: all so far and the n proposed.
         """
         self._logits, self._sampling, self._context = logits, sampling, context
-        self._laws: dict[int, Distribution] = {}
+        self._distributions: dict[int, Distribution] = {}
 
     def __call__(self, row: int) -> Distribution:
-        if row not in self._laws:
+        if row not in self._distributions:
             unpenalised = self._sampling.repetition_penalty == 1.0  # spare the copy
             before = () if unpenalised else self._context[: len(self._context) - len(self._logits) + 1 + row]
-            self._laws[row] = target_distribution(self._logits[row], self._sampling, before)
-        return self._laws[row]
+            self._distributions[row] = target_distribution(self._logits[row], self._sampling, before)
+        return self._distributions[row]
 
     def logprobs(self, emitted: Sequence[int]) -> tuple[float, ...]:
         """Natural log-probability of each token under its row; see `scoring` for temperature 0."""
         sampled = self._sampling.temperature > 0.0
-        laws = self if sampled else _Rows(self._logits, scoring(self._sampling), self._context)
-        found = [laws(row).probability(np.array([token]))[0] for row, token in enumerate(emitted)]
+        distributions = self if sampled else _Rows(self._logits, scoring(self._sampling), self._context)
+        found = [distributions(row).probability(np.array([token]))[0] for row, token in enumerate(emitted)]
         return tuple(float(x) for x in np.log(found))
 
 
@@ -196,10 +196,10 @@ def speculate(
     draft_prompt: Sequence[int],
     settings: Settings,
     draft_length: DraftLength,
-    choose: RandomSource,
+    random: RandomSource,
     cut: Cut | None = None,
 ) -> Iterator[Round]:
-    """Yield rounds whose emitted tokens follow the target's own law; drafting only saves time.
+    """Yield rounds whose emitted tokens follow the target's own distribution; drafting only saves time.
 
     Args:
         pair: the models, whose contexts are rewritten from where they differ from the prompt.
@@ -207,7 +207,7 @@ def speculate(
         draft_prompt: the same text in draft ids.
         settings: rule, sampling and where to stop.
         draft_length: how many tokens to draft in each round.
-        choose: answers the random questions.
+        random: the source of randomness.
         cut: says which of a round's tokens are output; up to the first end token when None.
     """
     target, clock = pair.target, pair.clock
@@ -223,14 +223,14 @@ def speculate(
         most = min(MAX_PROPOSED, target.max_length - len(tokens), room - 1)
         count = draft_length.next() if most > 0 else 0
         more = draft_length.more if draft_length.hears else None
-        draft = proposer.propose(tokens, count, choose, more) if count else Draft()
+        draft = proposer.propose(tokens, count, random, more) if count else Draft()
         drafted = clock()
         proposal = proposer.translate(draft, most)
         translated = clock()
         logits = target.score([tokens[-1], *proposal.tokens])  # [n + 1, vocab]
         scored = clock()
         rows = _Rows(logits, settings.sampling, [*tokens, *proposal.tokens])
-        verdict = proposer.verify(draft, proposal, rows, choose)
+        verdict = proposer.verify(draft, proposal, rows, random)
         said = [*proposal.tokens[: verdict.accepted], verdict.token]
         emitted, ended = cut(said) if cut else _cut(said, settings.eos_ids)
         logprobs = rows.logprobs(emitted) if settings.logprobs else ()

@@ -117,7 +117,7 @@ def translate_longest(
     """Translate left to right, the longest active spelling first (method section 4.1).
 
     Unlike the walk of `translate` it may fall back from an n-gram that did not complete, so it proposes more;
-    its proposal's law is not the trie's, and it serves rules that need none: greedy, match, paper.
+    its proposal's distribution is not the trie's, and it serves rules that need none: greedy, match, paper.
     """
     proposal = Proposal()
     at = 0

@@ -1,6 +1,6 @@
-"""Judge a proposal so that the output's law is exactly the target's.
+"""Judge a proposal so that the output's distribution is exactly the target's.
 
-Pure: laws and a chooser come in, a verdict goes out. `verify_trie` is speculative sampling on the decisions
+Pure: distributions and a chooser come in, a verdict goes out. `verify_trie` is speculative sampling on the decisions
 of the trie walk one by one (method section 4.2), `verify_block` in its own file judges them together;
 `verify_match` and `verify_paper` are the rules they are compared with.
 """
@@ -18,7 +18,7 @@ from omnidraft.runtime.vocab.trie import ActiveTrie
 
 Rows = Callable[
     [int], Distribution
-]  # the target's law after n proposed tokens, computed when it is asked for
+]  # the target's distribution after n proposed tokens, computed when it is asked for
 
 
 @dataclass(frozen=True)
@@ -43,53 +43,53 @@ Verifier = Callable[[Proposal, Sequence[Distribution], Rows, ActiveTrie, RandomS
 
 
 def verify_trie(
-    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, choose: RandomSource
+    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, random: RandomSource
 ) -> Verdict:
     """Speculative sampling on trie decisions, one after another: exact at every temperature.
 
     Args:
         proposal: the translated draft.
-        draft: the drafter's laws, one for each draft token, as they were sampled from.
-        rows: the target's law at each proposed position and after the last.
+        draft: the drafter's distributions, one for each draft token, as they were sampled from.
+        rows: the target's distribution at each proposed position and after the last.
         trie: the active trie that the proposal was translated with, unchanged since.
-        choose: answers the random questions.
+        random: the source of randomness.
     """
     for decision in proposal.decisions:
-        law = decision_probs(decision, draft[decision.draft], rows(decision.row), trie)
-        if not choose.accept(law.ratio):
-            token = resample_or_skip(law, 1.0, choose)
+        distribution = decision_probs(decision, draft[decision.draft], rows(decision.row), trie)
+        if not random.bernoulli(distribution.ratio):
+            token = resample_or_skip(distribution, 1.0, random)
             assert token is not None, "with reach 1 a refused decision is always replaced"
             return Verdict(decision.row, token, False, decision.draft + 1, decision.draft)
-    return bonus(proposal, rows, trie, choose)
+    return bonus(proposal, rows, trie, random)
 
 
-def bonus(proposal: Proposal, rows: Rows, trie: ActiveTrie, choose: RandomSource) -> Verdict:
+def bonus(proposal: Proposal, rows: Rows, trie: ActiveTrie, random: RandomSource) -> Verdict:
     """All decisions stand: one more token, below the node that the draft ended in, if it ended in one."""
     below = None if proposal.tail is None else trie.targets(proposal.tail)
-    token = choose.token(rows(len(proposal.tokens)), below)
+    token = random.sample(rows(len(proposal.tokens)), below)
     return Verdict(len(proposal.tokens), token, True, proposal.used, proposal.used)
 
 
 def verify_match(
-    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, choose: RandomSource
+    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, random: RandomSource
 ) -> Verdict:
     """Draw from the target and accept while the draw is what was proposed: exact for any translator."""
-    return match(proposal, rows, choose)
+    return match(proposal, rows, random)
 
 
-def match(proposal: Proposal, rows: Rows, choose: RandomSource) -> Verdict:
-    """The rule of `verify_match`, which needs neither the drafter's laws nor a trie."""
+def match(proposal: Proposal, rows: Rows, random: RandomSource) -> Verdict:
+    """The rule of `verify_match`, which needs neither the drafter's distributions nor a trie."""
     used = 0
     for i, proposed in enumerate(proposal.tokens):
-        token = choose.token(rows(i))
+        token = random.sample(rows(i))
         if token != proposed:
             return Verdict(i, token, False, proposal.ends[i], used)
         used = proposal.ends[i]
-    return Verdict(len(proposal.tokens), choose.token(rows(len(proposal.tokens))), True, used, used)
+    return Verdict(len(proposal.tokens), random.sample(rows(len(proposal.tokens))), True, used, used)
 
 
 def verify_paper(
-    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, choose: RandomSource
+    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, random: RandomSource
 ) -> Verdict:
     """The paper's rule (arXiv 2507.02659, section 3.1): approximate for temperatures above 0.
 
@@ -101,10 +101,10 @@ def verify_paper(
         p, end = rows(i), proposal.ends[i]
         q = paper_proposal(trie, draft[start:end], proposed)
         everything = p.probability(np.arange(p.size))
-        if not choose.accept(float(everything[proposed]) / max(float(q[proposed]), TINY)):
-            return Verdict(i, choose.index(_residual(everything, q)), False, end, start)
+        if not random.bernoulli(float(everything[proposed]) / max(float(q[proposed]), TINY)):
+            return Verdict(i, random.categorical(_residual(everything, q)), False, end, start)
         start = end
-    return Verdict(len(proposal.tokens), choose.token(rows(len(proposal.tokens))), True, start, start)
+    return Verdict(len(proposal.tokens), random.sample(rows(len(proposal.tokens))), True, start, start)
 
 
 def _residual(wanted: Weights, offered: Weights) -> Weights:
@@ -119,7 +119,7 @@ def paper_proposal(trie: ActiveTrie, draft: Sequence[Distribution], proposed: in
 
     Args:
         trie: gives the spellings.
-        draft: the drafter's laws at the token's draft tokens.
+        draft: the drafter's distributions at the token's draft tokens.
         proposed: the target token.
     """
     spelling = trie.map.spellings.row(proposed).astype(np.int32)
@@ -128,7 +128,9 @@ def paper_proposal(trie: ActiveTrie, draft: Sequence[Distribution], proposed: in
     q = np.zeros(trie.map.target_size)
     q[direct[mapped]] = draft[0].probability(mapped)
     if len(spelling) > 1:
-        steps = [float(law.probability(spelling[j : j + 1])[0]) for j, law in enumerate(draft)]
+        steps = [
+            float(distribution.probability(spelling[j : j + 1])[0]) for j, distribution in enumerate(draft)
+        ]
         product = float(np.prod(steps))
         q[proposed] = product
         first = direct[spelling[0]]

@@ -29,10 +29,10 @@ class GenerationConfig:
             where num_draft_tokens is "auto" too.
         stop: strings that end the output; none of them is part of it.
         ignore_eos: go on after the end of the text (for benchmarks).
-        top_k, top_p, min_p, repetition_penalty: as in `SamplingConfig`; the target's law is the one after them.
+        top_k, top_p, min_p, repetition_penalty: as in `SamplingConfig`; the target's distribution is the one after them.
         verification: of mode trie above temperature 0: token, block, or auto: block where a round takes long
             enough by the bundle's costs.
-        logprobs: also give each token's natural log-probability under that law; at temperature 0, whose law
+        logprobs: also give each token's natural log-probability under that distribution; at temperature 0, whose distribution
             is certain, under the softmax of the penalised logits.
     """
 

@@ -95,7 +95,7 @@ class Session:
         self.answer: Generation | None = None
         self.draft_length: DraftLength = FixedLength(0)
         self.draft_lengths: dict[Mode, DraftLength] = {}  # the last of each mode, which the next one follows
-        self.choose = SplitMix64(0)
+        self.random = SplitMix64(0)
         self.adapter_notice: str | None = None
         if adapter is not None:
             self.use_adapter(adapter)
@@ -218,7 +218,7 @@ class Session:
         logprobs: bool = False,
         head_threshold: float | Literal["auto"] = 1.0,
     ) -> Generation:
-        """Start a text and forget the one before. Its law is the target's own in every mode but `paper`.
+        """Start a text and forget the one before. Its distribution is the target's own in every mode but `paper`.
 
         Args:
             prompt: text, or target ids as they are.

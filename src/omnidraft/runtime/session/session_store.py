@@ -121,7 +121,7 @@ def capture(session: Session) -> tuple[State, bytes]:
             passes=tuple(runs_of(session.pair.alone[:same])),
             drafter=DrafterContext(tuple(drafter.held), tuple(runs_of(drafter.alone)), drafter.window),
             draft_length=session.draft_length.state(),
-            random=session.choose.state,
+            random=session.random.state,
             logprobs=tuple(answer.logprobs),
             stop_reason=answer.stop_reason,
         )
@@ -166,7 +166,7 @@ def install(session: Session, path: str | Path, state: State, cache_bytes: bytes
     if answer is not None:
         pair.tokens = [*answer.prompt, *answer.output]
         pair.context = _context(session, answer)
-        pair.alone, session.choose = flags_of(answer.passes), SplitMix64(answer.random)
+        pair.alone, session.random = flags_of(answer.passes), SplitMix64(answer.random)
         drafter = answer.drafter
         session.drafter.restore(DrafterState(list(drafter.held), flags_of(drafter.passes), drafter.window))
     session.adapter_notice = notice
@@ -183,8 +183,8 @@ def _context(session: Session, answer: Answer) -> list[int]:
 def _check_identity(session: Session, path: str | Path, saved: Identity) -> str | None:
     """Refuse a state of other weights; say so where only the drafter's adapter is another.
 
-    Another adapter of the target would go on in another law. One of the drafter changes what is drafted, and
-    with it which text a seed gives above temperature 0, but no law: that is no reason to lose a conversation.
+    Another adapter of the target would go on in another distribution. One of the drafter changes what is drafted, and
+    with it which text a seed gives above temperature 0, but no distribution: that is no reason to lose a conversation.
 
     Raises:
         SessionFileError: `foreign_bundle` or `foreign_adapter`.
@@ -204,7 +204,7 @@ def _check_identity(session: Session, path: str | Path, saved: Identity) -> str 
         found = f"{path} was saved with {_named(then)} of the {role} and this session uses {_named(now)}"
         if role == "target":
             raise SessionFileError(found, "use the adapter that it was saved with", fault="foreign_adapter")
-        return f"{found}: sampled text can go on otherwise than it would have, in the same law"
+        return f"{found}: sampled text can go on otherwise than it would have, in the same distribution"
     return None
 
 

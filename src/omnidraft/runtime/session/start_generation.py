@@ -41,7 +41,7 @@ def start(session: Session, ids: list[int], request: GenerationConfig, *, goes_o
     repeatable = request.seed is not None and request.temperature > 0.0
     seed = fresh_seed() if request.seed is None else request.seed
     request = replace(request, seed=seed)
-    session.choose = SplitMix64(seed)
+    session.random = SplitMix64(seed)
     length = draft_length_for(request, session.weights, session.costs, unread)
     # How much is drafted moves what a seed draws, so a text that a seed has to repeat goes by the bundle's
     # figures alone. Greedy text does not depend on it, and nobody can repeat a text whose seed was drawn.
@@ -86,8 +86,8 @@ def begin(
     rule = rule_for(request.mode, request.temperature, verification_for(request, session.weights))
     left = request.max_new_tokens - len(output)
     settings = Settings(rule, request.sampling, left, eos_ids, request.logprobs, session.tracer)
-    pair, length, choose = session.pair, session.draft_length, session.choose
-    rounds = speculate(pair, pair.tokens, pair.context, settings, length, choose, cut)
+    pair, length, random = session.pair, session.draft_length, session.random
+    rounds = speculate(pair, pair.tokens, pair.context, settings, length, random, cut)
     if session.trace is not None:
         rounds = recorded(rounds, session.trace, _source(session, request, bool(output)))
     limits = Limits(eos_ids, session.models.target.max_length)

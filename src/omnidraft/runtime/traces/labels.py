@@ -1,6 +1,6 @@
 """How likely each test of a round was to be passed: the labels that a trace keeps.
 
-Read from the same laws as the verdict, after it, so that no verifier has to keep them. One function for each
+Read from the same distributions as the verdict, after it, so that no verifier has to keep them. One function for each
 way to judge.
 """
 
@@ -31,8 +31,8 @@ def label_decisions(
     for decision in proposal.decisions:
         if decision.row > verdict.accepted or decision.draft >= verdict.tested:
             return
-        law = decision_probs(decision, draft[decision.draft], rows(decision.row), trie)
-        yield DecisionLabel(_KINDS[decision.step], decision.draft, _label(law.ratio))
+        distribution = decision_probs(decision, draft[decision.draft], rows(decision.row), trie)
+        yield DecisionLabel(_KINDS[decision.step], decision.draft, _label(distribution.ratio))
 
 
 def label_match(

@@ -53,7 +53,7 @@ class Vocabularies:
 
 @dataclass(frozen=True, eq=False)
 class Masses:
-    """The largest probabilities of a law.
+    """The largest probabilities of a distribution.
 
     Attributes:
         ids: ascending, `TOP` at most. probabilities: float16, none below `FLOOR`; shapes [n].
@@ -67,14 +67,14 @@ class Masses:
 
 @dataclass(frozen=True, eq=False)
 class TracedToken:
-    """An emitted target token, and the target's law before it at temperature 1, unpenalised and untruncated.
+    """An emitted target token, and the target's distribution before it at temperature 1, unpenalised and untruncated.
 
     Attributes:
-        token_id: the target id. surprisal: -ln of its probability in that law, in nats.
+        token_id: the target id. surprisal: -ln of its probability in that distribution, in nats.
         accepted: whether it was proposed. inside: whether it begins inside a draft token that writes more
             than one target token, where no draft position belongs to it.
         pieces: the draft ids that write it, which the draft context grows by; none where nothing spells it.
-        law: over target ids.
+        distribution: over target ids.
         roots: over the first draft ids of all spellings, active or not: P at the root of the whole trie.
         unspelled: the mass of the target tokens without a spelling in the trie, in neither of the two.
     """
@@ -84,7 +84,7 @@ class TracedToken:
     accepted: bool
     inside: bool
     pieces: tuple[int, ...]
-    law: Masses
+    distribution: Masses
     roots: Masses
     unspelled: float
 
@@ -106,7 +106,7 @@ class DecisionLabel:
 
     Attributes:
         kind: what was decided. draft: index of the draft token that proposed it; with WHOLE the last one.
-        label: the probability that it was accepted with, min(1, P/Q) of the laws that the round went by.
+        label: the probability that it was accepted with, min(1, P/Q) of the distributions that the round went by.
     """
 
     kind: Kind

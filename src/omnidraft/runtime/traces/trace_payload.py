@@ -24,7 +24,7 @@ from omnidraft.runtime.traces.trace import (
 MODES = ("trie", "match", "direct", "paper", "lookup", "plain")
 _START = struct.Struct("<32s32sf2BHI")  # digests, temperature, mode, continues, reserved, skipped
 _ROUND = struct.Struct("<I5B3s")  # position, draft ids, tested, passed, judged, tokens, reserved
-# id, flags, ids of law and roots, reserved, pieces, surprisal, rest of law and roots, unspelled
+# id, flags, ids of distribution and roots, reserved, pieces, surprisal, rest of distribution and roots, unspelled
 _TOKEN = struct.Struct("<I4BI4f")
 _ACCEPTED, _INSIDE = 1, 2
 _NONE = bytes(32)
@@ -74,14 +74,14 @@ def encode_round(found: TracedRound, layout: PayloadLayout) -> bytes:
 
 
 def _token_bytes(token: TracedToken, layout: PayloadLayout) -> bytes:
-    law, roots = token.law, token.roots
+    distribution, roots = token.distribution, token.roots
     flags = _ACCEPTED * token.accepted | _INSIDE * token.inside
     fixed = _TOKEN.pack(
-        token.token_id, flags, len(law.ids), len(roots.ids), 0, len(token.pieces),
-        token.surprisal, law.rest, roots.rest, token.unspelled,
+        token.token_id, flags, len(distribution.ids), len(roots.ids), 0, len(token.pieces),
+        token.surprisal, distribution.rest, roots.rest, token.unspelled,
     )  # fmt: skip
     columns = [_ids(token.pieces, layout.draft_type)]
-    for masses, ids in ((law, layout.target_type), (roots, layout.draft_type)):
+    for masses, ids in ((distribution, layout.target_type), (roots, layout.draft_type)):
         columns += [masses.ids.astype(ids).tobytes(), masses.probabilities.astype("<f2").tobytes()]
     return b"".join([fixed, *columns])
 
@@ -139,33 +139,44 @@ def decode_round(data: bytes, layout: PayloadLayout) -> TracedRound:
 
 def _token(cursor: "_Cursor", layout: PayloadLayout) -> TracedToken:
     fields = cursor.fields(_TOKEN)
-    token, flags, num_law, num_roots, reserved, num_pieces, surprisal, rest, root_rest, unspelled = fields
+    token, flags, num_distribution, num_roots, reserved, num_pieces, surprisal, rest, root_rest, unspelled = (
+        fields
+    )
     demand(reserved == 0, "reserved", f"the reserved field of a token is {reserved}, not 0")
     demand(token < layout.target_size, "id_range", f"it holds target id {token} of {layout.target_size}")
     demand(flags < 4, "kind", f"it has a token with flags {flags}")
     demand(_is_number(surprisal), "number", f"it has a surprisal of {surprisal}")
     demand(_is_share(unspelled), "number", f"it has an unspelled mass of {unspelled}")
     pieces = cursor.draft_ids(num_pieces, layout)
-    law = _masses(cursor, (layout.target_type, num_law, layout.target_size), rest, 0.0)
+    distribution = _masses(cursor, (layout.target_type, num_distribution, layout.target_size), rest, 0.0)
     roots = _masses(cursor, (layout.draft_type, num_roots, layout.draft_size), root_rest, unspelled)
     return TracedToken(
-        token, surprisal, bool(flags & _ACCEPTED), bool(flags & _INSIDE), pieces, law, roots, unspelled
+        token,
+        surprisal,
+        bool(flags & _ACCEPTED),
+        bool(flags & _INSIDE),
+        pieces,
+        distribution,
+        roots,
+        unspelled,
     )
 
 
 def _masses(cursor: "_Cursor", column: tuple[str, int, int], rest: float, beside: float) -> Masses:
-    """A law of `column` = (type of its ids, how many, size of the vocabulary); `beside`: mass outside it."""
+    """A distribution of `column` = (type of its ids, how many, size of the vocabulary); `beside`: mass outside it."""
     kind, count, size = column
     ids = cursor.column(kind, count).astype(np.int32 if size < 1 << 31 else np.int64)
     probabilities = cursor.column("<f2", count).astype(np.float16)
-    demand(bool((np.diff(ids) > 0).all()), "order", "the ids of a law do not ascend")
+    demand(bool((np.diff(ids) > 0).all()), "order", "the ids of a distribution do not ascend")
     demand(count == 0 or int(ids[-1]) < size, "id_range", f"it holds id {ids.max(initial=0)} of {size}")
     # Written so that NaN fails too.
     right = bool(((probabilities >= FLOOR) & (probabilities <= 1.0)).all())
-    demand(right, "number", "a law has a probability outside 2^-14 to 1")
+    demand(right, "number", "a distribution has a probability outside 2^-14 to 1")
     demand(_is_share(rest), "number", f"it has a rest of {rest}")
     whole = float(probabilities.sum(dtype=np.float64)) + rest + beside
-    demand(abs(whole - 1.0) <= _ROUNDING, "mass", f"the masses of a law add up to {whole:.4f}, not 1")
+    demand(
+        abs(whole - 1.0) <= _ROUNDING, "mass", f"the masses of a distribution add up to {whole:.4f}, not 1"
+    )
     return Masses(ids, probabilities, rest)
 
 

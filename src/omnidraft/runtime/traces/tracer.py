@@ -1,4 +1,4 @@
-"""From a round to what a trace keeps of it: the largest masses of the target's laws, and how all was judged.
+"""From a round to what a trace keeps of it: the largest masses of the target's distributions, and how all was judged.
 
 Reads what the loop has at hand and changes none of it, so that a recorded generation says the same.
 """
@@ -44,10 +44,13 @@ class Tracer:
         self._starts = offsets[self._firsts]
 
     def __call__(self, proposer: Proposer, found: Outcome) -> TracedRound | None:
-        """What is kept of a round, its position still 0; None in a pause, or where a row is no law."""
+        """What is kept of a round, its position still 0; None in a pause, or where a row is no distribution."""
         if not self._recording():
             return None
-        verdict, drafted = found.verdict, bool(found.draft.laws)  # without laws the context was copied from
+        verdict, drafted = (
+            found.verdict,
+            bool(found.draft.distributions),
+        )  # without distributions the context was copied from
         said = [*found.proposal.tokens[: verdict.accepted], verdict.token]
         pieces = written(found.draft, found.proposal if drafted else Proposal(), said, self._map)
         tokens = []
@@ -55,11 +58,11 @@ class Tracer:
             row = self.row(found.logits[i])
             if row is None:
                 return None
-            law, (roots, unspelled) = row.largest(self._top), self.roots(row)
+            distribution, (roots, unspelled) = row.largest(self._top), self.roots(row)
             tokens.append(
                 TracedToken(
                     token, row.surprisal(token), i < verdict.accepted, pieces[i].inside,
-                    tuple(pieces[i].draft_ids), law, roots, unspelled,
+                    tuple(pieces[i].draft_ids), distribution, roots, unspelled,
                 )
             )  # fmt: skip
         judged = tuple(proposer.judged(found.draft, found.proposal, verdict, found.rows))
@@ -68,7 +71,7 @@ class Tracer:
         return TracedRound(0, draft, tested, passed, judged, tuple(tokens))
 
     def row(self, logits: Logits) -> "Row | None":
-        """The law of a row of logits, shape [vocab]; None where it is none."""
+        """The distribution of a row of logits, shape [vocab]; None where it is none."""
         shift = float(logits.max())
         weights = np.subtract(logits, shift, dtype=np.float32)
         np.exp(weights, out=weights)
@@ -87,7 +90,7 @@ class Tracer:
 
 @dataclass(frozen=True)
 class Row:
-    """The law of a row at temperature 1: logits, their largest, exp of the differences, the sum of these."""
+    """The distribution of a row at temperature 1: logits, their largest, exp of the differences, the sum of these."""
 
     logits: Logits
     shift: float

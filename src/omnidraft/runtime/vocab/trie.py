@@ -146,20 +146,20 @@ class ActiveTrie:
         tokens, owner = np.unique(self._column(leaves, node.depth), return_inverse=True)
         return tokens.astype(np.int32), self.map.leaves[leaves], owner.astype(np.int32)
 
-    def root_masses(self, law: Distribution) -> npt.NDArray[np.float64]:
+    def root_masses(self, distribution: Distribution) -> npt.NDArray[np.float64]:
         """The target's mass below each child of the root, shape [draft vocab + 1].
 
         The last entry is what is left for target tokens without an active spelling.
         """
         targets, firsts = self._grams[:, : self._num_grams]
         masses = np.zeros(self.map.draft_size + 1)
-        masses[self._direct_drafts] = law.probability(self._direct_targets)
+        masses[self._direct_drafts] = distribution.probability(self._direct_targets)
         if self._num_grams:
-            masses += np.bincount(firsts, law.probability(targets), self.map.draft_size + 1)
+            masses += np.bincount(firsts, distribution.probability(targets), self.map.draft_size + 1)
         if len(self._direct_drafts) + self._num_grams < self.map.target_size:
             rest = 1.0 - float(masses.sum())
             # What may be rounding alone would let a token be drawn that has no probability.
-            masses[-1] = rest if rest > _ROUNDING else law.mass_outside(self.spelled())
+            masses[-1] = rest if rest > _ROUNDING else distribution.mass_outside(self.spelled())
         return masses
 
     def spelled(self) -> npt.NDArray[np.intp]:

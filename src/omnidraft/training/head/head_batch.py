@@ -84,7 +84,7 @@ class HeadBatch:
 
 
 def tempered(chances: Tensor, temperature: float) -> Tensor:
-    """Rows of a law [..., K] at another temperature; what a row does not list counts as one token."""
+    """Rows of a distribution [..., K] at another temperature; what a row does not list counts as one token."""
     rest = (1.0 - chances.sum(dim=-1, keepdim=True)).clamp_min(0.0)
     whole = torch.cat([chances, rest], dim=-1)
     # The largest is divided out first: high powers of small numbers are nothing in float32.

@@ -17,9 +17,9 @@ class Dskd(Objective):
     division by the standard deviation, s the drafter and t the target; attention within a response:
 
         Q = W_q [N(e_s(x)); N(e_s(y))]   K = [N(e_t(x)); N(e_t(y))]   A = Q K^T / sqrt(2 D_t)
-        t -> s: h' = softmax(A) V,  V = W_ts (N(h_t) + N(e_t(y))),  law r = softmax(h' H_s)   (H_s without
+        t -> s: h' = softmax(A) V,  V = W_ts (N(h_t) + N(e_t(y))),  distribution r = softmax(h' H_s)   (H_s without
         gradient)
-        s -> t: h" = softmax(A^T) W_st(h_s),  law o = softmax(h" H_t)
+        s -> t: h" = softmax(A^T) W_st(h_s),  distribution o = softmax(h" H_t)
         L = CE(q) + CE(r) + KL(r without gradient || q) + KL(p || o)
 
     W_q, W_ts and W_st are parameters of this objective; the trainer learns them with the drafter. The

@@ -1,4 +1,4 @@
-"""Objectives that compare laws token by token: trie-kl, omnidraft and forward-kl."""
+"""Objectives that compare distributions token by token: trie-kl, omnidraft and forward-kl."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Word = TypeVar("Word", bound=str)
 
 
 class TrieKl(Objective):
-    """KL between the target's law in the drafter's vocabulary and the drafter's, at every draft position.
+    """KL between the target's distribution in the drafter's vocabulary and the drafter's, at every draft position.
 
     L = sum_u w_u KL(P(.|u) || q(.|u)) / sum_u w_u            (method section 5.2)
 
-    P(.|u) is `draft_law`'s, with its OTHER; w_u the target's mass that the drafter can write. Forward by
+    P(.|u) is `draft_distribution`'s, with its OTHER; w_u the target's mass that the drafter can write. Forward by
     default: by the chain rule the sum over the positions of a spelling is the KL of whole target tokens, so
-    n-grams need no term of their own; it is finite where the target's law has zeros and where its row was
+    n-grams need no term of their own; it is finite where the target's distribution has zeros and where its row was
     cut; and 1 - TV, the acceptance, is bounded by it (Pinsker). `direction="reverse"` is there to compare.
     """
 
@@ -112,11 +112,11 @@ def direct_divergence(
     drafted: Drafted, batch: TensorBatch, direction: Direction, intersection: Intersection
 ) -> Tensor:
     """KL between p and q on the intersection, at each direct-mapped target token, [D]."""
-    laws = chosen(batch.direct, batch.tokens.direct)
+    distributions = chosen(batch.direct, batch.tokens.direct)
     if intersection == "renormalise":
-        return divergence(drafted.logits, normalised(laws), direction, batch.direct_drafts)
-    outside = (1.0 - laws.weights).clamp_min(0.0)
-    whole: DistributionTensors = normalised(replace(laws, other=laws.other + outside))
+        return divergence(drafted.logits, normalised(distributions), direction, batch.direct_drafts)
+    outside = (1.0 - distributions.weights).clamp_min(0.0)
+    whole: DistributionTensors = normalised(replace(distributions, other=distributions.other + outside))
     return divergence(drafted.logits, whole, direction)
 
 

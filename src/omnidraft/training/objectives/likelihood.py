@@ -21,9 +21,9 @@ def _count(like: Tensor) -> Tensor:
 class Uld(Objective):
     """Universal logit distillation (Boizard et al., arXiv 2402.12030).
 
-    L = CE + factor * sum_i |p_(i) - q_(i)|, both laws sorted descending and zero-padded, at every place where
+    L = CE + factor * sum_i |p_(i) - q_(i)|, both distributions sorted descending and zero-padded, at every place where
     a target token begins. Of a row that was cut, the listed m are compared one by one and the tails as two
-    sums, which is a lower bound of the whole distance. The sorted laws alone name no token: CE does.
+    sums, which is a lower bound of the whole distance. The sorted distributions alone name no token: CE does.
     """
 
     def __init__(self, factor: float = 1.5) -> None:
@@ -36,7 +36,7 @@ class Uld(Objective):
         p = tokens.top
         width = min(p.shape[1], q.shape[1])
         tails = (p[:, width:].sum(dim=1) + tokens.rest - q[:, width:].sum(dim=1)).abs()
-        if bool((tokens.rest == 0).all()):  # whole laws: one side is zeros beyond the shorter one
+        if bool((tokens.rest == 0).all()):  # whole distributions: one side is zeros beyond the shorter one
             tails = p[:, width:].sum(dim=1) + q[:, width:].sum(dim=1)
         distance = (p[:, :width] - q[:, :width]).abs().sum(dim=1) + tails
         losses = cross_entropy(drafted, batch)

@@ -18,7 +18,7 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.toy import GRAMS, ContextModel, HeadedModel, processed, toy_cache, toy_map
 
 T = TypeVar("T")
-LENGTH = 3  # tokens whose joint law is compared
+LENGTH = 3  # tokens whose joint distribution is compared
 PROMPT = (0, 3, 1, 0, 3)  # its last two tokens occur before, so that a copy is proposed
 UNTOUCHED = SamplingConfig(1.0)
 Joint = dict[tuple[int, ...], float]
@@ -41,21 +41,21 @@ class _Script:
         self.probability *= weight
         return answer
 
-    def accept(self, probability: float) -> bool:
+    def bernoulli(self, probability: float) -> bool:
         chance = min(1.0, max(0.0, probability))
         return bool(self._take([(1, chance), (0, 1.0 - chance)]))
 
-    def index(self, weights: npt.NDArray[np.float64]) -> int:
+    def categorical(self, weights: npt.NDArray[np.float64]) -> int:
         return self._take(list(enumerate((weights / weights.sum()).tolist())))
 
-    def token(self, law: Distribution, among: npt.NDArray[np.integer] | None = None) -> int:
-        ids = np.arange(law.size, dtype=np.int32) if among is None else among
-        weights = law.probability(ids)
+    def sample(self, distribution: Distribution, among: npt.NDArray[np.integer] | None = None) -> int:
+        ids = np.arange(distribution.size, dtype=np.int32) if among is None else among
+        weights = distribution.probability(ids)
         return self._take(list(zip(ids.tolist(), (weights / weights.sum()).tolist(), strict=True)))
 
-    def thinned(self, law: Distribution, share: Callable[[int], float]) -> int | None:
+    def rejection_sample(self, distribution: Distribution, share: Callable[[int], float]) -> int | None:
         """All ways to get nothing are one answer (-1), which keeps the walk short."""
-        weights = law.probability(np.arange(law.size, dtype=np.int32))
+        weights = distribution.probability(np.arange(distribution.size, dtype=np.int32))
         weights = weights / weights.sum()
         stands = [min(1.0, max(0.0, share(t))) if w > 0.0 else 0.0 for t, w in enumerate(weights)]
         nothing = float((weights * (1.0 - np.array(stands))).sum())
@@ -80,7 +80,7 @@ def outcomes(run: Callable[[_Script], T]) -> Iterator[tuple[T, float]]:
 
 @dataclass(frozen=True)
 class Case:
-    """One generation whose law is walked."""
+    """One generation whose distribution is walked."""
 
     mode: Mode = "trie"
     verification: Verification = "block"
@@ -104,8 +104,8 @@ class Case:
         return MeasuredLength(costs, longest=self.count)
 
 
-def law_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joint:
-    """The law of the first tokens, through the real loop, drafter, translator and verifier."""
+def distribution_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joint:
+    """The distribution of the first tokens, through the real loop, drafter, translator and verifier."""
     vocab_map = vocab_map or toy_map()
     kind = ContextModel if case.head_threshold is None else HeadedModel
     drafter_model = kind(2 * case.seed + 1, vocab_map.draft_size)
@@ -130,15 +130,15 @@ def law_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joint:
                 pair.drafter.forget()
         return tuple(emitted)
 
-    law: Joint = defaultdict(float)
+    distribution: Joint = defaultdict(float)
     for emitted, probability in outcomes(run):
-        law[emitted] += probability
-    assert sum(law.values()) == pytest.approx(1.0, abs=1e-12)
-    return law
+        distribution[emitted] += probability
+    assert sum(distribution.values()) == pytest.approx(1.0, abs=1e-12)
+    return distribution
 
 
-def total_variation(law: Joint, case: Case, vocab_size: int = 10) -> float:
-    """Distance to the target's own law of LENGTH tokens; short outputs go on by the target's law."""
+def total_variation(distribution: Joint, case: Case, vocab_size: int = 10) -> float:
+    """Distance to the target's own distribution of LENGTH tokens; short outputs go on by the target's distribution."""
     target = ContextModel(2 * case.seed, vocab_size)
 
     def go_on(joint: Joint, context: tuple[int, ...], weight: float) -> None:
@@ -153,7 +153,7 @@ def total_variation(law: Joint, case: Case, vocab_size: int = 10) -> float:
 
     found: Joint = defaultdict(float)
     wanted: Joint = defaultdict(float)
-    for context, weight in law.items():
+    for context, weight in distribution.items():
         go_on(found, context, weight)
     go_on(wanted, (), 1.0)
     return 0.5 * sum(abs(found[key] - wanted[key]) for key in {*found, *wanted})

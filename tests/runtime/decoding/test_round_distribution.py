@@ -1,4 +1,4 @@
-"""The law of what the loop says, by Monte-Carlo: the target's own, with toy models and with a real bundle."""
+"""The distribution of what the loop says, by Monte-Carlo: the target's own, with toy models and with a real bundle."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ SAMPLES = 4000
 LAW_LENGTH = 2
 
 
-def exact_law(toy: Toy) -> dict[tuple[int, ...], float]:
-    law: dict[tuple[int, ...], float] = {}
+def exact_distribution(toy: Toy) -> dict[tuple[int, ...], float]:
+    distribution: dict[tuple[int, ...], float] = {}
     first = softmax(toy.target.row(PROMPT), 1.0)
     for a, chance in enumerate(first.tolist()):
         second = softmax(toy.target.row([*PROMPT, a]), 1.0)
-        law |= {(a, b): chance * after for b, after in enumerate(second.tolist())}
-    return law
+        distribution |= {(a, b): chance * after for b, after in enumerate(second.tolist())}
+    return distribution
 
 
-def p_value(counts: Counter[tuple[int, ...]], law: dict[tuple[int, ...], float]) -> float:
-    """Pearson's chi-square of counts against a law; outcomes expected less than 8 times share one bin."""
+def p_value(counts: Counter[tuple[int, ...]], distribution: dict[tuple[int, ...], float]) -> float:
+    """Pearson's chi-square of counts against a distribution; outcomes expected less than 8 times share one bin."""
     total = counts.total()
-    bins = [(counts[key], chance * total) for key, chance in law.items() if chance * total >= 8]
+    bins = [(counts[key], chance * total) for key, chance in distribution.items() if chance * total >= 8]
     seen, expected = (sum(column) for column in zip(*bins, strict=True))
     bins.append((total - seen, max(total - expected, 1e-9)))
     if bins[-1][1] < 8:  # too few for a bin of their own: they join the last one
@@ -51,13 +51,13 @@ def p_value(counts: Counter[tuple[int, ...]], law: dict[tuple[int, ...], float])
 
 def sample(toy: Toy, mode: Mode, grams: Sequence[str]) -> Counter[tuple[int, ...]]:
     """The first tokens of many generations through the real loop, the cache new in each."""
-    choose, counts = SplitMix64(2024), Counter[tuple[int, ...]]()
+    random, counts = SplitMix64(2024), Counter[tuple[int, ...]]()
     settings = Settings(rule_for(mode, 1.0), SamplingConfig(1.0), LAW_LENGTH + 1, ())
     for _ in range(SAMPLES):
         toy.draft_model.rewind(0)
         pair = Pair(toy.target, Drafter(toy.draft_model), toy_cache(toy.vocab_map, grams))
         output: list[int] = []
-        for found in speculate(pair, PROMPT, [0, 3], settings, FixedLength(3), choose):
+        for found in speculate(pair, PROMPT, [0, 3], settings, FixedLength(3), random):
             output += found.emitted
             if len(output) >= LAW_LENGTH:
                 break
@@ -66,23 +66,23 @@ def sample(toy: Toy, mode: Mode, grams: Sequence[str]) -> Counter[tuple[int, ...
 
 
 @pytest.mark.parametrize("mode", ["trie", "match", "direct"])
-def test_samples_have_the_targets_law(mode: Mode) -> None:
+def test_samples_have_the_targets_distribution(mode: Mode) -> None:
     toy = Toy(0)
-    assert p_value(sample(toy, mode, ("FLAKE", "FO")), exact_law(toy)) > 1e-4
+    assert p_value(sample(toy, mode, ("FLAKE", "FO")), exact_distribution(toy)) > 1e-4
 
 
 def test_the_chi_square_has_power() -> None:
     """It refuses the paper's rule, and samples of a target that is a little off."""
     toy = Toy(0)
-    assert p_value(sample(toy, "paper", ("FLAKE", "FO")), exact_law(toy)) < 1e-4
+    assert p_value(sample(toy, "paper", ("FLAKE", "FO")), exact_distribution(toy)) < 1e-4
     counts = sample(toy, "match", ())
-    (common, chance), *_ = sorted(exact_law(toy).items(), key=lambda item: -item[1])
-    off = {key: p * (1 - 1.3 * chance) / (1 - chance) for key, p in exact_law(toy).items()}
+    (common, chance), *_ = sorted(exact_distribution(toy).items(), key=lambda item: -item[1])
+    off = {key: p * (1 - 1.3 * chance) / (1 - chance) for key, p in exact_distribution(toy).items()}
     off[common] = 1.3 * chance
     assert p_value(counts, off) < 1e-4
 
 
-def test_samples_of_a_real_bundle_have_the_targets_law(bundle: Path) -> None:
+def test_samples_of_a_real_bundle_have_the_targets_distribution(bundle: Path) -> None:
     """Two tokens at temperature 1 in trie mode, KV caches rewound in place, against scored probabilities."""
     session = load(bundle)
     target, text = session.pair.target, "Once upon a time"
@@ -95,18 +95,18 @@ def test_samples_of_a_real_bundle_have_the_targets_law(bundle: Path) -> None:
 
     first = scored(prompt)
     likely = [int(t) for t in np.argsort(-first)[:12]]
-    law: dict[tuple[int, ...], float] = {
+    distribution: dict[tuple[int, ...], float] = {
         (a, int(b)): float(first[a] * second[b])
         for a in likely
         for second in [scored([*prompt, a])]
         for b in np.flatnonzero(second > 1e-4)
     }
-    choose, counts, passed = SplitMix64(7), Counter[tuple[int, ...]](), 0
+    random, counts, passed = SplitMix64(7), Counter[tuple[int, ...]](), 0
     settings = Settings(rule_for("trie", 1.0), SamplingConfig(1.0), 3, ())
     session.cache.prefill()
     for _ in range(1000):
         output: list[int] = []
-        rounds = speculate(session.pair, prompt, draft_prompt, settings, FixedLength(3), choose)
+        rounds = speculate(session.pair, prompt, draft_prompt, settings, FixedLength(3), random)
         for found in rounds:
             output += found.emitted
             passed += found.accepted
@@ -114,4 +114,4 @@ def test_samples_of_a_real_bundle_have_the_targets_law(bundle: Path) -> None:
                 break
         counts[tuple(output[:2])] += 1
     assert passed > 100, "drafting must have been used"
-    assert p_value(counts, law) > 1e-4
+    assert p_value(counts, distribution) > 1e-4
