@@ -1,54 +1,30 @@
 """Write spec/vectors from the rules of spec/*.md: `python spec/make_vectors.py [DIRECTORY]`.
 
-Imports nothing of omnidraft: an independent implementation in vectorlib/ computes what is expected, so that a
-runtime is compared with the rules and not with itself. The same bytes come out every time.
+This script does not import omnidraft. vectorlib/reference is a second, independent implementation of the rules
+and computes what the vectors expect, so a runtime is compared with the rules and not with itself. The script
+always writes the same bytes.
 """
 
 import sys
 from pathlib import Path
 
-from vectorlib import (
-    cases_adapter,
-    cases_bundle,
-    cases_cache,
-    cases_course,
-    cases_generate,
-    cases_invalid,
-    cases_learner,
-    cases_length,
-    cases_lookup,
-    cases_random,
-    cases_sampling,
-    cases_session,
-    cases_signing,
-    cases_sync,
-    cases_template,
-    cases_tensors,
-    cases_text,
-    cases_tokenize,
-    cases_trace,
-    cases_translate,
-    cases_verify,
-)
-from vectorlib.shelf import Shelf
-from vectorlib.words import MAPS
+from vectorlib import cases_cache, cases_invalid
+from vectorlib.cases import decoding, files, learning
+from vectorlib.reference.vocab_map import MAPS
+from vectorlib.writer import VectorWriter
 
 HERE = Path(__file__).resolve().parent
+CASES = (*decoding.CASES, cases_cache, cases_invalid, *files.CASES, *learning.CASES)
 
 
 def write_vectors(root: Path) -> dict[str, int]:
     """Write all vectors below a directory and return how many each folder has."""
-    shelf = Shelf(root)
-    for name, words in MAPS.items():
-        shelf.table(f"maps/{name}.json", words.as_json())
-    for module in (
-        cases_random, cases_sampling, cases_translate, cases_verify, cases_text, cases_tokenize, cases_length,
-        cases_lookup, cases_cache, cases_invalid, cases_generate, cases_session, cases_template, cases_bundle,
-        cases_signing, cases_adapter, cases_trace, cases_sync, cases_learner,
-        cases_course, cases_tensors,
-    ):  # fmt: skip
-        module.write(shelf)
-    return shelf.finish()
+    writer = VectorWriter(root)
+    for name, vocab_map in MAPS.items():
+        writer.table(f"maps/{name}.json", vocab_map.as_json())
+    for module in CASES:
+        module.write(writer)
+    return writer.finish()
 
 
 if __name__ == "__main__":

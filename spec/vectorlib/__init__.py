@@ -1,4 +1,5 @@
-"""The rules of spec/*.md once more, written for reading: plain lists, no speed, nothing of omnidraft.
+"""The generator of spec/vectors: cases (inputs), a reference (expected outputs) and a writer.
 
-`make_vectors.py` writes what these modules compute; every language compares its runtime with that.
+`reference/` implements the rules of spec/*.md a second time, without omnidraft, for reading and not for speed.
+Begin with reference/generate.py, the loop, and cases/decoding/verify.py, which uses most of it.
 """

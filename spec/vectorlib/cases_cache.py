@@ -3,8 +3,8 @@
 from typing import Any
 
 from vectorlib.memory import Memory, Table, encode, merge
-from vectorlib.shelf import Shelf, vector
-from vectorlib.words import MAPS, TOY
+from vectorlib.reference.vocab_map import MAPS, TOY
+from vectorlib.writer import VectorWriter, vector
 
 MINE, YOURS = 0x0000019A00000001, 0x0000019A00000002
 HUGE = (1 << 32) - 1
@@ -128,23 +128,23 @@ LOAD: list[tuple[str, str, int, str]] = [
 ]
 
 
-def write(shelf: Shelf) -> None:
+def write(writer: VectorWriter) -> None:
     found = []
     for name, why, table, map_name in VALID:
-        shelf.file(f"cache/valid/{name}.bin", encode(table))
+        writer.file(f"cache/valid/{name}.bin", encode(table))
         given = {"file": f"{name}.bin", "map": map_name}
         found.append(vector(name, why, given, {"table": table.canonical().as_json()}))
-    shelf.vectors("cache/valid", "files", found)
-    shelf.file("cache/load/four.bin", encode(_FOUR))
-    shelf.vectors("cache/load", "capacities", [_load(*case) for case in LOAD])
-    shelf.vectors("cache/merge", "merges", [_merge(shelf, *case) for case in MERGES])
-    shelf.vectors("cache/learn", "rounds", [_learn(*case) for case in LEARN])
+    writer.vectors("cache/valid", "files", found)
+    writer.file("cache/load/four.bin", encode(_FOUR))
+    writer.vectors("cache/load", "capacities", [_load(*case) for case in LOAD])
+    writer.vectors("cache/merge", "merges", [_merge(writer, *case) for case in MERGES])
+    writer.vectors("cache/learn", "rounds", [_learn(*case) for case in LEARN])
 
 
-def _merge(shelf: Shelf, name: str, why: str, a: Table, b: Table) -> dict[str, Any]:
+def _merge(writer: VectorWriter, name: str, why: str, a: Table, b: Table) -> dict[str, Any]:
     files = {"a": a, "b": b, "merged": merge(a, b)}
     for part, table in files.items():
-        shelf.file(f"cache/merge/{name}.{part}.bin", encode(table))
+        writer.file(f"cache/merge/{name}.{part}.bin", encode(table))
     given = {part: f"{name}.{part}.bin" for part in ("a", "b")}
     return vector(name, why, given, {"file": f"{name}.merged.bin"})
 

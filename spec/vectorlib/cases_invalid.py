@@ -7,20 +7,20 @@ from dataclasses import replace
 
 from vectorlib.cases_cache import EXAMPLE, FLAKE, MINE, YOURS, grams
 from vectorlib.memory import MAGIC, Columns, Table, columns_of, encode
-from vectorlib.shelf import Shelf, vector
+from vectorlib.writer import VectorWriter, vector
 
 GOOD = encode(EXAMPLE)
 HEAD = 156
 Case = tuple[str, str, str, bytes, str | None]  # name, why, fault, bytes, map
 
 
-def write(shelf: Shelf) -> None:
+def write(writer: VectorWriter) -> None:
     found = []
     for make in (_cut, _header, _sections, _ids, _counts, _other_ways, _foreign):
         for name, why, fault, data, map_name in make():
-            shelf.file(f"cache/invalid/{name}.bin", data)
+            writer.file(f"cache/invalid/{name}.bin", data)
             found.append(vector(name, why, {"file": f"{name}.bin", "map": map_name}, {"fault": fault}))
-    shelf.vectors("cache/invalid", "files", found)
+    writer.vectors("cache/invalid", "files", found)
 
 
 def _cut() -> Iterator[Case]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vectorlib.words import Words
+from vectorlib.reference.vocab_map import Words
 
 Count = tuple[int, int]  # hits, accepted
 MAGIC = b"\x89ODNC\r\n\x1a"

@@ -94,7 +94,7 @@ def test_the_generator_writes_what_is_committed(tmp_path: Path) -> None:
 
 
 def test_the_generator_knows_nothing_of_omnidraft() -> None:
-    for path in [ROOT.parent / "make_vectors.py", *(ROOT.parent / "vectorlib").glob("*.py")]:
+    for path in [ROOT.parent / "make_vectors.py", *(ROOT.parent / "vectorlib").rglob("*.py")]:
         lines = path.read_text(encoding="utf-8").splitlines()
         imports = [line for line in lines if line.lstrip().startswith(("import ", "from "))]
         assert not [line for line in imports if "omnidraft" in line], path

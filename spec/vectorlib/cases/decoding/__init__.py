@@ -1,0 +1,20 @@
+"""Cases of the decoding rules: speculation.md, draft-length.md, stopping.md, tokens.md.
+
+`CASES` lists the modules in the order in which a port needs them; each has a function `write`.
+Begin with random.py; scenes.py holds the models of `verify`.
+"""
+
+from vectorlib.cases.decoding import (
+    draft_length,
+    generate,
+    lookup,
+    random,
+    sampling,
+    stop,
+    template,
+    tokenize,
+    translate,
+    verify,
+)
+
+CASES = (random, sampling, translate, verify, stop, tokenize, draft_length, lookup, generate, template)

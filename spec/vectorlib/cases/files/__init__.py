@@ -1,0 +1,9 @@
+"""Cases of the file formats: good files, and for each fault at least one bad file.
+
+`CASES` lists the modules; each has a function `write`.
+Begin with signing.py, the shortest; bundle.py is the manifest.
+"""
+
+from vectorlib.cases.files import adapter, bundle, session, signing, sync, trace
+
+CASES = (session, bundle, signing, adapter, trace, sync)

@@ -1,0 +1,180 @@
+"""Vectors of `session/valid` and `session/invalid`: session files on the graphs of `generate`."""
+
+import copy
+import json
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from vectorlib.cases.decoding.generate import TEXT
+from vectorlib.cases_cache import EXAMPLE
+from vectorlib.memory import Table, encode
+from vectorlib.reference.generate import MARGIN, Task, generate
+from vectorlib.reference.random_source import MASK, Chance, uniforms_of
+from vectorlib.reference.sampling import Sampling
+from vectorlib.reference.vocab_map import TOY
+from vectorlib.writer import VectorWriter, vector
+
+MAGIC = b"\x89ODSN\r\n\x1a"
+IDENTITY = {
+    "draft_fingerprint": "dd" * 32,
+    "target_fingerprint": "ee" * 32,
+    "graphs": {"drafter/cpu/model.onnx": "0d" * 32, "target/cpu/model.onnx": "0e" * 32},
+}
+GOLDEN = 0x9E3779B97F4A7C15  # what each uniform adds to the state of SplitMix64
+GREEDY = replace(TEXT, num_draft_tokens=3, max_new_tokens=12)
+PLAIN = replace(GREEDY, mode="plain", sampling=Sampling(1.0), seed=77)
+LOOKUP = replace(GREEDY, mode="lookup", sampling=Sampling(0.7), seed=78, prompt=TOY.t("S LA F S LA"))
+State = dict[str, Any]
+
+
+def pack(state: State, cache: bytes, *, version: int = 1, reserved: int = 0) -> bytes:
+    """The bytes of a session file."""
+    text = json.dumps(state, sort_keys=True, separators=(",", ":")).encode()
+    head = struct.pack(
+        "<8s6I", MAGIC, version, reserved, len(text), len(cache), zlib.crc32(text), zlib.crc32(cache)
+    )
+    return head + text + cache
+
+
+def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
+    """A session that was saved after so many rounds, and the tokens that are due."""
+    chance = Chance(uniforms_of(task.seed), MARGIN)
+    rounds, said = generate(task, chance), []
+    for _ in range(num_rounds):
+        said += next(rounds)["emitted"]
+    random = (task.seed + GOLDEN * len(chance.used)) & MASK
+    due = [t for found in rounds for t in found["emitted"]]
+    sampling = task.sampling
+    request = {
+        "max_new_tokens": task.max_new_tokens, "temperature": sampling.temperature, "mode": task.mode,
+        "ignore_eos": False, "seed": f"{task.seed:016x}", "num_draft_tokens": task.num_draft_tokens,
+        "stop": [], "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0,
+        "verification": "token", "logprobs": False, "head_threshold": 1.0,
+    }  # fmt: skip
+    answer = {
+        "request": request, "prompt": task.prompt, "output": said, "logprobs": [],
+        "context": [] if task.mode == "lookup" else task.draft_prompt,
+        "passes": [len(task.prompt), len(said) - 1] if said else [],
+        "drafter": {"held": [], "passes": [0], "window": 0}, "draft_length": {}, "random": f"{random:016x}",
+        "stop_reason": None,
+    }  # fmt: skip
+    costs = {"target": [0.001, 0.0011], "draft": 0.0002, "host": 0.0, "read": 0.0, "acceptance": 0.5}
+    state: State = {
+        "omnidraft": "0",
+        "identity": IDENTITY,
+        "costs": costs,
+        "turns": [],
+        "message": None,
+        "answer": answer,
+    }
+    return state, due
+
+
+BASE, DUE = state_of(GREEDY, 2)
+CACHE = encode(EXAMPLE)
+GOOD = pack(BASE, CACHE)
+
+
+def write(writer: VectorWriter) -> None:
+    valid = []
+    for name, why, state, cache, due in _valid():
+        writer.file(f"session/valid/{name}.bin", pack(state, cache))
+        given = {"file": f"{name}.bin", "identity": IDENTITY, "map": "toy"}
+        valid.append(vector(name, why, given, {"state": state, "due": due}))
+    writer.vectors("session/valid", "files", valid)
+    invalid = []
+    for name, why, fault, data in (*_bytes(), *_states()):
+        writer.file(f"session/invalid/{name}.bin", data)
+        given = {"file": f"{name}.bin", "identity": IDENTITY, "map": "toy"}
+        invalid.append(vector(name, why, given, {"fault": fault}))
+    writer.vectors("session/invalid", "files", invalid)
+
+
+def _valid() -> Iterator[tuple[str, str, State, bytes, list[int] | None]]:
+    empty = encode(Table())
+    yield "greedy", "saved amid an answer, with n-grams", BASE, CACHE, DUE
+    yield "before_the_first_round", "nothing was said yet", *_with(state_of(GREEDY, 0), empty)
+    yield (
+        "sampled",
+        "the state of the random numbers is that after 5 uniforms",
+        *_with(state_of(PLAIN, 5), empty),
+    )
+    yield "lookup", "mode lookup goes on without a drafter's context", *_with(state_of(LOOKUP, 2), empty)
+    unlearned = _changed(lambda s: s["answer"].update(context=None))
+    yield "without_drafter", "context null: it was saved where no drafter was loaded", unlearned, empty, DUE
+    nothing = {**BASE, "answer": None}
+    yield "nothing_said", "a session that only has costs and a cache", nothing, CACHE, None
+    talk = _changed(
+        lambda s: s.update(turns=[{"message": "ぁ \U0001f680", "answer": TOY.t("S F")}], message="S")
+    )
+    yield (
+        "conversation",
+        "an earlier turn, text beyond ASCII, and the message being answered",
+        talk,
+        empty,
+        DUE,
+    )
+
+
+def _with(found: tuple[State, list[int]], cache: bytes) -> tuple[State, bytes, list[int]]:
+    return found[0], cache, found[1]
+
+
+def _bytes() -> Iterator[tuple[str, str, str, bytes]]:
+    yield "empty", "no bytes", "not_a_session", b""
+    yield "cache_file", "an n-gram cache is no session", "not_a_session", CACHE
+    yield "line_ends", "a transfer that rewrote line ends", "not_a_session", GOOD.replace(b"\r\n", b"\n")
+    yield "header_half", "cut inside the header", "truncated", GOOD[:20]
+    yield "state_half", "cut inside the state", "truncated", GOOD[:100]
+    yield "last_byte_missing", "cut before the last byte", "truncated", GOOD[:-1]
+    huge = GOOD[:16] + struct.pack("<I", (1 << 32) - 1) + GOOD[20:]
+    yield "state_huge", "4 GB of state are promised: nothing is reserved for them", "truncated", huge
+    yield "one_byte_more", "a byte behind the end", "trailing", GOOD + b"\0"
+    yield "version_2", "a file of the future", "version", pack(BASE, CACHE, version=2)
+    yield "version_0", "no such version", "version", pack(BASE, CACHE, version=0)
+    yield "reserved", "the reserved field is not 0", "reserved", pack(BASE, CACHE, reserved=1)
+    for name, at in (("state", 60), ("cache", len(GOOD) - 1)):
+        flipped = GOOD[:at] + bytes([GOOD[at] ^ 1]) + GOOD[at + 1 :]
+        yield f"flipped_{name}", f"a bit of the {name} changed", "checksum", flipped
+
+
+def _states() -> Iterator[tuple[str, str, str, bytes]]:
+    """Whole files whose state cannot be."""
+    cases: list[tuple[str, str, str, Callable[[State], object]]] = [
+        ("field_missing", "no turns", "state", lambda s: s.pop("turns")),
+        ("ids_are_text", "a prompt that is no list", "state", lambda s: s["answer"].update(prompt="12")),
+        ("no_prompt", "a prompt has a token", "state", lambda s: s["answer"].update(prompt=[])),
+        ("unknown_mode", "a mode that is none", "state",
+         lambda s: s["answer"]["request"].update(mode="magic")),
+        ("random_short", "15 digits", "state", lambda s: s["answer"].update(random="0" * 15)),
+        ("complete", "it can go on and has all its tokens", "state",
+         lambda s: s["answer"].update(output=[0] * GREEDY.max_new_tokens)),
+        ("fixed_length_state", "a fixed draft length has no state", "state",
+         lambda s: s["answer"].update(draft_length={"idle": 1})),
+        ("turn_without_message", "an earlier turn and no last one", "state",
+         lambda s: s.update(turns=[{"message": "S", "answer": []}])),
+        ("foreign_drafter", "another drafter's vocabulary", "foreign_bundle",
+         lambda s: s["identity"].update(draft_fingerprint="ab" * 32)),
+        ("foreign_graph", "another quantisation of the same target", "foreign_bundle",
+         lambda s: s["identity"]["graphs"].update({"target/cpu/model.onnx": "ab" * 32})),
+        ("target_id_outside", "the map has 13 target tokens", "id_range",
+         lambda s: s["answer"].update(output=[13], passes=[])),
+        ("draft_id_outside", "the map has 9 draft tokens", "id_range",
+         lambda s: s["answer"].update(context=[9])),
+        ("text_too_long", "64 positions, and 66 tokens of which the last needs none", "context",
+         lambda s: s["answer"].update(prompt=[0] * 64, output=[1, 1])),
+    ]  # fmt: skip
+    for name, why, fault, change in cases:
+        yield name, why, fault, pack(_changed(change), CACHE)
+    foreign = encode(replace(EXAMPLE, target="ab" * 32))
+    yield "foreign_cache", "n-grams of another target", "cache", pack(BASE, foreign)
+    yield "no_cache", "a cache of no bytes", "cache", pack(BASE, b"")
+
+
+def _changed(change: Callable[[State], object]) -> State:
+    state = copy.deepcopy(BASE)
+    change(state)
+    return state

@@ -1,0 +1,126 @@
+"""Vectors of `signing`: what a signer writes, and each way in which a signature is refused."""
+
+import hashlib
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from vectorlib.writer import VectorWriter, vector
+
+# RFC 8032, section 7.1: secret key, public key, message, signature.
+RFC_8032 = [
+    (
+        "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+        "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+        "",
+        "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46b"
+        "d25bf5f0595bbe24655141438e7a100b",
+    ),
+    (
+        "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+        "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+        "72",
+        "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c"
+        "387b2eaeb4302aeeb00d291612bb0c00",
+    ),
+    (
+        "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
+        "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025",
+        "af82",
+        "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc659"
+        "4a7c15e9716ed28dc027beceea1ec40a",
+    ),
+]
+ORDER = 2**252 + 27742317777372353535851937790883648493  # L of RFC 8032, section 5.1
+MANIFEST = b'{\n  "format": "omnidraft.bundle",\n  "version": 1\n}\n'
+
+
+def file_of(public: bytes, signature: bytes) -> bytes:
+    key = hashlib.sha256(public).digest()[:8].hex()
+    lines = "omnidraft.signature 1", "algorithm ed25519", f"key {key}", f"signature {signature.hex()}"
+    return "".join(f"{line}\n" for line in lines).encode("ascii")
+
+
+def write(writer: VectorWriter) -> None:
+    found = []
+    for i, (seed, public, message, signature) in enumerate(RFC_8032, 1):
+        key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed))
+        assert key.public_key().public_bytes_raw().hex() == public
+        assert key.sign(bytes.fromhex(message)).hex() == signature
+        found.append(
+            _signer(f"rfc_8032_{i}", f"test {i} of RFC 8032, section 7.1", seed, bytes.fromhex(message))
+        )
+    found.append(_signer("manifest", "the worked example of spec/signing.md", RFC_8032[0][0], MANIFEST))
+    writer.vectors("signing", "signers", found)
+    writer.vectors("signing", "checks", _checks())
+
+
+def _signer(name: str, why: str, seed: str, manifest: bytes) -> dict[str, Any]:
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed))
+    public = key.public_key().public_bytes_raw()
+    expect = {
+        "key": hashlib.sha256(public).hexdigest()[:16],
+        "file": file_of(public, key.sign(manifest)).hex(),
+    }
+    given = {"seed": seed, "public_key": public.hex(), "manifest": manifest.hex()}
+    return vector(name, why, given, expect)
+
+
+def _checks() -> list[dict[str, Any]]:
+    ours, other = (Ed25519PrivateKey.from_private_bytes(bytes.fromhex(r[0])) for r in RFC_8032[:2])
+    public, foreign = (key.public_key().public_bytes_raw() for key in (ours, other))
+    signature = ours.sign(MANIFEST)
+    good = file_of(public, signature)
+    flipped = signature[:40] + bytes([signature[40] ^ 1]) + signature[41:]
+    scalar = int.from_bytes(signature[32:], "little")
+    twin = signature[:32] + (scalar + ORDER).to_bytes(32, "little")
+    key_line = good.split(b"\n")[2][4:]
+    assert key_line != key_line.upper()
+    # name, why, manifest, file, fault
+    cases: list[tuple[str, str, bytes, bytes | None, str | None]] = [
+        ("right", "signed with this key", MANIFEST, good, None),
+        ("unsigned", "there is no manifest.sig", MANIFEST, None, "unsigned"),
+        ("manifest_changed", "one bit of the manifest", MANIFEST[:9] + b"g" + MANIFEST[10:], good,
+         "wrong_signature"),
+        ("manifest_longer", "a newline more: the bytes are signed, not the JSON", MANIFEST + b"\n", good,
+         "wrong_signature"),
+        ("manifest_empty", "nothing is not what was signed", b"", good, "wrong_signature"),
+        ("signature_changed", "one bit of the signature", MANIFEST, file_of(public, flipped),
+         "wrong_signature"),
+        ("signature_twin", "S + L instead of S: the same point, refused by RFC 8032, section 5.1.7", MANIFEST,
+         file_of(public, twin), "wrong_signature"),
+        ("signature_zero", "64 zero bytes", MANIFEST, file_of(public, bytes(64)), "wrong_signature"),
+        ("other_key", "signed by someone else, who says so", MANIFEST, file_of(foreign, other.sign(MANIFEST)),
+         "other_key"),
+        ("other_key_hidden", "signed by someone else under the name of our key: the name proves nothing",
+         MANIFEST, file_of(public, other.sign(MANIFEST)), "wrong_signature"),
+        ("name_changed", "our signature under another name", MANIFEST, file_of(foreign, signature),
+         "other_key"),
+        ("empty", "a file of no bytes is no unsigned bundle", MANIFEST, b"", "malformed"),
+        ("cut", "the last byte is missing", MANIFEST, good[:-1], "malformed"),
+        ("longer", "one byte more", MANIFEST, good + b"\n", "malformed"),
+        ("version_2", "another version", MANIFEST, good.replace(b"signature 1", b"signature 2", 1),
+         "malformed"),
+        ("algorithm_none", "there is one algorithm", MANIFEST, good.replace(b"ed25519", b"noneyet", 1),
+         "malformed"),
+        ("upper_case", "digits have one form", MANIFEST, good.replace(key_line, key_line.upper(), 1),
+         "malformed"),
+        ("no_hex", "a letter that is no digit", MANIFEST, good[:-2] + b"g\n", "malformed"),
+        ("line_ends", "carriage returns", MANIFEST, good.replace(b"\n", b"\r\n"), "malformed"),
+        ("lines_turned", "the order of the lines is fixed", MANIFEST,
+         b"\n".join([good.split(b"\n")[i] for i in (0, 2, 1, 3)]) + b"\n", "malformed"),
+        ("not_ascii", "bytes that are no text", MANIFEST, b"\xff" * len(good), "malformed"),
+    ]  # fmt: skip
+    return [
+        vector(
+            name,
+            why,
+            {
+                "public_key": public.hex(),
+                "manifest": manifest.hex(),
+                "file": None if file is None else file.hex(),
+            },
+            {"fault": fault},
+        )
+        for name, why, manifest, file, fault in cases
+    ]

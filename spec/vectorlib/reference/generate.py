@@ -1,0 +1,173 @@
+"""The loop: spec/speculation.md from top to bottom, with models that look up a table."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vectorlib.memory import Memory
+from vectorlib.reference.random_source import Chance, Distribution
+from vectorlib.reference.sampling import Sampling, draft_distribution, target_distribution
+from vectorlib.reference.translator import Proposal, longest_match, walk
+from vectorlib.reference.verifier import JUDGES, Verdict, by_match, draft_after
+from vectorlib.reference.vocab_map import Trie, Words
+
+MAX_PROPOSED = 64
+MARGIN = 1e-6  # the graphs compute in float32
+Rows = Sequence[Sequence[float]]  # logits by the token before
+
+
+@dataclass(frozen=True)
+class Task:
+    """One generation.
+
+    Attributes:
+        target, drafter: logits by the last token, [vocab, vocab].
+        start: draft ids that every context begins with.
+        active: n-grams that the cache holds before.
+    """
+
+    words: Words
+    target: Rows
+    drafter: Rows
+    prompt: list[int]
+    draft_prompt: list[int]
+    mode: str = "trie"
+    verification: str = "block"
+    seed: int = 0
+    num_draft_tokens: int = 4
+    max_new_tokens: int = 24
+    max_length: int = 64
+    start: list[int] = field(default_factory=list)
+    eos_ids: list[int] = field(default_factory=list)
+    active: list[int] = field(default_factory=list)
+    sampling: Sampling = field(default_factory=Sampling)
+    logprobs: bool = False
+
+    @property
+    def uses_cache(self) -> bool:
+        return self.mode not in ("direct", "plain", "lookup")
+
+    @property
+    def judge(self) -> str:
+        """Which rule of JUDGES decides; at temperature 0 every mode takes the argmax."""
+        if self.sampling.temperature == 0.0 or self.mode in ("match", "lookup"):
+            return "match"
+        if self.mode == "paper":
+            return "paper"
+        return self.verification if self.mode == "trie" else "token"
+
+    @property
+    def banned(self) -> set[int]:
+        """Draft ids that the drafter may not propose: controls, or all that the mode cannot use."""
+        words = self.words
+        if not self.uses_cache:
+            return {d for d, t in enumerate(words.direct) if t < 0}
+        return {d for d, name in enumerate(words.draft) if name in words.control}
+
+
+def generate(task: Task, chance: Chance) -> Iterator[dict[str, Any]]:
+    """The rounds of a generation."""
+    tokens, context, room = list(task.prompt), list(task.draft_prompt), task.max_new_tokens
+    memory = Memory(task.words)
+    for t in task.active:
+        memory.insert(t)
+    while room > 0 and len(tokens) <= task.max_length:
+        most = min(MAX_PROPOSED, task.max_length - len(tokens), room - 1)
+        trie = Trie(task.words, list(memory.entries) if task.uses_cache else [])
+        draft, q = _draft(task, tokens, context, chance) if most > 0 else ([], [])
+        proposal = _translate(task, draft, trie, most)
+        p = _rows(task, tokens, proposal)
+        verdict = by_match(proposal, q, p, trie, chance) if task.judge == "match" else (
+            JUDGES[task.judge](proposal, q, p, trie, chance)
+        )  # fmt: skip
+        emitted = _until_end([*proposal.tokens[: verdict.accepted], verdict.token], task.eos_ids)
+        accepted = min(verdict.accepted, len(emitted))
+        learned = memory.learn(emitted, accepted) if task.uses_cache else 0
+        found = _as_json(draft, proposal, verdict, emitted, accepted, learned)
+        if task.logprobs:
+            distributions = _scoring_distributions(task, tokens, proposal, p)
+            found["logprobs"] = [
+                math.log(distribution.probability(t))
+                for distribution, t in zip(distributions, emitted, strict=False)
+            ]
+        yield found
+        if emitted[-1] in task.eos_ids:
+            return
+        tokens += emitted
+        room -= len(emitted)
+        if task.mode != "lookup":
+            taken_back, spelled = draft_after(draft, proposal, verdict, trie)
+            context += draft[: len(draft) - taken_back] + spelled
+
+
+def _scoring_distributions(
+    task: Task, tokens: Sequence[int], proposal: Proposal, p: list[Distribution]
+) -> list[Distribution]:
+    """What log-probabilities are of: p, or where p is certain the distribution of T = 1 after the penalty alone."""
+    if task.sampling.temperature > 0.0:
+        return p
+    distribution = Sampling(1.0, repetition_penalty=task.sampling.repetition_penalty)
+    return _rows(replace(task, sampling=distribution), tokens, proposal)
+
+
+def _draft(
+    task: Task, tokens: Sequence[int], context: Sequence[int], chance: Chance
+) -> tuple[list[int], list[Distribution]]:
+    """Draft tokens with the distributions that they were drawn from."""
+    count = 0 if task.mode == "plain" else task.num_draft_tokens
+    if task.mode == "lookup":
+        return copied(tokens, count), []
+    known, distributions = [*task.start, *context], []
+    if not known:
+        return [], []
+    for _ in range(min(count, task.max_length // 2)):
+        distributions.append(
+            draft_distribution(task.drafter[known[-1]], task.sampling.temperature, task.banned)
+        )
+        known.append(chance.token(distributions[-1]))
+    return known[len(known) - len(distributions) :], distributions
+
+
+def copied(tokens: Sequence[int], count: int) -> list[int]:
+    """What followed the latest earlier occurrence of the last 4, 3 or 2 tokens, the longest first."""
+    for n in (4, 3, 2):
+        for at in range(len(tokens) - 1, n - 1, -1):
+            if tokens[at - n : at] == tokens[-n:]:
+                text = list(tokens)
+                for i in range(count):  # may run into itself
+                    text.append(text[at + i])
+                return text[len(tokens) :]
+    return []
+
+
+def _translate(task: Task, draft: Sequence[int], trie: Trie, most: int) -> Proposal:
+    if task.mode == "lookup":
+        tokens = list(draft[:most])
+        return Proposal(tokens, ends=list(range(1, len(tokens) + 1)), used=len(tokens))
+    if task.judge in ("match", "paper"):
+        return longest_match(draft, trie, most, expand=task.uses_cache and task.judge != "paper")
+    return walk(draft, trie, most, expand=task.uses_cache)
+
+
+def _rows(task: Task, tokens: Sequence[int], proposal: Proposal) -> list[Distribution]:
+    """The target's distribution at each proposed position and after the last."""
+    context = [*tokens, *proposal.tokens]
+    ends = range(len(tokens), len(context) + 1)
+    return [
+        target_distribution(task.target[context[n - 1]], task.sampling, context[:n], MARGIN) for n in ends
+    ]
+
+
+def _until_end(emitted: list[int], eos_ids: Sequence[int]) -> list[int]:
+    ends = [i for i, t in enumerate(emitted) if t in eos_ids]
+    return emitted[: ends[0] + 1] if ends else emitted
+
+
+def _as_json(
+    draft: list[int], proposal: Proposal, verdict: Verdict, emitted: list[int], accepted: int, learned: int
+) -> dict[str, Any]:
+    return {
+        "draft": draft, "proposed": proposal.tokens, "accepted": accepted, "emitted": emitted,
+        "tested": verdict.tested, "passed": verdict.passed, "learned": learned,
+    }  # fmt: skip

@@ -1,0 +1,65 @@
+"""From logits to the distribution that is drawn from: spec/speculation.md, section 2."""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import fsum
+
+from vectorlib.reference.random_source import Distribution, TooClose
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Settings, in the order in which they are applied, but for temperature, which is second."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+
+def target_distribution(
+    logits: Sequence[float], settings: Sampling, context: Sequence[int] = (), margin: float = 1e-9
+) -> Distribution:
+    """Repetition penalty, temperature, top-k, top-p, min-p."""
+    row = list(logits)
+    for token in set(context):
+        penalty = settings.repetition_penalty
+        row[token] = row[token] / penalty if row[token] > 0 else row[token] * penalty
+    if settings.temperature == 0.0:
+        return one_hot(row)
+    weights = [math.exp((x - max(row)) / settings.temperature) for x in row]
+    # By falling weight; of equal ones the lowest id first.
+    ranked = sorted(range(len(weights)), key=lambda t: (-weights[t], t))
+    if settings.top_k:
+        ranked = ranked[: settings.top_k]
+    ranked = _nucleus(ranked, weights, settings.top_p, margin)
+    kept = {t for t in ranked if weights[t] >= settings.min_p * max(weights)}
+    return Distribution(tuple(w if t in kept else 0.0 for t, w in enumerate(weights)))
+
+
+def _nucleus(ranked: list[int], weights: Sequence[float], top_p: float, margin: float) -> list[int]:
+    """Each token that less than top_p of the mass comes before."""
+    limit, before, kept = top_p * fsum(weights[t] for t in ranked), 0.0, []
+    for token in ranked:
+        if top_p < 1.0 and abs(before - limit) < margin:
+            raise TooClose(f"mass {before} at the limit of top_p {top_p}")
+        if top_p == 1.0 or before < limit:
+            kept.append(token)
+        before += weights[token]
+    return kept
+
+
+def draft_distribution(logits: Sequence[float], temperature: float, banned: Collection[int]) -> Distribution:
+    """The drafter's distribution: temperature alone, and nothing on the ids that it may not propose."""
+    row = [-math.inf if t in banned else x for t, x in enumerate(logits)]
+    if temperature == 0.0:
+        return one_hot(row)
+    return Distribution(tuple(math.exp((x - max(row)) / temperature) for x in row))
+
+
+def one_hot(row: Sequence[float]) -> Distribution:
+    """All mass on the largest; of equal ones the lowest id."""
+    best = row.index(max(row))
+    return Distribution(tuple(float(t == best) for t in range(len(row))), certain=True)

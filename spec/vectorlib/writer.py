@@ -1,0 +1,80 @@
+"""Vectors on disk: one JSON file a topic, a list of small objects, and a manifest that counts them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+WIDTH = 108
+
+
+class VectorWriter:
+    """The directory of vectors; what an earlier run left there and this one does not write is removed."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._written: set[Path] = set()
+        self._names: dict[str, list[str]] = {}
+
+    def vectors(self, folder: str, topic: str, vectors: Sequence[Mapping[str, Any]]) -> None:
+        """Write the vectors of a topic. Names are unique in a folder."""
+        names = self._names.setdefault(folder, [])
+        names += [v["name"] for v in vectors]
+        assert len(names) == len(set(names)), f"{folder} has two vectors of one name: {sorted(names)}"
+        self.table(f"{folder}/{topic}.json", list(vectors))
+
+    def table(self, path: str, content: Any) -> None:
+        """Write one JSON file that is no vector itself."""
+        self.file(path, (pretty(content) + "\n").encode())
+
+    def file(self, path: str, data: bytes) -> None:
+        """Write a file that vectors name."""
+        found = self._root / path
+        found.parent.mkdir(parents=True, exist_ok=True)
+        found.write_bytes(data)
+        self._written.add(found)
+
+    def finish(self) -> dict[str, int]:
+        """Write the manifest, remove what is stale, and return the counts."""
+        counts = {folder: len(names) for folder, names in sorted(self._names.items())}
+        self.table("manifest.json", {"vectors": counts, "together": sum(counts.values())})
+        for path in sorted(self._root.rglob("*")):
+            if path.is_file() and path not in self._written:
+                path.unlink()
+        return counts
+
+
+def vector(name: str, why: str, given: Mapping[str, Any], expect: Mapping[str, Any]) -> dict[str, Any]:
+    """One vector: what it is called, what it is for, what goes in and what must come out."""
+    return {"name": name, "why": why, "input": dict(given), "expect": dict(expect)}
+
+
+def pretty(value: Any, indent: str = "") -> str:
+    """JSON that keeps on one line what fits there; floats as their shortest exact form."""
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    is_vector = isinstance(value, dict) and ("input" in value or "name" in value)
+    if (
+        (len(indent) + len(line) <= WIDTH and not is_vector)
+        or not isinstance(value, dict | list)
+        or not value
+    ):
+        return line
+    inner = indent + "  "
+    if isinstance(value, list):
+        parts = [pretty(item, inner) for item in value]
+        if all(not isinstance(item, dict | list) for item in value):
+            return _filled(parts, indent)
+        return "[\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}]"
+    parts = [f"{json.dumps(k)}: {pretty(v, inner)}" for k, v in value.items()]
+    return "{\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}}}"
+
+
+def _filled(parts: Sequence[str], indent: str) -> str:
+    """A long list of numbers, as many on a line as fit."""
+    lines = [indent + " "]
+    for i, part in enumerate(parts):
+        part += "," if i < len(parts) - 1 else ""
+        if len(lines[-1]) + len(part) + 1 > WIDTH:
+            lines.append(indent + " ")
+        lines[-1] += " " + part
+    return "[\n" + "\n".join(lines) + f"\n{indent}]"
