@@ -28,8 +28,9 @@ from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
 from omnidraft.export.graph.write import write_graph
 from omnidraft.export.quantize.cpu import export_cpu
 from omnidraft.export.quantize.quantize import FP32, INT4, INT8, Quantization, quantize
-from omnidraft.runtime.models.adapter import LoraSites
-from omnidraft.runtime.models.ort_model import KvShape, OrtModel
+from omnidraft.runtime.bundle.lora_sites import LoraSites
+from omnidraft.runtime.bundle.model_entry import KvShape
+from omnidraft.runtime.models.ort_model import OrtModel
 
 DRAFTER = Path(__file__).resolve().parents[1] / "examples/starters/drafter"
 HIDDEN = 160  # of the starter drafter

@@ -50,6 +50,10 @@ class AdapterError(OmnidraftError):
     """A LoRA adapter that is refused, or cannot be written (spec/adapter.md)."""
 
 
+class ClaimError(OmnidraftError):
+    """A directory that another process has claimed."""
+
+
 class SyncError(OmnidraftError):
     """A store that cannot be used, or a release that is refused (spec/sync.md)."""
 

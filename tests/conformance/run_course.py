@@ -18,10 +18,11 @@ from omnidraft.learning.online.profiles import Progress
 from omnidraft.learning.step.schedule import rate_at
 from omnidraft.learning.step.step_tensors import initial, sites_of, vector_of
 from omnidraft.runtime.bundle.head import Head
+from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.bundle.train_step_entry import layout_of
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
-from omnidraft.runtime.models.adapter import Adapter, LoraSites, Site
+from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.sync.average import average
 
 EVENTS = {"roll back": "rolled back", "rest": "rested"}

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from conformance.vectors import ROOT, Vector, cache_of
+from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Pair, Settings, rule_for, speculate
-from omnidraft.runtime.models.ort_model import KvShape, OrtModel
+from omnidraft.runtime.models.ort_model import OrtModel
 
 CONTEXT = 64  # positions of the graphs
 _models: dict[str, OrtModel] = {}

@@ -15,9 +15,9 @@ from conformance.vectors import ROOT, Vector, map_of
 from omnidraft import LoadedBundle, Session
 from omnidraft.errors import SessionFileError
 from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
-from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.decoding.costs import Costs
-from omnidraft.runtime.models.ort_model import Graph, KvShape
+from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.session.session_file import HEADER_BYTES, decode_session, encode_session
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 

@@ -17,7 +17,8 @@ from onnx import ModelProto  # noqa: E402
 from omnidraft.errors import ExportError  # noqa: E402
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites  # noqa: E402
 from omnidraft.export.quantize.quantize import FP32, INT4, INT8, Quantization, quantize  # noqa: E402
-from omnidraft.runtime.models.adapter import LoraSites, no_adapter  # noqa: E402
+from omnidraft.runtime.bundle.lora_sites import LoraSites  # noqa: E402
+from omnidraft.runtime.models.adapter import no_adapter  # noqa: E402
 from support.exported_graphs import CASES, Export, Exported, Rows, Session, copy_of, tokens  # noqa: E402
 
 

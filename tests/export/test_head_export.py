@@ -15,7 +15,7 @@ pytest.importorskip("onnx")
 from onnx import ModelProto  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
-from benchmarks.small_models import save_small_model  # noqa: E402
+from benchmarks.support.small_models import save_small_model  # noqa: E402
 from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.errors import ExportError  # noqa: E402
 from omnidraft.export.graph.contract import GraphContract  # noqa: E402
@@ -26,7 +26,8 @@ from omnidraft.export.quantize.cpu import export_cpu  # noqa: E402
 from omnidraft.export.quantize.quantize import FP32, INT4, INT8, Quantization, quantize  # noqa: E402
 from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
 from omnidraft.runtime.bundle.head import Head, HeadShape  # noqa: E402
-from omnidraft.runtime.models.ort_model import KvShape, OrtModel  # noqa: E402
+from omnidraft.runtime.bundle.model_entry import KvShape  # noqa: E402
+from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
 from omnidraft.training.head.head import AcceptanceHead, head_of, load_head  # noqa: E402
 from support.command_line import Run  # noqa: E402
 from support.places import STARTERS  # noqa: E402

@@ -18,9 +18,9 @@ from omnidraft import load
 from omnidraft.errors import BundleError
 from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
 from omnidraft.runtime.bundle.memory import memory_need
+from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Cancelled
 from omnidraft.runtime.models.concat_model import ConcatGraph, ConcatModel
-from omnidraft.runtime.models.ort_model import KvShape
 from omnidraft.runtime.session.api import GenerationConfig, Session
 from omnidraft.runtime.session.loaded_bundle import load_bundle
 from support.places import ROOT

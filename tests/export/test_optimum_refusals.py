@@ -26,8 +26,8 @@ from omnidraft.export.adopt.find_graph import find_graph
 from omnidraft.export.adopt.optimum_directory import OptimumDirectory, read_optimum
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
+from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.models.concat_model import ConcatGraph, ConcatModel
-from omnidraft.runtime.models.ort_model import KvShape
 from support.places import ROOT
 
 MADE = ROOT / "tests/data/optimum"

@@ -36,11 +36,12 @@ from omnidraft.export.quantize.quantization import (  # noqa: E402
     Choices,
     Quantization,
     named,
-    random,
+    with_choices,
 )
 from omnidraft.export.quantize.quantize import Calibration, quantize  # noqa: E402
+from omnidraft.runtime.bundle.model_entry import KvShape  # noqa: E402
 from omnidraft.runtime.decoding.model import Logits  # noqa: E402
-from omnidraft.runtime.models.ort_model import KvShape, OrtModel  # noqa: E402
+from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
 
 VOCAB, LENGTH = 320, 96
 DYNAMIC = {"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulInteger", "MatMulIntegerToFloat"}
@@ -202,9 +203,9 @@ def test_names_are_read_as_they_are_said() -> None:
 
 
 def test_choices_reach_the_models_that_they_mean_something_to() -> None:
-    pair = random(["fp32", "int4-b128"], Choices(32, "int8", "int8", "gptq"))
+    pair = with_choices(["fp32", "int4-b128"], Choices(32, "int8", "int8", "gptq"))
     assert [each.name for each in pair] == ["fp32-e8", "int4-b128-e8-h8-gptq"]
-    assert [q.name for q in random(["int8", "int4-rtn"], Choices(128, method="hqq"))] == [
+    assert [q.name for q in with_choices(["int8", "int4-rtn"], Choices(128, method="hqq"))] == [
         "int8-b128",
         "int4-b128-rtn",
     ]
@@ -223,7 +224,7 @@ def test_choices_reach_the_models_that_they_mean_something_to() -> None:
         (lambda: Choices(embedding="int2"), 'embedding in "int2" is not supported; use fp32, int8, int4'),
         (lambda: Choices(head="fp32"), 'LM head in "fp32" is not supported; use int8, or same as the rest'),
         (
-            lambda: random(["int8", "fp32"], Choices(method="gptq")),
+            lambda: with_choices(["int8", "fp32"], Choices(method="gptq")),
             "--quant-method gptq is about int4 weights, not int8 and fp32; choose --quant int4",
         ),
         (

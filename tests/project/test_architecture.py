@@ -133,7 +133,8 @@ from pathlib import Path
 import omnidraft
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
-from omnidraft.runtime.models.ort_model import KvShape, OrtModel
+from omnidraft.runtime.bundle.model_entry import KvShape
+from omnidraft.runtime.models.ort_model import OrtModel
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.speculate import Pair, Settings, rule_for, speculate
 from omnidraft.runtime.decoding.sampling import Sampling

@@ -9,7 +9,8 @@ import pytest
 
 from omnidraft.errors import AdapterError
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.models.adapter import Adapter, LoraSites, Site
+from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
+from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import Role
 from omnidraft.runtime.session.api import Session
 

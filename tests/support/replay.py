@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper, save
 
-from omnidraft.runtime.models.ort_model import Graph, KvShape
+from omnidraft.runtime.bundle.model_entry import KvShape
+from omnidraft.runtime.models.ort_model import Graph
 
 
 def replay_graph(path: Path, script: Sequence[int], vocab_size: int, max_length: int) -> Graph:

@@ -12,10 +12,9 @@ from fsspec.implementations.dirfs import DirFileSystem
 
 from omnidraft.errors import OmnidraftError, SyncError
 from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
-from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.decoding.costs import Costs
 from omnidraft.runtime.models.adapter_file import encode_adapter, write_adapter
-from omnidraft.runtime.models.ort_model import KvShape
 from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.runtime.vocab.cache_store import write_table
 from omnidraft.runtime.vocab.cache_table import CacheTable

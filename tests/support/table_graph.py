@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper, save
 
-from omnidraft.runtime.models.ort_model import Graph, KvShape
+from omnidraft.runtime.bundle.model_entry import KvShape
+from omnidraft.runtime.models.ort_model import Graph
 
 Table = npt.NDArray[np.float32]
 

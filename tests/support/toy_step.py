@@ -13,15 +13,14 @@ from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.checkpoints.thin_model import thin_model
 from omnidraft.export.graph.head_output import add_head
 from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
-from omnidraft.export.quantize.cpu import skeleton
+from omnidraft.export.graph.skeleton import skeleton
 from omnidraft.export.quantize.quantize import FP32, Quantization
 from omnidraft.export.quantize.stream import write_skeleton
 from omnidraft.export.train_step.train_step import TrainSteps, train_steps, write_train_steps
 from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
-from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.bundle.train_step_entry import layout_of
 from omnidraft.runtime.decoding.costs import Costs
-from omnidraft.runtime.models.ort_model import KvShape
 from support.toy import DRAFT
 
 RANK = 4

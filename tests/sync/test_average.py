@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from omnidraft.errors import AdapterError, SettingError
 from omnidraft.runtime.bundle.head import Head, HeadShape
-from omnidraft.runtime.models.adapter import Adapter, LoraSites, Site
+from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
+from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.sync.average import average, size
 from support.adapters import CREATED, OPEN, SITES, adapter
 

@@ -13,7 +13,8 @@ torch = pytest.importorskip("torch")
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausalLM  # noqa: E402
 
 from omnidraft.errors import AdapterError, SettingError  # noqa: E402
-from omnidraft.runtime.models.adapter import Adapter, LoraSites, Site  # noqa: E402
+from omnidraft.runtime.bundle.lora_sites import LoraSites, Site  # noqa: E402
+from omnidraft.runtime.models.adapter import Adapter  # noqa: E402
 from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter  # noqa: E402
 from omnidraft.runtime.session.api import Session, load_bundle  # noqa: E402
 from omnidraft.training.lora import LoraLinear, add_lora, load_adapter, lora_modules, to_adapter  # noqa: E402

@@ -20,7 +20,8 @@ from omnidraft.checkpoints.fingerprint import fingerprint  # noqa: E402
 from omnidraft.checkpoints.write_checkpoint import write_checkpoint  # noqa: E402
 from omnidraft.commands.demo import starter  # noqa: E402
 from omnidraft.errors import AdapterError  # noqa: E402
-from omnidraft.runtime.models.adapter import Adapter, LoraSites, Site  # noqa: E402
+from omnidraft.runtime.bundle.lora_sites import LoraSites, Site  # noqa: E402
+from omnidraft.runtime.models.adapter import Adapter  # noqa: E402
 from omnidraft.runtime.models.adapter_file import write_adapter  # noqa: E402
 from omnidraft.training.lora import to_adapter  # noqa: E402
 from omnidraft.training.merge import add, merge  # noqa: E402

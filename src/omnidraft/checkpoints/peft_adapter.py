@@ -18,7 +18,8 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 
 from omnidraft.errors import AdapterError
-from omnidraft.runtime.models.adapter import Adapter, Floats, LoraSites, Site
+from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
+from omnidraft.runtime.models.adapter import Adapter, Floats
 
 # peft's module names: the product that they are in, and the part of it (None: the whole).
 MODULES: dict[str, tuple[str, str | None]] = {

@@ -10,8 +10,7 @@ from omnidraft import __version__
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options, Report
 from omnidraft.export.quantize.parity import DRAFTED
-from omnidraft.runtime.bundle.bundle import FORMAT, MANIFEST, VERSION, file_sha256, seal
-from omnidraft.runtime.bundle.ort_files import OrtFiles
+from omnidraft.runtime.bundle.bundle import FORMAT, MANIFEST, VERSION, OrtFiles, file_sha256, seal
 from omnidraft.runtime.bundle.train_step_entry import step_object
 from omnidraft.runtime.session.chat_template import JinjaTemplate
 

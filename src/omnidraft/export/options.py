@@ -1,17 +1,13 @@
-"""How to export, and what an export measured: the values that go in and come out."""
+"""How to export: the settings of one export, checked when they are made."""
 
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 from omnidraft.errors import SettingError
-from omnidraft.export.adopt.adopt import Adoption
 from omnidraft.export.graph.write import EXTERNAL_ABOVE
 from omnidraft.export.npu.npu import NpuOptions
-from omnidraft.export.quantize.parity import Acceptance, Parity, StepParity
 from omnidraft.export.quantize.quantize import FP32, Quantization
 from omnidraft.runtime.bundle.head import MAX_BLOCKS
-from omnidraft.runtime.decoding.costs import Costs
-from omnidraft.runtime.models.adapter import MAX_RANK
+from omnidraft.runtime.bundle.lora_sites import MAX_RANK
 
 USUAL_RANK = 16  # of what a device learns: more makes decoding slower (design: at most 16 on phones)
 MOST_RANK = MAX_RANK // 3  # three packed parts are one product
@@ -103,29 +99,3 @@ class Options:
 
 
 DEFAULTS = Options()
-
-
-@dataclass(frozen=True)
-class Report:
-    """What an export measured.
-
-    Attributes:
-        parity: of each exported model's graph in float32 and as shipped, against torch.
-        train: of each training graph, against torch.
-        adopted: what was measured of each adopted graph.
-        before, after: the drafter's acceptance with both models in float32, and as shipped.
-        limits: what was checked less than wholly for want of memory, a sentence each.
-        seconds: that the export took. peak_bytes: the most memory it had resident; None where nobody counts.
-    """
-
-    path: Path
-    bytes: int
-    parity: dict[str, dict[str, Parity]]
-    before: Acceptance
-    after: Acceptance
-    costs: Costs
-    adopted: dict[str, Adoption] = field(default_factory=dict)
-    limits: tuple[str, ...] = ()
-    train: dict[str, StepParity] = field(default_factory=dict)
-    seconds: float = 0.0
-    peak_bytes: int | None = None

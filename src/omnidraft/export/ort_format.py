@@ -17,7 +17,7 @@ import onnxruntime
 from onnxruntime.tools.convert_onnx_models_to_ort import OptimizationStyle, convert_onnx_models_to_ort
 
 from omnidraft.errors import ExportError
-from omnidraft.runtime.bundle.ort_files import OrtFiles
+from omnidraft.runtime.bundle.bundle import OrtFiles
 
 MOST_BYTES = (1 << 31) - 1  # of an .ort file, whose offsets are signed 32-bit numbers
 OPERATORS = "required_operators.config"

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.learning.step.learner import Learned, Learner
-from omnidraft.runtime.models.adapter import Adapter, Floats, a_name, b_name
+from omnidraft.runtime.bundle.lora_sites import a_name, b_name
+from omnidraft.runtime.models.adapter import Adapter, Floats
 
 KEPT = 0.9  # of the average at a step, at most: in the first ones less
 _PREFIX, _STEPS = "average.", "average_steps"

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle.head import Head
-from omnidraft.runtime.models.adapter import MAX_RANK, Adapter, Floats
+from omnidraft.runtime.bundle.lora_sites import MAX_RANK
+from omnidraft.runtime.models.adapter import Adapter, Floats
 
 Matrix = npt.NDArray[np.float64]
 _ROUNDING = 1e-7  # of the largest singular value: what is below it is float32's rounding

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from omnidraft.errors import SyncError, TraceFileError
+from omnidraft.errors import ClaimError, SyncError
 from omnidraft.runtime.disk.atomic_write import write_atomically
-from omnidraft.runtime.traces.trace_directory import claimed
+from omnidraft.runtime.disk.claim import claim
 from omnidraft.sync.release import (
     CHANNEL_LINES,
     COUNT,
@@ -228,8 +228,8 @@ def claimed_directory(place: Path) -> Iterator[None]:
         SyncError: `in_use` or `unwritable`.
     """
     try:
-        handle = claimed(place)
-    except TraceFileError:
+        handle = claim(place)
+    except ClaimError:
         raise SyncError(
             f"another process is pulling into {place}",
             "wait for it, or give another directory",

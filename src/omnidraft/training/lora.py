@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from omnidraft.checkpoints.peft_adapter import MODULES, PeftAdapter, pack
 from omnidraft.errors import AdapterError, SettingError
-from omnidraft.runtime.models.adapter import MAX_RANK, Adapter, LoraSites
+from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites
+from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.training.head.head import AcceptanceHead, head_of
 
 _PLACE = re.compile(r"(?:.*\.)?layers\.(?P<layer>\d{1,6})\.(?P<module>[a-z_.]+)")

@@ -13,7 +13,8 @@ from omnidraft.checkpoints.fingerprint import fingerprint
 from omnidraft.checkpoints.workplace import refuse_existing
 from omnidraft.checkpoints.write_checkpoint import write_checkpoint
 from omnidraft.errors import AdapterError
-from omnidraft.runtime.models.adapter import Adapter, LoraSites, Site
+from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
+from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.training.lora import linears_by_site
 
 

@@ -16,7 +16,8 @@ from safetensors.numpy import load, save
 
 from omnidraft.errors import AdapterError
 from omnidraft.runtime.bundle.head import Head, HeadShape
-from omnidraft.runtime.models.adapter import Adapter, LoraSites, Site, no_adapter
+from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
+from omnidraft.runtime.models.adapter import Adapter, no_adapter
 from omnidraft.runtime.models.adapter_file import (
     decode_adapter,
     encode_adapter,

@@ -13,9 +13,9 @@ import pytest
 from omnidraft import Generation, LoadedBundle, Session
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
-from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.decoding.costs import Costs
-from omnidraft.runtime.models.ort_model import Graph, KvShape
+from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.places import STARTERS

@@ -16,7 +16,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_h
 
 from omnidraft.errors import ExportError
 from omnidraft.export.graph.passes import SITES, matmuls
-from omnidraft.runtime.models.adapter import LoraSites, Site, a_name, b_name
+from omnidraft.runtime.bundle.lora_sites import LoraSites, Site, a_name, b_name
 
 _PARTS = {"qkv": ("q", "k", "v"), "gate_up": ("gate", "up")}  # how the packed products lie in columns
 

@@ -21,8 +21,8 @@ from omnidraft.export.graph.write import write_graph
 from omnidraft.export.npu.npu_providers import ACCELERATORS
 from omnidraft.export.npu.static_graph import Decoder, static_graph
 from omnidraft.export.npu.static_weights import embeddings, read_decoder, refuse_static, static_weights
-from omnidraft.runtime.models.adapter import MAX_RANK
-from omnidraft.runtime.models.ort_model import KvShape
+from omnidraft.runtime.bundle.lora_sites import MAX_RANK
+from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.models.static_model import StaticForm
 from omnidraft.sample_prompts import PROMPTS
 

@@ -15,19 +15,19 @@ from statistics import median
 
 import numpy as np
 
-from omnidraft.errors import AdapterError, SettingError, TraceFileError
+from omnidraft.errors import AdapterError, ClaimError, SettingError
 from omnidraft.learning.online.adapted_target import AdaptedTarget, AdaptOptions
 from omnidraft.learning.online.curve import Curve, CurveLine, Event, costs_of, steady_seconds
 from omnidraft.learning.online.interval import end_interval, roll_back, take_up
 from omnidraft.learning.online.profiles import Profile, Progress, Settings, profiles_in
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.disk.atomic_write import write_atomically
+from omnidraft.runtime.disk.claim import claim
 from omnidraft.runtime.models.adapter_file import write_adapter
 from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.session.session import Session
-from omnidraft.runtime.traces.trace_directory import claimed
 from omnidraft.runtime.traces.trace_memory import segment_of
 from omnidraft.runtime.vocab.cache_store import write_cache
 
@@ -273,8 +273,8 @@ def _rounds_of(said: Generation) -> list[tuple[int, float]]:
 def _claimed(place: Path) -> int:
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return claimed(place)
-    except TraceFileError:
+        return claim(place)
+    except ClaimError:
         raise SettingError(
             f"{place} is in use by another `omnidraft adapt`", "end it, or give another place"
         ) from None

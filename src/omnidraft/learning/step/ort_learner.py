@@ -22,8 +22,9 @@ from omnidraft.learning.step.step_batch import factors_of, step_batch, step_scal
 from omnidraft.learning.step.step_run import StepRun
 from omnidraft.learning.step.step_tensors import initial, sites_of, vector_of
 from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.lora_sites import LoraSites
 from omnidraft.runtime.bundle.train_step_entry import StepEntry
-from omnidraft.runtime.models.adapter import Adapter, LoraSites
+from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import fit
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 

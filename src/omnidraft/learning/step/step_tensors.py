@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import AdapterError
+from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.bundle.train_step_entry import StepLayout
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.models.adapter import Adapter, Floats, LoraSites, Site
+from omnidraft.runtime.models.adapter import Adapter, Floats
 
 Pair = tuple[Floats, Floats]
 

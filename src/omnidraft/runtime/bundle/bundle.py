@@ -6,7 +6,7 @@ Format: spec/bundle.md.
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from omnidraft.errors import BundleError, PromptError
 from omnidraft.runtime.bundle.hashes import Stamp, verify_files
 from omnidraft.runtime.bundle.hashes import file_sha256 as file_sha256
 from omnidraft.runtime.bundle.model_entry import ModelEntry, read_entry
-from omnidraft.runtime.bundle.ort_files import OrtFiles, read_ort_files
 from omnidraft.runtime.bundle.signature import (
     SIGNATURE,
     PublicKey,
@@ -24,8 +23,7 @@ from omnidraft.runtime.bundle.signature import (
     verify,
 )
 from omnidraft.runtime.decoding.costs import Costs
-from omnidraft.runtime.disk.json_fields import listed as _list
-from omnidraft.runtime.disk.json_fields import text as _str
+from omnidraft.runtime.disk.json_fields import array, mapping, number, text
 
 FORMAT = "omnidraft.bundle"
 VERSION = 1
@@ -59,6 +57,28 @@ class PromptTemplate:
                 "install jinja2, or begin a new conversation",
             )
         return [self.prefix, self.suffix, *[self.between or "", self.after or ""] * (turns - 1)]
+
+
+@dataclass(frozen=True)
+class OrtFiles:
+    """Where a bundle keeps its .ort files (spec/bundle.md).
+
+    Attributes:
+        target, drafter: paths of the graphs, weights inside.
+        required_operators: path of the list that a reduced build of onnxruntime is made with.
+        style: how they were optimised; `runtime` or `fixed`. onnxruntime: the version that wrote them.
+    """
+
+    target: str
+    drafter: str
+    required_operators: str
+    style: str
+    onnxruntime: str
+
+    @property
+    def paths(self) -> tuple[str, str, str]:
+        """Paths of all of them."""
+        return self.target, self.drafter, self.required_operators
 
 
 @dataclass(frozen=True)
@@ -117,10 +137,10 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle
             target=read_entry(manifest["target"]),
             drafter=read_entry(manifest["drafter"]),
             prompt=_prompt(manifest["prompt"]),
-            costs=_costs(manifest["costs"]),
-            vocab_map=_str(manifest["vocab_map"]),
+            costs=read_costs(manifest["costs"]),
+            vocab_map=text(manifest["vocab_map"]),
             manifest=manifest,
-            ort=read_ort_files(manifest.get("ort")),
+            ort=_ort_files(manifest.get("ort")),
             signed_by=None if key is None else key_id(key),
             stamps=stamps,
         )
@@ -218,27 +238,37 @@ def _parse_manifest(path: Path, data: bytes) -> dict[str, Any]:
 
 
 def _prompt(data: dict[str, Any]) -> PromptTemplate:
-    later = (None if data[name] is None else _str(data[name]) for name in ("between", "after"))
+    later = (None if data[name] is None else text(data[name]) for name in ("between", "after"))
     if data["template"] is not None:
-        _str(data["template"])
-    if not isinstance(data["names"], dict):
-        raise TypeError(f"{data['names']!r:.80} is no object")
-    for text in data["names"].values():
-        _str(text)
-    return PromptTemplate(_str(data["prefix"]), _str(data["suffix"]), *later)
+        text(data["template"])
+    for name in mapping(data["names"]).values():
+        text(name)
+    return PromptTemplate(text(data["prefix"]), text(data["suffix"]), *later)
 
 
-def _costs(data: dict[str, Any]) -> Costs:
-    target = tuple(_seconds(s) for s in _list(data["target"]))
-    draft, host, read, acceptance = (_seconds(data[name]) for name in ("draft", "host", "read", "acceptance"))
-    costs = Costs(target, draft, host, read, acceptance)
-    if not costs.target or min(*costs.target, costs.draft) <= 0.0 or acceptance > 1.0:
+def _ort_files(data: object) -> OrtFiles | None:
+    """The manifest's field `ort`; None where a bundle has none."""
+    if data is None:
+        return None
+    ort = mapping(data)
+    files = OrtFiles(**{each.name: text(ort[each.name]) for each in fields(OrtFiles)})
+    if files.style not in ("runtime", "fixed"):
+        raise ValueError(f"ort.style {files.style!r:.80} is neither runtime nor fixed")
+    return files
+
+
+def read_costs(data: dict[str, Any]) -> Costs:
+    """Measured seconds, as a manifest and a session file hold them.
+
+    Raises:
+        KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
+    """
+    target = tuple(_seconds(each) for each in array(data["target"]))
+    costs = Costs(target, *(_seconds(data[name]) for name in ("draft", "host", "read", "acceptance")))
+    if not target or min(*target, costs.draft) <= 0.0 or costs.acceptance > 1.0:
         raise ValueError(f"costs {costs}")
     return costs
 
 
 def _seconds(value: object) -> float:
-    # Not above 1e9 either, which keeps out infinity, and integers that no float holds.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1e9:
-        raise ValueError(f"{value!r:.80} is no number of seconds")
-    return float(value)
+    return number(value, 0.0, 1e9)

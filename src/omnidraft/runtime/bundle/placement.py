@@ -5,8 +5,7 @@ from dataclasses import replace
 from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import ModelEntry
-from omnidraft.runtime.bundle.places import Place
-from omnidraft.runtime.models.provider import Provider
+from omnidraft.runtime.bundle.places import Place, Provider
 
 CPU_GRAPH = "cpu"
 

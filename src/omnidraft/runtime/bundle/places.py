@@ -4,11 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnidraft.runtime.disk.json_fields import dictionary, listed, number, text, whole
-from omnidraft.runtime.models.adapter import MAX_RANK
-from omnidraft.runtime.models.provider import CPU, Provider
+from omnidraft.runtime.bundle.lora_sites import MAX_RANK
+from omnidraft.runtime.disk.json_fields import array, integer, mapping, number, text
 
+CPU = "CPUExecutionProvider"
 _MOST = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class Provider:
+    """An execution provider by onnxruntime's name, with its options."""
+
+    name: str = CPU
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,27 +60,27 @@ def read_places(data: dict[str, Any]) -> dict[str, Place]:
     Raises:
         KeyError, TypeError, ValueError: a field is missing or of the wrong kind.
     """
-    host, kv_length = text(data["host"]), whole(data["kv_length"], 1, _MOST)
-    forms = {name: _form(value, kv_length) for name, value in dictionary(data["forms"]).items()}
+    host, kv_length = text(data["host"]), integer(data["kv_length"], 1, _MOST)
+    forms = {name: _form(value, kv_length) for name, value in mapping(data["forms"]).items()}
     places = {"npu": Place(forms["float"], host, kv_length, Provider(CPU))}
-    for name, value in dictionary(data["providers"]).items():
-        entry = dictionary(value)
-        options = {key: text(option) for key, option in dictionary(entry["options"]).items()}
+    for name, value in mapping(data["providers"]).items():
+        entry = mapping(value)
+        options = {key: text(option) for key, option in mapping(entry["options"]).items()}
         form = text(entry["form"])
         places[name] = Place(forms[form], host, kv_length, Provider(text(entry["provider"]), options))
     return places
 
 
 def _form(value: object, kv_length: int) -> Form:
-    data = dictionary(value)
+    data = mapping(value)
     graphs = {
-        whole(entry["block"], 1, kv_length): text(entry["graph"])
-        for entry in map(dictionary, listed(data["graphs"]))
+        integer(entry["block"], 1, kv_length): text(entry["graph"])
+        for entry in map(mapping, array(data["graphs"]))
     }
     if 1 not in graphs:
         raise ValueError(f"static graphs for blocks of {sorted(graphs)} tokens and none for one")
     mask = number(data["mask"])
     if not -1e9 <= mask < 0:
         raise ValueError(f"mask {mask} is not between -1e9 and 0")
-    lora_rank = whole(data["lora_rank"], 1, MAX_RANK) if "lora_rank" in data else None
+    lora_rank = integer(data["lora_rank"], 1, MAX_RANK) if "lora_rank" in data else None
     return Form(graphs, text(data["weights"]), mask, lora_rank)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnidraft.runtime.bundle.head import HeadShape
-from omnidraft.runtime.disk.json_fields import dictionary, listed, text, whole
-from omnidraft.runtime.models.adapter import LoraSites
+from omnidraft.runtime.bundle.lora_sites import LoraSites
+from omnidraft.runtime.disk.json_fields import array, integer, mapping, text
 
 TERMS = ("trie", "direct", "ngram")  # of the loss, in the order of the graph's `scales` and `sums`
 Span = tuple[int, int]
@@ -74,20 +74,20 @@ def read_step(data: dict[str, Any]) -> StepEntry:
     Raises:
         KeyError, TypeError, ValueError: a field that is missing, of another kind, or out of its range.
     """
-    terms = tuple(text(term) for term in listed(data["terms"]))
+    terms = tuple(text(term) for term in array(data["terms"]))
     if terms != TERMS:
         raise ValueError(f"terms {terms!r:.80}")
     layout, found = StepLayout(_tensors(data["tensors"]), terms), data.get("head")
     head = (
         None if found is None else HeadStep(text(found["graph"]), StepLayout(_tensors(found["tensors"]), ()))
     )
-    return StepEntry(text(data["graph"]), text(data["folder"]), whole(data["rank"], 1), layout, head)
+    return StepEntry(text(data["graph"]), text(data["folder"]), integer(data["rank"], 1), layout, head)
 
 
 def _tensors(data: object) -> dict[str, tuple[int, int]]:
     tensors: dict[str, tuple[int, int]] = {}
-    for each in listed(data):
-        name = text(dictionary(each)["name"])
+    for each in array(data):
+        name = text(mapping(each)["name"])
         if name in tensors:
             raise ValueError(f"two tensors {name!r:.80}")
         tensors[name] = _shape(each["shape"])
@@ -114,7 +114,7 @@ def _objects(layout: StepLayout) -> list[dict[str, Any]]:
 
 
 def _shape(value: object) -> tuple[int, int]:
-    sizes = [whole(size, 1) for size in listed(value)]
+    sizes = [integer(size, 1) for size in array(value)]
     if len(sizes) != 2:
         raise ValueError(f"shape {value!r:.80}")
     return sizes[0], sizes[1]

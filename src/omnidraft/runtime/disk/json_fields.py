@@ -1,51 +1,90 @@
-"""Fields of a manifest, checked: each function gives a value of its kind or says what it found instead."""
+"""Checked fields of parsed JSON: each function returns a value of its kind, or raises ValueError.
 
+The reader of a file turns the ValueError into a refusal of that file.
+"""
+
+import re
+import sys
 from typing import Any
+
+_LARGEST = sys.float_info.max
 
 
 def text(value: object) -> str:
-    """Text; TypeError otherwise."""
+    """A string; half of a surrogate pair is refused, because it has no UTF-8."""
     if not isinstance(value, str):
-        raise TypeError(f"{value!r:.80} is no text")
+        raise ValueError(f"{value!r:.80} is not a string")
+    value.encode()  # UnicodeEncodeError is a ValueError
     return value
 
 
-def whole(value: object, least: int, most: int = (1 << 31) - 1) -> int:
-    """A whole number within bounds; ValueError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{value!r:.80} is no whole number from {least} to {most}")
+def hexadecimal(value: object, digits: int) -> str:
+    """A string of exactly this many lower-case hexadecimal digits."""
+    if not re.fullmatch(f"[0-9a-f]{{{digits}}}", text(value)):
+        raise ValueError(f"{value!r:.80} is not {digits} hexadecimal digits")
+    return str(value)
+
+
+def boolean(value: object) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r:.80} is neither true nor false")
     return value
 
 
-def number(value: object) -> float:
-    """A number of a size that any float holds; ValueError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e30 <= value <= 1e30:
-        raise ValueError(f"{value!r:.80} is no number")
+def integer(value: object, least: int, most: int = (1 << 31) - 1) -> int:
+    """An integer from `least` to `most`; 1.0 and true are not integers."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{value!r:.80} is not an integer")
+    if not least <= value <= most:
+        raise ValueError(f"{value!r:.80} is not from {least} to {most}")
+    return value
+
+
+def number(value: object, least: float = -_LARGEST, most: float = _LARGEST) -> float:
+    """A number from `least` to `most`; NaN, infinities and integers that no float holds are refused."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{value!r:.80} is not a number")
+    if not least <= value <= most:
+        raise ValueError(f"{value!r:.80} is not from {least:g} to {most:g}")
     return float(value)
 
 
-def listed(value: object) -> list[Any]:
-    """A list; TypeError otherwise."""
+def array(value: object) -> list[Any]:
+    """A list, its items unchecked."""
     if not isinstance(value, list):
-        raise TypeError(f"{value!r:.80} is no list")
+        raise ValueError(f"{value!r:.80} is not an array")
     return value
 
 
-def dictionary(value: object) -> dict[str, Any]:
-    """An object; TypeError otherwise."""
+def ids(value: object) -> tuple[int, ...]:
+    """A list of token ids, 0 to 2^31 - 1."""
+    return tuple(integer(each, 0) for each in array(value))
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """An object, its values unchecked."""
     if not isinstance(value, dict):
-        raise TypeError(f"{value!r:.80} is no object")
+        raise ValueError(f"{value!r:.80} is not an object")
     return value
 
 
 def check_like(value: Any, own: float | list[float]) -> None:
-    """Refuse a value of a state that is not of the kind of our own: amounts, counts, or as many amounts."""
+    """Check a value of a saved state against our own of that name: a count, an amount, or as many amounts.
+
+    Args:
+        value: what the file holds.
+        own: an int for counts, a float for amounts, a list of floats for a list of the same length.
+
+    Raises:
+        ValueError: another kind, another length, negative, or 1e9 and more.
+    """
     if isinstance(own, list):
-        if not isinstance(value, list) or len(value) != len(own):
-            raise ValueError(f"not {len(own)} numbers")
+        if len(array(value)) != len(own):
+            raise ValueError(f"{len(value)} numbers instead of {len(own)}")
         for each in value:
             check_like(each, 0.0)
-    elif not isinstance(value, int if isinstance(own, int) else (int, float)) or isinstance(value, bool):
-        raise ValueError(f"{value!r:.20} is no number of its kind")
-    elif not 0 <= value < 1e9:
-        raise ValueError(f"{value!r:.20} is no amount")
+    elif isinstance(own, int):
+        integer(value, 0, 10**9 - 1)
+    elif number(value, 0.0, 1e9) == 1e9:
+        raise ValueError(f"{value!r:.20} is not below 1e9")

@@ -14,52 +14,11 @@ import numpy.typing as npt
 
 from omnidraft.errors import AdapterError
 from omnidraft.runtime.bundle.head import Head
+from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites, a_name, b_name
 
 Floats = npt.NDArray[np.float32]
 
-MAX_RANK = 1024  # of a place; three packed parts of rank 256 fit, and a wrong file cannot ask for all memory
 _SITE = re.compile(r"layers\.(0|[1-9][0-9]{0,5})\.[a-z][a-z_]{0,31}")
-
-
-def a_name(site: str) -> str:
-    """The graph's input for A of a place."""
-    return f"{site}.lora_a"
-
-
-def b_name(site: str) -> str:
-    """The graph's input for B of a place."""
-    return f"{site}.lora_b"
-
-
-@dataclass(frozen=True)
-class Site:
-    """A product that an adapter can change: width of its input, and of each part of its output in order."""
-
-    inputs: int
-    parts: tuple[tuple[str, int], ...]
-
-    @property
-    def outputs(self) -> int:
-        """Width of the whole output."""
-        return sum(width for _, width in self.parts)
-
-
-@dataclass(frozen=True)
-class LoraSites:
-    """Where adapters enter a graph.
-
-    Attributes:
-        rank: of A and B for each part of a site, which must be fed; None where any rank fits, fed or not.
-        sites: by name, `layers.{i}.{product}`.
-    """
-
-    rank: int | None
-    sites: Mapping[str, Site]
-
-    def rank_of(self, name: str) -> int:
-        """The fixed rank of a site: parts that were trained apart lie side by side in it."""
-        assert self.rank is not None, "any rank fits"
-        return self.rank * len(self.sites[name].parts)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from safetensors import SafetensorError, deserialize
 
 from omnidraft.errors import AdapterError, reason
 from omnidraft.runtime.bundle.head import PREFIX, Head, check_names
+from omnidraft.runtime.bundle.lora_sites import a_name, b_name
 from omnidraft.runtime.disk.atomic_write import write_atomically
-from omnidraft.runtime.models.adapter import Adapter, Floats, a_name, b_name
+from omnidraft.runtime.models.adapter import Adapter, Floats
 
 FORMAT = "omnidraft.adapter"
 VERSION = 1

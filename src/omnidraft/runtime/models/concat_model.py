@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import BundleError
+from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Cancelled, Logits
-from omnidraft.runtime.models.ort_model import Graph, KvShape, never
+from omnidraft.runtime.models.ort_model import Graph, never
 
 CHUNK = 64  # tokens in one pass at most, where it can be chosen: the graph computes logits for every one
 _INTEGERS: dict[str, type[np.integer]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}

@@ -15,25 +15,11 @@ import onnxruntime as ort
 
 from omnidraft.errors import BundleError, reason
 from omnidraft.runtime.bundle.head import OUTPUT
+from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Cancelled, Logits, SessionModel
 
 _PREFILL_CHUNK = 128  # positions of a long prompt that go through the graph at once
 _MOST_ROWS = 65  # rows of logits that one pass usually gives at most: a verification of MAX_PROPOSED tokens
-
-
-@dataclass(frozen=True)
-class KvShape:
-    """The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], twice a layer."""
-
-    num_layers: int
-    num_kv_heads: int
-    head_dim: int
-    max_length: int
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all buffers."""
-        return 8 * self.num_layers * self.num_kv_heads * self.head_dim * self.max_length
 
 
 @dataclass(frozen=True)

@@ -4,24 +4,15 @@ On an accelerator nothing falls back to the CPU: a graph that it takes only in p
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
 import onnxruntime as ort
 
 from omnidraft.errors import BundleError, reason
+from omnidraft.runtime.bundle.places import CPU, Provider
 
-CPU = "CPUExecutionProvider"
 _LIBRARIES = {"QNNExecutionProvider": "onnxruntime_qnn"}  # packages that hold a provider of their own
-
-
-@dataclass(frozen=True)
-class Provider:
-    """An execution provider by onnxruntime's name, with its options."""
-
-    name: str = CPU
-    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def compile_graph(path: Path, provider: Provider, out: Path) -> Path:

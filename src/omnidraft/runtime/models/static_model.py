@@ -15,10 +15,12 @@ import onnxruntime as ort
 from safetensors import SafetensorError, safe_open
 
 from omnidraft.errors import BundleError
+from omnidraft.runtime.bundle.lora_sites import a_name, b_name
+from omnidraft.runtime.bundle.model_entry import KvShape
+from omnidraft.runtime.bundle.places import Provider
 from omnidraft.runtime.decoding.model import Cancelled, Logits
-from omnidraft.runtime.models.adapter import a_name, b_name
-from omnidraft.runtime.models.ort_model import KvShape, never
-from omnidraft.runtime.models.provider import Provider, open_graph
+from omnidraft.runtime.models.ort_model import never
+from omnidraft.runtime.models.provider import open_graph
 
 Floats = npt.NDArray[np.float32]
 

@@ -5,15 +5,16 @@ failure has a name.
 """
 
 import json
-import math
 import struct
 import zlib
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from omnidraft.errors import OmnidraftError, SessionFileError
+from omnidraft.runtime.bundle.bundle import read_costs
 from omnidraft.runtime.decoding.costs import Costs
 from omnidraft.runtime.decoding.stop import StopReason
+from omnidraft.runtime.disk.json_fields import array, boolean, hexadecimal, ids, integer, number, text
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.generation_config import GenerationConfig
 
@@ -139,25 +140,17 @@ def _state(value: Any) -> State:
     identity = value["identity"]
     message = value["message"]
     return State(
-        omnidraft=_text(value["omnidraft"]),
+        omnidraft=text(value["omnidraft"]),
         identity=Identity(
-            _text(identity["draft_fingerprint"]),
-            _text(identity["target_fingerprint"]),
-            {_text(name): _text(found) for name, found in identity["graphs"].items()},
+            text(identity["draft_fingerprint"]),
+            text(identity["target_fingerprint"]),
+            {text(name): text(found) for name, found in identity["graphs"].items()},
         ),
-        costs=_costs(value["costs"]),
-        turns=tuple(Turn(_text(t["message"]), _ids(t["answer"])) for t in _list(value["turns"])),
-        message=None if message is None else _text(message),
+        costs=read_costs(value["costs"]),
+        turns=tuple(Turn(text(t["message"]), ids(t["answer"])) for t in array(value["turns"])),
+        message=None if message is None else text(message),
         answer=None if value["answer"] is None else _answer(value["answer"]),
     )
-
-
-def _costs(value: Any) -> Costs:
-    target = tuple(_number(seconds) for seconds in _list(value["target"]))
-    costs = Costs(target, *(_number(value[name]) for name in ("draft", "host", "read", "acceptance")))
-    if min(target, default=0.0) <= 0.0 or costs.draft <= 0.0 or costs.acceptance > 1.0:
-        raise ValueError("a pass that takes no time")
-    return costs
 
 
 def _answer(value: Any) -> Answer:
@@ -166,24 +159,24 @@ def _answer(value: Any) -> Answer:
         raise ValueError("stop_reason")
     answer = Answer(
         request=request,
-        prompt=_ids(value["prompt"]),
-        output=_ids(value["output"]),
-        context=None if value["context"] is None else _ids(value["context"]),
-        passes=_ids(value["passes"]),
+        prompt=ids(value["prompt"]),
+        output=ids(value["output"]),
+        context=None if value["context"] is None else ids(value["context"]),
+        passes=ids(value["passes"]),
         drafter=DrafterContext(
-            held=_ids(value["drafter"]["held"]),
-            passes=_ids(value["drafter"]["passes"]),
+            held=ids(value["drafter"]["held"]),
+            passes=ids(value["drafter"]["passes"]),
             window=_count(value["drafter"]["window"]),
         ),
         draft_length=dict(value["draft_length"]),
         random=_state_of_random(value["random"]),
         stop_reason=value["stop_reason"],
-        logprobs=tuple(_logprob(x) for x in _list(value["logprobs"])),
+        logprobs=tuple(number(x, -1e9, 1e-6) for x in array(value["logprobs"])),
     )
     if len(answer.logprobs) != (len(answer.output) if request.logprobs else 0):
         raise ValueError("logprobs")
-    text = len(answer.prompt) + len(answer.output)
-    if sum(answer.passes) > text or sum(answer.drafter.passes) != len(answer.drafter.held):
+    length = len(answer.prompt) + len(answer.output)
+    if sum(answer.passes) > length or sum(answer.drafter.passes) != len(answer.drafter.held):
         raise ValueError("passes over other positions than there are")
     if not answer.prompt or len(answer.output) > answer.request.max_new_tokens:
         raise ValueError("prompt or output")
@@ -196,69 +189,27 @@ def _request(value: Any) -> GenerationConfig:
     lengths, threshold = value["num_draft_tokens"], value["head_threshold"]
     found = GenerationConfig(
         max_new_tokens=_count(value["max_new_tokens"]),
-        temperature=_number(value["temperature"]),
+        temperature=number(value["temperature"], 0.0),
         seed=_state_of_random(value["seed"]),
         mode=value["mode"],
         num_draft_tokens=lengths if lengths == "auto" else _count(lengths),
-        stop=tuple(_text(s) for s in _list(value["stop"])),
-        ignore_eos=_bool(value["ignore_eos"]),
+        stop=tuple(text(s) for s in array(value["stop"])),
+        ignore_eos=boolean(value["ignore_eos"]),
         top_k=_count(value["top_k"]),
-        top_p=_number(value["top_p"]),
-        min_p=_number(value["min_p"]),
-        repetition_penalty=_number(value["repetition_penalty"]),
+        top_p=number(value["top_p"], 0.0),
+        min_p=number(value["min_p"], 0.0),
+        repetition_penalty=number(value["repetition_penalty"], 0.0),
         verification=value["verification"],
-        logprobs=_bool(value["logprobs"]),
-        head_threshold=threshold if threshold == "auto" else _number(threshold),
+        logprobs=boolean(value["logprobs"]),
+        head_threshold=threshold if threshold == "auto" else number(threshold, 0.0),
     )
     found.check()
     return found
 
 
 def _state_of_random(value: Any) -> int:
-    if len(_text(value)) != 16:
-        raise ValueError(f"{value!r:.20} is no 16 hexadecimal digits")
-    return int(value, 16)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.20} is no text")
-    value.encode()  # refuses half of a surrogate pair
-    return value
-
-
-def _bool(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{value!r:.20} is neither true nor false")
-    return value
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r:.20} is no list")
-    return value
+    return int(hexadecimal(value, 16), 16)
 
 
 def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 64:
-        raise ValueError(f"{value!r:.20} is no count")
-    return value
-
-
-def _ids(value: Any) -> tuple[int, ...]:
-    ids = tuple(_count(i) for i in _list(value))
-    if max(ids, default=0) >= 1 << 31:
-        raise ValueError("an id beyond 31 bits")
-    return ids
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{value!r:.20} is no amount")
-    return float(value)
-
-
-def _logprob(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e9 < value < 1e-6:
-        raise ValueError(f"{value!r:.20} is no log-probability")
-    return float(value)
+    return integer(value, 0, (1 << 64) - 1)

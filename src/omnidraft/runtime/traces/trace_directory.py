@@ -1,18 +1,15 @@
-"""The directory of a trace: claimed by one writer, bounded, and emptied without a loss to others."""
+"""The directory of a trace: one writer at a time, a bound, and deletion of nothing but traces."""
 
 import contextlib
 import os
-import sys
 from pathlib import Path
 
-from omnidraft.errors import TraceFileError
+from omnidraft.errors import ClaimError, TraceFileError
 from omnidraft.runtime.disk.atomic_write import remove_leftovers
+from omnidraft.runtime.disk.claim import claim
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_file import HEADER_BYTES, MAGIC, decode_header
 from omnidraft.runtime.traces.trace_reader import segments_of
-
-if sys.platform != "win32":  # where nothing keeps two processes out of one place
-    import fcntl
 
 
 def wipe(path: str | Path) -> int:
@@ -32,7 +29,7 @@ def wipe(path: str | Path) -> int:
             return 1
         if not any(_is_trace(segment) for segment in segments_of(path)):
             raise TraceFileError(f"{path} holds no trace, so it stays", "check the path", fault="not_a_trace")
-        handle = claimed(path)
+        handle = claim_for_recording(path)
         try:
             count = remove_segments(path)
         finally:
@@ -56,31 +53,21 @@ def remove_segments(path: Path) -> int:
     return count
 
 
-def claimed(path: Path) -> int:
-    """An open handle of a directory that nobody else claims until it is closed; made where it is absent.
+def claim_for_recording(path: Path) -> int:
+    """Claim a directory for this process; see `claim`.
 
     Raises:
         TraceFileError: `in_use`.
-        OSError: it cannot be made or written.
+        OSError: the directory cannot be made or written.
     """
-    if path.exists() and not path.is_dir():
-        raise OSError(20, "it is no directory")
-    path.mkdir(mode=0o700, exist_ok=True)
-    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise OSError(13, "the directory may not be read and written")
-    if sys.platform == "win32":
-        return os.open(os.devnull, os.O_RDONLY)
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
+        return claim(path)
+    except ClaimError:
         raise TraceFileError(
             f"a session is recording in {path}",
             "end it, share its store, or choose another place",
             fault="in_use",
         ) from None
-    return handle
 
 
 def check_segment(path: Path, vocabularies: Vocabularies) -> None:

@@ -16,7 +16,12 @@ from pathlib import Path
 from omnidraft.errors import SettingError, TraceFileError
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.traces.trace import Start, TracedRound, Vocabularies
-from omnidraft.runtime.traces.trace_directory import check_segment, claimed, evict, remove_segments
+from omnidraft.runtime.traces.trace_directory import (
+    check_segment,
+    claim_for_recording,
+    evict,
+    remove_segments,
+)
 from omnidraft.runtime.traces.trace_file import (
     HEADER_BYTES,
     START,
@@ -71,7 +76,7 @@ class TraceStore:
         self._close = weakref.finalize(self, _close_all, self._handles)
         self._segment, self._size, self._records, self._unsynced = 0, 0, 0, 0
         try:
-            self._handles.append(claimed(self.path))
+            self._handles.append(claim_for_recording(self.path))
             self._go_on()
         except OSError as error:
             self.close()
