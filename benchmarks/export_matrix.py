@@ -22,16 +22,17 @@ import onnx
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.small_models import MODELS, save_small_model
+from benchmarks.support.small_models import MODELS, save_small_model
 from omnidraft.commands.terminal.output import progress_bar
 from omnidraft.doctor.mobile import estimate
 from omnidraft.doctor.placement import CPU, can_ask, placement
 from omnidraft.errors import OmnidraftError
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.npu.npu import NpuOptions
-from omnidraft.export.options import Options, Report
+from omnidraft.export.options import Options
 from omnidraft.export.quantize.parity import Parity, measure_acceptance
 from omnidraft.export.quantize.quantization import named
+from omnidraft.export.report import Report
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.decoding.drafter import Drafter

@@ -189,7 +189,7 @@ def test_an_interrupted_export_leaves_nothing(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("omnidraft.export.bundle.write_side", interrupted)
+    monkeypatch.setattr("omnidraft.export.bundle.write_model", interrupted)
     result = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
     assert result == (130, "", "omnidraft: stopped; nothing was written\n")
     assert list(tmp_path.iterdir()) == []

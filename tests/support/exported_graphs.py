@@ -21,8 +21,8 @@ from onnx import ModelProto  # noqa: E402
 from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.checkpoints.thin_model import thin_model  # noqa: E402
 from omnidraft.export.graph.contract import GraphContract  # noqa: E402
+from omnidraft.export.graph.skeleton import Skeleton, skeleton  # noqa: E402
 from omnidraft.export.graph.weights import fill  # noqa: E402
-from omnidraft.export.quantize.cpu import Skeleton, skeleton  # noqa: E402
 from omnidraft.export.quantize.quantize import FP32, INT4, INT4_B128, INT4_E8, INT8, Quantization, quantize  # noqa: E402
 
 Rows = NDArray[np.float32]

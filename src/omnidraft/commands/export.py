@@ -134,10 +134,10 @@ def export(
     from omnidraft.commands.terminal import output
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantization import Choices, random
+    from omnidraft.export.quantize.quantization import Choices, with_choices
 
     names = [quant, quant if drafter_quant is None else drafter_quant]
-    of_target, of_drafter = random(names, Choices(block, embedding, lm_head, quant_method))
+    of_target, of_drafter = with_choices(names, Choices(block, embedding, lm_head, quant_method))
     texts = None if calibration is None else tuple(options.lines(calibration))
     chosen = Options(
         of_target,

@@ -1,7 +1,7 @@
 """Two tokenizers in, one vocabulary map out: who can write whom, byte for byte (method section 2)."""
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,22 +91,13 @@ def build_vocab_map(
     """
     draft_size = _width(draft_size, drafter, "drafter")
     target_size = _width(target_size, target, "target")
+    progress = progress or (lambda *_: None)
     roles = guess_roles(drafter, target) if roles is None else roles
-    draft_of = _canonical(drafter)
-    target_of = _canonical(target)
+    draft_of, target_of = _canonical(drafter), _canonical(target)
     pairs = {target_of[data]: d for data, d in draft_of.items() if data in target_of}
     pairs |= {t: d for d, t in roles.pairs}
-
-    spellings: list[Sequence[int]] = [[]] * target_size
-    for t, data in enumerate(target.tokens):
-        if t in pairs:
-            spellings[t] = [pairs[t]]
-        elif data:
-            # An alias has the bytes of a direct pair: the drafter writes it with that same token.
-            spellings[t] = [draft_of[data]] if data in draft_of else (drafter.spell(data) or [])
-        if progress and t % 1024 == 0:
-            progress(t, len(target))
-
+    spellings = _spellings(drafter, target, pairs, draft_of, progress)
+    spellings += [[]] * (target_size - len(target))
     direct = np.full(draft_size, -1, dtype=np.int32)
     for t, d in pairs.items():
         direct[d] = t
@@ -114,15 +105,13 @@ def build_vocab_map(
     for d, data in enumerate(drafter.tokens):
         if data and direct[d] < 0 and data not in target_of:
             expansions[d] = target.spell(data) or []
-
     in_trie = {*target_of.values(), *pairs}
     leaves = sorted((t for t in in_trie if spellings[t]), key=lambda t: tuple(spellings[t]))
     _check_unique(leaves, spellings)
     allowed = np.zeros(draft_size, dtype=np.bool_)
     allowed[[d for d, data in enumerate(drafter.tokens) if data]] = True
     allowed[[d for d, _ in roles.pairs]] = True
-    if progress:
-        progress(len(target), len(target))
+    progress(len(target), len(target))
     return VocabMap(
         target_bytes=_bytes_table(target, target_size),
         direct=direct,
@@ -133,6 +122,35 @@ def build_vocab_map(
         draft_fingerprint=drafter.fingerprint,
         target_fingerprint=target.fingerprint,
     )
+
+
+def _spellings(
+    drafter: Tokenizer,
+    target: Tokenizer,
+    pairs: Mapping[int, int],
+    draft_of: Mapping[bytes, int],
+    progress: Progress,
+) -> list[Sequence[int]]:
+    """The draft tokens that write each target token; empty where the drafter cannot write it.
+
+    Args:
+        drafter, target: the two tokenizers.
+        pairs: draft id of each target id that has a direct pair.
+        draft_of: draft id of each byte string that is one draft token.
+        progress: called with (done, total) target tokens.
+    """
+    spellings: list[Sequence[int]] = []
+    for t, data in enumerate(target.tokens):
+        if t in pairs:
+            spellings.append([pairs[t]])
+        elif data:
+            # An alias has the bytes of a direct pair: the drafter writes it with the token of that pair.
+            spellings.append([draft_of[data]] if data in draft_of else (drafter.spell(data) or []))
+        else:
+            spellings.append([])
+        if t % 1024 == 0:
+            progress(t, len(target))
+    return spellings
 
 
 def _canonical(tokenizer: Tokenizer) -> dict[bytes, int]:

@@ -1,15 +1,17 @@
-"""What a bundle says of itself: models, graphs, checks and the hash of every file. Format: spec/bundle.md."""
+"""Write a bundle's manifest: models, graphs, checks and the hash of every file. Format: spec/bundle.md."""
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from omnidraft import __version__
 from omnidraft.export.model_export import ModelExport
-from omnidraft.export.options import Options, Report
+from omnidraft.export.options import Options
 from omnidraft.export.quantize.parity import DRAFTED
+from omnidraft.export.report import Report
 from omnidraft.runtime.bundle.bundle import FORMAT, MANIFEST, VERSION, OrtFiles, file_sha256, seal
 from omnidraft.runtime.bundle.train_step_entry import step_object
 from omnidraft.runtime.session.chat_template import JinjaTemplate
@@ -20,37 +22,33 @@ CHAT_TEMPLATE = "target/chat_template.jinja"
 
 def write_manifest(
     work: Path,
-    sides: list[ModelExport],
+    models: Sequence[ModelExport],
     prompt: dict[str, Any],
     options: Options,
     report: Report,
     ort: OrtFiles | None = None,
 ) -> None:
+    """Write manifest.json: whole or not at all, and after every other file of the bundle.
+
+    Args:
+        work: the bundle.
+        models: the target and the drafter.
+        prompt: the entry of the prompt template.
+        options: how the bundle was exported.
+        report: what was measured.
+        ort: the .ort files, if the bundle has them.
+    """
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
         "omnidraft": __version__,
-        **{side.role: _describe(side) for side in sides},
+        **{model.role: _model_entry(model) for model in models},
         "vocab_map": VOCAB_MAP,
         "prompt": prompt,
         "pairs": list(options.pairs),
         "costs": asdict(report.costs),
-        "checks": {
-            "parity": {role: {q: asdict(p) for q, p in each.items()} for role, each in report.parity.items()},
-            "train": {name: asdict(each) for name, each in report.train.items()},
-            "adopted": {role: asdict(each) for role, each in report.adopted.items()},
-            "acceptance": {
-                "num_draft_tokens": DRAFTED,
-                "before": asdict(report.before),
-                "after": asdict(report.after),
-            },
-            "limits": list(report.limits),
-        },
-        "files": {
-            file.relative_to(work).as_posix(): {"sha256": file_sha256(file), "bytes": file.stat().st_size}
-            for file in sorted(work.rglob("*"))
-            if file.is_file()
-        },
+        "checks": _checks(report),
+        "files": _files(work),
     }
     if ort is not None:
         manifest["ort"] = asdict(ort)
@@ -65,35 +63,58 @@ def write_manifest(
 
 
 def template_entry(template: JinjaTemplate | None) -> dict[str, Any]:
-    """Where the bundle keeps the chat template, and the names that it uses."""
+    """The manifest's entry of the chat template: its file, and the names that it uses."""
     if template is None:
         return {"template": None, "names": {}}
     return {"template": CHAT_TEMPLATE, "names": template.names}
 
 
-def _describe(side: ModelExport) -> dict[str, Any]:
-    assert side.contract is not None
+def _checks(report: Report) -> dict[str, Any]:
     return {
-        # A directory's own name only: no path of this machine travels with a bundle.
-        "source": Path(side.checkpoint.name).name
-        if Path(side.checkpoint.name).exists()
-        else side.checkpoint.name,
-        "architecture": side.checkpoint.architecture,
-        "parameters": side.parameters,
-        "graph": side.graph,
-        "tokenizer": f"{side.role}/tokenizer.json",
-        "tokenizer_fingerprint": side.tokenizer.fingerprint,
-        "vocab_size": side.contract.vocab_size,
-        "quantization": side.contract.quantization,
-        "layout": side.layout,
-        "kv": asdict(side.kv),
-        "inputs": [asdict(spec) for spec in side.contract.inputs],
-        "outputs": [asdict(spec) for spec in side.contract.outputs],
-        "bos_id": side.start[0] if side.start else None,
-        "eos_ids": list(side.checkpoint.shape.eos_ids),
-        **({"npu": side.npu} if side.npu else {}),
-        "fingerprint": side.fingerprint,
-        **({} if side.lora is None else {"lora": asdict(side.lora)}),
-        **({} if side.head is None else {"head": asdict(side.head)}),
-        **({} if side.train is None else {"train": step_object(side.train)}),
+        "parity": {role: {q: asdict(p) for q, p in forms.items()} for role, forms in report.parity.items()},
+        "train": {name: asdict(parity) for name, parity in report.train.items()},
+        "adopted": {role: asdict(adoption) for role, adoption in report.adopted.items()},
+        "acceptance": {
+            "num_draft_tokens": DRAFTED,
+            "before": asdict(report.before),
+            "after": asdict(report.after),
+        },
+        "limits": list(report.limits),
+    }
+
+
+def _files(work: Path) -> dict[str, Any]:
+    """Hash and size of every file of the bundle by its path."""
+    return {
+        file.relative_to(work).as_posix(): {"sha256": file_sha256(file), "bytes": file.stat().st_size}
+        for file in sorted(work.rglob("*"))
+        if file.is_file()
+    }
+
+
+def _model_entry(model: ModelExport) -> dict[str, Any]:
+    assert model.contract is not None
+    return {
+        # Only the last name of a directory: a bundle holds no path of the machine that made it.
+        "source": Path(model.checkpoint.name).name
+        if Path(model.checkpoint.name).exists()
+        else model.checkpoint.name,
+        "architecture": model.checkpoint.architecture,
+        "parameters": model.parameters,
+        "graph": model.graph,
+        "tokenizer": f"{model.role}/tokenizer.json",
+        "tokenizer_fingerprint": model.tokenizer.fingerprint,
+        "vocab_size": model.contract.vocab_size,
+        "quantization": model.contract.quantization,
+        "layout": model.layout,
+        "kv": asdict(model.kv),
+        "inputs": [asdict(spec) for spec in model.contract.inputs],
+        "outputs": [asdict(spec) for spec in model.contract.outputs],
+        "bos_id": model.start[0] if model.start else None,
+        "eos_ids": list(model.checkpoint.shape.eos_ids),
+        **({"npu": model.npu} if model.npu else {}),
+        "fingerprint": model.fingerprint,
+        **({} if model.lora is None else {"lora": asdict(model.lora)}),
+        **({} if model.head is None else {"head": asdict(model.head)}),
+        **({} if model.train is None else {"train": step_object(model.train)}),
     }

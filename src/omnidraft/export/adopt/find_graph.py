@@ -25,10 +25,10 @@ def find_graph(name: str) -> Path | None:
     if not path.is_dir() or any(True for pattern in _CHECKPOINT for _ in path.glob(pattern)):
         return None
     found = sorted(path.glob("*.onnx")) or sorted(path.glob("onnx/*.onnx"))
-    return _random(name, found) if found else None
+    return _choose(name, found) if found else None
 
 
-def _random(name: str, found: list[Path]) -> Path:
+def _choose(name: str, found: list[Path]) -> Path:
     by_stem = {file.stem: file for file in found}
     if "encoder_model" in by_stem:
         raise CheckpointError(f"{name} is an encoder-decoder (it has encoder_model.onnx)", "use a decoder")

@@ -85,16 +85,21 @@ def _attention(
     value: Tensor,
     _mask: None,
     scaling: float,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-    **_: object,
+    **options: Any,
 ) -> tuple[Tensor, None]:
-    """The marker of one layer's attention; query, key and value are [1, heads, n, head_dim], unrotated."""
+    """The marker of one layer's attention.
+
+    Args:
+        module: transformers' attention module of the layer.
+        query, key, value: [1, heads, n, head_dim], unrotated.
+        scaling: factor of the scores.
+        options: `sliding_window` and `softcap` are read, None where the layer has none.
+    """
     kinds = getattr(module, "rotary_kinds", ())
     settings = {
         "scale": float(scaling),
-        "window": sliding_window or -1,  # keys that a token sees, its own included
-        "softcap": float(softcap or 0.0),
+        "window": options.get("sliding_window") or -1,  # keys that a token sees, its own included
+        "softcap": float(options.get("softcap") or 0.0),
         "num_heads": query.shape[1],
         "kv_num_heads": key.shape[1],
         "rotary": module.layer_type if kinds else "",

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from omnidraft.export.quantize.grids import GRIDS, Codes, Floats, Grid, codes_on, values_of
+from omnidraft.runtime.models.onnx_session import NO_PREPACKING, session_options
 
 Doubles = NDArray[np.float64]
 
@@ -121,11 +122,7 @@ def _session(graph: Path, names: Sequence[str]) -> ort.InferenceSession:
     model = onnx.load(graph, load_external_data=False)
     del model.graph.output[:]
     model.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = os.cpu_count() or 1
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.add_session_config_entry("session.disable_prepacking", "1")
+    options = session_options(os.cpu_count() or 1, NO_PREPACKING)
     file = graph.with_name(f"{graph.name}.calibration")  # beside the weights that it names
     try:
         file.write_bytes(model.SerializeToString())

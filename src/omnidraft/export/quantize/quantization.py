@@ -116,7 +116,7 @@ class Choices:
             )
 
 
-def random(names: Sequence[str], choices: Choices) -> list[Quantization]:
+def with_choices(names: Sequence[str], choices: Choices) -> list[Quantization]:
     """The quantisations called `names`, with `choices` where the names leave them open.
 
     Raises:

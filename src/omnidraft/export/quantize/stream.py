@@ -13,9 +13,9 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from omnidraft.export.graph.markers import untie
 from omnidraft.export.graph.passes import consumers
+from omnidraft.export.graph.skeleton import Skeleton
 from omnidraft.export.graph.weights import GraphWeights, give
 from omnidraft.export.graph.write import EXTERNAL_ABOVE, GraphWriter, shell_of
-from omnidraft.export.quantize.cpu import Skeleton
 from omnidraft.export.quantize.quantize import Quantization, quantize
 
 

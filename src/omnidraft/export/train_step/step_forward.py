@@ -131,16 +131,22 @@ def _attention(
     value: Tensor,
     mask: Tensor | None,
     scaling: float,
-    sliding_window: int | None = None,
-    softcap: float | None = None,
-    **_: object,
+    **options: Any,
 ) -> tuple[Tensor, None]:
-    """Attention of a layer, query [B, heads, L, head_dim]: causal, or as a mask [B, 1, L, keys] says."""
+    """Attention of one layer, causal where there is no mask.
+
+    Args:
+        query: [B, heads, L, head_dim].
+        key, value: [B, kv_heads, keys, head_dim].
+        mask: added to the scores, [B, 1, L, keys].
+        scaling: factor of the scores.
+        options: `sliding_window` and `softcap` are read, None where the layer has none.
+    """
     key, value = (each.repeat_interleave(query.shape[1] // each.shape[1], dim=1) for each in (key, value))
     scores = query @ key.transpose(2, 3) * scaling
-    if softcap:
+    if softcap := options.get("softcap"):
         scores = torch.tanh(scores / softcap) * softcap
-    scores = scores + mask if mask is not None else _causal(scores, sliding_window)
+    scores = scores + mask if mask is not None else _causal(scores, options.get("sliding_window"))
     return (scores.softmax(dim=-1) @ value).transpose(1, 2), None
 
 

@@ -89,7 +89,7 @@ def _step(frozen: Frozen, layout: StepLayout, given: Named) -> Named:
 
 
 def _sums(logits: Tensor, given: Named) -> Tensor:
-    """The terms as sums over places: trie-kl's, and the two of omnidraft (objective_kl)."""
+    """The terms as sums over places: trie-kl's, and the two of omnidraft (training/objectives/paper.py)."""
     trie = _distributions("trie", given, given["trie.weights"])
     direct = _distributions("direct", given, torch.ones_like(given["direct.other"]))
     ngrams = torch.log_softmax(logits.index_select(0, given["ngram.rows"]), dim=1)

@@ -141,12 +141,16 @@ def _responses(rng: np.random.Generator, vocab: int, length: int) -> Arrays:
     listed = min(4, vocab)
     ids = np.array([rng.choice(vocab, listed, replace=False) for _ in rows])
     distributions = rng.dirichlet(np.ones(listed + 1), length).astype(np.float32)
-    found: Arrays = {"input_ids": rng.integers(0, vocab, (1, length)), "rows": rows}
+    batch: Arrays = {"input_ids": rng.integers(0, vocab, (1, length)), "rows": rows}
     for term in ("trie", "direct"):
-        found |= {f"{term}.rows": rows, f"{term}.ids": ids, f"{term}.probabilities": distributions[:, :-1].copy(),
-                  f"{term}.other": distributions[:, -1].copy()}  # fmt: skip
-    found["trie.weights"] = rng.uniform(0.5, 1.0, length).astype(np.float32)
-    return found | {"ngram.rows": rows[1:3], "ngram.ids": rng.integers(0, vocab, 2)}
+        batch |= {
+            f"{term}.rows": rows,
+            f"{term}.ids": ids,
+            f"{term}.probabilities": distributions[:, :-1].copy(),
+            f"{term}.other": distributions[:, -1].copy(),
+        }
+    batch["trie.weights"] = rng.uniform(0.5, 1.0, length).astype(np.float32)
+    return batch | {"ngram.rows": rows[1:3], "ngram.ids": rng.integers(0, vocab, 2)}
 
 
 def _draws(rng: np.random.Generator, vocab: int, length: int) -> Arrays:

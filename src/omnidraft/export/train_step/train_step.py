@@ -10,8 +10,8 @@ from onnx import ModelProto
 
 from omnidraft.checkpoints.thin_model import ThinModel
 from omnidraft.export.graph.markers import HEAD
+from omnidraft.export.graph.skeleton import Skeleton
 from omnidraft.export.graph.write import write_graph
-from omnidraft.export.quantize.cpu import Skeleton
 from omnidraft.export.quantize.parity import StepParity
 from omnidraft.export.train_step.head_step_graph import trace_head_step
 from omnidraft.export.train_step.step_forward import Frozen

@@ -1,0 +1,80 @@
+"""Checkpoint -> the graph that CPUs run: one graph for prefill, decode and verification, after any past.
+
+The contract, also for phones: the same tensor is bound as `past_key_values.{i}.key` and `present.{i}.key`
+(and `.value`), onnxruntime writes into it in place, and dropping positions is lowering the count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx import ModelProto
+
+from omnidraft.checkpoints.checkpoint import Checkpoint
+from omnidraft.checkpoints.thin_model import ThinModel
+from omnidraft.errors import ExportError
+from omnidraft.export.graph import markers, passes, trace
+from omnidraft.export.graph.contract import GraphContract, tensor_specs
+from omnidraft.export.graph.weights import GraphWeights, give, parts_of
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """A graph whose large weights have names and shapes but no values.
+
+    Attributes:
+        proto: the graph, in float32.
+        contract: its inputs and outputs.
+        weights: reads the values of the large weights by name.
+    """
+
+    proto: ModelProto
+    contract: GraphContract
+    weights: GraphWeights
+
+
+def check_length(checkpoint: Checkpoint, max_length: int) -> None:
+    """Refuse a context that is longer than the model's own.
+
+    Raises:
+        ExportError: `max_length` is out of range; the remedy names the range.
+    """
+    most = checkpoint.shape.max_positions
+    if not 1 <= max_length <= most:
+        raise ExportError(
+            f"a context of {max_length} positions does not fit {checkpoint.name}", f"give 1 to {most}"
+        )
+
+
+def skeleton(checkpoint: Checkpoint, thin: ThinModel, max_length: int) -> Skeleton:
+    """The float32 graph of a thin model of `checkpoint`; it stays small for a model of any size.
+
+    Args:
+        checkpoint: gives the sizes.
+        thin: the model that is traced.
+        max_length: positions of the KV buffers.
+    """
+    shape = checkpoint.shape
+    proto = trace.trace(thin.model)
+    tables = trace.rotary_tables(thin.model, max_length)
+    sites = markers.place_weights(proto, parts_of(thin.stored), thin.tied)
+    weights = GraphWeights(thin.stored, sites)
+    for tensor in proto.graph.initializer:
+        if tensor.name.endswith(".bias") and (name := tensor.name[: -len("bias")] + "weight") in weights:
+            give(tensor, weights.bias(name))
+    markers.share_buffers(proto, tables, max_length)
+    passes.keep_last_rows(proto)
+    passes.fix_shapes(proto, (1, shape.num_kv_heads, max_length, shape.head_dim), shape.vocab_size)
+    passes.drop_dead(proto)
+    markers.forget_domain(proto)
+    contract = GraphContract(
+        inputs=tensor_specs(proto.graph.input),
+        outputs=tensor_specs(proto.graph.output),
+        num_layers=len(passes.attention_nodes(proto.graph)),
+        num_kv_heads=shape.num_kv_heads,
+        head_dim=shape.head_dim,
+        max_length=max_length,
+        vocab_size=shape.vocab_size,
+        quantization="fp32",
+    )
+    return Skeleton(proto, contract, weights)

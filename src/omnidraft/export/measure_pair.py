@@ -1,0 +1,75 @@
+"""Measure a written pair: acceptance in float32 and as shipped, and the seconds of the passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from omnidraft.export.model_export import ModelExport
+from omnidraft.export.quantize.parity import Acceptance, measure_acceptance, refuse_collapse
+from omnidraft.runtime.bundle.bundle import PromptTemplate
+from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.speculate import Pair
+from omnidraft.runtime.session.measure import measure_costs
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+from omnidraft.sample_prompts import PROMPTS
+
+Models = tuple[ModelExport, ModelExport]  # target, drafter
+PromptIds = tuple[list[int], list[int]]  # one prompt as target ids and as draft ids
+
+
+def prompt_ids(
+    target: ModelExport, drafter: ModelExport, template: PromptTemplate, most: int
+) -> list[PromptIds]:
+    """The built-in prompts in the ids of both models, at most `most` target ids each."""
+    prompts = []
+    for text in PROMPTS:
+        ids = target.tokenizer.encode_prompt(template.prefix, text, template.suffix)[:most]
+        visible = target.tokenizer.text_of(ids).decode("utf-8", "replace")
+        prompts.append((ids, drafter.tokenizer.encode(visible)))
+    return prompts
+
+
+def acceptance_before(
+    work: Path, models: Models, vocab_map: VocabMap, prompts: Sequence[PromptIds]
+) -> Acceptance:
+    """The drafter's acceptance in float32; a model whose float32 graph lacks layers runs as it ships."""
+    target, drafter = (
+        model.reference_model(work) if model.whole_reference else model.shipped_model(work)
+        for model in models
+    )
+    start = models[1].start
+    return measure_acceptance(target, Drafter(drafter, start), lambda: NgramCache(vocab_map), prompts)
+
+
+def measure_shipped(
+    work: Path,
+    models: Models,
+    vocab_map: VocabMap,
+    prompts: Sequence[PromptIds],
+    before: Acceptance,
+    quantization: str,
+) -> tuple[Acceptance, Costs]:
+    """The drafter's acceptance with both models as they ship, and the seconds of their passes.
+
+    Args:
+        work: the bundle.
+        models: the target and the drafter.
+        vocab_map: the pair's map.
+        prompts: what to measure on; the costs are measured on the first.
+        before: the acceptance before quantisation.
+        quantization: its name for people.
+
+    Raises:
+        ExportError: quantisation broke the drafter.
+    """
+    target, drafter = models
+    pair = Pair(
+        target.shipped_model(work), Drafter(drafter.shipped_model(work), drafter.start), NgramCache(vocab_map)
+    )
+    after = measure_acceptance(pair.target, pair.drafter, lambda: NgramCache(vocab_map), prompts)
+    refuse_collapse(before, after, quantization)
+    return after, replace(measure_costs(pair, *prompts[0]), acceptance=after.of_tested)

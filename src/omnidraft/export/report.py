@@ -1,0 +1,40 @@
+"""What an export measured."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from omnidraft.export.adopt.adopt import Adoption
+from omnidraft.export.quantize.parity import Acceptance, Parity, StepParity
+from omnidraft.runtime.decoding.costs import Costs
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an export measured.
+
+    Attributes:
+        path: the bundle.
+        bytes: its size.
+        parity: parity with torch of each exported model, by role and form; the form is "fp32", the name of
+            the quantisation, or "npu-float" and "npu-qdq".
+        before: the drafter's acceptance with both models in float32.
+        after: the drafter's acceptance with both models as they ship.
+        costs: seconds of the passes on this machine.
+        adopted: what was measured of each adopted graph, by role.
+        limits: what memory did not allow to check in full, a sentence each.
+        train: parity with torch of each training graph, by file name.
+        seconds: duration of the export.
+        peak_bytes: the most memory that the export had resident; None where the system does not count it.
+    """
+
+    path: Path
+    bytes: int
+    parity: dict[str, dict[str, Parity]]
+    before: Acceptance
+    after: Acceptance
+    costs: Costs
+    adopted: dict[str, Adoption] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+    train: dict[str, StepParity] = field(default_factory=dict)
+    seconds: float = 0.0
+    peak_bytes: int | None = None

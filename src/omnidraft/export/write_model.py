@@ -1,0 +1,206 @@
+"""Write one model of a pair into a bundle: shipped graph, float32 graph for comparison, tokenizer.
+
+The modules that need torch are imported inside functions: adopting a graph works without torch.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onnx import ModelProto
+
+from omnidraft.checkpoints.checkpoint import Checkpoint
+from omnidraft.checkpoints.fingerprint import fingerprint
+from omnidraft.errors import ExportError
+from omnidraft.export.adopt.adopt import adopt
+from omnidraft.export.adopt.optimum_directory import OptimumDirectory
+from omnidraft.export.export_memory import layers_within
+from omnidraft.export.graph.head_output import add_head
+from omnidraft.export.graph.lora_inputs import add_lora_sites, lora_sites
+from omnidraft.export.graph.weights import fill
+from omnidraft.export.graph.write import write_graph
+from omnidraft.export.model_export import ModelExport
+from omnidraft.export.options import Options
+from omnidraft.export.quantize.parity import StepParity
+from omnidraft.export.quantize.quantize import FP32, Calibration, quantize
+from omnidraft.runtime.bundle.train_step_entry import StepEntry, layout_of
+from omnidraft.sample_prompts import PROMPTS
+
+if TYPE_CHECKING:
+    from omnidraft.checkpoints.thin_model import ThinModel
+    from omnidraft.export.graph.skeleton import Skeleton
+
+NO_ADAPTERS = ("GPTNeoXForCausalLM",)  # its packed projection interleaves q, k and v head by head
+
+
+@dataclass(frozen=True)
+class WriteJob:
+    """What every step of writing a model needs.
+
+    Attributes:
+        work: the directory of the bundle.
+        max_length: positions of the KV buffers.
+        options: the export's options.
+        room: bytes of weights that the float32 graph may have; None for no limit.
+        stage: called with the name of a step when the step begins.
+    """
+
+    work: Path
+    max_length: int
+    options: Options
+    room: int | None = None
+    stage: Callable[[str], None] = lambda _: None
+
+
+def write_model(model: ModelExport, job: WriteJob) -> int:
+    """Write the shipped graph, the tokenizer and the float32 graph; fill in the attributes of `model`.
+
+    Returns:
+        Bytes of weights of the float32 graph.
+
+    Raises:
+        CheckpointError: the weights do not load.
+        ExportError: the context is too long, an option does not fit the model, or the disk is full.
+    """
+    folder = (job.work / model.graph).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(model.checkpoint, OptimumDirectory):
+        model.contract = adopt(model.checkpoint, folder, job.max_length)
+        model.parameters = model.checkpoint.parameters
+        model.reference, model.reference_layers = model.graph, model.checkpoint.shape.num_layers
+        reference_bytes = 0
+    else:
+        reference_bytes = _write_checkpoint(model, model.checkpoint, job)
+    shutil.copyfile(model.checkpoint.directory / "tokenizer.json", job.work / f"{model.role}/tokenizer.json")
+    return reference_bytes
+
+
+def _write_checkpoint(model: ModelExport, checkpoint: Checkpoint, job: WriteJob) -> int:
+    from omnidraft.checkpoints.thin_model import thin_model
+    from omnidraft.export.graph.skeleton import check_length, skeleton
+
+    check_length(checkpoint, job.max_length)
+    thin = thin_model(checkpoint)
+    bare = skeleton(checkpoint, thin, job.max_length)
+    model.parameters = _count_parameters(bare.proto, checkpoint)
+    model.contract = replace(bare.contract, quantization=job.options.quantization_of(model.role).name)
+    model.fingerprint = fingerprint(checkpoint)
+    reference_bytes = _write_reference(model, checkpoint, bare, job)
+    _add_inputs(model, checkpoint, bare, job.options)
+    _write_shipped(model, bare, job)
+    if _learns(model, job.options):
+        model.train, model.train_parity = _write_step(model, thin, bare, job)
+    return reference_bytes
+
+
+def _add_inputs(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton, options: Options) -> None:
+    """Add the inputs of adapters and the output of the adaptive head, as the options ask."""
+    without = checkpoint.architecture in NO_ADAPTERS
+    if without and model.role == "target" and options.lora_target:
+        raise _no_adapters(model, "--lora-target")
+    if options.takes_adapters(model.role) and not without:
+        add_lora_sites(bare.proto)
+        model.lora = lora_sites(bare.proto, bare.contract.num_kv_heads * bare.contract.head_dim)
+    if options.head_blocks is not None and model.role == "drafter":
+        model.head = add_head(bare.proto, checkpoint.shape.hidden_size, options.head_blocks)
+
+
+def _write_shipped(model: ModelExport, bare: Skeleton, job: WriteJob) -> None:
+    """Quantise the graph and write it."""
+    from omnidraft.export.quantize.stream import write_skeleton
+
+    quantization, graph = job.options.quantization_of(model.role), job.work / model.graph
+    # The training step shares the weights that are in a file of their own.
+    above = 0 if _learns(model, job.options) else job.options.external_above
+    if quantization.method == "gptq":  # calibration runs the whole graph
+        calibration = Calibration(job.work / model.reference, _calibration_rows(model, job))
+        write_graph(
+            quantize(fill(bare.proto, bare.weights), quantization, calibration), graph, external_above=above
+        )
+    else:
+        write_skeleton(bare, quantization, graph, external_above=above)
+
+
+def _learns(model: ModelExport, options: Options) -> bool:
+    """Whether the bundle gets a training step of this model."""
+    return model.role == "drafter" and options.train_rank is not None
+
+
+def _write_step(
+    model: ModelExport, thin: ThinModel, bare: Skeleton, job: WriteJob
+) -> tuple[StepEntry, dict[str, StepParity]]:
+    from omnidraft.export.train_step.train_step import step_parities, train_steps, write_train_steps
+
+    rank = job.options.train_rank
+    assert rank is not None
+    if model.lora is None:
+        raise _no_adapters(model, "--train-step")
+    graph = job.work / model.graph
+    steps = train_steps(graph, thin, bare, layout_of(model.lora, rank), model.head, job.stage)
+    entry = write_train_steps(graph, steps, rank)
+    job.stage("compare the training step with torch")
+    return entry, step_parities(graph, steps)
+
+
+def _no_adapters(model: ModelExport, option: str) -> ExportError:
+    name, architecture = model.checkpoint.name, model.checkpoint.architecture
+    return ExportError(f"{name} is {architecture}, whose graphs do not take adapters", f"leave {option} out")
+
+
+def _calibration_rows(model: ModelExport, job: WriteJob) -> list[list[int]]:
+    """The calibration texts in the model's ids.
+
+    Raises:
+        ExportError: the texts hold no token of the model.
+    """
+    texts = PROMPTS if job.options.calibration is None else job.options.calibration
+    rows = [[*model.start, *model.tokenizer.encode(text)][: job.max_length] for text in texts]
+    rows = [row for row in rows if row]
+    if not rows:
+        raise ExportError(
+            f"the {len(texts)} calibration texts hold no token of the {model.role}", "give other texts"
+        )
+    return rows
+
+
+def _write_reference(model: ModelExport, checkpoint: Checkpoint, bare: Skeleton, job: WriteJob) -> int:
+    """Write the float32 graph; only its first layers where all of them are more than `job.room` bytes.
+
+    Returns:
+        Bytes of its weights.
+    """
+    from omnidraft.checkpoints.thin_model import layer_period, thin_model
+    from omnidraft.export.graph.skeleton import skeleton
+    from omnidraft.export.quantize.stream import write_skeleton
+
+    (job.work / "fp32").mkdir(exist_ok=True)
+    layers = checkpoint.shape.num_layers
+    layer_bytes = 4 * _count_parameters(bare.proto, checkpoint, "layers.") // layers
+    outside = 4 * model.parameters - layers * layer_bytes
+    fitting = layers_within(job.room, outside, layer_bytes, layers, layer_period(checkpoint.config))
+    if fitting < layers and job.options.quantization_of(model.role).method == "gptq":
+        raise ExportError(
+            f"the method gptq needs {4 * model.parameters / 1e9:.1f} GB for the "
+            f"{model.role}'s float32 weights, more than the checks may hold",
+            "choose another method, or allow more with --check-memory",
+        )
+    if fitting < layers:
+        bare = skeleton(checkpoint, thin_model(checkpoint, fitting), bare.contract.max_length)
+    model.reference, model.reference_layers = f"fp32/{model.role}.onnx", fitting
+    write_skeleton(bare, FP32, job.work / model.reference, external_above=job.options.external_above)
+    return outside + fitting * layer_bytes
+
+
+def _count_parameters(proto: ModelProto, checkpoint: Checkpoint, prefix: str = "") -> int:
+    """Number of weights of a float32 graph; rotary tables and small constants are not counted."""
+    sizes = [
+        math.prod(tensor.dims)
+        for tensor in proto.graph.initializer
+        if tensor.name.startswith(prefix) and not tensor.name.startswith("rotary.")
+    ]
+    return sum(size for size in sizes if size >= checkpoint.shape.hidden_size)
