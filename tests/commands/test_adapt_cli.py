@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 from omnidraft.commands.adapt.adapt_loop import Schedule
 from omnidraft.commands.terminal.read_prompts import digest, read_prompts
-from omnidraft.commands.word_problems import word_problems
+from omnidraft.sample_prompts import word_problems
 from omnidraft.errors import SettingError
 from support.command_line import Run
 from support.places import STARTERS

@@ -7,8 +7,8 @@ import pytest
 from omnidraft.commands import demo
 from omnidraft.commands.demo import Exported
 from omnidraft.commands.terminal import output
-from omnidraft.commands.word_problems import word_problems
 from omnidraft.runtime.session.api import load
+from omnidraft.sample_prompts import word_problems
 
 UNSEEN = word_problems(26)[18:]  # the demo itself takes the first 18
 

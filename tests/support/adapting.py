@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from omnidraft.commands.word_problems import word_problems
 from omnidraft.learning.averaged import AveragedLearner
 from omnidraft.learning.online.adaptation import CURVE, Adaptation
 from omnidraft.learning.online.adapted_target import AdaptOptions
@@ -21,6 +20,7 @@ from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.vocab.cache_store import read_table
+from omnidraft.sample_prompts import word_problems
 from omnidraft.training.torch_learner import TorchLearner
 from omnidraft.training.trainer_options import TrainerOptions
 from support.places import STARTERS

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft.commands.bench import Result, as_json, bench
-from omnidraft.commands.word_problems import word_problems
 from omnidraft.learning.online.profiles import profile_of
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.api import load
-from omnidraft.sample_prompts import PROMPTS
+from omnidraft.sample_prompts import PROMPTS, word_problems
 
 STARTERS = ("a", "b")
 PROMPT = PROMPTS[0]

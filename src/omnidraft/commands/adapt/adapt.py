@@ -18,7 +18,7 @@ from omnidraft.commands.adapt.curve_plot import NEEDED, can_draw, running
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.read_prompts import FIELDS, digest, read_prompts
-from omnidraft.commands.word_problems import word_problems
+from omnidraft.sample_prompts import word_problems
 from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.adaptation import Adaptation
 from omnidraft.learning.online.adapted_target import AdaptOptions
