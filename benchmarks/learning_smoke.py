@@ -27,8 +27,7 @@ from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
-from omnidraft.training.objectives.names import OBJECTIVES
-from omnidraft.training.objectives.objectives import objective
+from omnidraft.training.objectives import OBJECTIVES, objective
 from omnidraft.training.trainer import Trainer
 from omnidraft.training.trainer_options import TrainerOptions
 

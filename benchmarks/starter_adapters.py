@@ -13,16 +13,16 @@ import json
 import os
 from pathlib import Path
 
-from benchmarks.experiments.answers import Answer, load
-from benchmarks.experiments.measure import learned
-from benchmarks.experiments.pairs import TARGETS, torch_model, weights
-from benchmarks.experiments.recipes import LOSSES
-from benchmarks.experiments.training import align
+from benchmarks.experiments.running.answers import Answer, load
+from benchmarks.experiments.running.measure import learned
+from benchmarks.experiments.running.pairs import TARGETS, torch_model, weights
+from benchmarks.experiments.running.recipes import LOSSES
+from benchmarks.experiments.running.training import align
 from omnidraft.learning.online.profiles import profile_of
 from omnidraft.runtime.models.adapter_file import write_adapter
 from omnidraft.runtime.vocab.cache_store import write_table
 from omnidraft.training.lora import to_adapter
-from omnidraft.training.objectives.objectives import objective
+from omnidraft.training.objectives import objective
 from omnidraft.training.trainer import Trainer
 
 TASKS = ("gsm8k", "code", "scitldr")

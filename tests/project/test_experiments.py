@@ -11,14 +11,14 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from benchmarks.experiments import answers, results  # noqa: E402
-from benchmarks.experiments.answers import Answer  # noqa: E402
-from benchmarks.experiments.drafters import in_onnxruntime, restore, save  # noqa: E402
-from benchmarks.experiments.measure import Way, counts, recorded  # noqa: E402
-from benchmarks.experiments.pairs import encode, torch_model, weights  # noqa: E402
-from benchmarks.experiments.recipes import LOSSES  # noqa: E402
-from benchmarks.experiments.results import Arm  # noqa: E402
-from benchmarks.experiments.training import align  # noqa: E402
+from benchmarks.experiments.running import answers, results  # noqa: E402
+from benchmarks.experiments.running.answers import Answer  # noqa: E402
+from benchmarks.experiments.running.drafters import in_onnxruntime, restore, save  # noqa: E402
+from benchmarks.experiments.running.measure import Way, counts, recorded  # noqa: E402
+from benchmarks.experiments.running.pairs import encode, torch_model, weights  # noqa: E402
+from benchmarks.experiments.running.recipes import LOSSES  # noqa: E402
+from benchmarks.experiments.running.results import Arm  # noqa: E402
+from benchmarks.experiments.running.training import align  # noqa: E402
 from benchmarks.support.responses import respond  # noqa: E402
 from benchmarks.support.torch_model import TorchModel  # noqa: E402
 from omnidraft.errors import SettingError  # noqa: E402
@@ -127,7 +127,7 @@ def test_a_result_is_whole_and_changes_its_name_with_its_settings(
     monkeypatch.setattr(results, "RESULTS", tmp_path)
     settings = {"target": "a", "task": "code", "seed": 1, "recipe": LOSSES["dm"].as_json()}
     arm = Arm("e9", "one", settings, lambda _: {"rounds": [1, 2, 3], "nothing": [], "deep": [[1, 2], [3, 4]]})
-    results.measure(arm, tmp_path)
+    results.run_arm(arm, tmp_path)
     (found,) = results.read("e9")
     assert json.loads(arm.file.read_text("utf-8")) == found
     assert found["result"]["deep"] == [[1, 2], [3, 4]] and found["settings"] == settings

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from transformers import AutoConfig, AutoModelForCausalLM  # noqa: E402
 
-from benchmarks.small_models import MODELS, SIZES  # noqa: E402
+from benchmarks.support.small_models import MODELS, SIZES  # noqa: E402
 from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.learning.positions.alignment import Aligned, Aligner  # noqa: E402
 from omnidraft.learning.positions.draft_targets import full_trie  # noqa: E402

@@ -1,0 +1,67 @@
+"""Which rate and schedule each loss gets: chosen on held-out training prompts of GSM8K, never on test."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.experiments.learning_gain import TRAIN, evaluated
+from benchmarks.experiments.running.answers import MAX_NEW_TOKENS, load
+from benchmarks.experiments.running.drafters import in_onnxruntime
+from benchmarks.experiments.running.measure import NUM_DRAFT_TOKENS
+from benchmarks.experiments.running.pairs import TARGETS, weights
+from benchmarks.experiments.running.recipes import LOSSES, Recipe
+from benchmarks.experiments.running.results import Arm
+from benchmarks.experiments.running.training import Training
+
+WHOLE = (5e-4, 1e-3, 3e-3, 1e-2)
+LORA = (1e-3, 3e-3, 1e-2)
+CONSTANT = (1e-3, 3e-3)  # without the schedule, for trie-KL
+LONGER = {"trie-kl": (1e-3, 3e-3), "dm-ngram": (5e-4, 1e-3, 3e-3)}  # what whole passes go by
+LONG = 2048  # answers of those
+HELD_OUT = (960, 1024)  # of the training prompts: no arm that is compared here learns from them
+HELD_OUT_LONG = (7409, 7473)
+
+
+def arms() -> Iterator[Arm]:
+    """Every rate of every loss on both targets, the same 448 answers; some rates with more."""
+    for name, recipe in LOSSES.items():
+        for target in TARGETS:
+            for rate in WHOLE:
+                yield _arm(name, target, recipe, rate)
+            for rate in LORA:
+                yield _arm(f"{name}-lora", target, recipe.with_lora(), rate)
+            for rate in CONSTANT if name == "trie-kl" else ():
+                options = {**recipe.options, "schedule": "constant"}
+                yield _arm("trie-kl-constant", target, replace(recipe, options=options), rate)
+    for name, rates in LONGER.items():
+        for target in TARGETS:
+            for rate in rates:
+                yield _arm(f"long-{name}", target, LOSSES[name], rate, LONG, HELD_OUT_LONG)
+
+
+def _arm(
+    name: str,
+    target: str,
+    recipe: Recipe,
+    rate: float,
+    count: int = TRAIN,
+    held_out: tuple[int, int] = HELD_OUT,
+) -> Arm:
+    recipe = recipe.at(rate)
+    settings = {
+        "target": target, "task": "gsm8k", "train": count, "held_out": list(held_out), "rate": rate,
+        "num_draft_tokens": NUM_DRAFT_TOKENS, "max_new_tokens": MAX_NEW_TOKENS, "seed": 0,
+        "recipe": recipe.as_json(),
+    }  # fmt: skip
+    training = Training(target, "gsm8k", recipe, count, 0)
+    return Arm("learning_rate", name, settings, partial(_measure, training, held_out))
+
+
+def _measure(training: Training, held_out: tuple[int, int], work: Path) -> dict[str, Any]:
+    model, told = training.drafter(work)
+    drafter = in_onnxruntime(weights(work, training.target), model)
+    prompts = load(work, training.target, "gsm8k", "train", held_out[1])[held_out[0] :]
+    found = evaluated(work, training.target, "gsm8k", drafter, training.count, ("direct", "warm"), prompts)
+    return {"training": told, **found}

@@ -1,0 +1,93 @@
+"""Trained drafters in onnxruntime: the bundle's graph with other weights, or with an adapter.
+
+A step in torch takes ten times as long, and the runtime's own graph is what an app would run.
+"""
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from benchmarks.experiments.running.pairs import torch_model
+from omnidraft.checkpoints.peft_adapter import MODULES
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.models.adapter_fit import fit
+from omnidraft.runtime.models.ort_model import Graph, OrtModel
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.training.head.head import AcceptanceHead, head_of
+from omnidraft.training.lora import add_lora, lora_modules, to_adapter
+
+_CREATED = "2026-01-01T00:00:00Z"  # an adapter must have a time; nothing here reads it
+
+
+def in_onnxruntime(pair: LoadedBundle, model: PreTrainedModel, head: AcceptanceHead | None = None) -> Drafter:
+    """A torch drafter, whole or with LoRA, as the runtime runs it; with a head that was trained beside it."""
+    entry = pair.bundle.drafter
+    assert isinstance(pair.drafter, Graph)
+    if lora_modules(model):
+        assert entry.lora is not None and entry.fingerprint is not None, "the bundle takes adapters"
+        made = OrtModel.on(pair.drafter)
+        tokenizers = pair.vocab_map.draft_fingerprint, pair.vocab_map.target_fingerprint
+        adapter = to_adapter(model, entry.lora, entry.fingerprint, tokenizers, _CREATED)
+        _, fitted = fit(adapter, pair.bundle, pair.vocab_map, "drafter")
+        tensors = dict(fitted.tensors or {})
+    else:
+        made, tensors = OrtModel.on(graph(pair, model)), {}
+    made.use_adapter(tensors | (dict(head_of(head).tensors) if head is not None else {}))
+    return Drafter(made, [] if entry.bos_id is None else [entry.bos_id])
+
+
+def graph(pair: LoadedBundle, model: PreTrainedModel) -> Graph:
+    """The bundle's drafter graph with the weights of a torch drafter without LoRA."""
+    state = dict(model.state_dict())
+    entry = pair.bundle.drafter
+    proto = onnx.load(str(pair.bundle.file(entry.graph)))
+    for tensor in proto.graph.initializer:
+        values = _values(tensor.name, state)
+        if values is not None:
+            assert tuple(tensor.dims) == values.shape, (tensor.name, tuple(tensor.dims), values.shape)
+            tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(values), tensor.name))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "drafter.onnx"
+        onnx.save(proto, str(file))
+        return Graph(file, entry.kv, entry.vocab_size)
+
+
+def _values(name: str, state: Mapping[str, Tensor]) -> Any:
+    """What an initializer of the graph holds: norms as they are, products transposed and side by side."""
+    if name in state:
+        return state[name].float().cpu().numpy()
+    if name == "embedding.weight":
+        return state["model.embed_tokens.weight"].float().cpu().numpy()
+    parts = name.split(".")
+    if parts[0] != "layers" or parts[-1] != "weight":
+        return None
+    modules = [module for module, (product, _) in MODULES.items() if product == parts[2]]
+    keys = [f"model.layers.{parts[1]}.{module}.weight" for module in modules]
+    return np.concatenate([state[key].float().cpu().numpy().T for key in keys if key in state], axis=1)
+
+
+def save(model: PreTrainedModel, file: Path) -> None:
+    """Keep what was trained: LoRA's parameters, or all."""
+    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(".partial")
+    save_file({n: p.detach().contiguous() for n, p in trained.items()}, partial)
+    partial.replace(file)
+
+
+def restore(file: Path, lora_rank: int | None, lora_alpha: float) -> PreTrainedModel:
+    """The drafter that `save` kept."""
+    model = torch_model("drafter")
+    if lora_rank is not None:
+        add_lora(model, lora_rank, lora_alpha)
+    missing = model.load_state_dict(load_file(file), strict=False).unexpected_keys
+    assert not missing, missing
+    return model
