@@ -13,8 +13,9 @@ from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, WEIGH
 from omnidraft.learning.step.schedule import SCHEDULES
 from omnidraft.learning.step.step_batch import OBJECTIVES as STEP_OBJECTIVES
 from omnidraft.runtime.decoding.speculate import MODES, VERIFICATIONS
-from omnidraft.training.objectives.names import FROM_TRACES
-from omnidraft.training.trainer_options import HEAD_TRAININGS, PRECISIONS
+from omnidraft.training.head.head_options import HEAD_TRAININGS
+from omnidraft.training.objectives import FROM_TRACES
+from omnidraft.training.trainer_options import PRECISIONS
 from support.command_line import Run
 
 WIDE = "10000"  # columns: no name is broken

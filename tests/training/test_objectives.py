@@ -16,15 +16,13 @@ from omnidraft.errors import SettingError  # noqa: E402
 from omnidraft.learning.positions.alignment import Aligned  # noqa: E402
 from omnidraft.learning.positions.target_rows import dense_rows, top_rows  # noqa: E402
 from omnidraft.training.data.batch import DistributionTensors, TensorBatch, collate  # noqa: E402
-from omnidraft.training.objectives.divergence import divergence  # noqa: E402
-from omnidraft.training.objectives.kl import log1m_exp  # noqa: E402
-from omnidraft.training.objectives.names import FROM_TRACES  # noqa: E402
-from omnidraft.training.objectives.objectives import (  # noqa: E402
+from omnidraft.training.objectives import FROM_TRACES, objective  # noqa: E402
+from omnidraft.training.objectives.divergence import divergence, log1m_exp  # noqa: E402
+from omnidraft.training.objectives.loss import (  # noqa: E402
     Drafted,
     Objective,
     cross_entropy,
     loss_of,
-    objective,
 )
 from support.aligning import ALIGNER, PROMPT, distributions_of  # noqa: E402
 from support.toy import DRAFT, TARGET  # noqa: E402
@@ -115,7 +113,7 @@ def test_gradients_of_dskd() -> None:
         return loss_of(terms)
 
     inputs = (logits, hidden, *parameters.values())
-    # The distribution r is a constant where it teaches the drafter, so only the other terms see the projections.
+    # r is a constant where it teaches the drafter, so only the other terms depend on the projections.
     assert torch.autograd.gradcheck(lambda z: loss(z, *inputs[1:]), (logits,))
     assert torch.autograd.gradcheck(lambda h: loss(logits, h, *inputs[2:]), (hidden,))
 

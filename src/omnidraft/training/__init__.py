@@ -1,23 +1,24 @@
-"""Learning from what a target says; needs torch, which nothing here loads before it is asked for."""
+"""Training a drafter with torch: a trainer, its objectives, the adaptive head, LoRA, and data from traces.
+
+Importing this package does not load torch; `Trainer` and `train` load it when they are first used.
+Begin with trainer.py, then read objectives/ for the loss and train_drafter.py for `omnidraft train`.
+"""
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from omnidraft.training.objectives import objective
+from omnidraft.training.trainer_options import TrainerOptions
+
 if _TYPE_CHECKING:
-    from omnidraft.training.objectives.objectives import objective
     from omnidraft.training.trainer import Trainer, train
-    from omnidraft.training.trainer_options import TrainerOptions
 
 __all__ = ["Trainer", "TrainerOptions", "objective", "train"]
 
 
 def __getattr__(name: str) -> object:
-    """What needs torch loads it when it is first asked for, so that alignment alone does without."""
+    """Load the names that need torch when they are first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "objective":
-        from omnidraft.training.objectives.objectives import objective
-
-        return objective
     from omnidraft.training import trainer
 
     return getattr(trainer, name)

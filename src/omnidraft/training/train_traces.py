@@ -1,4 +1,4 @@
-"""Train a drafter on a stream of traces: batches, epochs, a log, a checkpoint to go on from after a kill."""
+"""Train a drafter on a stream of traces: batches, epochs, a log, and a checkpoint to resume from."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from omnidraft.training.data.processes import Processes
 from omnidraft.training.data.trace_stream import TraceStream
 from omnidraft.training.trainer import Trainer
 from omnidraft.training.trainer_options import TrainerOptions
-from omnidraft.training.training_log import StepReport, log_line, open_log
+from omnidraft.training.training_log import StepReport, open_log, write_report
 
-Progress = Callable[[StepReport, int], None]  # what a step did, and how many there will have been
+Progress = Callable[[StepReport, int], None]  # the report of a step, and the number of all steps
 
 
 @dataclass(frozen=True)
 class TraceOptions(TrainerOptions):
-    """How to train on traces: what a checkpoint has to have been made with.
+    """How to train on traces; a checkpoint is resumed only with the same options.
 
     Attributes:
-        traces: digest of the segments. max_length: draft tokens of a response with its prompt.
+        traces: digest of the segments.
+        max_length: largest number of draft tokens of a response with its prompt.
         epochs: passes over all responses.
     """
 
@@ -34,16 +35,17 @@ class TraceOptions(TrainerOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.epochs < 1:
-            raise SettingError(f"epochs {self.epochs} is less than 1", "1 is usual")
+            raise SettingError(f"epochs {self.epochs} is less than 1", "1 is usual", setting="epochs")
 
 
 @dataclass(frozen=True)
 class Files:
-    """Where a training writes; nothing where None.
+    """The files that a training writes; None writes nothing.
 
     Attributes:
-        log: JSON lines, one a step. checkpoint: read if it is there, written every so many steps and at the
-            end.
+        log: JSON lines, one a step.
+        checkpoint: read if it exists, written every `every` steps and at the end.
+        every: number of steps.
     """
 
     log: Path | None = None
@@ -59,13 +61,21 @@ def train_on_traces(
     processes: Processes,
     progress: Progress | None = None,
 ) -> tuple[int, list[StepReport]]:
-    """All epochs; goes on where the checkpoint ended, as if there had been no break.
+    """Train all epochs; continues from the checkpoint, with the same results as an uninterrupted training.
+
+    Args:
+        trainer: of the drafter.
+        stream: the responses.
+        options: the trainer's.
+        files: what is written.
+        processes: all processes of this training; each calls this.
+        progress: called after each step.
 
     Returns:
-        how many responses an epoch has, and the steps that were done now.
+        the number of responses of an epoch, and the reports of the steps of this call.
 
     Raises:
-        SettingError: nothing to learn from, or a checkpoint of something else.
+        SettingError: there are no responses, or the checkpoint is of another training.
     """
     count = stream.count()
     resumed = processes.agreed(lambda: _resume(trainer, files.checkpoint, count))
@@ -73,16 +83,14 @@ def train_on_traces(
         raise SettingError(
             f"only some processes find the checkpoint {files.checkpoint}", "put it on a disk that all share"
         )
-    each = -(-count // options.batch_size)  # steps of an epoch
-    total, reports = each * options.epochs, list[StepReport]()
+    epoch_steps = -(-count // options.batch_size)
+    total, reports = epoch_steps * options.epochs, list[StepReport]()
     with open_log(files.log if processes.is_main else None, trainer.steps) as lines:
-        for batch in _batches(stream, options, trainer.steps, each):
+        for batch in _batches(stream, options, trainer.steps, epoch_steps):
             trainer.set_rate(options.rate_at(trainer.steps, total))
             report = trainer.step(batch)
             reports.append(report)
-            if lines is not None:
-                lines.write(log_line(report))
-                lines.flush()
+            write_report(lines, report)
             if progress is not None:
                 progress(report, total)
             if files.checkpoint is not None and report.step % files.every == 0:
@@ -98,9 +106,11 @@ def _resume(trainer: Trainer, checkpoint: Path | None, count: int) -> int:
     return trainer.steps
 
 
-def _batches(stream: TraceStream, options: TraceOptions, done: int, each: int) -> Iterator[list[Aligned]]:
-    """The batches after the first `done`; the last of an epoch may be small."""
-    begun, skip = divmod(done, each)
+def _batches(
+    stream: TraceStream, options: TraceOptions, done: int, epoch_steps: int
+) -> Iterator[list[Aligned]]:
+    """The batches after the first `done`; the last batch of an epoch may be smaller."""
+    begun, skip = divmod(done, epoch_steps)
     for epoch in range(begun, options.epochs):
         responses = stream.epoch(epoch, skip * options.batch_size)
         while batch := list(islice(responses, options.batch_size)):

@@ -1,7 +1,7 @@
-"""Train a drafter on aligned responses: AdamW, one step a batch, whole or LoRA, in one process or several.
+"""Train a drafter on aligned responses: AdamW, one step a batch, all weights or LoRA, one process or several.
 
-The paper's numbers are the defaults. A step whose loss or gradient is not finite changes nothing and is
-counted. Parameters and moments are float32 whatever the forward pass computes in.
+The defaults are the paper's. A step whose loss or gradient is not finite changes nothing and is counted.
+Parameters and moments are float32, also where the forward pass computes in bfloat16.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.training.data.batch import TensorBatch, collate
 from omnidraft.training.head.head_trainer import HeadTrainer
 from omnidraft.training.lora import add_lora
-from omnidraft.training.objectives.objectives import Drafted, Objective, loss_of, objective
+from omnidraft.training.objectives import objective as objective_of
+from omnidraft.training.objectives.loss import Drafted, Objective, loss_of
 from omnidraft.training.trainer_options import TrainerOptions
-from omnidraft.training.training_log import StepReport, log_line, open_log, progress_bar
+from omnidraft.training.training_log import StepReport, open_log, progress_bar, write_report
 from omnidraft.training.training_state import read_state, write_state
 
 if TYPE_CHECKING:
@@ -34,9 +35,11 @@ class Trainer:
     """A drafter in training.
 
     Attributes:
-        model: the drafter, with LoRA where the options say so. objective: with parameters of its own, if any.
-        head: the adaptive head's trainer, where the options say so.
-        steps, skipped: steps so far, and those of them that changed nothing.
+        model: the drafter, with LoRA if the options have a rank.
+        objective: the loss, with its own parameters if it has any.
+        head: the trainer of the adaptive head, if the options have a head.
+        steps: number of steps so far.
+        skipped: number of those steps that changed nothing.
     """
 
     def __init__(
@@ -51,43 +54,46 @@ class Trainer:
         Args:
             model: a transformers decoder; its weights become float32 and are changed by training.
             options: the paper's when None.
-            objective: made from its name in the options when None.
-            accelerator: where many processes train together; each is given every response.
+            objective: constructed from its name in the options when None.
+            accelerator: if several processes train together; each process is given all responses.
 
         Raises:
-            SettingError: an unknown objective, or a rank that does not serve.
+            SettingError: the objective is unknown, or the LoRA rank cannot be used.
         """
         self.options = options or TrainerOptions()
         self._accelerator = accelerator
         self._device = next(model.parameters()).device if accelerator is None else accelerator.device
-        self.objective = _objective(self.options.objective) if objective is None else objective
+        self.objective = objective_of(self.options.objective) if objective is None else objective
         self.model = model.float().to(self._device).train()
         if self.options.lora_rank is not None:
             add_lora(self.model, self.options.lora_rank, self.options.lora_alpha, seed=self.options.seed)
         self.objective.to(self._device)
         self.parameters: dict[str, nn.Parameter] = {
-            f"{who}.{name}": parameter
-            for who, module in (("model", self.model), ("objective", self.objective))
+            f"{owner}.{name}": parameter
+            for owner, module in (("model", self.model), ("objective", self.objective))
             for name, parameter in module.named_parameters()
             if parameter.requires_grad
         }
+        head = self.options.head_options
+        self.head = None if head is None else HeadTrainer(self.model, head, self._device)
+        self.optimizer = self._new_optimizer()
+        self.steps = self.skipped = self._begun = 0
+
+    def _new_optimizer(self) -> torch.optim.AdamW:
         groups: list[dict[str, Any]] = [{"params": list(self.parameters.values())}]
-        self.head: HeadTrainer | None = None
-        if self.options.head is not None:
-            self.head = HeadTrainer(self.model, self.options, self._device)
-            of_head = {"lr": self.options.head_learning_rate, "weight_decay": 0.0}
-            groups.append({"params": list(self.head.parameters.values()), **of_head})
-        self.optimizer = torch.optim.AdamW(
+        if self.head is not None:
+            settings = {"lr": self.options.head_learning_rate, "weight_decay": 0.0}
+            groups.append({"params": list(self.head.parameters.values()), **settings})
+        return torch.optim.AdamW(
             groups,
             lr=self.options.learning_rate,
             betas=(0.9, 0.999),
             weight_decay=self.options.weight_decay,
         )
-        self.steps = self.skipped = self._begun = 0
 
     @property
     def num_processes(self) -> int:
-        """How many train together."""
+        """Number of processes that train together."""
         return 1 if self._accelerator is None else self._accelerator.num_processes
 
     @property
@@ -96,7 +102,11 @@ class Trainer:
         return self._accelerator is None or self._accelerator.is_main_process
 
     def step(self, responses: Sequence[Aligned]) -> StepReport:
-        """Learn from one batch; where several processes train, each calls this with the same responses."""
+        """Learn from one batch; if several processes train, each calls this with the same responses.
+
+        Raises:
+            SettingError: there are no responses.
+        """
         if not responses:
             raise SettingError("a step was given no responses", "give at least one")
         self.optimizer.zero_grad(set_to_none=True)
@@ -110,7 +120,7 @@ class Trainer:
         return StepReport(self.steps, loss, means, norm, not finite)
 
     def _head_step(self, head: HeadTrainer, responses: Sequence[Aligned]) -> float:
-        """After a step of the drafter: the optimiser finds no gradient of the drafter, and leaves it."""
+        """One step of the head, after the drafter's: the drafter has no gradients then and stays as it is."""
         examples = head.examples(responses, self.steps)
         share = slice(self._rank, None, self.num_processes)
         loss = head.backward(examples, self.steps, share, self._summed)
@@ -118,7 +128,7 @@ class Trainer:
         return loss
 
     def _apply(self, parameters: Mapping[str, nn.Parameter], loss: float) -> tuple[float, bool]:
-        """One step of the optimiser on these parameters alone; the norm, and whether all was finite."""
+        """One step of the optimiser on these parameters; returns the norm, and whether all was finite."""
         self._sum_gradients(parameters)
         norm = float(torch.nn.utils.clip_grad_norm_(parameters.values(), self.options.clip_norm))
         finite = bool(np.isfinite(loss) and np.isfinite(norm))
@@ -136,20 +146,22 @@ class Trainer:
         checkpoint_every: int = 50,
         progress: bool = False,
     ) -> list[StepReport]:
-        """One pass over the responses in an order of the seed's; goes on where its checkpoint ended.
+        """One pass over the responses, in an order drawn from the seed; continues from its checkpoint.
 
         Args:
             responses: at least one.
-            log: JSON lines, one a step, of which those after the checkpoint are written again.
-            checkpoint: of this pass; read if it is there, written every so many steps and at the end.
-            checkpoint_every: steps.
+            log: file of JSON lines, one a step; lines after the checkpoint's step are written again.
+            checkpoint: file of this pass; read if it exists, written every `checkpoint_every` steps and at
+                the end.
+            checkpoint_every: number of steps.
             progress: show a bar.
 
         Returns:
-            the steps that were done now.
+            the reports of the steps of this call.
 
         Raises:
-            SettingError: the checkpoint is of other options, responses or another model, or cannot be read.
+            SettingError: there are no responses, or the checkpoint is of other options, responses or
+                another model, or cannot be read.
         """
         if not len(responses):
             raise SettingError("there are no responses to learn from", "give at least one")
@@ -158,33 +170,36 @@ class Trainer:
             self.resume(checkpoint, len(responses))
         done = self.steps - self._begun
         order = np.random.default_rng(self.options.seed).permutation(len(responses))
-        size, found = self.options.batch_size, list[StepReport]()
+        size, reports = self.options.batch_size, list[StepReport]()
         total = -(-len(responses) // size)
         with (
             open_log(log if self.is_main else None, done) as lines,
-            progress_bar(progress and self.is_main) as bar,
+            progress_bar(progress and self.is_main, self.options.objective, total, done) as show,
         ):
-            task = None if bar is None else bar.add_task(self.options.objective, total=total, completed=done)
             for at in range(done, total):
                 self.set_rate(self.options.rate_at(at, total))
                 report = self.step([responses[i] for i in order[at * size : (at + 1) * size]])
-                found.append(report)
-                if lines is not None:
-                    lines.write(log_line(report))
-                    lines.flush()
-                if bar is not None and task is not None:
-                    told = f" ({self.skipped} skipped)" if self.skipped else ""
-                    bar.update(task, advance=1, description=f"loss {report.loss:.3f}{told}")
+                reports.append(report)
+                write_report(lines, report)
+                show(report, self.skipped)
                 if checkpoint is not None and ((at + 1) % checkpoint_every == 0 or at + 1 == total):
                     self.save(checkpoint, len(responses))
-        return found
+        return reports
 
     def set_rate(self, rate: float) -> None:
-        """The drafter's rate from the next step on; `train` sets that of its schedule. The head's stays."""
+        """Set the drafter's learning rate; `train` sets it before each step. The head's rate is constant."""
         self.optimizer.param_groups[0]["lr"] = rate
 
     def save(self, path: Path, responses: int = 0) -> None:
-        """Write everything that going on needs; a reader finds the old file or the new one, whole."""
+        """Write the state of the training; the file is replaced atomically.
+
+        Args:
+            path: the file.
+            responses: number of responses of the pass; `resume` compares it.
+
+        Raises:
+            SettingError: the file cannot be written.
+        """
         if self.is_main:
             counts = {
                 "steps": self.steps,
@@ -192,20 +207,24 @@ class Trainer:
                 "begun": self._begun,
                 "responses": responses,
             }
-            kept = {} if self.head is None else self.head.arrays()
-            write_state(path, self._all_parameters, self.optimizer, asdict(self.options), counts, kept)
+            more = {} if self.head is None else self.head.arrays()
+            write_state(path, self._all_parameters, self.optimizer, asdict(self.options), counts, more)
         if self._accelerator is not None:
             self._accelerator.wait_for_everyone()
 
     def resume(self, path: Path, responses: int = 0) -> None:
-        """Go on from a file that `save` wrote, as if there had been no break.
+        """Continue from a file that `save` wrote, with the same results as an uninterrupted training.
+
+        Args:
+            path: the file.
+            responses: number of responses of the pass.
 
         Raises:
-            SettingError: it is of other options, responses or another model, or cannot be read.
+            SettingError: the file is of other options, responses or another model, or cannot be read.
         """
-        counts, kept = read_state(path, self._all_parameters, self.optimizer, asdict(self.options), responses)
+        counts, more = read_state(path, self._all_parameters, self.optimizer, asdict(self.options), responses)
         if self.head is not None:
-            self.head.restore(kept)
+            self.head.restore(more)
         self.steps, self.skipped, self._begun = (counts[key] for key in ("steps", "skipped", "begun"))
 
     @property
@@ -217,25 +236,30 @@ class Trainer:
         return 0 if self._accelerator is None else self._accelerator.process_index
 
     def _backward(self, responses: Sequence[Aligned], *, idle: bool) -> tuple[dict[str, float], float]:
-        """Gradients of this process's part of the loss; the means and the loss are of all parts.
+        """Compute the gradients of this process's part of the loss.
 
-        An idle process, of which there are some where a batch is small, counts nothing and adds no gradient.
+        Args:
+            responses: of this process.
+            idle: this process has no part in a small batch: it adds neither counts nor gradients.
+
+        Returns:
+            the mean of each term and the loss, over all processes.
         """
         batch = collate(responses).to(self._device)
         terms = self.objective(self._drafted(batch), batch)
         keep = 0.0 if idle else 1.0
         local = torch.stack([torch.stack([t.sum.detach().float(), t.count.float()]) for t in terms.values()])
-        whole = self._summed(local * keep)  # [terms, 2]
-        counts = {name: whole[i, 1] for i, name in enumerate(terms)}
+        summed = self._summed(local * keep)  # [terms, 2]
+        counts = {name: summed[i, 1] for i, name in enumerate(terms)}
         if not idle:
             loss_of(terms, counts).backward()  # type: ignore[no-untyped-call]
-        means = {name: float(whole[i, 0] / whole[i, 1].clamp_min(1e-6)) for i, name in enumerate(terms)}
+        means = {name: float(summed[i, 0] / summed[i, 1].clamp_min(1e-6)) for i, name in enumerate(terms)}
         return means, sum(term.factor * means[name] for name, term in terms.items())
 
     def _drafted(self, batch: TensorBatch) -> Drafted:
-        """Logits, and hidden states where they are wanted, of every row; in float32."""
+        """Logits of every row, and hidden states if the objective needs them; in float32."""
         positions = torch.arange(batch.first, batch.input_ids.shape[1], device=self._device)
-        with self._computing():
+        with self._autocast():
             out: Any = self.model(
                 input_ids=batch.input_ids,
                 use_cache=False,
@@ -247,28 +271,31 @@ class Trainer:
             return Drafted(logits)
         return Drafted(logits, out.hidden_states[-1][batch.sequences, batch.positions].float())
 
-    def _computing(self) -> AbstractContextManager[Any]:
+    def _autocast(self) -> AbstractContextManager[Any]:
         if self.options.precision == "fp32":
             return nullcontext()
         return torch.autocast(self._device.type, torch.bfloat16)
 
     def _summed(self, values: Tensor) -> Tensor:
-        """Over all processes."""
+        """The sum over all processes."""
         if self._accelerator is None or self.num_processes == 1:
             return values
-        found: Tensor = self._accelerator.reduce(values, "sum")
-        return found
+        total: Tensor = self._accelerator.reduce(values, "sum")
+        return total
 
     def _sum_gradients(self, parameters: Mapping[str, nn.Parameter]) -> None:
-        """Over all processes, in one message; parts of the loss are already divided by the whole's counts."""
+        """Sum the gradients over all processes, in one message.
+
+        The parts of the loss are already divided by the counts of all processes.
+        """
         for parameter in parameters.values():
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         if self.num_processes == 1:
             return
         grads = [p.grad for p in parameters.values() if p.grad is not None]
-        whole = self._summed(torch.cat([g.reshape(-1) for g in grads]))
-        for grad, part in zip(grads, torch.split(whole, [g.numel() for g in grads]), strict=True):
+        summed = self._summed(torch.cat([g.reshape(-1) for g in grads]))
+        for grad, part in zip(grads, torch.split(summed, [g.numel() for g in grads]), strict=True):
             grad.copy_(part.view_as(grad))
 
 
@@ -278,15 +305,17 @@ def train(
     options: TrainerOptions | None = None,
     **settings: Any,
 ) -> Trainer:
-    """Train a drafter in one pass over aligned responses; `settings` are those of `Trainer.train`.
+    """Train a drafter in one pass over aligned responses.
+
+    Args:
+        model: see `Trainer`.
+        responses: see `Trainer.train`.
+        options: see `Trainer`.
+        settings: the keyword arguments of `Trainer.train`.
 
     Raises:
-        SettingError: see `Trainer`.
+        SettingError: see `Trainer` and `Trainer.train`.
     """
     trainer = Trainer(model, options)
     trainer.train(responses, **settings)
     return trainer
-
-
-def _objective(name: str) -> Objective:
-    return objective(name)

@@ -1,4 +1,4 @@
-"""How to train, as one value: it travels in checkpoints."""
+"""Options of a training as one value, which its checkpoints store; nothing here loads torch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Literal, get_args
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.step.schedule import Schedule, check_schedule, rate_at
+from omnidraft.training.head.head_options import HEAD_TRAININGS, HeadOptions, HeadTraining
 
-HeadTraining = Literal["joint", "interleaved"]
-HEAD_TRAININGS: tuple[HeadTraining, ...] = get_args(HeadTraining)
 Precision = Literal["fp32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
@@ -19,20 +18,24 @@ class TrainerOptions:
     """How to train.
 
     Attributes:
-        objective: its name, where none is given to the trainer.
-        learning_rate, weight_decay: of AdamW with betas (0.9, 0.999).
+        objective: name of the objective, if the trainer is not given one.
+        learning_rate: of AdamW with betas (0.9, 0.999).
+        weight_decay: of AdamW.
         schedule: of the rate over a pass. "constant", as in the paper, is for learning without an end;
             "decay" rises over the first 5 % and falls to 0 over the last 30 %.
         batch_size: responses in a step, over all processes.
         clip_norm: largest norm of the gradient.
-        lora_rank: None trains every weight. lora_alpha: the scale is alpha / rank.
-        head: also train an adaptive head, after each step: "joint" on the step's responses, "interleaved" on
-            as many of the latest `head_buffer`.
-        head_blocks: of the head, 1 to 3. head_learning_rate: of AdamW without weight decay.
-        head_temperature: of the sessions that it is for: drafts are drawn at it.
-        reject_weight: what a refused draft token weighs in the head's loss; an accepted one weighs 1.
+        lora_rank: rank of LoRA; None trains every weight.
+        lora_alpha: the scale of LoRA is alpha / rank.
+        head: also train an adaptive head, after each step: "joint" on the responses of the step,
+            "interleaved" on `batch_size` of the latest `head_buffer` responses.
+        head_blocks: residual blocks of the head, 1 to 3.
+        head_learning_rate: of AdamW without weight decay.
+        head_temperature: of the sessions that will use the head; drafts are drawn at it.
+        head_buffer: responses that are kept for "interleaved".
+        reject_weight: weight of a refused draft token in the head's loss; an accepted one weighs 1.
         precision: of the forward pass.
-        seed: of the order of responses and of LoRA's beginning.
+        seed: of the order of responses and of LoRA's initial values.
     """
 
     objective: str = "trie-kl"
@@ -53,7 +56,7 @@ class TrainerOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, at_least in (
+        for name, minimum in (
             ("learning_rate", 0.0),
             ("weight_decay", 0.0),
             ("batch_size", 1),
@@ -65,17 +68,38 @@ class TrainerOptions:
             ("reject_weight", 1.0),
         ):
             value = getattr(self, name)
-            if not at_least <= value < float("inf"):
+            if not minimum <= value < float("inf"):
                 usual = TrainerOptions.__dataclass_fields__[name].default
                 raise SettingError(
-                    f"{name} {value} is not a number of at least {at_least}", f"{usual} is usual"
+                    f"{name} {value} is not a number of at least {minimum}",
+                    f"{usual} is usual",
+                    setting=name,
                 )
         check_schedule(self.schedule)
         if self.head not in (None, *HEAD_TRAININGS):
-            raise SettingError(f'head "{self.head}" is unknown', "use joint or interleaved, or leave it out")
+            raise SettingError(
+                f'head "{self.head}" is unknown', "use joint or interleaved, or leave it out", setting="head"
+            )
         if self.precision not in PRECISIONS:
-            raise SettingError(f'precision "{self.precision}" is unknown', "use fp32 or bf16")
+            raise SettingError(
+                f'precision "{self.precision}" is unknown', "use fp32 or bf16", setting="precision"
+            )
+
+    @property
+    def head_options(self) -> HeadOptions | None:
+        """The options of the head's trainer; None without a head."""
+        if self.head is None:
+            return None
+        return HeadOptions(
+            mode=self.head,
+            blocks=self.head_blocks,
+            temperature=self.head_temperature,
+            buffer=self.head_buffer,
+            reject_weight=self.reject_weight,
+            batch_size=self.batch_size,
+            seed=self.seed,
+        )
 
     def rate_at(self, step: int, total: int) -> float:
-        """The learning rate of step 0, 1, ... of a pass of so many."""
+        """The learning rate of step `step` (0, 1, ...) of a pass of `total` steps."""
         return rate_at(self.schedule, self.learning_rate, step, total)

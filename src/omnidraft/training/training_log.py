@@ -1,10 +1,11 @@
-"""What a step reports, its line in a log, and the bar in a terminal."""
+"""The report of a step, its line in a log, and the bar in a terminal."""
 
 from __future__ import annotations
 
 import json
 import math
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO
@@ -17,9 +18,11 @@ class StepReport:
     """One step.
 
     Attributes:
-        step: its number, from 1. loss: over the whole batch. terms: the mean of each term, without its
-            factor.
-        norm: of the gradient before clipping. skipped: whether it was not finite, and changed nothing.
+        step: its number, from 1.
+        loss: over the whole batch.
+        terms: the mean of each term, without its factor.
+        norm: of the gradient before clipping.
+        skipped: whether loss or gradient was not finite; such a step changes nothing.
     """
 
     step: int
@@ -30,7 +33,7 @@ class StepReport:
 
 
 def log_line(report: StepReport) -> str:
-    """A step as JSON and a line end. JSON has no NaN: what is not finite is null."""
+    """A report as a line of JSON. JSON has no NaN: a value that is not finite is null."""
     line = {f.name: getattr(report, f.name) for f in fields(report)}
     line["terms"] = {name: _finite(value) for name, value in report.terms.items()}
     line |= {"loss": _finite(report.loss), "norm": _finite(report.norm)}
@@ -42,7 +45,7 @@ def _finite(value: float) -> float | None:
 
 
 def open_log(path: Path | None, steps: int) -> AbstractContextManager[IO[str] | None]:
-    """The log to be written to, cut to the steps that a checkpoint holds."""
+    """Open a log for writing, without the lines after step `steps`; None where `path` is None."""
     if path is None:
         return nullcontext()
     kept = path.read_text("utf-8").splitlines(keepends=True)[:steps] if steps and path.exists() else []
@@ -51,6 +54,33 @@ def open_log(path: Path | None, steps: int) -> AbstractContextManager[IO[str] | 
     return file
 
 
-def progress_bar(wanted: bool) -> AbstractContextManager[Progress | None]:
-    """A bar in the terminal, or none."""
-    return Progress(*Progress.get_default_columns(), TimeElapsedColumn()) if wanted else nullcontext()
+def write_report(log: IO[str] | None, report: StepReport) -> None:
+    """Append a report to a log, if there is one; a training that is killed keeps the line."""
+    if log is not None:
+        log.write(log_line(report))
+        log.flush()
+
+
+@contextmanager
+def progress_bar(
+    visible: bool, name: str, total: int, done: int
+) -> Iterator[Callable[[StepReport, int], None]]:
+    """A bar in the terminal; yields a function that advances it by a report and the number of skipped steps.
+
+    Args:
+        visible: without it the function does nothing.
+        name: what the bar shows before the first report.
+        total: number of steps.
+        done: steps that were done before.
+    """
+    if not visible:
+        yield lambda report, skipped: None
+        return
+    with Progress(*Progress.get_default_columns(), TimeElapsedColumn()) as bar:
+        task = bar.add_task(name, total=total, completed=done)
+
+        def advance(report: StepReport, skipped: int) -> None:
+            note = f" ({skipped} skipped)" if skipped else ""
+            bar.update(task, advance=1, description=f"loss {report.loss:.3f}{note}")
+
+        yield advance

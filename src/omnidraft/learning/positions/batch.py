@@ -1,95 +1,116 @@
 """Aligned responses as one batch of arrays; numpy only, training/data/batch.py makes tensors of the same.
 
-Every response has its rows of logits one after another in a common list [R], and every distribution, token and label
-says which of these rows it is of. So objectives know nothing of sequences, padding and prompts.
+Every response has its rows of logits one after another in a common list [R], and every distribution, token
+and label says which of these rows it is of. So objectives know nothing of sequences, padding and prompts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from omnidraft.learning.positions.alignment import Aligned, SparseDistributions
 
-Whole = npt.NDArray[np.int64]
+Numpy = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
+Array = TypeVar("Array")  # Numpy here; torch tensors in training/data/batch.py
 
 
 @dataclass(frozen=True)
-class Distributions:
-    """Distributions over draft tokens: row of each [N], ids [N, K] (-1 fills up), probabilities, OTHER [N], weights
-    [N].
-    """
-
-    rows: Whole
-    ids: Whole
-    probabilities: Floats
-    other: Floats
-    weights: Floats
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Draft tokens of the responses, shapes [M]: row that predicts each, its id, the target token it
-    writes.
-    """
-
-    rows: Whole
-    ids: Whole
-    tokens: Whole
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """Target tokens of the responses, shapes [T].
+class Distributions(Generic[Array]):
+    """Distributions over draft tokens.
 
     Attributes:
-        ids, before, sequences: the id, the one in front of it (-1: unknown), and the response it is in.
-        rows, lengths, direct, probabilities: see `alignment.TargetTokens`.
-        top: the listed probabilities of each row, descending, zero-padded, [T, m]. rest: of what it lacks,
-            [T].
-        hidden: the target's hidden states [T, target width], for dskd alone.
+        rows: row of logits of each distribution, [N], int64.
+        ids: draft ids, [N, K], int64, padded with -1.
+        probabilities: of the ids, [N, K], float32.
+        other: mass of the draft ids that are not listed, [N], float32.
+        weights: see `alignment.SparseDistributions`, [N], float32.
     """
 
-    ids: Whole
-    before: Whole
-    sequences: Whole
-    rows: Whole
-    lengths: Whole
-    direct: npt.NDArray[np.bool_]
-    probabilities: Floats
-    top: Floats
-    rest: Floats
-    hidden: Floats | None = None
+    rows: Array
+    ids: Array
+    probabilities: Array
+    other: Array
+    weights: Array
 
 
 @dataclass(frozen=True)
-class Batch:
+class Labels(Generic[Array]):
+    """Draft tokens of the responses, shapes [M], int64.
+
+    Attributes:
+        rows: row of logits that predicts each token.
+        ids: draft ids.
+        tokens: the target token that each draft token helps to write, by its index in `Tokens`.
+    """
+
+    rows: Array
+    ids: Array
+    tokens: Array
+
+
+@dataclass(frozen=True)
+class Tokens(Generic[Array]):
+    """Target tokens of the responses, shapes [T], int64 where nothing else is said.
+
+    Attributes:
+        ids: target ids.
+        before: the target id in front of each token; -1 where it is unknown.
+        sequences: the response that each token is in.
+        rows: see `alignment.TargetTokens`.
+        lengths: see `alignment.TargetTokens`.
+        direct: see `alignment.TargetTokens`, bool.
+        probabilities: see `alignment.TargetTokens`, float32.
+        top: the listed probabilities of each row, descending, padded with 0, [T, m], float32.
+        rest: the mass that each row does not list, float32.
+        hidden: the target's hidden states, [T, target width], float32; for dskd alone.
+    """
+
+    ids: Array
+    before: Array
+    sequences: Array
+    rows: Array
+    lengths: Array
+    direct: Array
+    probabilities: Array
+    top: Array
+    rest: Array
+    hidden: Array | None = None
+
+
+@dataclass(frozen=True)
+class Batch(Generic[Array]):
     """Responses for one step.
 
     Attributes:
-        input_ids: [B, L], filled up with 0 on the right, which no earlier position sees.
-        first: the first position whose logits are wanted.
-        sequences, positions: of each of the R rows of logits.
-        direct_drafts: which draft tokens have a direct partner, [draft vocab].
+        input_ids: [B, L], int64, padded with 0 on the right; no earlier position attends to the padding.
+        first: the first position whose logits are needed.
+        sequences: the response of each of the R rows of logits, [R], int64.
+        positions: the position of each row in its response, [R], int64.
+        trie: the target's distributions in the drafter's vocabulary.
+        direct: the target's distributions on the intersection of the vocabularies.
+        labels: the draft tokens of the responses.
+        tokens: the target tokens of the responses.
+        direct_drafts: which draft tokens have a direct partner, [draft vocab], bool.
     """
 
-    input_ids: Whole
+    input_ids: Array
     first: int
-    sequences: Whole
-    positions: Whole
-    trie: Distributions
-    direct: Distributions
-    labels: Labels
-    tokens: Tokens
-    direct_drafts: npt.NDArray[np.bool_]
+    sequences: Array
+    positions: Array
+    trie: Distributions[Array]
+    direct: Distributions[Array]
+    labels: Labels[Array]
+    tokens: Tokens[Array]
+    direct_drafts: Array
 
 
-def collate(responses: Sequence[Aligned]) -> Batch:
+def collate(responses: Sequence[Aligned]) -> Batch[Numpy]:
     """One batch of the responses, at least one; its numbers are float32."""
     longest = max(len(r.draft_ids) for r in responses)
     input_ids = np.zeros((len(responses), longest), dtype=np.int64)
@@ -117,7 +138,7 @@ def collate(responses: Sequence[Aligned]) -> Batch:
     )
 
 
-def _tokens(responses: Sequence[Aligned], row_starts: npt.NDArray[np.integer]) -> Tokens:
+def _tokens(responses: Sequence[Aligned], row_starts: npt.NDArray[np.integer]) -> Tokens[Numpy]:
     tops = [-np.sort(-r.target_rows.probabilities, axis=1) for r in responses]
     hidden = [r.target_hidden for r in responses if r.target_hidden is not None]
     sizes = [len(r.tokens.ids) for r in responses]
@@ -135,7 +156,7 @@ def _tokens(responses: Sequence[Aligned], row_starts: npt.NDArray[np.integer]) -
     )
 
 
-def _distributions(found: Sequence[tuple[SparseDistributions, np.integer]]) -> Distributions:
+def _distributions(found: Sequence[tuple[SparseDistributions, np.integer]]) -> Distributions[Numpy]:
     return Distributions(
         rows=np.concatenate([distributions.rows + row for distributions, row in found]),
         ids=_stacked([distributions.ids.astype(np.int64) for distributions, _ in found], -1),

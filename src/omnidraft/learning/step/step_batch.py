@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
-from omnidraft.learning.positions.batch import Batch, Distributions, Floats, collate
+from omnidraft.learning.positions.batch import Batch, Distributions, Floats, Numpy, collate
 
 Inputs = dict[str, npt.NDArray[np.generic]]
 _FLOOR = 1e-8  # mass below which a distribution is all OTHER
@@ -81,12 +81,14 @@ def factors_of(objective: str) -> dict[str, float]:
     if objective not in OBJECTIVES:
         known = " or ".join(OBJECTIVES)
         raise SettingError(
-            f'objective "{objective}" is not in the training step', f"use {known}, or train with torch"
+            f'objective "{objective}" is not in the training step',
+            f"use {known}, or train with torch",
+            setting="objective",
         )
     return OBJECTIVES[objective]
 
 
-def _on_intersection(batch: Batch) -> Distributions:
+def _on_intersection(batch: Batch[Numpy]) -> Distributions[Numpy]:
     """The distributions of direct-mapped tokens, what is outside the intersection in OTHER, of sum 1."""
     distributions = _chosen(batch.direct, batch.tokens.direct)
     other = distributions.other + np.maximum(1.0 - distributions.weights, 0.0)
@@ -99,7 +101,7 @@ def _on_intersection(batch: Batch) -> Distributions:
     )
 
 
-def _chosen(distributions: Distributions, mask: npt.NDArray[np.bool_]) -> Distributions:
+def _chosen(distributions: Distributions[Numpy], mask: npt.NDArray[np.bool_]) -> Distributions[Numpy]:
     return Distributions(
         distributions.rows[mask],
         distributions.ids[mask],
@@ -109,7 +111,7 @@ def _chosen(distributions: Distributions, mask: npt.NDArray[np.bool_]) -> Distri
     )
 
 
-def _distributions(name: str, distributions: Distributions) -> Inputs:
+def _distributions(name: str, distributions: Distributions[Numpy]) -> Inputs:
     fields: Inputs = {
         "rows": distributions.rows,
         "ids": distributions.ids,

@@ -1,10 +1,10 @@
-"""Aligned responses as one batch of tensors: what learning/positions/batch.py collates, as torch has it."""
+"""Aligned responses as one batch of tensors, in the dataclasses of learning/positions/batch.py."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,93 +13,42 @@ from torch import Tensor
 from omnidraft.learning.positions import batch as arrays
 from omnidraft.learning.positions.alignment import Aligned
 
-Value = TypeVar("Value")
+DistributionTensors = arrays.Distributions[Tensor]
+LabelTensors = arrays.Labels[Tensor]
+TokenTensors = arrays.Tokens[Tensor]
 
 
 @dataclass(frozen=True)
-class DistributionTensors:
-    """DistributionTensors over draft tokens; fields and shapes as of the arrays."""
-
-    rows: Tensor
-    ids: Tensor
-    probabilities: Tensor
-    other: Tensor
-    weights: Tensor
-
-
-@dataclass(frozen=True)
-class LabelTensors:
-    """Draft tokens of the responses; fields and shapes as of the arrays."""
-
-    rows: Tensor
-    ids: Tensor
-    tokens: Tensor
-
-
-@dataclass(frozen=True)
-class TokenTensors:
-    """Target tokens of the responses; fields and shapes as of the arrays."""
-
-    ids: Tensor
-    before: Tensor
-    sequences: Tensor
-    rows: Tensor
-    lengths: Tensor
-    direct: Tensor
-    probabilities: Tensor
-    top: Tensor
-    rest: Tensor
-    hidden: Tensor | None = None
-
-
-@dataclass(frozen=True)
-class TensorBatch:
-    """Responses for one step; fields and shapes as of the arrays."""
-
-    input_ids: Tensor
-    first: int
-    sequences: Tensor
-    positions: Tensor
-    trie: DistributionTensors
-    direct: DistributionTensors
-    labels: LabelTensors
-    tokens: TokenTensors
-    direct_drafts: Tensor
+class TensorBatch(arrays.Batch[Tensor]):
+    """Responses for one step; fields and shapes are those of `Batch`."""
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> TensorBatch:
-        """On a device, its numbers in a float type if one is given."""
-        return _moved(self, device, dtype)
+        """The same batch on a device.
 
+        Args:
+            device: of all tensors.
+            dtype: of the floating-point tensors; unchanged when None.
+        """
 
-_KINDS: dict[type, type] = {
-    arrays.Distributions: DistributionTensors, arrays.Labels: LabelTensors, arrays.Tokens: TokenTensors, arrays.Batch: TensorBatch,
-}  # fmt: skip
+        def move(tensor: Tensor) -> Tensor:
+            return tensor.to(device, dtype if tensor.is_floating_point() else None)
+
+        return TensorBatch(**_fields(self, Tensor, move))
 
 
 def collate(responses: Sequence[Aligned]) -> TensorBatch:
-    """One batch of the responses, at least one, in float32."""
-    found = _tensors(arrays.collate(responses))
-    assert isinstance(found, TensorBatch)
-    return found
+    """One batch of the responses, at least one; numbers are float32."""
+    return TensorBatch(**_fields(arrays.collate(responses), np.ndarray, torch.from_numpy))
 
 
-def _tensors(value: Any) -> Any:
-    """The same with tensors for arrays, whose memory they share."""
-    if isinstance(value, np.ndarray):
-        return torch.from_numpy(value)
-    kind = _KINDS.get(type(value))
-    if kind is None:
+def _fields(value: Any, kind: type, change: Callable[[Any], Tensor]) -> dict[str, Any]:
+    """The fields of a dataclass by name, those of a type changed, also within the dataclasses in it."""
+    return {field.name: _changed(getattr(value, field.name), kind, change) for field in fields(value)}
+
+
+def _changed(value: Any, kind: type, change: Callable[[Any], Tensor]) -> Any:
+    if isinstance(value, kind):
+        return change(value)
+    if not is_dataclass(value) or isinstance(value, type):
         return value
-    return kind(**{field.name: _tensors(getattr(value, field.name)) for field in fields(value)})
-
-
-def _moved(value: Value, device: torch.device | str, dtype: torch.dtype | None) -> Value:
-    assert is_dataclass(value) and not isinstance(value, type)
-    changes: dict[str, object] = {}
-    for field in fields(value):
-        found = getattr(value, field.name)
-        if isinstance(found, Tensor):
-            changes[field.name] = found.to(device, dtype if found.is_floating_point() else None)
-        elif is_dataclass(found) and not isinstance(found, type):
-            changes[field.name] = _moved(found, device, dtype)
-    return replace(value, **changes)
+    return type(value)(**_fields(value, kind, change))

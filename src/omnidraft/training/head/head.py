@@ -1,8 +1,9 @@
 """The adaptive head: how likely a draft token is to be accepted, from the drafter's own state.
 
-One number for each position, sigmoid(f(h)), with h the drafter's last hidden state (after the final norm,
-what the LM head reads) at the position whose *input* is the draft token. method section 5.3. Its odds correct
-those of the drafter's own probability of that token, which a state after the token hardly tells.
+The head gives one number for each position, sigmoid(f(h)), with h the drafter's last hidden state (after the
+final norm, the input of the LM head) at the position whose *input* is the draft token (method section 5.3).
+Its odds correct the odds of the drafter's own probability of that token, because a state after the token
+contains almost nothing of that probability.
 """
 
 from __future__ import annotations
@@ -21,14 +22,19 @@ class AcceptanceHead(nn.Module):
 
     Attributes:
         blocks: W of each block, [hidden, hidden], input by output as in adapter files.
-        weight: w, [hidden, 1]. bias: b, [1].
+        weight: w, [hidden, 1].
+        bias: b, [1].
     """
 
     def __init__(self, hidden: int, blocks: int = 1) -> None:
-        """All zeros, and a bias that accepts everything: a head that was never trained changes nothing.
+        """All zeros, and a bias that accepts every token: an untrained head changes nothing.
+
+        Args:
+            hidden: width of the drafter's hidden states.
+            blocks: number of blocks.
 
         Raises:
-            SettingError: a number of blocks outside 1..3.
+            SettingError: `blocks` is outside 1..3.
         """
         super().__init__()
         if not 1 <= blocks <= MAX_BLOCKS:
@@ -42,23 +48,27 @@ class AcceptanceHead(nn.Module):
         x = hidden
         for block in self.blocks:
             x = x + nn.functional.silu(x @ block)
-        found: Tensor = (x @ self.weight)[..., 0] + self.bias
-        return found
+        logits: Tensor = (x @ self.weight)[..., 0] + self.bias
+        return logits
 
 
 def head_loss(
     logits: Tensor, labels: Tensor, reject_weight: float = 6.0, known: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Binary cross-entropy in which what is refused weighs more, and what it is divided by.
+    """Binary cross-entropy with a weight on refusals.
 
-    Weighing moves the best answer for a label y to odds y / (reject_weight (1 - y)). That shift is known,
-    so it is taken off inside the loss: the logits themselves are those of the probability.
+    The weight moves the optimum for a label y to odds y / (reject_weight (1 - y)). The shift is constant, so
+    the loss subtracts it from the logits: the optimal logits are those of the probability itself.
 
     Args:
-        logits: of the head plus the log-odds of the drafter's own probability (`runtime.head.chance`), [N].
+        logits: of the head plus the log-odds of the drafter's own probability, [N]; see `chance` in
+            runtime/bundle/head.py.
         labels: how likely the N draft tokens are to be accepted, [N].
-        reject_weight: of the part that is refused.
-        known: which of them count, [N]; all when None.
+        reject_weight: weight of the refused part, 1 - label; the accepted part weighs 1.
+        known: which tokens count, [N]; all when None.
+
+    Returns:
+        the sum of the losses, and the sum of the weights, by which a caller divides it.
     """
     refused = reject_weight * (1.0 - labels)
     if known is not None:
@@ -69,16 +79,15 @@ def head_loss(
 
 
 def head_of(head: AcceptanceHead) -> Head:
-    """What was trained, as adapters carry it."""
-    found = {name: tensor.detach().cpu().float().numpy().copy() for name, tensor in _named(head).items()}
-    return Head(found)
+    """The trained head as adapters store it; copies."""
+    return Head({name: tensor.detach().cpu().float().numpy().copy() for name, tensor in _named(head).items()})
 
 
 def load_head(head: AcceptanceHead, trained: Head) -> None:
-    """Go on from a head of an adapter.
+    """Copy an adapter's head into a head, to continue its training.
 
     Raises:
-        AdapterError: `shape`, where it has other sizes; nothing is changed.
+        AdapterError: fault `shape`: the sizes differ; nothing is changed.
     """
     trained.check_fits(HeadShape(len(head.weight), len(head.blocks)))
     with torch.no_grad():
@@ -87,7 +96,7 @@ def load_head(head: AcceptanceHead, trained: Head) -> None:
 
 
 def _named(head: AcceptanceHead) -> dict[str, Tensor]:
-    """Its parameters by the names of the graph's inputs."""
+    """The parameters by the names of the graph's inputs."""
     return {block_name(i): block for i, block in enumerate(head.blocks)} | {
         WEIGHT: head.weight,
         BIAS: head.bias,

@@ -1,4 +1,4 @@
-"""Examples of the adaptive head as one batch of tensors: what the drafter draws, and how likely it passes."""
+"""Examples of the adaptive head as one batch of tensors, and the draws with their labels."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from torch import Tensor
 
 from omnidraft.learning.positions.head_example import HeadExample
 
-_LEAST = 1e-6  # of a probability and of what it lacks to 1
+_LEAST = 1e-6  # smallest probability, and smallest distance of a probability from 1
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """What the drafter drew, each [B, A].
+    """The draft tokens that the drafter drew, each tensor [B, A].
 
     Attributes:
-        ids: draft ids. labels: how likely each is to be accepted.
-        odds: logarithm of q / (1 - q), q the drafter's probability of it at temperature 1.
+        ids: draft ids.
+        labels: how likely each token is to be accepted.
+        odds: log(q / (1 - q)), q the drafter's probability of the token at temperature 1.
     """
 
     ids: Tensor
@@ -31,13 +32,16 @@ class Drawn:
 
 @dataclass(frozen=True)
 class HeadBatch:
-    """B responses with A draws at most.
+    """B responses with at most A draws each.
 
     Attributes:
-        input_ids: [B, L], filled up with 0 on the right.
-        positions: of the last token before each draw, [B, A]; 0 fills up.
-        known: which draws there are, [B, A].
-        said, ids, chances, longer: see `HeadExample`, [B, A], [B, A, K], [B, A, K] and [B, A, W].
+        input_ids: [B, L], padded with 0 on the right.
+        positions: of the last token before each draw, [B, A], padded with 0.
+        known: which draws are not padding, [B, A].
+        said: see `HeadExample`, [B, A].
+        ids: see `HeadExample`, [B, A, K].
+        chances: see `HeadExample`, [B, A, K].
+        longer: see `HeadExample`, [B, A, W].
         uniforms: in [0, 1), one for each draw, [B, A].
     """
 
@@ -51,28 +55,29 @@ class HeadBatch:
     uniforms: Tensor
 
     def to(self, device: torch.device | str) -> HeadBatch:
-        """On a device."""
+        """The same batch on a device."""
         return HeadBatch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     def draws(self, logits: Tensor, allowed: Tensor, temperature: float) -> Drawn:
-        """What the drafter draws at each place, and how likely that is to be accepted.
+        """Draw one draft token at each place, and compute how likely it is to be accepted.
 
         Args:
-            logits: of the drafter there, [B, A, draft vocab].
-            allowed: which draft ids it may draw, [draft vocab].
-            temperature: of the session. At 0 the likeliest is drawn, and accepted where the response says it.
+            logits: of the drafter at these places, [B, A, draft vocab].
+            allowed: which draft ids may be drawn, [draft vocab].
+            temperature: of the session. At 0 the likeliest token is drawn, and its label is 1 where the
+                response continues with it, else 0.
         """
         logits, longer = logits.masked_fill(~allowed, -torch.inf), self.longer
-        whole = torch.log_softmax(logits, dim=-1)
+        log_q = torch.log_softmax(logits, dim=-1)
 
         def odds(drawn: Tensor) -> Tensor:
-            q = whole.gather(-1, drawn[..., None])[..., 0].exp().clamp(_LEAST, 1.0 - _LEAST)
+            q = log_q.gather(-1, drawn[..., None])[..., 0].exp().clamp(_LEAST, 1.0 - _LEAST)
             return torch.log(q) - torch.log1p(-q)
 
         if temperature == 0.0:
             drawn = logits.argmax(dim=-1)
-            right = (drawn == self.said) | (drawn[..., None] == longer).any(dim=-1)
-            return Drawn(drawn, right.to(logits.dtype), odds(drawn))
+            accepted = (drawn == self.said) | (drawn[..., None] == longer).any(dim=-1)
+            return Drawn(drawn, accepted.to(logits.dtype), odds(drawn))
         q = torch.softmax(logits / temperature, dim=-1)
         sums = q.cumsum(dim=-1)
         drawn = (sums <= self.uniforms[..., None] * sums[..., -1:]).sum(dim=-1)
@@ -84,21 +89,23 @@ class HeadBatch:
 
 
 def tempered(chances: Tensor, temperature: float) -> Tensor:
-    """Rows of a distribution [..., K] at another temperature; what a row does not list counts as one token."""
+    """Rows of a distribution [..., K] at another temperature; the mass that a row does not list counts as one
+    token.
+    """
     rest = (1.0 - chances.sum(dim=-1, keepdim=True)).clamp_min(0.0)
     whole = torch.cat([chances, rest], dim=-1)
-    # The largest is divided out first: high powers of small numbers are nothing in float32.
+    # Divided by the largest first: high powers of small numbers are 0 in float32.
     powers = (whole / whole.amax(dim=-1, keepdim=True).clamp_min(1e-30)) ** (1.0 / temperature)
-    found: Tensor = (powers / powers.sum(dim=-1, keepdim=True).clamp_min(1e-30))[..., :-1]
-    return found
+    listed: Tensor = (powers / powers.sum(dim=-1, keepdim=True).clamp_min(1e-30))[..., :-1]
+    return listed
 
 
 def head_batch(examples: Sequence[HeadExample], uniforms: Sequence[npt.NDArray[np.floating]]) -> HeadBatch:
-    """One batch of examples, at least one.
+    """One batch of examples.
 
     Args:
-        examples: of responses.
-        uniforms: as many numbers in [0, 1) for each example as it has draws.
+        examples: at least one.
+        uniforms: for each example one number in [0, 1) for each of its draws.
     """
     return HeadBatch(
         input_ids=_stacked([e.draft_ids for e in examples], 0).long(),
@@ -113,8 +120,8 @@ def head_batch(examples: Sequence[HeadExample], uniforms: Sequence[npt.NDArray[n
 
 
 def _stacked(arrays: Sequence[npt.NDArray[np.generic]], fill: float) -> Tensor:
-    """Arrays of one number of dimensions on top of each other, each filled up to the largest sizes."""
+    """Arrays with the same number of dimensions, stacked; each is padded to the largest sizes."""
     sizes = np.max([a.shape for a in arrays], axis=0)
-    pads = [[(0, int(most - size)) for most, size in zip(sizes, a.shape, strict=True)] for a in arrays]
-    filled = [np.pad(a, pad, constant_values=fill) for a, pad in zip(arrays, pads, strict=True)]
-    return torch.from_numpy(np.stack(filled))
+    pads = [[(0, int(largest - size)) for largest, size in zip(sizes, a.shape, strict=True)] for a in arrays]
+    padded = [np.pad(a, pad, constant_values=fill) for a, pad in zip(arrays, pads, strict=True)]
+    return torch.from_numpy(np.stack(padded))

@@ -1,7 +1,7 @@
-"""Hidden states of drawn tokens: each after the text before it, as if it had been drafted there.
+"""Hidden states of drawn tokens, each after the text before it, as in drafting.
 
-The responses are read once; then every drawn token is read at its place beside the token that was said,
-seeing the text before it and itself, in one pass over the keys and values of the first.
+A first pass reads the responses. A second pass reads every drawn token at its place, with the keys and values
+of the first pass; a drawn token attends to the text before its place and to itself.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ Draw = Callable[[Tensor], Drawn]  # of logits [B, A, vocab]
 
 
 def draws_of(model: nn.Module, batch: HeadBatch, draw: Draw) -> tuple[Tensor, Drawn]:
-    """What the drafter draws after each place of some responses, and its state once it has read that.
+    """Draw a token after each place of the responses, and compute the drafter's state after that token.
 
     Args:
-        model: a transformers decoder; gradients are not kept, and dropout does not act.
+        model: a transformers decoder; gradients are not kept, and dropout is off.
         batch: the responses.
-        draw: says what is drawn.
+        draw: draws tokens from logits.
 
     Returns:
-        hidden states [B, A, hidden] of the drawn tokens, as the LM head reads them, and what was drawn.
+        hidden states [B, A, hidden] of the drawn tokens, as the LM head reads them, and the drawn tokens.
     """
     decoder: Any = model
     training = model.training
     model.eval()
     try:
         with torch.no_grad():
-            cache = DynamicCache()  # no window: every position stays
-            read = decoder.base_model(input_ids=batch.input_ids, past_key_values=cache, use_cache=True)
-            drawn = draw(_logits(decoder, _at(read.last_hidden_state, batch.positions)))
-            found = decoder.base_model(
+            cache = DynamicCache()  # without a window: it keeps every position
+            first = decoder.base_model(input_ids=batch.input_ids, past_key_values=cache, use_cache=True)
+            drawn = draw(_logits(decoder, _at(first.last_hidden_state, batch.positions)))
+            second = decoder.base_model(
                 input_ids=drawn.ids,
                 past_key_values=cache,
                 use_cache=True,
@@ -46,11 +46,11 @@ def draws_of(model: nn.Module, batch: HeadBatch, draw: Draw) -> tuple[Tensor, Dr
             )
     finally:
         model.train(training)
-    return found.last_hidden_state, drawn
+    return second.last_hidden_state, drawn
 
 
 def _logits(decoder: Any, hidden: Tensor) -> Tensor:
-    """Of the LM head; scales and soft caps of some families change no argmax and are applied here."""
+    """Logits of the LM head, with the scales and soft caps that some families apply after it."""
     logits: Tensor = decoder.get_output_embeddings()(hidden).float()
     logits = logits / getattr(decoder.config, "logits_scaling", 1.0)
     cap = getattr(decoder.config, "final_logit_softcapping", None)
@@ -62,7 +62,7 @@ def _at(states: Tensor, positions: Tensor) -> Tensor:
 
 
 def _masks(config: Any, batch: HeadBatch) -> Any:
-    """What each drawn token sees, [B, 1, A, L + A]: by kind of layer where a model has several."""
+    """What each drawn token attends to, [B, 1, A, L + A]; with several kinds of layers one mask each."""
     window = getattr(config, "sliding_window", None)
     kinds = set(getattr(config, "layer_types", None) or ())
     if "sliding_attention" in kinds:

@@ -1,12 +1,13 @@
-"""Divergences between a row of drafter logits and a distribution that lists some draft tokens and an OTHER bucket.
+"""Divergences between rows of drafter logits and distributions over some draft tokens and an OTHER bucket.
 
-q's OTHER is the mass of all draft tokens that the distribution does not list. With it both sides sum to 1, so nothing
-pushes the drafter's mass out of what is listed (method section 5.1), and a distribution that was cut costs no bias
-beyond its own coarseness: merging outcomes never raises a divergence.
+q's OTHER is the mass of all draft tokens that the distribution does not list. With it both sides sum to 1, so
+no gradient moves the drafter's mass out of the listed tokens (method section 5.1). A distribution that was
+cut makes the divergence coarser but does not bias it: merging outcomes never raises a divergence.
 """
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Literal
 
 import torch
@@ -15,27 +16,29 @@ from torch import Tensor
 from omnidraft.training.data.batch import DistributionTensors
 
 Direction = Literal["forward", "reverse"]
-_FLOOR = 1e-8  # for a probability of 0 under a logarithm: a reverse KL would be infinite
-_BARRED = -80.0  # logit, from the row's largest, of a token that is taken out: gradients stay finite
+_FLOOR = 1e-8  # smallest probability under a logarithm: a reverse KL would be infinite otherwise
+_BARRED = -80.0  # logit, relative to the row's largest, of an excluded token: gradients stay finite
 
 
 def log_distributions(
     rows: Tensor, distributions: DistributionTensors, allowed: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """log q of each distribution's ids and of its OTHER, shapes [N, K] and [N]; fillers have log q of a barred token.
+    """log q of each distribution's ids and of its OTHER, shapes [N, K] and [N].
+
+    An id of -1 (padding) has the log q of an excluded token.
 
     Args:
         rows: logits of the drafter at temperature 1, [R, draft vocab].
-        distributions: whose ids and rows are asked for.
+        distributions: their ids and rows are evaluated.
         allowed: draft tokens over which q is renormalised, [draft vocab]; all when None.
     """
-    wanted = rows.index_select(0, distributions.rows)  # [N, V]
-    bar = wanted.detach().amax(dim=1, keepdim=True) + _BARRED
+    logits = rows.index_select(0, distributions.rows)  # [N, V]
+    bar = logits.detach().amax(dim=1, keepdim=True) + _BARRED
     if allowed is not None:
-        wanted = torch.where(allowed, wanted, bar)
-    total = wanted.logsumexp(dim=1, keepdim=True)
-    padded = torch.cat([wanted, bar], dim=1)  # the last column takes the fillers
-    at = torch.where(distributions.ids < 0, wanted.shape[1], distributions.ids)
+        logits = torch.where(allowed, logits, bar)
+    total = logits.logsumexp(dim=1, keepdim=True)
+    padded = torch.cat([logits, bar], dim=1)  # the last column is for padding
+    at = torch.where(distributions.ids < 0, logits.shape[1], distributions.ids)
     listed = padded.gather(1, at) - total
     others = padded.scatter(1, at, bar.expand(at.shape)).logsumexp(dim=1)
     return listed, others - total[:, 0]
@@ -51,7 +54,7 @@ def divergence(
     Args:
         rows: logits [R, draft vocab].
         distributions: probabilities and OTHER of each sum to 1.
-        direction: which way.
+        direction: "forward" or "reverse".
         allowed: see `log_distributions`.
     """
     listed, others = log_distributions(rows, distributions, allowed)
@@ -60,36 +63,41 @@ def divergence(
     log_p = p.clamp_min(_FLOOR).log()
     if direction == "forward":
         return (torch.where(p > 0, p, 0.0) * (log_p - log_q)).sum(dim=1)
-    real = torch.cat(
+    present = torch.cat(
         [distributions.ids >= 0, torch.ones_like(distributions.ids[:, :1], dtype=torch.bool)], dim=1
     )
-    return torch.where(real, log_q.exp() * (log_q - log_p), 0.0).sum(dim=1)
+    return torch.where(present, log_q.exp() * (log_q - log_p), 0.0).sum(dim=1)
 
 
 def normalised(distributions: DistributionTensors) -> DistributionTensors:
-    """The same distributions with probabilities and OTHER of sum 1; a distribution without mass becomes all OTHER."""
+    """The distributions divided by their sums; a distribution of sum 0 becomes all OTHER."""
     total = distributions.probabilities.sum(dim=1) + distributions.other
     safe = total.clamp_min(_FLOOR)
-    return DistributionTensors(
-        distributions.rows,
-        distributions.ids,
-        distributions.probabilities / safe[:, None],
-        torch.where(total > _FLOOR, distributions.other / safe, torch.ones_like(total)),
-        distributions.weights,
+    return replace(
+        distributions,
+        probabilities=distributions.probabilities / safe[:, None],
+        other=torch.where(total > _FLOOR, distributions.other / safe, torch.ones_like(total)),
     )
 
 
-def chosen(distributions: DistributionTensors, mask: Tensor) -> DistributionTensors:
-    """Those of the distributions where the mask [N] says so."""
-    return DistributionTensors(
-        *(
-            t[mask]
-            for t in (
-                distributions.rows,
-                distributions.ids,
-                distributions.probabilities,
-                distributions.other,
-                distributions.weights,
-            )
-        )
+def masked(distributions: DistributionTensors, mask: Tensor) -> DistributionTensors:
+    """The distributions where the mask [N] is true."""
+    return replace(
+        distributions, **{f.name: getattr(distributions, f.name)[mask] for f in fields(distributions)}
     )
+
+
+def binary_divergence(p: Tensor, log_q: Tensor) -> Tensor:
+    """p log(p / q) + (1 - p) log((1 - p) / (1 - q)), elementwise, from p and log q."""
+    p = p.to(log_q.dtype).clamp(1e-8, 1.0 - 1e-8)
+    return p * (p.log() - log_q) + (1.0 - p) * (torch.log1p(-p) - log1m_exp(log_q))
+
+
+def log1m_exp(log_q: Tensor) -> Tensor:
+    """log(1 - exp(log_q)) for log_q < 0, exact near both ends; a probability of 1 counts as 1 - 1e-7."""
+    log_q = log_q.clamp_max(-1e-7)
+    near_one = log_q > -0.693
+    # Both branches get safe arguments: the branch not taken would otherwise make the gradient NaN.
+    close = torch.log(-torch.expm1(torch.where(near_one, log_q, -0.5)))
+    far = torch.log1p(-torch.exp(torch.where(near_one, -1.0, log_q)))
+    return torch.where(near_one, close, far)
