@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from omnidraft.commands.adapt.adapt_loop import Schedule
+from omnidraft.commands.adapt.adapt_loop import BundleSchedule
 from omnidraft.commands.terminal.read_prompts import digest, read_prompts
-from omnidraft.sample_prompts import word_problems
 from omnidraft.errors import SettingError
+from omnidraft.sample_prompts import word_problems
 from support.command_line import Run
 from support.places import STARTERS
 
@@ -81,13 +81,13 @@ def test_word_problems_differ_and_repeat() -> None:
 
 
 def test_a_schedule() -> None:
-    found = Schedule.parse(Path("a"), ["20=c", "10=b"])
+    found = BundleSchedule.parse(Path("a"), ["20=c", "10=b"])
     assert [str(found.at(i)) for i in (0, 9, 10, 19, 20, 99)] == ["a", "a", "b", "b", "c", "c"]
     for wrong in ("x=b", "0=b", "5", "5="):
         with pytest.raises(SettingError, match="is not NUMBER=BUNDLE"):
-            Schedule.parse(Path("a"), [wrong])
+            BundleSchedule.parse(Path("a"), [wrong])
     with pytest.raises(SettingError, match="at the same prompt"):
-        Schedule.parse(Path("a"), ["5=b", "5=c"])
+        BundleSchedule.parse(Path("a"), ["5=b", "5=c"])
 
 
 def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path, run: Run) -> None:

@@ -13,8 +13,8 @@ from conformance.choosing import Given
 from conformance.vectors import Vector, close
 from omnidraft.learning.averaged import RunningMean
 from omnidraft.learning.online.guard import Guard, GuardOptions
-from omnidraft.learning.online.interval import end_interval, roll_back, take_up
-from omnidraft.learning.online.profiles import Progress
+from omnidraft.learning.online.interval import decide, roll_back, take_up
+from omnidraft.learning.online.profiles import AdaptationProgress
 from omnidraft.learning.step.schedule import rate_at
 from omnidraft.learning.step.step_tensors import initial, sites_of, vector_of
 from omnidraft.runtime.bundle.head import Head
@@ -25,7 +25,7 @@ from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.sync.average import average
 
-EVENTS = {"roll back": "rolled back", "rest": "rested"}
+EVENTS = {"roll back": "rolled back", "cool down": "rested"}
 OF = "a" * 64, "d" * 64, "e" * 64
 CREATED = "2026-01-02T03:04:05Z"
 
@@ -66,7 +66,7 @@ def run_guard(vector: Vector) -> None:
 
 def run_interval(vector: Vector) -> None:
     given = vector["input"]
-    guard, progress = Guard(options_of(given)), Progress()
+    guard, progress = Guard(options_of(given)), AdaptationProgress()
     for i, (interval, wanted) in enumerate(
         zip(given["intervals"], vector["expect"]["intervals"], strict=True)
     ):
@@ -74,14 +74,14 @@ def run_interval(vector: Vector) -> None:
             guard.observe(tokens, passes)
             progress.answered += 1
             progress.pending.append(progress.answered)
-        ending, _ = end_interval(progress, guard, given["memory"])
-        event = EVENTS.get(ending, interval["outcome"])
+        decision, _ = decide(progress, guard, given["memory"])
+        event = EVENTS.get(decision, interval["outcome"])
         if event == "learned":
             take_up(progress)
         elif event == "not finite":
             roll_back(progress, guard, given["memory"])
             event = "rolled back"
-        found = {name: getattr(progress, name) for name in wanted if hasattr(progress, name)}
+        found = {name: value for name, value in progress.as_json().items() if name in wanted}
         assert {**found, "event": event, "verdict": wanted["verdict"]} == wanted, f"interval {i}"
 
 

@@ -142,8 +142,8 @@ def test_a_poisoned_adapter_is_rolled_back(weights: LoadedBundle, place: Path, s
     # What drafts after it is what drafted before, and then what was learned from that.
     at = next(i for i, line in enumerate(lines) if line.event == "rolled back")
     assert lines[at + 1].version in (1, 2) and events[back + 2] == "learned"
-    assert adaptation.progress.slow < 1.0 or adaptation.progress.good > 3
-    assert made[0].rate == pytest.approx(3e-3 * adaptation.progress.slow)
+    assert adaptation.progress.rate_scale < 1.0 or adaptation.progress.good > 3
+    assert made[0].rate == pytest.approx(3e-3 * adaptation.progress.rate_scale)
     assert events[back + 2 :].count("learned") >= 4
     adaptation.close()
     kept = read_adapter(adaptation.profile.adapter)
@@ -277,7 +277,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_in_a_sentence(
         data.replace(b"adaptation", b"adaptatiom"),
     ):
         file.write_bytes(spoiled)
-        with pytest.raises(SettingError, match=r"cannot be gone on from .*to begin anew"):
+        with pytest.raises(SettingError, match=r"cannot go on from it; .* to start over"):
             Adaptation(place, learner)
     file.write_bytes(data)
     (place / CURVE).write_text("")

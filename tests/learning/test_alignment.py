@@ -83,7 +83,8 @@ def test_inside_a_spelling_the_distribution_is_that_of_the_decision() -> None:
 
 
 def test_after_a_token_that_could_have_gone_on() -> None:
-    """P(child | u) for children, and P(END | u) times the next root distribution outside them for all others."""
+    """P(child | u) for children, and P(END | u) times the next root distribution outside them for all others.
+    """
     found, p = align(["F", "O"])
     ((distribution, other, weight),) = at(found.trie_distributions, 1)
     mass = p_of(p, 0, "F", "FLAKE", "FO", "FLAS")

@@ -1,4 +1,5 @@
-"""From recorded sessions to training positions: the drafter's own contexts, and the target's distributions."""
+"""From recorded sessions to training positions: the drafter's own contexts, and the target's distributions.
+"""
 
 from __future__ import annotations
 

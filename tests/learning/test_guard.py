@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from omnidraft.learning.online.guard import Guard, GuardOptions, is_worse, ratio, students
+from omnidraft.learning.online.guard import Guard, GuardOptions, is_worse, ratio
 from omnidraft.learning.online.interval import roll_back
-from omnidraft.learning.online.profiles import Progress
+from omnidraft.learning.online.profiles import AdaptationProgress
+from omnidraft.learning.student_t import student_t
 
 Rng = np.random.Generator
 
@@ -95,7 +96,7 @@ def test_it_is_welchs_test() -> None:
     low, high = 0.0, 20.0  # deviations whose quantile is t, by halving
     while high - low > 1e-9:
         middle = (low + high) / 2
-        low, high = (middle, high) if students(middle, freedom) < t else (low, middle)
+        low, high = (middle, high) if student_t(middle, freedom) < t else (low, middle)
     assert 1.0 < low < 10.0
     first, second = ([(int(n), 40) for n in tokens] for tokens in (before, after))
     assert is_worse(first, second, low - 1e-6) and not is_worse(first, second, low + 1e-6)
@@ -135,16 +136,16 @@ def test_a_state_that_is_none_changes_nothing(state: dict[str, object]) -> None:
 
 def test_the_quantile_is_students() -> None:
     for freedom, exact in ((7, 4.5300), (14, 3.6358), (30, 3.2703), (60, 3.1299)):  # scipy's
-        assert students(3.0, freedom) == pytest.approx(exact, rel=0.006)
+        assert student_t(3.0, freedom) == pytest.approx(exact, rel=0.006)
     assert ratio([(30, 10), (10, 10)]) == 2.0  # of sums, not a mean of ratios
 
 
 def test_after_a_roll_back_the_good_adapter_says_what_is_to_be_expected() -> None:
-    guard, progress = Guard(), Progress(version=3, good=1, learned=3, memory=[1, 2], pending=[3, 4])
+    guard, progress = Guard(), AdaptationProgress(version=3, good=1, learned=3, memory=[1, 2], pending=[3, 4])
     for tokens in (20, 10):
         guard.observe(tokens, 10)
     roll_back(progress, guard, 3)
     assert guard.state() == {"reference": [], "current": []}
     assert (progress.version, progress.good, progress.learned) == (1, 1, 3)
-    assert (progress.falls, progress.rest, progress.slow) == (1, 1, 0.5)
+    assert (progress.rollbacks, progress.cooldown, progress.rate_scale) == (1, 1, 0.5)
     assert (progress.memory, progress.pending) == ([2, 3, 4], [])

@@ -172,7 +172,8 @@ def test_a_graph_that_computes_another_step_than_torch_is_refused(
 
 
 def trie_kl(response: Aligned, logits: Any) -> Any:
-    """Weighted sum of KL(P || q) over a response's distributions, and the weights' sum, written out in numpy."""
+    """Weighted sum of KL(P || q) over a response's distributions, and the weights' sum, written out in numpy.
+    """
     rows = logits[response.prompt_length - 1 :].astype(np.float64)
     log_q = rows - rows.max(axis=1, keepdims=True)
     log_q -= np.log(np.exp(log_q).sum(axis=1, keepdims=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +12,15 @@ from safetensors import safe_open
 from safetensors.numpy import save
 
 from omnidraft.errors import SettingError
-from omnidraft.learning.online.profiles import Arrays, LearningCheckpoint, Profile, Progress, profiles_in
+from omnidraft.learning.online.profiles import AdaptationProgress, LearningCheckpoint, Profile, profiles_in
+from omnidraft.learning.step.state_file import Arrays
 
 PAIR = {"target": "a" * 64, "drafter": "b" * 64}
 LEARNED: Arrays = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "steps": np.array([4], np.int64)}
 GOOD: Arrays = {"w": np.zeros((2, 3), np.float32)}
-PROGRESS = Progress(prompts="c" * 8, position=3, answered=5, version=2, good=1, slow=0.5, memory=[1, 2])
+PROGRESS = AdaptationProgress(
+    prompts="c" * 8, position=3, answered=5, version=2, good=1, rate_scale=0.5, memory=[1, 2]
+)
 CHECKPOINT = LearningCheckpoint(PAIR, PROGRESS, LEARNED, GOOD, b"n-grams", {"interval": 4, "head": False})
 
 
@@ -79,9 +82,9 @@ def test_counts_that_cannot_be_are_refused(profile: Profile, changes: dict[str, 
     with safe_open(profile.checkpoint, framework="np") as file:
         header = dict(file.metadata())
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    header["progress"] = json.dumps({**asdict(PROGRESS), **changes})
+    header["progress"] = json.dumps({**PROGRESS.as_json(), **changes})
     profile.checkpoint.write_bytes(save(tensors, header))
-    with pytest.raises(SettingError, match=r"cannot be gone on from .*; delete .* to begin anew"):
+    with pytest.raises(SettingError, match=r"adapting cannot go on from it; delete .* to start over"):
         profile.progress()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from omnidraft.learning.compare import LEAST_GENERATIONS, acceptances, interval, probabilities, shadow
+from omnidraft.learning.compare import LEAST_GENERATIONS, acceptances, compare, interval, probabilities
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.target_rows import dense_rows, top_rows
@@ -46,7 +46,8 @@ def model_of(seed: int) -> AdaptedModel:
 
 
 def response_of(seed: int, count: int = 60, top: int | None = None) -> Aligned:
-    """What a target says whose distribution is near that of the model of seed 0, so that drafts are accepted."""
+    """What a target says whose distribution is near that of the model of seed 0, so that drafts are accepted.
+    """
     rng, trie = np.random.default_rng(seed), ALIGNER.trie
     drafter, context = ContextModel(0, len(DRAFT)), list(PROMPT)
     tokens: list[int] = []
@@ -72,7 +73,9 @@ def flatter(by: float) -> dict[str, npt.NDArray[np.float32]]:
 
 @pytest.mark.parametrize("top", [None, 3])
 def test_each_place_has_the_acceptance_of_its_own_distribution(top: int | None) -> None:
-    """Distribution by distribution from the model's rows, one context at a time; long enough for several chunks."""
+    """Distribution by distribution from the model's rows, one context at a time; long enough for several
+    chunks.
+    """
     response, model = response_of(1, 120, top), model_of(0)
     distributions, found = response.trie_distributions, acceptances(model, response)
     assert len(response.draft_ids) > 130 and len(found) == len(distributions) and model.length == 0
@@ -106,21 +109,21 @@ def test_it_is_how_often_a_drawn_token_is_accepted() -> None:
 
 def test_the_better_is_told_from_the_worse_and_from_its_equal() -> None:
     responses = [response_of(seed, 30) for seed in range(12)]
-    worse = shadow(model_of(0), responses, {}, flatter(0.9))
+    worse = compare(model_of(0), responses, {}, flatter(0.9))
     assert worse.high < 0.0 and not worse.is_better and worse.offered < worse.current
-    better = shadow(model_of(0), responses, flatter(0.9), {})
+    better = compare(model_of(0), responses, flatter(0.9), {})
     assert better.is_better and better.generations == 12
     assert (better.low, better.high) == pytest.approx((-worse.high, -worse.low))
-    same = shadow(model_of(0), responses, flatter(0.2), flatter(0.2))
+    same = compare(model_of(0), responses, flatter(0.2), flatter(0.2))
     assert same.low == same.high == 0.0 and not same.is_better
     assert same.positions == sum(len(r.trie_distributions) for r in responses)
 
 
 def test_too_little_text_tells_nothing() -> None:
     responses = [response_of(seed, 30) for seed in range(LEAST_GENERATIONS - 1)]
-    found = shadow(model_of(0), responses, flatter(0.9), {})
+    found = compare(model_of(0), responses, flatter(0.9), {})
     assert not found.is_enough and not found.is_better and found.offered > found.current
-    none = shadow(model_of(0), [], {}, flatter(0.9))
+    none = compare(model_of(0), [], {}, flatter(0.9))
     assert (none.generations, none.positions, none.is_better) == (0, 0, False)
 
 

@@ -106,9 +106,9 @@ def test_what_a_learner_goes_by_agrees_with_the_spec() -> None:
         "decay": schedule.DECAY,
         "mean_kept": averaged.KEPT,
         "guard": asdict(GuardOptions()),
-        "max_rest": interval.MAX_REST,
-        "slower": interval.SLOWER,
-        "recovery": interval.RECOVERY,
+        "max_rest": interval.MAX_COOLDOWN,
+        "slower": interval.ROLLBACK_SCALE,
+        "recovery": interval.RECOVERY_SCALE,
         "batch": adaptation.BATCH,
         **{name: options[name] for name in names},
     }

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("fsspec", reason="syncing needs fsspec")
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
 
-from omnidraft.learning.compare import Shadow
+from omnidraft.learning.compare import AdapterComparison
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import decode_adapter, read_adapter, write_adapter
 from omnidraft.runtime.vocab.cache_store import read_table, write_table
@@ -37,10 +37,10 @@ from support.sync_world import (
 )
 from support.tables import GRAM_IDS, table
 
-WORSE = Shadow(20, 900, 0.4, 0.3, -0.12, -0.08)
-BETTER = Shadow(20, 900, 0.3, 0.4, 0.08, 0.12)
-EVEN = Shadow(20, 900, 0.3, 0.31, -0.01, 0.03)
-TOO_FEW = Shadow(3, 100, 0.3, 0.4, float("-inf"), float("inf"))
+WORSE = AdapterComparison(20, 900, 0.4, 0.3, -0.12, -0.08)
+BETTER = AdapterComparison(20, 900, 0.3, 0.4, 0.08, 0.12)
+EVEN = AdapterComparison(20, 900, 0.3, 0.31, -0.01, 0.03)
+TOO_FEW = AdapterComparison(3, 100, 0.3, 0.4, float("-inf"), float("inf"))
 
 
 def test_a_release_is_taken_up_once_and_merged(store: Store, tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ def test_the_whole_circle(store: Store, tmp_path: Path) -> None:
 def test_shadow_decides_and_the_decision_stands(folder: Store, tmp_path: Path) -> None:
     into, asked = tmp_path / "dir", list[list[str | None]]()
 
-    def trial(found: Shadow) -> Callable[..., Shadow]:
-        def compare(*adapters: Adapter | None) -> Shadow:
+    def trial(found: AdapterComparison) -> Callable[..., AdapterComparison]:
+        def compare(*adapters: Adapter | None) -> AdapterComparison:
             asked.append([each.digest if each else None for each in adapters])
             return found
 
@@ -115,7 +115,7 @@ def test_the_devices_own_adapter_is_what_a_release_is_compared_with(folder: Stor
     assert decode_adapter(in_use(into)).digest == adapter(2, 2).digest
     asked = list[str]()
 
-    def trial(now: Adapter | None, _: Adapter) -> Shadow:
+    def trial(now: Adapter | None, _: Adapter) -> AdapterComparison:
         asked.append("" if now is None else now.digest)
         return BETTER
 
@@ -182,7 +182,7 @@ def test_one_pull_at_a_time_into_a_directory(folder: Store, tmp_path: Path) -> N
     into = tmp_path / "dir"
     publish_number(folder, 1)
 
-    def trial(*_: object) -> Shadow:
+    def trial(*_: object) -> AdapterComparison:
         assert fault(lambda: pull_into(folder, into), "another process is pulling") == "in_use"
         return BETTER
 

@@ -17,13 +17,14 @@ from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.learning.step.learner import Learned
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.learning.step.schedule import Schedule, check_schedule, rate_at
-from omnidraft.learning.step.state_file import read_state, write_state
+from omnidraft.learning.step.state_file import StateFormat
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_reader import read_traces
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
+CHECKPOINT = StateFormat("omnidraft.learner_state", "1", "learning")
 Progress = Callable[[Learned, int], None]  # what a step did, and how many there will have been
 
 
@@ -50,14 +51,19 @@ class LearnOptions:
     def __post_init__(self) -> None:
         if self.steps is not None and self.steps < 1:
             raise SettingError(
-                f"steps {self.steps} is less than 1", "give 1 or more, or leave it out for one pass over all"
+                f"steps {self.steps} is less than 1",
+                "give 1 or more, or leave it out for one pass over all",
+                setting="steps",
             )
         if self.batch_size < 1:
-            raise SettingError(f"batch_size {self.batch_size} is less than 1", "8 is usual")
+            raise SettingError(
+                f"batch_size {self.batch_size} is less than 1", "8 is usual", setting="batch_size"
+            )
         if self.max_length is not None and self.max_length < 2:
             raise SettingError(
                 f"max_length {self.max_length} leaves no room",
                 "give 2 or more, or leave it out for all that the drafter's context holds",
+                setting="max_length",
             )
         check_schedule(self.schedule)
 
@@ -94,6 +100,7 @@ def responses_of(
         raise SettingError(
             f"max_length {options.max_length} is more than the {longest} that the drafter's context holds",
             f"give {longest} or less",
+            setting="max_length",
         )
     aligner = Aligner(full_trie(vocab_map), options.max_length or longest)
     bos = bundle.drafter.bos_id
@@ -133,7 +140,9 @@ def learn(
         "responses": _digest(responses),
     }
     if checkpoint is not None and checkpoint.exists():
-        learner.restore(read_state(checkpoint, settings))
+        state = CHECKPOINT.read(checkpoint)
+        CHECKPOINT.check_same(checkpoint, state.metadata.get("settings"), settings)
+        learner.restore(state.arrays)
     losses = []
     while learner.steps < total:
         learner.rate = rate_at(options.schedule, options.step.learning_rate, learner.steps, total)
@@ -141,7 +150,7 @@ def learn(
         losses.append(found.loss)
         progress(found, total)
         if checkpoint is not None and (found.step % every == 0 or found.step == total):
-            write_state(checkpoint, learner.state(), settings)
+            CHECKPOINT.write(checkpoint, learner.state(), {"settings": settings})
     return LearnedFromTraces(
         learner.adapter(), len(responses), learner.steps, len(losses), learner.skipped, losses_of(losses)
     )

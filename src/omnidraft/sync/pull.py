@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from omnidraft.errors import SyncError
-from omnidraft.learning.compare import Shadow
+from omnidraft.learning.compare import AdapterComparison
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.signature import PublicKey, read_public_key
 from omnidraft.runtime.models.adapter import Adapter
@@ -48,7 +48,7 @@ from omnidraft.sync.release import (
 )
 from omnidraft.sync.store import Progress, Store, short
 
-Trial = Callable[[Adapter | None, Adapter], Shadow]  # the adapter in use, the offered one
+Trial = Callable[[Adapter | None, Adapter], AdapterComparison]  # the adapter in use, the offered one
 Outcome = Literal["switched", "kept", "newest", "refused before", "no adapter"]
 WhyNot = Literal["too few recordings", "not better", "not better before"]
 
@@ -95,7 +95,7 @@ class Pulled:
 
     outcome: Outcome
     release: Release
-    shadow: Shadow | None
+    shadow: AdapterComparison | None
     adapter: Path | None
     learned: int | None
     key: str | None
@@ -199,7 +199,7 @@ def _file(
 
 def _decide(
     state: Installed, release: Release, offered: Adapter | None, device: Device
-) -> tuple[Installed, Outcome, Shadow | None]:
+) -> tuple[Installed, Outcome, AdapterComparison | None]:
     """The state after a release, whether its adapter is used, and how it compared."""
     if offered is None or release.adapter is None:
         return _with_own(state, device)[0], "no adapter", None

@@ -3,7 +3,7 @@
 from collections import deque
 from pathlib import Path
 
-from omnidraft.learning.compare import Shadow, Tensors, shadow
+from omnidraft.learning.compare import AdapterComparison, Tensors, compare
 from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
@@ -30,7 +30,7 @@ def trial_on(traces: Path, bundle: Bundle, vocab_map: VocabMap) -> Trial:
     recorded = read_traces(traces, Vocabularies.of(vocab_map))
     recent = deque((each for each in recorded if each.start.target_adapter is None), maxlen=RECENT)
 
-    def compare(current: Adapter | None, offered: Adapter) -> Shadow:
+    def trial(current: Adapter | None, offered: Adapter) -> AdapterComparison:
         entry = bundle.drafter
         aligner = Aligner(full_trie(vocab_map), max_length=entry.kv.max_length)
         start = () if entry.bos_id is None else (entry.bos_id,)
@@ -42,6 +42,6 @@ def trial_on(traces: Path, bundle: Bundle, vocab_map: VocabMap) -> Trial:
                 _, fitted = fit(adapter, bundle, vocab_map, "drafter")
             return fitted.tensors or {}
 
-        return shadow(load_drafter(bundle).new_model(), responses, tensors(current), tensors(offered))
+        return compare(load_drafter(bundle).new_model(), responses, tensors(current), tensors(offered))
 
-    return compare
+    return trial

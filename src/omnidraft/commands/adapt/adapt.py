@@ -16,18 +16,19 @@ from omnidraft.commands.adapt import adapt_summary as ending
 from omnidraft.commands.adapt.adapt_learner import LEARNERS, Learning
 from omnidraft.commands.adapt.curve_plot import NEEDED, can_draw, running
 from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal.generation_options import lengths
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.read_prompts import FIELDS, digest, read_prompts
-from omnidraft.sample_prompts import word_problems
 from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.adaptation import Adaptation
-from omnidraft.learning.online.adapted_target import AdaptOptions
+from omnidraft.learning.online.adapted_target import AdaptOptions, answer_settings
 from omnidraft.learning.online.curve import CurveLine
-from omnidraft.learning.online.profiles import Settings, profiles_in
+from omnidraft.learning.online.profiles import profiles_in
 from omnidraft.learning.step.step_batch import OBJECTIVES as STEP_OBJECTIVES
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.training.objectives.names import FROM_TRACES
+from omnidraft.sample_prompts import word_problems
+from omnidraft.training.objectives import FROM_TRACES
 
 USUAL_PROBLEMS = 400  # word problems where no prompts are given
 
@@ -114,14 +115,14 @@ def adapt(
 
     What is said is the target's own all the while. Killed at any moment, the same command goes on.
     """
-    answering: Settings = {
-        "max_new_tokens": max_new_tokens,
-        "temperature": temperature,
-        "mode": mode,
-        "num_draft_tokens": num_draft_tokens,
-        "raw": raw,
-    }
-    learning = Learning(learner, drafter, objective, rate, lora_rank, head, answering)
+    config = GenerationConfig(
+        max_new_tokens=max_new_tokens,
+        temperature=temperature,
+        seed=seed,
+        mode=mode,  # type: ignore[arg-type] # any text; `check` refuses a wrong one
+        num_draft_tokens=lengths(num_draft_tokens),
+    )
+    learning = Learning(learner, drafter, objective, rate, lora_rank, head, answer_settings(config, raw))
     if learner == "onnx" and drafter is not None:
         raise SettingError(
             f"--learner onnx learns by the bundle's own graph and reads no checkpoint {drafter}",
@@ -130,15 +131,8 @@ def adapt(
     if objective not in FROM_TRACES:
         raise SettingError(f'--objective "{objective}" is unknown here', f"use {options.one_of(FROM_TRACES)}")
     settings = AdaptOptions(interval, passes, replay, memory, seed)
-    schedule = work.Schedule.parse(bundle, switch_at or ())
-    request = GenerationConfig(
-        max_new_tokens,
-        temperature,
-        seed,
-        mode,  # type: ignore[arg-type] # any text; a wrong one is refused by `check`
-        options.lengths(num_draft_tokens),
-    )
-    request.check()
+    schedule = work.BundleSchedule.parse(bundle, switch_at or ())
+    config.check()
     if mode == "plain":
         raise SettingError("mode plain drafts nothing, so nothing could be learned", "leave out --mode")
     for _, path in schedule.bundles:
@@ -146,7 +140,7 @@ def adapt(
     asked = _prompts(prompts, field, template, count, seed)
     with closing(Adaptation(out, learning.make, settings, prompts=digest(asked))) as adaptation:
         begun = adaptation.position
-        loop = work.Loop(adaptation, learning, schedule, request, raw, threads, public_key)
+        loop = work.Loop(adaptation, learning, schedule, config, raw, threads, public_key)
         lines: list[CurveLine] = []
         with output.progress_bar("adapt", quiet=as_json) as bar:
 

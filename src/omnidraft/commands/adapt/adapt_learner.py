@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.averaged import AveragedLearner
-from omnidraft.learning.online.profiles import Settings
+from omnidraft.learning.online.profiles import AdaptSettings
 from omnidraft.learning.step.learner import Learner
 from omnidraft.learning.step.step_batch import OBJECTIVES
 from omnidraft.runtime.bundle.bundle import Bundle
@@ -41,7 +41,7 @@ class Learning:
     rate: float = 4e-3
     lora_rank: int | None = None
     head: bool = False
-    answering: Settings = field(default_factory=dict)
+    answering: AdaptSettings = field(default_factory=dict)
 
     def check(self, bundle: Bundle) -> None:
         """
@@ -94,9 +94,9 @@ class Learning:
                 "export it again without --no-head, or leave --head out",
             )
 
-    def settings(self, bundle: Bundle) -> Settings:
+    def settings(self, bundle: Bundle) -> AdaptSettings:
         """What going on with a bundle's target needs to have the same."""
-        found: Settings = {
+        found: AdaptSettings = {
             "objective": self.objective,
             "rate": self.rate,
             **self.answering,

@@ -16,7 +16,7 @@ from omnidraft.errors import PromptError, SettingError
 from omnidraft.learning.online.adaptation import Adaptation
 from omnidraft.learning.online.adapted_target import AdaptOptions
 from omnidraft.learning.online.curve import CurveLine
-from omnidraft.learning.online.profiles import Settings, profile_of
+from omnidraft.learning.online.profiles import AdaptSettings, profile_of
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle
 from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.session.chat_template import template_of
@@ -27,7 +27,7 @@ Ended = Literal["done", "minutes", "interrupted"]
 
 
 @dataclass(frozen=True)
-class Schedule:
+class BundleSchedule:
     """Which bundle answers which prompt.
 
     Attributes:
@@ -37,7 +37,7 @@ class Schedule:
     bundles: Sequence[tuple[int, Path]]
 
     @classmethod
-    def parse(cls, first: Path, switches: Sequence[str]) -> Schedule:
+    def parse(cls, first: Path, switches: Sequence[str]) -> BundleSchedule:
         """The first bundle, and the others as `N=BUNDLE`.
 
         Raises:
@@ -69,7 +69,7 @@ class Loop:
 
     adaptation: Adaptation
     learning: Learning
-    schedule: Schedule
+    schedule: BundleSchedule
     request: GenerationConfig
     raw: bool = False
     threads: int | None = None
@@ -126,12 +126,12 @@ def check(place: Path, bundle: Bundle, learning: Learning, options: AdaptOptions
         wanted = _typed({name: ours[name] for name in theirs})
         raise SettingError(
             f"{place} was begun with {_typed(theirs)} and not with {wanted}",
-            "give the same to go on, or another --out to begin anew",
+            "give the same to go on, or another --out to start over",
         )
 
 
-def _typed(settings: Settings) -> str:
-    """Settings as they are typed."""
+def _typed(settings: AdaptSettings) -> str:
+    """AdaptSettings as they are typed."""
     options = {f"--{name.replace('_', '-')}": value for name, value in settings.items()}
     flags = {True: "{}", False: "no {}"}
     return " ".join(

@@ -22,7 +22,7 @@ from omnidraft.learning.compare import LEAST_GENERATIONS
 from omnidraft.runtime.bundle.bundle import MANIFEST
 
 if TYPE_CHECKING:
-    from omnidraft.learning.compare import Shadow
+    from omnidraft.learning.compare import AdapterComparison
     from omnidraft.runtime.models.adapter import Adapter
     from omnidraft.sync.publish import ChannelPair
     from omnidraft.sync.pull import Pulled, Trial
@@ -126,7 +126,7 @@ def _trial(traces: Path, pair: "ChannelPair", progress: "Progress") -> "Trial":
 
     compare = trial_on(traces, pair.bundle, pair.vocab_map)
 
-    def told(current: "Adapter | None", offered: "Adapter") -> "Shadow":
+    def told(current: "Adapter | None", offered: "Adapter") -> "AdapterComparison":
         progress("try it on what was recorded", 0, 0)
         return compare(current, offered)
 

@@ -1,7 +1,8 @@
-"""The online loop: answer with speculation, learn every interval, swap the adapter in, guard it, go on.
+"""The online loop: answer with speculation, learn after each interval, use the new adapter, guard it.
 
-What is said is the target's own, whatever the drafter learns. A kill at any moment loses what came after the
-last checkpoint, and going on does that again: learning has no clock and no randomness but the seeds'.
+The text follows the target's own distribution, independent of the drafter's adapter. A kill at any moment
+loses the work after the last checkpoint, and the next run repeats it: learning uses no clock, and no
+randomness except seeds.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import numpy as np
 from omnidraft.errors import AdapterError, ClaimError, SettingError
 from omnidraft.learning.online.adapted_target import AdaptedTarget, AdaptOptions
 from omnidraft.learning.online.curve import Curve, CurveLine, Event, costs_of, steady_seconds
-from omnidraft.learning.online.interval import end_interval, roll_back, take_up
-from omnidraft.learning.online.profiles import Profile, Progress, Settings, profiles_in
+from omnidraft.learning.online.interval import decide, roll_back, take_up
+from omnidraft.learning.online.profiles import AdaptationProgress, AdaptSettings, Profile, profiles_in
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.disk.claim import claim
@@ -33,15 +34,19 @@ from omnidraft.runtime.vocab.cache_store import write_cache
 
 CURVE = "curve.jsonl"
 BATCH = 8  # new answers in one step, as in the paper
-_PLAIN_TOKENS, _PLAIN_KEPT = 16, 5  # of a measurement of plain decoding, and how many of them count
+_PLAIN_TOKENS, _PLAIN_KEPT = 16, 5  # tokens of a measurement of plain decoding, and measurements kept
 
 
 class Adaptation:
-    """A drafter that learns its targets while it works; one target at a time, each with what is its own.
+    """A drafter that adapts to its targets while it drafts for them; one target at a time, each with its own
+    state.
 
     Attributes:
-        place: where everything is written. curve: its learning curve.
-        running: the generation that is going on, None between two.
+        place: the directory of all files.
+        curve: the learning curve.
+        answered: answers over all targets and runs.
+        position: prompts of the current list that are done.
+        running: the generation in progress; None between two.
     """
 
     def __init__(
@@ -53,24 +58,24 @@ class Adaptation:
         prompts: str = "",
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Claim a place, or go on where its checkpoints end.
+        """Claim a directory and go on from its checkpoints.
 
         Args:
-            place: a directory, made where it is absent; one process at a time adapts in it.
+            place: a directory, made if absent; one process at a time adapts in it.
             learner_for: makes a learner for a bundle's drafter.
-            options: the measured ones when None.
-            prompts: digest of the prompts to come: with the same one, going on begins after those done.
-            clock: seconds, for the curve alone.
+            options: the defaults, which were measured, when None.
+            prompts: digest of the list of prompts; if the checkpoint has the same digest, `position` goes on.
+            clock: seconds; used for the curve alone.
 
         Raises:
-            SettingError: the place is in use, cannot be written, or its checkpoints cannot be read.
+            SettingError: the directory is in use, cannot be written, or has a checkpoint that cannot be read.
         """
         self.place, self.options = Path(place), options or AdaptOptions()
         self._learner_for, self._clock = learner_for, clock
         self._claim = _claimed(self.place)
         try:
-            found = [p for p in (each.progress() for each in profiles_in(self.place)) if p is not None]
-            last = max(found, key=lambda p: p.answered, default=Progress())
+            recorded = [p for p in (each.progress() for each in profiles_in(self.place)) if p is not None]
+            last = max(recorded, key=lambda p: p.answered, default=AdaptationProgress())
             self.answered, self._prompts = last.answered, prompts
             self.position = last.position if last.prompts == prompts else 0
             self.curve = Curve(self.place / CURVE, self.answered)
@@ -82,191 +87,206 @@ class Adaptation:
 
     @property
     def session(self) -> Session:
-        """The one that answers."""
-        return self._now.session
+        """The session of the target in use."""
+        return self._current.session
 
     @property
     def profile(self) -> Profile:
-        """Of the target in use."""
-        return self._now.profile
+        """The profile of the target in use."""
+        return self._current.profile
 
     @property
-    def progress(self) -> Progress:
-        """Of the target in use."""
-        return self._now.progress
+    def progress(self) -> AdaptationProgress:
+        """The progress of the target in use."""
+        return self._current.progress
 
     @property
-    def _now(self) -> AdaptedTarget:
+    def _current(self) -> AdaptedTarget:
         if self._target is None:
-            raise SettingError("no target is loaded", "call switch with the weights of a bundle first")
+            raise SettingError("no target is loaded", "call `switch` with a loaded bundle first")
         return self._target
 
-    def switch(self, weights: LoadedBundle, settings: Settings | None = None) -> None:
-        """Leave the target in use as it is, and go on with another, or with where it was left before.
+    def switch(self, bundle: LoadedBundle, settings: AdaptSettings | None = None) -> None:
+        """Save the target in use, and go on with the target of another bundle from its own checkpoint.
 
         Args:
-            settings: by which it answers and learns; going on with others is refused.
+            bundle: its target answers, its drafter learns.
+            settings: of answering and learning; they are recorded, and going on with others is refused.
 
         Raises:
-            SettingError, AdapterError: what was learned of it cannot be read, is of other models, or was
-                learned with other settings.
+            SettingError: the checkpoint cannot be read, or was made with other models or settings.
+            AdapterError: the adapter in the checkpoint does not fit.
         """
         if self._target is not None:
             self.write()
-        self._target = None  # its memory goes first
-        learner = self._learner_for(weights)
-        self._target = AdaptedTarget(weights, learner, self.place, self.options, settings)
+        self._target = None  # free its memory first
+        learner = self._learner_for(bundle)
+        self._target = AdaptedTarget(bundle, learner, self.place, self.options, settings)
 
     def answer(
-        self, prompt: str | Sequence[int], request: GenerationConfig, *, raw: bool = False
+        self, prompt: str | Sequence[int], config: GenerationConfig, *, raw: bool = False
     ) -> CurveLine:
-        """Answer the next prompt, learn where an interval ends, and note it in the curve.
+        """Answer the next prompt, learn if the interval ends, and append a line to the curve.
+
+        Args:
+            prompt: text, or target ids.
+            config: settings of the answer. The seed of answer n is `config.seed` + n.
+            raw: leave the prompt template out.
 
         Raises:
-            PromptError: the prompt does not serve; nothing changed, `skip` passes it by.
+            PromptError: the prompt cannot be answered; nothing changed. `skip` leaves it out.
         """
-        now, progress = self._now, self._now.progress
+        target, progress = self._current, self._current.progress
         if not progress.pending:
             self._measure_plain(prompt, raw)
-        said, rounds = self._generate(prompt, request, raw)
+        answer, rounds = self._generate(prompt, config, raw)
         number = self.answered + 1
-        segment = segment_of(now.recorded.take(), now.vocabularies, number)
-        write_atomically(now.profile.answer(number), segment)
-        now.align(number, segment)
+        segment = segment_of(target.recorded.take(), target.vocabularies, number)
+        write_atomically(target.profile.answer(number), segment)
+        target.align(number, segment)
         progress.pending.append(number)
-        s, (first, costs) = said.statistics, costs_of(rounds)
-        now.guard.observe(s.emitted, s.rounds)
-        line = CurveLine(
-            number, self.position, now.profile.directory.name, s.emitted, s.rounds, s.drafted, s.passed,
-            steady_seconds(first, costs), median(progress.plain) if progress.plain else None,
-            len(now.session.cache), progress.version, first=first, costs=costs,
-        )  # fmt: skip
+        target.guard.observe(answer.statistics.emitted, answer.statistics.rounds)
+        line = self._line(target, number, answer, rounds)
         self.answered, self.position = number, self.position + 1
         ends = len(progress.pending) >= self.options.interval
         if ends:
             started = self._clock()
-            event, loss = self._end_interval(now)
+            event, loss = self._end_interval(target)
             line = replace(line, event=event, loss=loss, learning=self._clock() - started)
         self.curve.append(line)
         if ends:
             self.write()
         return line
 
+    def _line(
+        self, target: AdaptedTarget, number: int, answer: Generation, rounds: Sequence[tuple[int, float]]
+    ) -> CurveLine:
+        """The line of an answer, without what follows it."""
+        counts, (first, costs) = answer.statistics, costs_of(rounds)
+        plain = target.progress.plain
+        return CurveLine(
+            answer=number,
+            prompt=self.position,
+            target=target.profile.directory.name,
+            tokens=counts.emitted,
+            passes=counts.rounds,
+            drafted=counts.drafted,
+            accepted=counts.passed,
+            seconds=steady_seconds(first, costs),
+            plain=median(plain) if plain else None,
+            cache=len(target.session.cache),
+            version=target.progress.version,
+            first=first,
+            costs=costs,
+        )
+
     def skip(self) -> None:
-        """Pass by a prompt that cannot be answered."""
+        """Leave out a prompt that cannot be answered."""
         self.position += 1
 
     def write(self) -> None:
-        """Write a checkpoint, then what others read; killed at any moment, going on loses nothing."""
-        now, progress = self._now, self._now.progress
+        """Write the checkpoint, then the copies for other readers. A kill at any moment loses no checkpoint.
+        """
+        target, progress = self._current, self._current.progress
         progress.prompts, progress.position, progress.answered = self._prompts, self.position, self.answered
         self.curve.sync()
-        now.profile.write(now.checkpoint())
-        write_cache(now.profile.cache, now.session.cache)
-        if now.good_adapter is not None:
-            write_adapter(now.profile.adapter, now.good_adapter)
-        now.profile.keep_answers({*progress.memory, *progress.pending})
+        target.profile.write(target.checkpoint())
+        write_cache(target.profile.cache, target.session.cache)
+        if target.good_adapter is not None:
+            write_adapter(target.profile.adapter, target.good_adapter)
+        target.profile.keep_answers({*progress.memory, *progress.pending})
 
     def close(self) -> None:
-        """Let the place go; what came after the last checkpoint is done again by whoever goes on."""
+        """Release the directory. The next run repeats the work after the last checkpoint."""
         self.curve.close()
         os.close(self._claim)
 
     def _generate(
-        self, prompt: str | Sequence[int], request: GenerationConfig, raw: bool
+        self, prompt: str | Sequence[int], config: GenerationConfig, raw: bool
     ) -> tuple[Generation, list[tuple[int, float]]]:
-        """One answer, and of each of its rounds the draft tokens and seconds.
+        """One answer; and the draft tokens and seconds of each of its rounds.
 
-        It starts from contexts that are empty: what was read before must not show in the last bits.
+        Both models start from an empty context, because earlier passes change the last bits of the logits,
+        and a repeated run must give the same answers.
         """
-        now = self._now
-        pair = now.session.pair
+        target = self._current
+        pair = target.session.pair
         pair.read, pair.alone, pair.held = [], [], 0
-        now.session.drafter.forget()
-        now.recorded.take()  # of an answer that was broken off
-        seed = None if request.seed is None else (request.seed + self.position) % (1 << 64)
-        self.running = now.session.generate(
-            prompt,
-            max_new_tokens=request.max_new_tokens,
-            temperature=request.temperature,
-            seed=seed,
-            mode=request.mode,
-            num_draft_tokens=request.num_draft_tokens,
-            stop=request.stop,
-            raw=raw,
-            ignore_eos=request.ignore_eos,
-            top_k=request.top_k,
-            top_p=request.top_p,
-            min_p=request.min_p,
-            repetition_penalty=request.repetition_penalty,
-            verification=request.verification,
-        )
-        said = self.running
+        target.session.drafter.forget()
+        target.recorded.take()  # drop the record of an answer that was interrupted
+        seed = None if config.seed is None else (config.seed + self.position) % (1 << 64)
+        answer = target.session.generate(prompt, raw=raw, **vars(replace(config, seed=seed)))
+        self.running = answer
         try:
-            return said, _rounds_of(said)
+            return answer, _rounds_of(answer)
         finally:
             self.running = None
 
     def _measure_plain(self, prompt: str | Sequence[int], raw: bool) -> None:
-        """Seconds a token of the target alone, here and now; nothing is learned or recorded of it."""
-        now = self._now
-        now.recorded.pause()
+        """Measure the seconds per token of plain decoding; nothing is learned or recorded."""
+        target = self._current
+        target.recorded.pause()
         try:
-            plain = now.session.generate(prompt, max_new_tokens=_PLAIN_TOKENS, mode="plain", raw=raw)
-            rounds = _rounds_of(plain)  # a token each
+            plain = target.session.generate(prompt, max_new_tokens=_PLAIN_TOKENS, mode="plain", raw=raw)
+            rounds = _rounds_of(plain)  # one token each
         finally:
-            now.recorded.resume()
+            target.recorded.resume()
         if len(rounds) > 1:
-            each = steady_seconds(*costs_of(rounds)) / len(rounds)
-            now.progress.plain = [*now.progress.plain, each][-_PLAIN_KEPT:]
+            seconds = steady_seconds(*costs_of(rounds)) / len(rounds)
+            target.progress.plain = [*target.progress.plain, seconds][-_PLAIN_KEPT:]
 
-    def _end_interval(self, now: AdaptedTarget) -> tuple[Event, float | None]:
-        """Judge the adapter in use, then learn the next one; the loss where something was learned."""
-        new, earlier = now.progress.pending, now.progress.memory
-        ending, is_good = end_interval(now.progress, now.guard, self.options.memory)
+    def _end_interval(self, target: AdaptedTarget) -> tuple[Event, float | None]:
+        """Judge the adapter in use, then learn the next one.
+
+        Returns:
+            what happened; and the loss, None where nothing was learned.
+        """
+        new, earlier = target.progress.pending, target.progress.memory
+        decision, is_good = decide(target.progress, target.guard, self.options.memory)
         if is_good:
-            now.keep_good()
-        if ending == "roll back":
-            now.go_back()
+            target.keep_good()
+        if decision == "roll back":
+            target.go_back()
             return "rolled back", None
-        return ("rested", None) if ending == "rest" else self._learn(now, new, earlier)
+        return ("rested", None) if decision == "cool down" else self._learn(target, new, earlier)
 
-    def _learn(self, now: AdaptedTarget, new: list[int], earlier: list[int]) -> tuple[Event, float | None]:
-        """Steps on the new answers, each with some earlier ones, and the adapter that comes of it."""
+    def _learn(self, target: AdaptedTarget, new: list[int], earlier: list[int]) -> tuple[Event, float | None]:
+        """Learn from the new answers, with some earlier answers in each step, and use the new adapter."""
         try:
-            loss = self._steps(now, new, earlier)
+            loss = self._steps(target, new, earlier)
             if loss is None:
                 return "skipped", None
-            now.learner.adapter()  # refuses what is not finite
-            take_up(now.progress)
-            now.forget_answers()
-            now.swap_in()
+            target.learner.adapter()  # raises if a value is not finite
+            take_up(target.progress)
+            target.forget_answers()
+            target.swap_in()
         except AdapterError as error:
             if error.fault != "non_finite":
                 raise
-            roll_back(now.progress, now.guard, self.options.memory)
-            now.go_back()
+            roll_back(target.progress, target.guard, self.options.memory)
+            target.go_back()
             return "rolled back", None
         return "learned", loss
 
-    def _steps(self, now: AdaptedTarget, new: list[int], earlier: list[int]) -> float | None:
-        """The last step's loss; None where none of them was finite."""
+    def _steps(self, target: AdaptedTarget, new: list[int], earlier: list[int]) -> float | None:
+        """The loss of the last finite step; None where no step was finite."""
         options, loss = self.options, None
-        draw = np.random.default_rng([options.seed, now.progress.learned])
+        draw = np.random.default_rng([options.seed, target.progress.learned])
         for _ in range(options.passes):
             for at in range(0, len(new), BATCH):
                 count = min(options.replayed, len(earlier))
                 again = [earlier[i] for i in draw.choice(len(earlier), count, replace=False)] if count else []
-                batch = [a for n in (*new[at : at + BATCH], *again) for a in now.aligned.get(n, [])]
+                batch = [a for n in (*new[at : at + BATCH], *again) for a in target.aligned.get(n, [])]
                 if batch:
-                    found = now.learner.learn(batch)
-                    loss = loss if found.skipped else found.loss
+                    step = target.learner.learn(batch)
+                    loss = loss if step.skipped else step.loss
         return loss
 
 
-def _rounds_of(said: Generation) -> list[tuple[int, float]]:
-    """Run to the end; draft tokens and seconds of each round, without recording it."""
-    rounds = [piece.round for piece in said if piece.round is not None]
+def _rounds_of(generation: Generation) -> list[tuple[int, float]]:
+    """Run a generation to its end; draft tokens and seconds of each round, without the time of recording it.
+    """
+    rounds = [piece.round for piece in generation if piece.round is not None]
     return [(len(r.draft), sum(asdict(r.seconds).values()) - r.seconds.trace) for r in rounds]
 
 

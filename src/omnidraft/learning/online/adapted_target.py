@@ -1,18 +1,25 @@
-"""One target that a drafter is adapted to: its session, learner and guard, and what is on the disk of it."""
+"""One target that a drafter adapts to: session, learner, guard and profile."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from omnidraft.errors import SettingError, TraceFileError
 from omnidraft.learning.online.guard import Guard, GuardOptions
-from omnidraft.learning.online.profiles import LearningCheckpoint, Progress, Settings, pair_of, profile_of
+from omnidraft.learning.online.profiles import (
+    AdaptationProgress,
+    AdaptSettings,
+    LearningCheckpoint,
+    pair_of,
+    profile_of,
+)
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.session.session import Session
 from omnidraft.runtime.traces.trace import Vocabularies
@@ -27,14 +34,15 @@ from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
 @dataclass(frozen=True)
 class AdaptOptions:
-    """How to adapt.
+    """Options of an adaptation.
 
     Attributes:
-        interval: answers between two times of learning.
-        passes: over the answers of an interval, in steps of `BATCH`.
-        replayed: earlier answers in each step besides the new ones. memory: how many are kept for that.
-        seed: of what is replayed.
-        guard: when an adapter is rolled back.
+        interval: answers between two rounds of learning.
+        passes: over the answers of an interval, in steps of `adaptation.BATCH`.
+        replayed: earlier answers in each step, besides the new ones.
+        memory: earlier answers that are kept to be replayed.
+        seed: of the choice of earlier answers.
+        guard: options of the guard.
     """
 
     interval: int = 8
@@ -45,8 +53,8 @@ class AdaptOptions:
     guard: GuardOptions = field(default_factory=GuardOptions)
 
     @property
-    def settings(self) -> Settings:
-        """What going on needs to have the same, by name."""
+    def settings(self) -> AdaptSettings:
+        """The options that a checkpoint records, by name; a later run needs the same values."""
         names = {"interval": self.interval, "passes": self.passes, "replay": self.replayed}
         return {**names, "memory": self.memory, "seed": self.seed}
 
@@ -56,36 +64,64 @@ class AdaptOptions:
                 usual = AdaptOptions.__dataclass_fields__[name].default
                 typed = "replay" if name == "replayed" else name  # as `settings` has it
                 raise SettingError(
-                    f"{typed} {getattr(self, name)} is less than {at_least}", f"{usual} is usual"
+                    f"{typed} {getattr(self, name)} is less than {at_least}",
+                    f"{usual} is usual",
+                    setting=typed,
                 )
 
 
+def answer_settings(config: GenerationConfig, raw: bool) -> AdaptSettings:
+    """All settings of the answers as JSON values, by the names of the fields of `GenerationConfig`, and
+    `raw`.
+    """
+    values = {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(config).items()}
+    return {**values, "raw": raw}
+
+
 class AdaptedTarget:
-    """The target that is adapted to now: its session, learner, guard and place."""
+    """The target in use.
+
+    Attributes:
+        vocabularies: of the pair, for traces.
+        recorded: the trace of the session, in memory.
+        session: it answers.
+        learner: it learns, at `base_rate` times the rate scale of the progress.
+        guard: judges the adapter in use.
+        profile: the directory.
+        pair: the models, by name.
+        progress: counts.
+        good: the learner's state at the last adapter that was found good.
+        good_adapter: that adapter; None before the first.
+        aligned: training positions of the answers in memory and of the pending answers, by number.
+    """
 
     def __init__(
         self,
-        weights: LoadedBundle,
+        loaded: LoadedBundle,
         learner: Learner,
         place: Path,
         options: AdaptOptions,
-        settings: Settings | None = None,
+        settings: AdaptSettings | None = None,
     ) -> None:
         """
         Args:
-            settings: what going on needs to have the same, besides those of the options.
+            loaded: the bundle.
+            learner: new, of the bundle's drafter.
+            place: the directory of the adaptation.
+            options: of the adaptation.
+            settings: recorded in the checkpoint besides those of the options; a later run needs the same.
 
         Raises:
-            SettingError: what is there was learned with others, or cannot be read.
+            SettingError: the checkpoint was made with other settings, or cannot be read.
         """
-        bundle, vocab_map = weights.bundle, weights.vocab_map
+        bundle, vocab_map = loaded.bundle, loaded.vocab_map
         self.vocabularies = Vocabularies.of(vocab_map)
         self.recorded = TraceMemory(self.vocabularies)
-        self.session = Session(weights, trace=self.recorded)
+        self.session = Session(loaded, trace=self.recorded)
         self.learner, self.base_rate = learner, learner.rate
         self.guard, self.profile = Guard(options.guard), profile_of(place, bundle)
         self.pair = pair_of(bundle, vocab_map.draft_fingerprint, vocab_map.target_fingerprint)
-        self.progress, self.good = Progress(), learner.state()
+        self.progress, self.good = AdaptationProgress(), learner.state()
         self.good_adapter: Adapter | None = None
         bos = bundle.drafter.bos_id
         aligner = Aligner(full_trie(vocab_map), max_length=bundle.drafter.kv.max_length)
@@ -94,24 +130,24 @@ class AdaptedTarget:
         self._settings = {**options.settings, **(settings or {})}
         self.profile.prepare()
         if differing := self.profile.differing(self._settings):
-            told = (f"{name} {value} and not {self._settings[name]}" for name, value in differing.items())
+            pairs = (f"{name} {value} and not {self._settings[name]}" for name, value in differing.items())
             raise SettingError(
-                f"{self.profile.directory} was learned with {', '.join(told)}",
-                "go on with the same, or begin anew in another place",
+                f"{self.profile.directory} was learned with {', '.join(pairs)}",
+                "go on with the same settings, or give another place to start over",
             )
-        found = self.profile.read(self.pair)
-        if found is not None:
-            self._go_on(found)
+        checkpoint = self.profile.read(self.pair)
+        if checkpoint is not None:
+            self._restore(checkpoint)
         self.profile.keep_answers({*self.progress.memory, *self.progress.pending})
 
-    def _go_on(self, found: LearningCheckpoint) -> None:
-        self.progress, self.good = found.progress, found.good or found.learner
-        if found.progress.good:
+    def _restore(self, checkpoint: LearningCheckpoint) -> None:
+        self.progress, self.good = checkpoint.progress, checkpoint.good or checkpoint.learner
+        if checkpoint.progress.good:
             self.learner.restore(self.good)
             self.good_adapter = self.learner.adapter()
-        self.learner.restore(found.learner)
-        self.guard.restore(found.progress.guard)
-        table = decode_cache(found.cache)
+        self.learner.restore(checkpoint.learner)
+        self.guard.restore(checkpoint.progress.guard)
+        table = decode_cache(checkpoint.cache)
         check_against(table, self.session.vocab_map)
         self.session.pair.cache = NgramCache.of_table(table, self.session.vocab_map)
         self.swap_in()
@@ -121,20 +157,22 @@ class AdaptedTarget:
             except (OSError, TraceFileError) as error:
                 raise SettingError(
                     f"{self.profile.answer(number)} cannot be learned from ({error})",
-                    f"delete {self.profile.directory} to begin anew",
+                    f"delete {self.profile.directory} to start over",
                 ) from None
 
     def swap_in(self) -> None:
-        """Give the session what the learner has, and the learner its rate."""
-        self.learner.rate = self.base_rate * self.progress.slow
+        """Give the session the learner's adapter, and the learner its rate."""
+        self.learner.rate = self.base_rate * self.progress.rate_scale
         self.session.use_adapter(self.learner.adapter() if self.progress.version else None, "drafter")
 
     def align(self, number: int, segment: bytes) -> None:
-        """Keep an answer to learn from: always as it is on the disk, where numbers are rounded."""
+        """Align a recorded answer. It is decoded from the bytes of its file, where numbers are rounded, so
+        that a restart learns from the same values.
+        """
         self.aligned[number] = list(from_traces(decode_trace(segment).generations(), self._aligner))
 
     def checkpoint(self) -> LearningCheckpoint:
-        """All of it, between two answers."""
+        """The whole state, between two answers."""
         cache = self.session.cache
         cache.replica = cache.replica or new_replica()
         progress = self.progress
@@ -145,15 +183,15 @@ class AdaptedTarget:
         )
 
     def keep_good(self) -> None:
-        """Keep what is in use as what to go back to."""
+        """Keep the adapter in use for a rollback."""
         self.good, self.good_adapter = self.learner.state(), self.learner.adapter()
 
     def go_back(self) -> None:
-        """Draft and learn on with the last good adapter."""
+        """Draft and learn with the last good adapter."""
         self.learner.restore(self.good)
         self.swap_in()
 
     def forget_answers(self) -> None:
-        """Let those go that are not kept."""
+        """Drop the training positions of answers that are not kept."""
         kept = {*self.progress.memory, *self.progress.pending}
-        self.aligned = {number: found for number, found in self.aligned.items() if number in kept}
+        self.aligned = {number: answer for number, answer in self.aligned.items() if number in kept}

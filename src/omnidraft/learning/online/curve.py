@@ -1,4 +1,4 @@
-"""The learning curve of an adaptation: a JSON line for each answer, in the order in which they were given."""
+"""The learning curve of an adaptation: a file with one JSON line for each answer, in order."""
 
 from __future__ import annotations
 
@@ -24,18 +24,23 @@ class CurveLine:
     """One answer.
 
     Attributes:
-        answer: its number, from 1. prompt: the number of its prompt among those given, from 0.
-        target: the profile that it belongs to.
-        tokens, passes: emitted tokens, and the target passes that they took.
-        drafted, accepted: draft tokens.
-        seconds: of its rounds, without recording them (see `steady_seconds`).
-        plain: seconds a token of plain decoding, median of the latest measurements; None before the first.
-        cache: n-grams known after it. version: of the adapter that drafted, 0 for none.
-        event: what came after it, where an interval ended: a step was learned, was not finite (skipped), the
-            adapter was rolled back, or nothing was learned after a roll-back (rested).
+        answer: its number, from 1.
+        prompt: the index of its prompt in the list, from 0.
+        target: the name of the target's profile.
+        tokens: emitted tokens.
+        passes: target passes of these tokens.
+        drafted: draft tokens.
+        accepted: draft tokens that were accepted.
+        seconds: of its rounds, without the time of recording them (see `steady_seconds`).
+        plain: seconds per token of plain decoding, median of the latest measurements; None before the first.
+        cache: n-grams in the cache after the answer.
+        version: of the adapter that drafted, 0 for none.
+        event: None inside an interval. At its end: the drafter learned; every step was not finite (skipped);
+            the adapter was rolled back; or learning paused after a rollback (rested).
         loss: of the last step that was learned.
         learning: seconds of that learning.
-        first, costs: what `costs_of` says of its rounds; none in curves of earlier versions.
+        first: seconds of the first round; 0 in curves of earlier versions.
+        costs: of the other rounds, see `costs_of`; empty in curves of earlier versions.
     """
 
     answer: int
@@ -57,7 +62,7 @@ class CurveLine:
 
     @property
     def tokens_per_target_pass(self) -> float:
-        """1 is plain decoding."""
+        """Emitted tokens per target pass; 1 for plain decoding."""
         return self.tokens / self.passes
 
     @property
@@ -67,11 +72,11 @@ class CurveLine:
 
     @property
     def speed_up(self) -> float | None:
-        """Over plain decoding in the same process; None before that was measured."""
+        """Speed over plain decoding in the same process; None before plain decoding was measured."""
         return None if self.plain is None else self.plain * self.tokens / max(self.seconds, 1e-9)
 
     def as_json(self) -> dict[str, Any]:
-        """With what is computed of it."""
+        """The fields and the figures computed from them."""
         return {
             **asdict(self),
             "tokens_per_target_pass": self.tokens_per_target_pass,
@@ -82,18 +87,22 @@ class CurveLine:
 
 
 class Curve:
-    """The file of a curve, open for appending; a line is written at once and flushed with a checkpoint."""
+    """The file of a curve, open for appending. A line is written at once, and synced with a checkpoint."""
 
     def __init__(self, path: Path, lines: int) -> None:
-        """Go on after so many lines; what a killed run wrote beyond them is written again.
+        """Cut the file to a number of lines and go on after them; a killed run may have written more.
+
+        Args:
+            path: the file.
+            lines: that the last checkpoint counts.
 
         Raises:
-            SettingError: the file has fewer, or cannot be written.
+            SettingError: the file has fewer lines, or cannot be written.
         """
         self.path, kept = path, whole_lines(path)
         if len(kept) < lines:
             raise SettingError(
-                f"{path} has {len(kept)} lines of {lines}", "restore it, or begin in another place"
+                f"{path} has {len(kept)} lines of {lines}", "restore it, or give another place to start over"
             )
         try:
             write_atomically(path, b"".join(kept[:lines]))
@@ -102,49 +111,52 @@ class Curve:
             raise SettingError(f"{path} cannot be written ({error.strerror})", "give another place") from None
 
     def append(self, line: CurveLine) -> None:
-        """One write; a kill leaves the line whole, absent, or cut and dropped by whoever goes on.
+        """Append a line with one write. After a kill the line is whole, absent, or cut; the next run drops a
+        cut line.
 
         Raises:
             SettingError: the disk is full.
         """
         data = json.dumps(line.as_json()).encode() + b"\n"
         try:
-            done = os.write(self._handle, data)
+            written = os.write(self._handle, data)
         except OSError as error:
             raise SettingError(f"{self.path} cannot be written ({error.strerror})", "make room") from None
-        if done < len(data):
+        if written < len(data):
             raise SettingError(f"{self.path} cannot be written (the disk is full)", "make room")
 
     def sync(self) -> None:
-        """Flush to the disk."""
+        """Sync the file to the disk."""
         os.fsync(self._handle)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         os.close(self._handle)
 
 
 def read_curve(path: Path) -> list[CurveLine]:
-    """The lines of a curve's file; one that was cut short is left out.
+    """The lines of a curve's file; a line that was cut is left out.
 
     Raises:
-        SettingError: a line is none of a curve.
+        SettingError: a line is not of a curve.
     """
     names = CurveLine.__dataclass_fields__
-    found = []
+    lines = []
     for number, data in enumerate(whole_lines(path), 1):
         try:
             value = json.loads(data)
             known = {name: value[name] for name in names if name in value}
             known["costs"] = tuple((int(d), int(n), float(s)) for d, n, s in known.get("costs", ()))
-            found.append(CurveLine(**known))
+            lines.append(CurveLine(**known))
         except (ValueError, KeyError, TypeError):
-            raise SettingError(f"line {number} of {path} is none of a learning curve", "restore it") from None
-    return found
+            raise SettingError(
+                f"line {number} of {path} is not a line of a learning curve", "restore it"
+            ) from None
+    return lines
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """The lines of a file with their ends; none where there is no file."""
+    """The complete lines of a file, each with its newline; empty if the file does not exist."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -155,7 +167,7 @@ def whole_lines(path: Path) -> list[bytes]:
 
 
 def mean(lines: Sequence[CurveLine]) -> dict[str, float | None]:
-    """Tokens per target pass and acceptance, as ratios of sums; `curve_speed` has the speed."""
+    """Tokens per target pass and acceptance as ratios of sums; `curve_speed` computes the speed."""
     return {
         "tokens_per_target_pass": _share(sum(x.tokens for x in lines), sum(x.passes for x in lines)),
         "acceptance": _share(sum(x.accepted for x in lines), sum(x.drafted for x in lines)),
@@ -163,12 +175,13 @@ def mean(lines: Sequence[CurveLine]) -> dict[str, float | None]:
 
 
 def costs_of(rounds: Sequence[tuple[int, float]]) -> tuple[float, tuple[Cost, ...]]:
-    """The first round's seconds, and of the others by their draft tokens the lower quartile of seconds.
+    """The seconds of the first round, and the cost of the others: the lower quartile by number of draft
+    tokens.
 
-    So what else the machine does meanwhile shows little, and short rounds do not pass for long ones.
+    The quartile ignores most of what other processes cost, and grouping keeps short and long rounds apart.
 
     Args:
-        rounds: draft tokens and seconds of each, at least one.
+        rounds: draft tokens and seconds of each round; at least one.
     """
     (_, first), *others = rounds
     by_length = defaultdict[int, list[float]](list)
@@ -178,7 +191,7 @@ def costs_of(rounds: Sequence[tuple[int, float]]) -> tuple[float, tuple[Cost, ..
 
 
 def steady_seconds(first: float, costs: Sequence[Cost]) -> float:
-    """Seconds of an answer's rounds at the costs of `costs_of`."""
+    """Seconds of the rounds of an answer at the costs that `costs_of` gave."""
     return first + sum(count * seconds for _, count, seconds in costs)
 
 

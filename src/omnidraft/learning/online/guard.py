@@ -1,7 +1,8 @@
-"""Whether an adapter drafts worse than the one before: a test on windows of answers that chance seldom fails.
+"""A statistical test of whether an adapter drafts worse than the one before; numpy only, no clock, no
+randomness.
 
-The measure is tokens per target pass, a ratio of sums over the answers of a window. Its variance is that of
-answers, not of tokens: those of one answer go well or badly together. numpy only, no clock, no randomness.
+The measure is tokens per target pass, a ratio of sums over a window of answers. The sample is the answers,
+not the tokens: the tokens of one answer are correlated.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ from typing import Any, Literal
 
 import numpy as np
 
-Verdict = Literal["good", "unsure", "worse"]
-Answer = tuple[int, int]  # emitted tokens, target passes
+from omnidraft.learning.student_t import student_t
+
+GuardVerdict = Literal["good", "unsure", "worse"]
+AnswerCounts = tuple[int, int]  # emitted tokens, target passes
 
 
 @dataclass(frozen=True)
 class GuardOptions:
-    """When an adapter is found worse.
+    """When an adapter counts as worse.
 
     Attributes:
-        least: answers that a window needs before it is judged, >= 2.
-        window: answers that it holds at most.
-        deviations: how sure, as normal standard deviations on one side: 3.3 is wrong 1 time in 2,000.
-        fall: the smallest fall that counts, as a share of what it was.
+        least: answers in a window before it is judged, >= 2.
+        window: answers in a window at most.
+        deviations: confidence as one-sided normal standard deviations; 3.3 is wrong 1 time in 2,000.
+        fall: the smallest decrease that counts, as a share of the value before.
     """
 
     least: int = 8
@@ -35,24 +38,33 @@ class GuardOptions:
 
 
 class Guard:
-    """Compares the answers since the last change that was found good with those before it.
+    """Compares the answers since the last change that was found good with the answers before it.
 
-    A window that is no lower than the reference, or full without being surely lower, is good and joins the
-    reference. So the small steps down of an unlucky sample pass, and many of them together do not.
+    A window is good if it is not lower than the reference, or if it is full and not significantly lower. A
+    window that is not lower joins the reference. A single unlucky sample therefore passes, and a series of
+    small losses does not.
     """
 
     def __init__(self, options: GuardOptions | None = None) -> None:
-        """The usual options when None."""
+        """
+        Args:
+            options: the defaults when None.
+        """
         self.options = options or GuardOptions()
-        self._reference: list[Answer] = []
-        self._current: list[Answer] = []
+        self._reference: list[AnswerCounts] = []
+        self._current: list[AnswerCounts] = []
 
     def observe(self, tokens: int, passes: int) -> None:
-        """Note one answer: tokens that were emitted, and target passes that they took (>= 1)."""
+        """Record one answer.
+
+        Args:
+            tokens: emitted tokens.
+            passes: target passes, >= 1.
+        """
         self._current.append((tokens, passes))
 
-    def judge(self) -> Verdict:
-        """What the answers since the last "good" say of the adapter in use; at the end of an interval."""
+    def judge(self) -> GuardVerdict:
+        """Judge the adapter in use by the answers since the last "good"; called at the end of an interval."""
         reference, current, options = self._reference, self._current, self.options
         if len(current) < options.least:
             return "unsure"
@@ -64,43 +76,44 @@ class Guard:
         if ratio(current) >= ratio(reference):
             self._reference, self._current = [*reference, *current][-options.window :], []
             return "good"
-        if len(current) >= options.window:  # a little lower, or chance: this is the level now
+        if len(current) >= options.window:  # slightly lower, or chance: this is the new reference
             self._reference, self._current = current[-options.window :], []
             return "good"
         return "unsure"
 
     def forget(self) -> None:
-        """Begin anew, where what was observed no longer says what is to be expected."""
+        """Drop all answers, where they no longer predict those to come."""
         self._reference, self._current = [], []
 
     def state(self) -> dict[str, Any]:
-        """What was observed, as JSON can hold it."""
+        """The recorded answers as JSON values."""
         return {"reference": [list(a) for a in self._reference], "current": [list(a) for a in self._current]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state()`.
+        """Take over a `state()`.
 
         Raises:
-            ValueError: it is none; nothing was taken over.
+            ValueError: the value is not a state; the guard is unchanged.
         """
-        found = {name: _answers(state.get(name)) for name in ("reference", "current")}
-        self._reference, self._current = found["reference"], found["current"]
+        reference, current = (_answers(state.get(name)) for name in ("reference", "current"))
+        self._reference, self._current = reference, current
 
 
-def ratio(answers: Sequence[Answer]) -> float:
-    """Tokens per target pass over some answers, at least one."""
+def ratio(answers: Sequence[AnswerCounts]) -> float:
+    """Tokens per target pass over at least one answer."""
     return sum(tokens for tokens, _ in answers) / sum(passes for _, passes in answers)
 
 
 def is_worse(
-    before: Sequence[Answer], after: Sequence[Answer], deviations: float = 3.3, fall: float = 0.0
+    before: Sequence[AnswerCounts], after: Sequence[AnswerCounts], deviations: float = 3.3, fall: float = 0.0
 ) -> bool:
-    """Whether tokens per target pass surely fell: Welch's test, one-sided, on two windows.
+    """Whether tokens per target pass decreased significantly: Welch's test, one-sided, on two windows.
 
     Args:
-        before, after: at least two answers each.
-        deviations: how sure, in normal standard deviations.
-        fall: the smallest fall that counts, as a share of what it was.
+        before: at least two answers.
+        after: at least two answers.
+        deviations: confidence in normal standard deviations.
+        fall: the smallest decrease that counts, as a share of the value before.
     """
     lower = ratio(before) - ratio(after)
     if lower <= fall * ratio(before):
@@ -109,38 +122,24 @@ def is_worse(
     if a + b == 0.0:
         return True
     freedom = (a + b) ** 2 / (a * a / (len(before) - 1) + b * b / (len(after) - 1))
-    return lower > students(deviations, freedom) * math.sqrt(a + b)
+    return lower > student_t(deviations, freedom) * math.sqrt(a + b)
 
 
-def students(deviations: float, freedom: float) -> float:
-    """The quantile of Student's t where a normal variable has `deviations` (Cornish and Fisher's expansion).
-
-    With 7 degrees of freedom 3 becomes 4.51 (exactly 4.53), with 30 it becomes 3.27.
-    """
-    z, v = deviations, freedom
-    return (
-        z
-        + (z**3 + z) / (4 * v)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
-    )
-
-
-def _variance(answers: Sequence[Answer]) -> float:
-    """Of a ratio of sums, by linearisation: answers are the sample."""
+def _variance(answers: Sequence[AnswerCounts]) -> float:
+    """The variance of the ratio of sums by linearisation (Cochran, Sampling Techniques, chapter 6)."""
     values = np.asarray(answers, dtype=np.float64)
     tokens, passes = values[:, 0], values[:, 1]
-    left = tokens - ratio(answers) * passes
+    residuals = tokens - ratio(answers) * passes
     n = len(answers)
-    return float((left @ left) * n / (n - 1) / passes.sum() ** 2)
+    return float((residuals @ residuals) * n / (n - 1) / passes.sum() ** 2)
 
 
-def _answers(value: Any) -> list[Answer]:
+def _answers(value: Any) -> list[AnswerCounts]:
     if not isinstance(value, list):
-        raise ValueError(f"{value!r:.40} is no list of answers")
-    found = []
+        raise ValueError(f"{value!r:.40} is not a list of answers")
+    answers = []
     for each in value:
         if not (isinstance(each, list) and len(each) == 2 and all(type(n) is int and n > 0 for n in each)):
-            raise ValueError(f"{each!r:.40} is no answer")
-        found.append((each[0], each[1]))
-    return found
+            raise ValueError(f"{each!r:.40} is not an answer")
+        answers.append((each[0], each[1]))
+    return answers

@@ -1,8 +1,9 @@
-"""What the end of an interval does with an adapter: keep it, roll back, rest, learn on (spec/learner.md).
+"""The decision at the end of an interval: keep the adapter, roll it back, pause or learn on
+(spec/learner.md).
 
-Pure counts: whoever holds the session and the learner does what is said here. So a rolled back adapter rests
-longer each time, and where the texts have changed and no adapter was at fault, the expectation is of the new
-texts.
+The functions change counts alone; the caller changes the session and the learner. After each rollback in a
+row the pause is longer. Where the texts have changed and no adapter is at fault, the guard starts over with
+the new texts.
 """
 
 from __future__ import annotations
@@ -10,58 +11,61 @@ from __future__ import annotations
 from typing import Literal
 
 from omnidraft.learning.online.guard import Guard
-from omnidraft.learning.online.profiles import Progress
+from omnidraft.learning.online.profiles import AdaptationProgress
 
-Ending = Literal["roll back", "rest", "learn"]
-MAX_REST = 32  # intervals
-SLOWER, RECOVERY = 0.5, 1.25  # of the rate: at a roll-back, and at every adapter that is found good
+Decision = Literal["roll back", "cool down", "learn"]
+MAX_COOLDOWN = 32  # intervals
+ROLLBACK_SCALE, RECOVERY_SCALE = (
+    0.5,
+    1.25,
+)  # of the learning rate: at a rollback, and at an adapter found good
 
 
-def end_interval(progress: Progress, guard: Guard, most: int) -> tuple[Ending, bool]:
-    """Judge the adapter in use, and settle what comes next.
+def decide(progress: AdaptationProgress, guard: Guard, memory: int) -> tuple[Decision, bool]:
+    """Judge the adapter in use and decide what comes next.
 
     Args:
-        progress: its answers of this interval pending; it is changed.
-        guard: that observed them.
-        most: answers to keep.
+        progress: with the answers of the interval pending; it is changed.
+        guard: has observed these answers.
+        memory: answers to keep.
 
     Returns:
-        what to do; and whether the adapter in use was found good, so that it is what to go back to.
+        the decision; and whether the adapter in use was found good, so that a rollback goes back to it.
     """
-    verdict, tried = guard.judge(), progress.version != progress.good
-    if verdict == "worse" and tried:
-        roll_back(progress, guard, most)
+    verdict, is_new = guard.judge(), progress.version != progress.good
+    if verdict == "worse" and is_new:
+        roll_back(progress, guard, memory)
         return "roll back", False
     if verdict == "worse":  # no new adapter is in use, so the texts have changed
         guard.forget()
-    is_good = verdict == "good" and tried
+    is_good = verdict == "good" and is_new
     if is_good:
-        progress.good, progress.falls = progress.version, 0
-        progress.slow = min(1.0, progress.slow * RECOVERY)
-    _remember(progress, most)
-    if progress.rest:
-        progress.rest -= 1
-        return "rest", is_good
+        progress.good, progress.rollbacks = progress.version, 0
+        progress.rate_scale = min(1.0, progress.rate_scale * RECOVERY_SCALE)
+    _remember(progress, memory)
+    if progress.cooldown:
+        progress.cooldown -= 1
+        return "cool down", is_good
     return "learn", is_good
 
 
-def roll_back(progress: Progress, guard: Guard, most: int) -> None:
-    """Back to the last good adapter, which drafts alone for a while: its answers are what to expect."""
-    progress.falls += 1
-    progress.rest = min(2 ** (progress.falls - 1), MAX_REST)
-    progress.slow *= SLOWER
+def roll_back(progress: AdaptationProgress, guard: Guard, memory: int) -> None:
+    """Go back to the last good adapter and pause learning: its answers become the guard's reference."""
+    progress.rollbacks += 1
+    progress.cooldown = min(2 ** (progress.rollbacks - 1), MAX_COOLDOWN)
+    progress.rate_scale *= ROLLBACK_SCALE
     progress.version = progress.good
-    _remember(progress, most)
+    _remember(progress, memory)
     guard.forget()
 
 
-def take_up(progress: Progress) -> None:
-    """Another version was learned and is in use from now on."""
+def take_up(progress: AdaptationProgress) -> None:
+    """Count a version that was learned and is in use from now on."""
     progress.learned += 1
     progress.version = progress.learned
 
 
-def _remember(progress: Progress, most: int) -> None:
-    """Keep this interval's answers to learn from again; the oldest go."""
-    found = [*progress.memory, *progress.pending]
-    progress.memory, progress.pending = found[len(found) - min(len(found), most) :], []
+def _remember(progress: AdaptationProgress, memory: int) -> None:
+    """Keep the answers of this interval to learn from again; drop the oldest beyond `memory`."""
+    answers = [*progress.memory, *progress.pending]
+    progress.memory, progress.pending = answers[len(answers) - min(len(answers), memory) :], []

@@ -1,52 +1,51 @@
-"""What was learned of each target, in a directory of its own: checkpoint, adapter, cache and answers.
+"""The directory of one target of an adaptation: checkpoint, adapter, cache and answers.
 
 `PLACE/<first 12 digits of the target's fingerprint>/` holds
 
-- `checkpoint.safetensors`: all that going on needs, in one file, so that it is never half a state;
-- `adapter.safetensors` and `cache.odc`: copies of what sessions use, written after it;
+- `checkpoint.safetensors`: the whole state in one file, so that a reader never finds half of it;
+- `adapter.safetensors` and `cache.odc`: copies for sessions, written after the checkpoint;
 - `answers/trace-N.odt`: the answers that are learned from again, each written once (spec/trace.md).
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, reason
+from omnidraft.learning.step.state_file import Arrays, StateFormat
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.disk.atomic_write import remove_leftovers, write_atomically
+from omnidraft.runtime.disk.atomic_write import remove_leftovers
 from omnidraft.runtime.traces.trace_reader import name_of, number_of, segments_of
 
-FORMAT, VERSION = "omnidraft.adaptation", "1"
 CHECKPOINT, ADAPTER, CACHE, ANSWERS = "checkpoint.safetensors", "adapter.safetensors", "cache.odc", "answers"
-Arrays = dict[str, npt.NDArray[np.generic]]
-Settings = Mapping[str, str | int | float | bool | None]  # as JSON has them
-_LEARNER, _GOOD, _CACHE = "learner/", "good/", "cache"
+AdaptSettings = Mapping[str, Any]  # JSON values by name
+_LEARNER, _GOOD, _CACHE = "learner/", "good/", "cache"  # of the checkpoint's arrays
 
 
 @dataclass
-class Progress:
-    """Where an adaptation is; JSON numbers and lists all.
+class AdaptationProgress:
+    """How far an adaptation is; every field is a JSON value.
 
     Attributes:
-        prompts: digest of the prompts that are worked through. position: how many of them are done.
-        answered: prompts of all targets and runs so far: lines of the curve.
-        version: of the adapter in use, counted by learning; 0 is none. good: the last that was found good.
-        learned: versions so far, those that were rolled back among them.
-        falls: rolled back in a row. rest: intervals that are left without learning.
-        slow: what the learning rate is multiplied with.
-        memory, pending: numbers of the answers to learn from again, and of those not learned from yet.
+        prompts: digest of the list of prompts in work.
+        position: prompts of that list that are done.
+        answered: answers over all targets and runs; the number of lines of the curve.
+        version: of the adapter in use, counted by learning; 0 for none.
+        good: the last version that the guard found good.
+        learned: versions learned so far, with those that were rolled back.
+        rollbacks: in a row, since the last version that was found good.
+        cooldown: intervals left without learning after a rollback.
+        rate_scale: factor of the learning rate, 0 to 1.
+        memory: numbers of the answers to learn from again.
+        pending: numbers of the answers that were not learned from so far.
         guard: see `Guard.state`.
-        plain: seconds a token of plain decoding, the latest measurements.
+        plain: seconds of a token of plain decoding, the latest measurements.
     """
 
     prompts: str = ""
@@ -55,32 +54,69 @@ class Progress:
     version: int = 0
     good: int = 0
     learned: int = 0
-    falls: int = 0
-    rest: int = 0
-    slow: float = 1.0
+    rollbacks: int = 0
+    cooldown: int = 0
+    rate_scale: float = 1.0
     memory: list[int] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
     guard: dict[str, Any] = field(default_factory=lambda: {"reference": [], "current": []})
     plain: list[float] = field(default_factory=list)
 
+    def as_json(self) -> dict[str, Any]:
+        """The fields under their names in the file."""
+        return {JSON_NAMES.get(name, name): value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, value: Any) -> AdaptationProgress:
+        """Read back what `as_json` gave; each field has the type of its default.
+
+        Raises:
+            ValueError: the value is not the progress of an adaptation.
+        """
+        empty = cls()
+        if not isinstance(value, dict) or value.keys() != empty.as_json().keys():
+            raise ValueError("it has other fields than the progress of an adaptation")
+        values = {each.name: value[JSON_NAMES.get(each.name, each.name)] for each in fields(cls)}
+        for name, field_value in values.items():
+            kind = type(getattr(empty, name))
+            if type(field_value) is not kind and not (kind is float and type(field_value) is int):
+                raise ValueError(f"{name} is {field_value!r:.40}")
+        for name in ("memory", "pending"):
+            if not all(type(n) is int and n > 0 for n in values[name]):
+                raise ValueError(f"{name} is {values[name]!r:.40}")
+        return cls(**values)
+
+
+JSON_NAMES = {"rollbacks": "falls", "cooldown": "rest", "rate_scale": "slow"}  # spec/learner.md
+
 
 @dataclass(frozen=True)
 class LearningCheckpoint:
-    """A state between two answers.
+    """The state of an adaptation between two answers.
 
     Attributes:
-        pair: what it was learned on (see `pair_of`). progress: counts.
-        learner: its state. good: its state at the last adapter that was found good.
+        pair: the models that were learned with (see `pair_of`).
+        progress: counts.
+        learner: the learner's state.
+        good: the learner's state at the last adapter that was found good; empty where that is the one in use.
         cache: the bytes of the n-gram cache.
-        settings: how answers are given and learned from, by name; empty where that was not written yet.
+        settings: how answers are given and learned from, by name; empty in files of the first versions.
     """
 
     pair: Mapping[str, str]
-    progress: Progress
+    progress: AdaptationProgress
     learner: Arrays
     good: Arrays
     cache: bytes
-    settings: Settings = field(default_factory=dict)
+    settings: AdaptSettings = field(default_factory=dict)
+
+
+class _Header(NamedTuple):
+    """The metadata of a checkpoint."""
+
+    pair: dict[str, str]
+    progress: AdaptationProgress
+    settings: dict[str, Any]
 
 
 class Profile:
@@ -91,9 +127,12 @@ class Profile:
         self.checkpoint, self.adapter, self.cache, self.answers = (
             directory / name for name in (CHECKPOINT, ADAPTER, CACHE, ANSWERS)
         )
+        self._format = StateFormat(
+            "omnidraft.adaptation", "1", "adapting", f"delete {directory} to start over"
+        )
 
     def prepare(self) -> None:
-        """Make the directories, for their owner alone."""
+        """Make the directories, with permissions for their owner alone."""
         self.answers.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.directory.chmod(0o700)
 
@@ -109,110 +148,91 @@ class Profile:
                 remove_leftovers(file)
 
     def write(self, checkpoint: LearningCheckpoint) -> None:
-        """Replace the checkpoint; killed at any moment, the old one or the new one is there, whole.
+        """Replace the checkpoint. A kill at any moment leaves the old file or the new one, whole.
 
         Raises:
-            SettingError: it cannot be written.
+            SettingError: the checkpoint cannot be written.
         """
-        tensors = {_LEARNER + name: array for name, array in checkpoint.learner.items()}
-        tensors |= {_GOOD + name: array for name, array in checkpoint.good.items()}
-        tensors[_CACHE] = np.frombuffer(checkpoint.cache, dtype=np.uint8)
+        arrays = {_LEARNER + name: array for name, array in checkpoint.learner.items()}
+        arrays |= {_GOOD + name: array for name, array in checkpoint.good.items()}
+        arrays[_CACHE] = np.frombuffer(checkpoint.cache, dtype=np.uint8)
         header = {
-            "format": FORMAT,
-            "version": VERSION,
-            "pair": json.dumps(dict(checkpoint.pair), sort_keys=True),
-            "progress": json.dumps(asdict(checkpoint.progress), sort_keys=True),
-            "settings": json.dumps(dict(checkpoint.settings), sort_keys=True),
+            "pair": dict(checkpoint.pair),
+            "progress": checkpoint.progress.as_json(),
+            "settings": dict(checkpoint.settings),
         }
-        try:
-            write_atomically(self.checkpoint, save(tensors, header))
-        except OSError as error:
-            raise SettingError(
-                f"{self.checkpoint} cannot be written ({error.strerror})", "make room or give another place"
-            ) from None
+        self._format.write(self.checkpoint, arrays, header)
 
     def read(self, pair: Mapping[str, str]) -> LearningCheckpoint | None:
-        """The checkpoint of this pair; None where there is none yet.
+        """The checkpoint of this pair; None where there is no checkpoint.
 
         Raises:
-            SettingError: it cannot be read, or is of another drafter.
+            SettingError: the checkpoint cannot be read, or is of another pair.
         """
         if not self.checkpoint.exists():
             return None
-        progress, theirs, settings = self._header()
+        arrays, metadata = self._format.read(self.checkpoint)
+        header = self._header(metadata)
         for name, ours in pair.items():
-            if theirs.get(name) != ours:
+            if header.pair.get(name) != ours:
                 raise SettingError(
                     f"{self.directory} was learned with the {name} "
-                    f"{str(theirs.get(name))[:12]} and not {ours[:12]}",
+                    f"{str(header.pair.get(name))[:12]} and not {ours[:12]}",
                     "give the pair that it was learned with, or another place",
                 )
-        try:
-            with safe_open(self.checkpoint, framework="np") as file:
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (no mapping)
-        except (SafetensorError, OSError) as error:
-            raise self._refused(error) from None
-        learner, good = (
-            {k.removeprefix(part): v for k, v in tensors.items() if k.startswith(part)}
-            for part in (_LEARNER, _GOOD)
-        )
-        cache = tensors.get(_CACHE)
-        if cache is None:
-            raise self._refused("it has no cache")
-        return LearningCheckpoint(theirs, progress, learner, good, cache.tobytes(), settings)
+        if _CACHE not in arrays:
+            raise self._format.refusal(self.checkpoint, "has no cache")
+        learner, good = _below(arrays, _LEARNER), _below(arrays, _GOOD)
+        cache = arrays[_CACHE].tobytes()
+        return LearningCheckpoint(header.pair, header.progress, learner, good, cache, header.settings)
 
-    def progress(self) -> Progress | None:
-        """Of the checkpoint alone, without its tensors; None where there is none.
+    def progress(self) -> AdaptationProgress | None:
+        """The progress in the checkpoint, without reading arrays; None where there is no checkpoint.
 
         Raises:
-            SettingError: it cannot be read.
+            SettingError: the checkpoint cannot be read.
         """
-        return self._header()[0] if self.checkpoint.exists() else None
+        return self._read_header().progress if self.checkpoint.exists() else None
 
-    def differing(self, settings: Settings) -> dict[str, Any]:
-        """Of some settings those that the checkpoint was made with another value of, by name.
+    def differing(self, settings: AdaptSettings) -> dict[str, Any]:
+        """The settings that the checkpoint has with another value, with that value.
 
         Raises:
-            SettingError: it cannot be read.
+            SettingError: the checkpoint cannot be read.
         """
-        theirs = self._header()[2] if self.checkpoint.exists() else {}
+        recorded = self._read_header().settings if self.checkpoint.exists() else {}
         return {
-            name: theirs[name] for name, ours in settings.items() if name in theirs and theirs[name] != ours
+            name: recorded[name]
+            for name, ours in settings.items()
+            if name in recorded and recorded[name] != ours
         }
 
-    def _header(self) -> tuple[Progress, dict[str, str], dict[str, Any]]:
-        try:
-            with safe_open(self.checkpoint, framework="np") as file:
-                header = file.metadata() or {}
-            if (header.get("format"), header.get("version")) != (FORMAT, VERSION):
-                raise self._refused(f"it is {header.get('format')} version {header.get('version')}")
-            found = json.loads(header["progress"])
-            pair = {str(k): str(v) for k, v in json.loads(header["pair"]).items()}
-            return _progress(found), pair, dict(json.loads(header.get("settings", "{}")))
-        except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError) as error:
-            raise self._refused(error) from None
+    def _read_header(self) -> _Header:
+        return self._header(self._format.read_metadata(self.checkpoint))
 
-    def _refused(self, why: object) -> SettingError:
-        return SettingError(
-            f"{self.checkpoint} cannot be gone on from ({why!s:.120})",
-            f"delete {self.directory} to begin anew",
-        )
+    def _header(self, metadata: Mapping[str, Any]) -> _Header:
+        try:
+            pair = {str(k): str(v) for k, v in metadata["pair"].items()}
+            progress = AdaptationProgress.from_json(metadata["progress"])
+            return _Header(pair, progress, dict(metadata.get("settings", {})))
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            raise self._format.refusal(self.checkpoint, f"has no readable header ({reason(error)})") from None
 
 
 def profile_of(place: str | Path, bundle: Bundle) -> Profile:
-    """Where an adaptation's place has what was learned of a bundle's target."""
+    """The profile of a bundle's target below the directory of an adaptation."""
     return Profile(Path(place) / target_of(bundle)[:12])
 
 
 def profiles_in(place: str | Path) -> list[Profile]:
-    """All of a place."""
+    """All profiles that have a checkpoint, below the directory of an adaptation."""
     if not Path(place).is_dir():
         return []
     return [Profile(path.parent) for path in sorted(Path(place).glob(f"*/{CHECKPOINT}"))]
 
 
 def target_of(bundle: Bundle) -> str:
-    """What names a target: the fingerprint of its weights, or of its graph where the bundle has none."""
+    """The fingerprint of the target's weights; where the bundle has none, a digest of its graph."""
     if bundle.target.fingerprint is not None:
         return bundle.target.fingerprint
     graph = bundle.manifest["files"][bundle.target.graph]["sha256"]
@@ -220,7 +240,7 @@ def target_of(bundle: Bundle) -> str:
 
 
 def pair_of(bundle: Bundle, draft_tokenizer: str, target_tokenizer: str) -> dict[str, str]:
-    """What an adapter and a cache are of, by the names that a refusal has for it."""
+    """What adapters and caches belong to, by the names that error messages use."""
     return {
         "target": target_of(bundle),
         "drafter": bundle.drafter.fingerprint or "",
@@ -229,20 +249,6 @@ def pair_of(bundle: Bundle, draft_tokenizer: str, target_tokenizer: str) -> dict
     }
 
 
-def _progress(found: Any) -> Progress:
-    """Checked field by field against the kinds of an empty one.
-
-    Raises:
-        ValueError, AttributeError: it is none.
-    """
-    empty = Progress()
-    if found.keys() != {f.name for f in fields(Progress)}:
-        raise ValueError("other fields than an adaptation has")
-    for name, value in found.items():
-        kind = type(getattr(empty, name))
-        if type(value) is not kind and not (kind is float and type(value) is int):
-            raise ValueError(f"{name} is {value!r:.40}")
-    for name in ("memory", "pending"):
-        if not all(type(n) is int and n > 0 for n in found[name]):
-            raise ValueError(f"{name} is {found[name]!r:.40}")
-    return Progress(**found)
+def _below(arrays: Arrays, prefix: str) -> Arrays:
+    """The arrays whose names have a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

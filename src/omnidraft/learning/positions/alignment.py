@@ -84,8 +84,8 @@ class Aligned:
         owners: the target token that each draft token of the response helps to write, shape [m].
         tokens: of the target.
         trie_distributions: the target's distribution in the drafter's vocabulary, wherever it has one.
-        direct_distributions: one for each target token: its row on the intersection of the vocabularies. `other` is
-            what the row does not list, `weights` the listed mass on the intersection plus that.
+        direct_distributions: one for each target token: its row on the intersection of the vocabularies.
+            `other` is what the row does not list, `weights` the listed mass on the intersection plus that.
         target_rows: the target's rows, for the objectives that need its own vocabulary.
         vocab_map: of the pair.
         target_hidden: the target's last hidden states, shape [n, target width], for dskd alone.
@@ -103,7 +103,9 @@ class Aligned:
 
     @property
     def num_rows(self) -> int:
-        """Rows of logits that the distributions may be of: one after the prompt, and one after each draft token."""
+        """Rows of logits that the distributions may be of: one after the prompt, and one after each draft
+        token.
+        """
         return len(self.draft_ids) - self.prompt_length + 1
 
 
@@ -138,12 +140,13 @@ class Aligner:
             tokens: the n target ids that were emitted.
             rows: the target's distributions before each of them.
             before: the last target id of the prompt.
-            roots: the rows' distributions at the root of this trie, where they are known better than cut rows tell.
+            roots: the rows' distributions at the root of this trie, where they are known better than cut rows
+                tell.
             target_hidden: see `Aligned`.
 
         Raises:
-            SettingError: no prompt, rows that are not as many as tokens or are no distributions, or ids outside a
-                vocabulary.
+            SettingError: no prompt, rows that are not as many as tokens or are no distributions, or ids
+                outside a vocabulary.
         """
         self._check(draft_prompt, tokens, rows)
         vocab_map = self.trie.map

@@ -1,11 +1,11 @@
-"""The target's distribution in the drafter's vocabulary at each place of a draft context (method section 5.2); numpy
-only.
+"""The target's distribution in the drafter's vocabulary at each place of a draft context (method section
+5.2); numpy only.
 
 Where a spelling may begin, inside one, or right after one, the target's row says how likely each next *draft*
 token is. Mass whose draft token is not known stands in one bucket, OTHER: the end of a token inside a
 spelling, and what a row that was cut does not list. Target tokens that nothing spells are in neither: the
-drafter cannot propose them, so the distribution is the one given that none of them comes, and the weight is how
-likely that is.
+drafter cannot propose them, so the distribution is the one given that none of them comes, and the weight is
+how likely that is.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def after_distribution(
 ) -> DraftDistribution | None:
     """Right after the token that a node spells, said at `row`: it might have gone on to a child.
 
-    P(child | node) for children; P(END | node) times the next row's root distribution (`following`) outside the
-    children, renormalised, for all others: a draft token that is a child is never read as a new beginning
+    P(child | node) for children; P(END | node) times the next row's root distribution (`following`) outside
+    the children, renormalised, for all others: a draft token that is a child is never read as a new beginning
     (`E` of method section 4.2).
     """
     below = _below(trie, rows, row, node)

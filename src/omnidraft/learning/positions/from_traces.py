@@ -1,9 +1,10 @@
 """Recorded generations as training positions of the drafter, without a pass of either model; numpy only.
 
-A trace has the target's distribution at temperature 1 before each emitted token, cut to its likeliest ids, and beside
-it the masses below each first draft token, which are of the whole distribution. Which adapter the *drafter* had does
-not matter to either; with another adapter the *target* is another target, so its records are refused. What
-was drafted then matters to nobody: the adaptive head learns from drafts of the drafter as it is now.
+A trace has the target's distribution at temperature 1 before each emitted token, cut to its likeliest ids,
+and beside it the masses below each first draft token, which are of the whole distribution. Which adapter the
+*drafter* had does not matter to either; with another adapter the *target* is another target, so its records
+are refused. What was drafted then matters to nobody: the adaptive head learns from drafts of the drafter as
+it is now.
 """
 
 from __future__ import annotations

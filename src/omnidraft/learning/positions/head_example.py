@@ -54,7 +54,8 @@ class HeadExample:
 def head_example(response: Aligned) -> HeadExample:
     """The draws of one response: one at each of its draft tokens that has a distribution.
 
-    Where a target token that nothing spells stands between two draft tokens, the distribution of the latter counts.
+    Where a target token that nothing spells stands between two draft tokens, the distribution of the latter
+    counts.
     """
     distributions, count = response.trie_distributions, len(response.owners)
     last = {int(row): n for n, row in enumerate(distributions.rows) if row < count}

@@ -1,11 +1,17 @@
-"""The file of a learner's state: safetensors with the settings that it was made with, written atomically."""
+"""The one checkpoint file of learners: named arrays and JSON metadata in a safetensors file.
+
+`learn` keeps a learner's state in it, `adapt` a profile, and `omnidraft train` a trainer's parameters and
+moments. Each has a format name and a version of its own.
+"""
 
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,54 +21,119 @@ from safetensors.numpy import save
 from omnidraft.errors import SettingError, reason
 from omnidraft.runtime.disk.atomic_write import write_atomically
 
-FORMAT, VERSION = "omnidraft.learner_state", "1"
-Arrays = Mapping[str, npt.NDArray[np.generic]]
+Arrays = dict[str, npt.NDArray[np.generic]]
 
 
-def write_state(path: Path, state: Arrays, settings: Mapping[str, Any]) -> None:
-    """Write a learner's `state()`; killed at any point, the file is the old or the new one, whole.
+class SavedArrays(NamedTuple):
+    """The content of a file."""
 
-    Args:
-        settings: what going on needs to have the same, as JSON holds it.
+    arrays: Arrays
+    metadata: dict[str, Any]
 
-    Raises:
-        SettingError: the file cannot be written; an old one is whole.
+
+@dataclass(frozen=True)
+class StateFormat:
+    """A kind of state file.
+
+    Attributes:
+        name, version: written into the file; a file with another name or version is refused.
+        task: what goes on from the file, as the refusal says it: "learning", "training".
+        remedy: of a file that is refused.
     """
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "settings": json.dumps(dict(settings), sort_keys=True),
-    }
-    arrays = {name: np.ascontiguousarray(array) for name, array in state.items()}
-    try:
-        write_atomically(path, save(arrays, header))
-    except OSError as error:
-        raise SettingError(f"{path} cannot be written ({reason(error)})", "give another place") from None
 
+    name: str
+    version: str
+    task: str
+    remedy: str = "delete it or name another file"
 
-def read_state(path: Path, settings: Mapping[str, Any]) -> dict[str, npt.NDArray[np.generic]]:
-    """The state in a file that was made with these settings.
+    def write(self, path: Path, arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any]) -> None:
+        """Replace the file. A kill at any moment leaves the old file or the new one, whole.
 
-    Raises:
-        SettingError: it cannot be read, or was made with others.
-    """
-    try:
-        with safe_open(path, framework="numpy") as file:
-            header = file.metadata() or {}
-            state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    except (SafetensorError, OSError) as error:
-        raise _refused(path, f"cannot be read ({reason(error)})") from None
-    if (header.get("format"), header.get("version")) != (FORMAT, VERSION):
-        raise _refused(path, f"is {header.get('format')} version {header.get('version')}")
-    try:
-        theirs = dict(json.loads(header["settings"]))
-    except (KeyError, ValueError, TypeError) as error:
-        raise _refused(path, f"has no readable settings ({reason(error)})") from None
-    for name, ours in settings.items():
-        if theirs.get(name) != ours:
-            raise _refused(path, f"was made with {name} {theirs.get(name)!r:.80} and not {ours!r:.80}")
-    return state
+        Args:
+            path: the file.
+            arrays: of data types that safetensors and numpy share.
+            metadata: JSON values by name; `format` and `version` are not among the names.
 
+        Raises:
+            SettingError: the file cannot be written; an old one is whole.
+        """
+        header = {name: json.dumps(value, sort_keys=True) for name, value in metadata.items()}
+        header |= {"format": self.name, "version": self.version}
+        data = save({name: np.asarray(array, order="C") for name, array in arrays.items()}, header)
+        try:
+            write_atomically(path, data)
+        except OSError as error:
+            raise SettingError(
+                f"{path} cannot be written ({reason(error)})", "make room or give another place"
+            ) from None
 
-def _refused(path: Path, why: str) -> SettingError:
-    return SettingError(f"{path} {why}, so learning cannot go on from it", "delete it or name another file")
+    def read(self, path: Path) -> SavedArrays:
+        """The arrays and the metadata.
+
+        Memory is that of the file: safetensors checks the length of the header (at most 100 MB) and that the
+        arrays fill the rest of the file exactly.
+
+        Raises:
+            SettingError: the file cannot be read, or has another format.
+        """
+        return self._read(path, with_arrays=True)
+
+    def read_metadata(self, path: Path) -> dict[str, Any]:
+        """The metadata alone; no array is loaded.
+
+        Raises:
+            SettingError: the file cannot be read, or has another format.
+        """
+        return self._read(path, with_arrays=False).metadata
+
+    def refusal(self, path: Path, why: str) -> SettingError:
+        """The error of a file from which nothing can go on; `why` is the verb of the sentence."""
+        return SettingError(f"{path} {why}, so {self.task} cannot go on from it", self.remedy)
+
+    def check_same(self, path: Path, recorded: Any, current: Mapping[str, Any]) -> None:
+        """Refuse a file that was made with other settings.
+
+        Args:
+            path: the file.
+            recorded: the settings in its metadata.
+            current: those of this run; a setting that the file lacks counts as None.
+
+        Raises:
+            SettingError: a setting differs; the message has both values.
+        """
+        if not isinstance(recorded, dict):
+            raise self.refusal(path, "has no readable settings")
+        for name, value in current.items():
+            if recorded.get(name) != value:
+                raise self.refusal(
+                    path, f"was made with {name} {recorded.get(name)!r:.80} and not {value!r:.80}"
+                )
+
+    def _read(self, path: Path, *, with_arrays: bool) -> SavedArrays:
+        try:
+            if not stat.S_ISREG(path.stat().st_mode):
+                raise self.refusal(path, "is not a regular file")  # reading a pipe would block
+            with safe_open(path, framework="numpy") as file:
+                header = file.metadata() or {}
+                self._check(path, header)
+                names = file.keys() if with_arrays else ()
+                arrays = {name: file.get_tensor(name) for name in names}
+        except (SafetensorError, OSError, TypeError, ValueError, AttributeError) as error:
+            raise self.refusal(path, f"cannot be read ({reason(error)})") from None
+        return SavedArrays(arrays, self._metadata(path, header))
+
+    def _check(self, path: Path, header: Mapping[str, str]) -> None:
+        name, version = header.get("format"), header.get("version")
+        if (name, version) != (self.name, self.version):
+            raise self.refusal(path, f"is {name} version {version}")
+
+    def _metadata(self, path: Path, header: Mapping[str, str]) -> dict[str, Any]:
+        metadata = {}
+        for name, text in header.items():
+            if name in ("format", "version"):
+                continue
+            try:
+                metadata[name] = json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise self.refusal(path, f"has no readable {name} ({reason(error)})") from None
+        return metadata
