@@ -17,8 +17,9 @@ import pytest
 from omnidraft.doctor import environment, examine, mobile, pair, telemetry
 from omnidraft.doctor.check import Check
 from omnidraft.doctor.environment import CORE, core_check, optional_check, providers_check, python_check
-from omnidraft.doctor.placement import CPU, can_ask, placement
+from omnidraft.doctor.placement import can_ask, placement
 from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
+from omnidraft.runtime.bundle.places import CPU
 from support.command_line import Run
 from support.places import ROOT
 

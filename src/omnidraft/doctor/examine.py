@@ -10,10 +10,11 @@ from omnidraft.doctor.check import Check
 from omnidraft.doctor.environment import CLOUD, environment_checks
 from omnidraft.doctor.mobile import ESTIMATED, NEED_ONNX, can_estimate, estimate
 from omnidraft.doctor.pair import health_checks, memory_check
-from omnidraft.doctor.placement import CPU, Placement, can_ask, placement
+from omnidraft.doctor.placement import Placement, can_ask, placement
 from omnidraft.errors import OmnidraftError, SignatureError, counted, reason
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle, unlisted_files
 from omnidraft.runtime.bundle.memory import available_bytes
+from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.bundle.signature import PublicKey, read_signature
 from omnidraft.runtime.session.loaded_bundle import load_bundle
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import onnxruntime as ort
 
 from omnidraft.errors import counted
-
-CPU = "CPUExecutionProvider"
+from omnidraft.runtime.bundle.places import CPU
+from omnidraft.runtime.models.onnx_session import NOTHING, session_options
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,7 @@ def placement(graph: Path, provider: str) -> Placement:
     Raises:
         Exception: whatever onnxruntime says of a graph that it cannot load.
     """
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    options = session_options(1, {"session.record_ep_graph_assignment_info": "1"}, log_level=NOTHING)
     providers = [provider] if provider == CPU else [provider, CPU]
     session = ort.InferenceSession(str(graph), options, providers=providers)
     if provider not in session.get_providers():  # onnxruntime goes on without one that does not start

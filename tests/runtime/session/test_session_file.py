@@ -180,7 +180,7 @@ def test_a_session_takes_the_place_of_sessions_alone(weights: LoadedBundle, tmp_
         assert decode_session((tmp_path / name).read_bytes())
     os.mkfifo(tmp_path / "pipe")
     for overwrite in (False, True):
-        with pytest.raises(SessionFileError, match="no regular file"):
+        with pytest.raises(SessionFileError, match="not a regular file"):
             session.save(tmp_path / "pipe", overwrite=overwrite)
     assert (tmp_path / "pipe").is_fifo()
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime as ort
 
-from omnidraft.errors import BundleError, SettingError
+from omnidraft.errors import SettingError
 from omnidraft.runtime.models.adapter import Floats
+from omnidraft.runtime.models.onnx_session import cpu_session
 
 Arrays = dict[str, npt.NDArray[np.generic]]
 _VECTORS = ("parameters", "exp_avg", "exp_avg_sq")
@@ -34,7 +34,7 @@ class StepRun:
         Raises:
             BundleError: onnxruntime cannot load the graph.
         """
-        self._session = _session(graph, folder, threads)
+        self._session = cpu_session(graph, threads, weights=folder)
         self._outputs = [output.name for output in self._session.get_outputs()]
         self._carried = {
             value.name: value.shape
@@ -92,19 +92,3 @@ class StepRun:
         """Take over a state that was checked."""
         self._vectors = {name: np.array(state[f"{prefix}{name}"]) for name in _VECTORS}
         self.updates = int(state[f"{prefix}updates"][0])
-
-
-def _session(graph: Path, folder: Path, threads: int) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.log_severity_level = 4  # what fails is told below
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # The weights lie in a folder beside the graph's: onnxruntime looks there for a graph without a path.
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
-    try:
-        return ort.InferenceSession(graph.read_bytes(), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's own exceptions share no narrower base
-        line = str(error).strip().splitlines()[0]
-        raise BundleError(
-            f"onnxruntime cannot load {graph} ({line:.200})", "run `omnidraft export` again", fault="graph"
-        ) from None

@@ -24,6 +24,7 @@ from omnidraft.runtime.bundle.signature import (
 )
 from omnidraft.runtime.decoding.costs import Costs
 from omnidraft.runtime.disk.json_fields import array, mapping, number, text
+from omnidraft.runtime.disk.read_file import read_file
 
 FORMAT = "omnidraft.bundle"
 VERSION = 1
@@ -195,7 +196,7 @@ def _manifest_bytes(path: Path) -> bytes:
             fault="no_bundle",
         )
     try:
-        return (path / MANIFEST).read_bytes()
+        return read_file(path / MANIFEST)
     except FileNotFoundError:
         raise BundleError(
             f"{path} holds no {MANIFEST}, so it is no bundle",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnidraft.errors import SettingError, SignatureError
+from omnidraft.runtime.disk.read_file import read_file
 
 SIGNATURE = "manifest.sig"
 PublicKey = str | Path | bytes  # a PEM file, or the key's own 32 bytes
@@ -61,8 +62,7 @@ def read_signature(bundle: Path) -> Signature | None:
         SignatureError: `malformed`, or the file cannot be read.
     """
     try:
-        with (bundle / SIGNATURE).open("rb") as file:
-            return decode(file.read(FILE_BYTES + 1))
+        return decode(read_file(bundle / SIGNATURE, FILE_BYTES + 1))
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -128,7 +128,7 @@ def read_public_key(key: PublicKey) -> bytes:
         return key
     path = Path(key)
     try:
-        pem = path.read_bytes()
+        pem = read_file(path)
     except OSError as error:
         raise SettingError(
             f"the public key {path} cannot be read ({error.strerror})", "check the path"

@@ -8,6 +8,8 @@ import stat
 import time
 from pathlib import Path
 
+from omnidraft.runtime.disk.read_file import check_regular
+
 PRIVATE = 0o600  # what is written here was learned from what a user said
 _LONGEST_NAME = 255 - len(f"..{'0' * 16}.tmp")  # bytes, so that the temporary name fits a directory too
 _STALE_SECONDS = 60.0  # no write of ours takes that long, so an older leftover is of a writer that was killed
@@ -27,8 +29,8 @@ def place_of(path: str | Path) -> Path:
     except ValueError:
         raise OSError(errno.EINVAL, "no file can have that name") from None
     place = Path(os.path.realpath(path))
-    if mode is not None and not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is a directory" if stat.S_ISDIR(mode) else "it is no regular file")
+    if mode is not None:
+        check_regular(mode)
     if mode is not None and not os.access(place, os.R_OK | os.W_OK):
         raise OSError(errno.EACCES, "it may not be read and written")
     if not place.parent.is_dir():

@@ -20,6 +20,7 @@ from omnidraft.errors import AdapterError, reason
 from omnidraft.runtime.bundle.head import PREFIX, Head, check_names
 from omnidraft.runtime.bundle.lora_sites import a_name, b_name
 from omnidraft.runtime.disk.atomic_write import write_atomically
+from omnidraft.runtime.disk.read_file import open_file
 from omnidraft.runtime.models.adapter import Adapter, Floats
 
 FORMAT = "omnidraft.adapter"
@@ -180,19 +181,15 @@ def read_adapter(path: str | Path) -> Adapter:
 def _read(path: Path) -> bytes:
     """A file's bytes; one whose beginning is none of a safetensors file is not read to its end."""
     try:
-        if path.exists() and not path.is_file():
-            raise AdapterError("it is no file", fault="unreadable")  # a pipe would be waited for
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(_LENGTH.size + 1)
             if len(head) > _LENGTH.size and (
                 head[-1:] != b"{" or _LENGTH.unpack_from(head)[0] > _MOST_HEADER
             ):
                 raise AdapterError("it is no safetensors file", fault="not_an_adapter")
             return head + file.read()
-    except (OSError, ValueError) as error:
-        raise AdapterError(
-            f"it cannot be read ({getattr(error, 'strerror', None) or error})", fault="unreadable"
-        ) from None
+    except OSError as error:
+        raise AdapterError(f"it cannot be read ({error.strerror})", fault="unreadable") from None
 
 
 def write_adapter(path: str | Path, adapter: Adapter) -> list[Path]:

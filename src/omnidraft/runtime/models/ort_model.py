@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from omnidraft.errors import BundleError, reason
 from omnidraft.runtime.bundle.head import OUTPUT
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Cancelled, Logits, SessionModel
+from omnidraft.runtime.models.onnx_session import cpu_session
 
 _PREFILL_CHUNK = 128  # positions of a long prompt that go through the graph at once
 _MOST_ROWS = 65  # rows of logits that one pass usually gives at most: a verification of MAX_PROPOSED tokens
@@ -46,19 +46,7 @@ class Graph:
         Raises:
             BundleError: onnxruntime cannot load the graph.
         """
-        options = ort.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        try:
-            self.session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # onnxruntime's own exceptions share no narrower base
-            raise BundleError(
-                f"onnxruntime cannot load {path} ({reason(error)})",
-                "run `omnidraft export` again",
-                fault="graph",
-            ) from None
+        self.session = cpu_session(path, threads)
         self.kv, self.vocab_size = kv, vocab_size
         self.ranks = {i.name: len(i.shape) for i in self.session.get_inputs()}
         self.has_head = OUTPUT in (output.name for output in self.session.get_outputs())

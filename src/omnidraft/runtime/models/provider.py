@@ -11,6 +11,7 @@ import onnxruntime as ort
 
 from omnidraft.errors import BundleError, reason
 from omnidraft.runtime.bundle.places import CPU, Provider
+from omnidraft.runtime.models.onnx_session import NO_PREPACKING, NOTHING, session_options
 
 _LIBRARIES = {"QNNExecutionProvider": "onnxruntime_qnn"}  # packages that hold a provider of their own
 
@@ -35,18 +36,12 @@ def open_graph(path: Path, provider: Provider, threads: int) -> ort.InferenceSes
 
 
 def _open(path: Path, provider: Provider, threads: int, entries: Mapping[str, str]) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4 if provider.name != CPU else 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if provider.name == CPU:
-        # The blocks of a model share one file of weights, mapped: packed, each would hold its own.
-        options.add_session_config_entry("session.disable_prepacking", "1")
+        # The blocks of a model share one mapped file of weights; packed, each session would hold its own.
+        options = session_options(threads, {**NO_PREPACKING, **entries})
     else:
-        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    for name, value in entries.items():
-        options.add_session_config_entry(name, value)
+        strict = {"session.disable_cpu_ep_fallback": "1"}
+        options = session_options(threads, {**strict, **entries}, log_level=NOTHING)
     # A library that was registered is listed as available too, but has to be chosen by its devices.
     built_in = provider.name in ort.get_available_providers() and not _registered(provider)
     if not built_in:

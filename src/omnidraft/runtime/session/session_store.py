@@ -1,55 +1,53 @@
-"""Sessions between memory and disk: gather a session's state, check a file against a bundle, put it back."""
-
-from __future__ import annotations
+"""Sessions between memory and disk: gather a session's state, check a file against a bundle, restore it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from omnidraft.errors import CacheFileError, SessionFileError
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.decoding.drafter import DrafterState, common_length
-from omnidraft.runtime.decoding.prefill import flags_of, runs_of
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.disk.atomic_write import place_of, write_atomically
-from omnidraft.runtime.session.loaded_bundle import draft_length_for, drafts
+from omnidraft.runtime.disk.read_file import read_file
+from omnidraft.runtime.session.generation import Emitted, Generation
+from omnidraft.runtime.session.loaded_bundle import draft_length_for
 from omnidraft.runtime.session.session_file import (
     MAGIC,
-    Answer,
-    DrafterContext,
     Identity,
-    State,
+    SavedAnswer,
+    SavedSession,
     decode_session,
     encode_session,
 )
-from omnidraft.runtime.session.start_generation import replayed
+from omnidraft.runtime.session.session_models import SessionModels
+from omnidraft.runtime.session.start_generation import begin
+from omnidraft.runtime.session.text_state import TextState
 from omnidraft.runtime.vocab.cache_file import decode, encode
 from omnidraft.runtime.vocab.cache_store import new_replica
 from omnidraft.runtime.vocab.cache_table import check_against
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.version import __version__
 
-if TYPE_CHECKING:
-    from omnidraft.runtime.session.session import Session
-
 _REMEDY = "begin a new session, or give the file that was saved"
 _ADAPTER = ".adapter"  # `identity.graphs` names the adapters too: "drafter.adapter", "target.adapter"
 
 
-def write_session(path: str | Path, state: State, cache: bytes, *, overwrite: bool = False) -> None:
-    """Write a session file; killed at any moment, it leaves the old or the new one, whole.
+def write_session(path: str | Path, saved: SavedSession, cache: bytes, *, overwrite: bool = False) -> None:
+    """Write a session file; a kill at any moment leaves the old or the new file, whole.
 
     Raises:
-        SessionFileError: the place cannot be written, or has a file that is no session (unless `overwrite`).
+        SessionFileError: the place cannot be written, or holds a file that is not a session (unless
+            `overwrite`).
     """
     try:
         place = place_of(path)
         if not overwrite and not _may_replace(place):
             raise SessionFileError(
-                f"{path} is no session file, so it is not replaced", "choose another name", fault="unwritable"
+                f"{path} is not a session file, so it is not replaced",
+                "choose another name",
+                fault="unwritable",
             )
-        write_atomically(place, encode_session(state, cache))
+        write_atomically(place, encode_session(saved, cache))
     except OSError as error:
         raise SessionFileError(
             f"the session cannot be saved as {path} ({error.strerror})",
@@ -59,26 +57,19 @@ def write_session(path: str | Path, state: State, cache: bytes, *, overwrite: bo
 
 
 def _may_replace(place: Path) -> bool:
-    """Whether there is no file, an empty one or a session, be it damaged."""
-    if not place.exists():
-        return True
-    with place.open("rb") as file:
-        return file.read(len(MAGIC)) in (b"", MAGIC)
+    """Whether there is no file, an empty file or a session file, also a damaged one."""
+    return not place.exists() or read_file(place, len(MAGIC)) in (b"", MAGIC)
 
 
-def read_session(path: str | Path) -> tuple[State, bytes]:
-    """The state and the cache of a session file.
+def read_session(path: str | Path) -> tuple[SavedSession, bytes]:
+    """The saved session and the bytes of the cache in a session file.
 
     Raises:
         SessionFileError: it cannot be read, or is refused.
     """
     path = Path(path)
     try:
-        if path.exists() and not path.is_file():
-            raise SessionFileError(
-                f"{path} is no file", _REMEDY, fault="unreadable"
-            )  # a pipe would be waited for
-        data = path.read_bytes()
+        data = read_file(path)
     except OSError as error:
         raise SessionFileError(
             f"{path} cannot be read ({error.strerror})", _REMEDY, fault="unreadable"
@@ -94,7 +85,7 @@ def identity_of(bundle: Bundle, adapters: Mapping[str, str] = {}) -> Identity:
 
     Args:
         bundle: the bundle.
-        adapters: digests of the adapters in use, by the model that each is of.
+        adapters: digests of the adapters in use, by role.
     """
     files = bundle.manifest["files"]
     graphs = {
@@ -107,104 +98,109 @@ def identity_of(bundle: Bundle, adapters: Mapping[str, str] = {}) -> Identity:
     return Identity(drafter, target, graphs)
 
 
-def capture(session: Session) -> tuple[State, bytes]:
-    """What a session is now."""
-    answer, found = session.answer, None
+def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes]:
+    """What a session file holds of a session: its state, and the bytes of its cache."""
+    answer, loaded, saved_answer = text.answer, models.loaded, None
     if answer is not None:
-        drafter, text = session.drafter.state(), [*answer.prompt_ids, *answer.token_ids]
-        same = min(common_length(session.pair.read, text), len(session.pair.alone))
-        found = Answer(
-            request=answer.request,
+        saved_answer = SavedAnswer(
+            config=answer.config,
             prompt=answer.prompt_ids,
             output=tuple(answer.token_ids),
-            context=None if session.weights.drafter is None else tuple(session.pair.context),
-            passes=tuple(runs_of(session.pair.alone[:same])),
-            drafter=DrafterContext(tuple(drafter.held), tuple(runs_of(drafter.alone)), drafter.window),
-            draft_length=session.draft_length.state(),
-            random=session.random.state,
-            logprobs=tuple(answer.logprobs),
+            context=None if loaded.drafter is None else tuple(text.decoder.context),
+            random=text.random.state,
             stop_reason=answer.stop_reason,
+            logprobs=tuple(answer.logprobs),
         )
-    state = State(
+    saved = SavedSession(
         omnidraft=__version__,
-        identity=identity_of(session.bundle, {r: a.digest for r, a in session.adapters.items()}),
-        costs=session.costs,
-        turns=tuple(session.turns),
-        message=session.message,
-        answer=found,
+        identity=identity_of(loaded.bundle, {r: a.digest for r, a in models.adapters.items()}),
+        costs=text.costs,
+        turns=tuple(text.turns),
+        message=text.message,
+        answer=saved_answer,
     )
-    session.cache.replica = session.cache.replica or new_replica()  # who counted, as in a file of its own
-    return state, encode(session.cache.table())
+    text.cache.replica = text.cache.replica or new_replica()
+    return saved, encode(text.cache.table())
 
 
-def install(session: Session, path: str | Path, state: State, cache_bytes: bytes) -> None:
-    """Make a session what a file says; everything is checked before anything is changed.
+def restore(
+    models: SessionModels, text: TextState, path: str | Path, saved: SavedSession, cache_bytes: bytes
+) -> tuple[TextState, str | None]:
+    """The state of a text that a file holds; everything is checked before it is returned.
+
+    The models read the text again: the KV caches are not part of the file.
+
+    Args:
+        models: of the session. text: its present state, whose cache gives capacity and policy.
+        path: for messages. saved, cache_bytes: from `read_session`.
+
+    Returns:
+        the state, and a notice where the session was saved with another adapter of the drafter.
 
     Raises:
-        SessionFileError: the state is of another bundle, or cannot be one of this bundle.
+        SessionFileError: the file is of another bundle, or holds what cannot be of this bundle.
     """
-    notice = _check_identity(session, path, state.identity)
+    notice = _check_identity(models, path, saved.identity)
     try:
-        _check(state, session.bundle)
-        cache = _cache(cache_bytes, session.cache)
-        answer = state.answer
-        length = session.draft_length
-        if answer is not None:
-            length = draft_length_for(answer.request, session.weights, state.costs)
-            drafted = answer.context is not None or answer.request.mode == "lookup"
-            if drafted and drafts(answer.request, session.weights):  # else every length was 0, or will be
-                length.restore(answer.draft_length)
-        generation = None if answer is None else replayed(session, answer)
+        _check(saved, models.loaded.bundle)
+        restored = TextState(_cache(cache_bytes, text.cache), saved.costs, text.decoder)
+        restored.turns, restored.message = list(saved.turns), saved.message
+        if saved.answer is not None:
+            restored.answer = _replay(models, restored, saved.answer)
     except (SessionFileError, ValueError) as error:
         fault = error.fault if isinstance(error, SessionFileError) else "state"
         raise SessionFileError(f"{path} is refused: {error}", _REMEDY, fault=fault) from None
-    session.turns, session.message, session.answer = list(state.turns), state.message, generation
-    session.costs, session.draft_length = state.costs, length
-    session.draft_lengths = {} if answer is None else {answer.request.mode: length}
-    pair = session.pair
-    pair.cache, pair.held, pair.tokens, pair.context, pair.alone = cache, 0, [], [], []
-    if answer is not None:
-        pair.tokens = [*answer.prompt, *answer.output]
-        pair.context = _context(session, answer)
-        pair.alone, session.random = flags_of(answer.passes), SplitMix64(answer.random)
-        drafter = answer.drafter
-        session.drafter.restore(DrafterState(list(drafter.held), flags_of(drafter.passes), drafter.window))
-    session.adapter_notice = notice
-    pair.read = pair.tokens[: len(pair.alone)]
+    return restored, notice
 
 
-def _context(session: Session, answer: Answer) -> list[int]:
-    """The text in draft ids; encoded anew where it was saved by a session without a drafter."""
-    if answer.context is None and answer.request.asks_drafter:
-        return session.draft_prompt([*answer.prompt, *answer.output])
-    return list(answer.context or ())
+def _replay(models: SessionModels, text: TextState, saved: SavedAnswer) -> Generation:
+    """The last generation of the file, which `Session.resume` continues.
+
+    Raises:
+        ValueError: its output goes on after its end, or ended in another way than it says.
+    """
+    loaded, tokens = models.loaded, [*saved.prompt, *saved.output]
+    context = list(saved.context or ())
+    if saved.context is None and saved.config.asks_drafter:  # saved by a session without a drafter
+        context = loaded.draft_prompt(tokens)
+    length = draft_length_for(saved.config, loaded, text.costs, unread=len(context))
+    text.draft_lengths, text.random = {saved.config.mode: length}, SplitMix64(saved.random)
+    decoder = replace(text.decoder, tokens=tokens, context=context, cached=[])
+    text.decoder = decoder
+    emitted = Emitted(saved.output, saved.logprobs, saved.stop_reason)
+    generation = begin(models, text, saved.config, saved.prompt, emitted)
+    if generation.end() != (None if saved.stop_reason == "cancelled" else saved.stop_reason):
+        raise ValueError("its output ended in another way than it says")
+    return generation
 
 
-def _check_identity(session: Session, path: str | Path, saved: Identity) -> str | None:
-    """Refuse a state of other weights; say so where only the drafter's adapter is another.
+def _check_identity(models: SessionModels, path: str | Path, saved: Identity) -> str | None:
+    """Refuse a state of other weights; return a notice where only the drafter's adapter differs.
 
-    Another adapter of the target would go on in another distribution. One of the drafter changes what is drafted, and
-    with it which text a seed gives above temperature 0, but no distribution: that is no reason to lose a conversation.
+    With another adapter of the target the text would continue with another distribution. Another adapter of
+    the drafter changes the drafts, and so which text a seed gives above temperature 0, but no distribution:
+    this is not a reason to lose a conversation.
 
     Raises:
         SessionFileError: `foreign_bundle` or `foreign_adapter`.
     """
-    plain = {name: found for name, found in saved.graphs.items() if not name.endswith(_ADAPTER)}
-    if replace(saved, graphs=plain) != identity_of(session.bundle):
+    bundle = models.loaded.bundle
+    plain = {name: digest for name, digest in saved.graphs.items() if not name.endswith(_ADAPTER)}
+    if replace(saved, graphs=plain) != identity_of(bundle):
         raise SessionFileError(
-            f"{path} was saved with another bundle, or other graphs of it, than {session.bundle.path.name}",
+            f"{path} was saved with another bundle, or other graphs of it, than {bundle.path.name}",
             _REMEDY,
             fault="foreign_bundle",
         )
     for role in ("target", "drafter"):
-        then, adapter = saved.graphs.get(f"{role}{_ADAPTER}"), session.adapters.get(role)
+        before, adapter = saved.graphs.get(f"{role}{_ADAPTER}"), models.adapters.get(role)
         now = None if adapter is None else adapter.digest
-        if then == now:
+        if before == now:
             continue
-        found = f"{path} was saved with {_named(then)} of the {role} and this session uses {_named(now)}"
+        message = f"{path} was saved with {_named(before)} of the {role} and this session uses {_named(now)}"
         if role == "target":
-            raise SessionFileError(found, "use the adapter that it was saved with", fault="foreign_adapter")
-        return f"{found}: sampled text can go on otherwise than it would have, in the same distribution"
+            raise SessionFileError(message, "use the adapter that it was saved with", fault="foreign_adapter")
+        return f"{message}: sampled text may differ from what it would have been, its distribution does not"
     return None
 
 
@@ -213,7 +209,7 @@ def _named(digest: str | None) -> str:
 
 
 def _cache(data: bytes, old: NgramCache) -> NgramCache:
-    """The cache in some bytes, with the room and policy of the one that it replaces, but room for them all.
+    """The cache in some bytes, with the policy of the cache that it replaces, and room for all entries.
 
     Raises:
         SessionFileError: `cache`, with the sentence of the fault.
@@ -227,30 +223,26 @@ def _cache(data: bytes, old: NgramCache) -> NgramCache:
     return NgramCache.of_table(table, old.map, capacity=capacity, policy=old.policy)
 
 
-def _check(state: State, bundle: Bundle) -> None:
+def _check(saved: SavedSession, bundle: Bundle) -> None:
     """Refuse ids outside the vocabularies and a text that no context of this bundle holds."""
-    answer, limit = state.answer, bundle.target.kv.max_length
-    ids = [i for turn in state.turns for i in turn.answer]
-    drafted: tuple[int, ...] = ()
+    answer, limit = saved.answer, bundle.target.kv.max_length
+    target_ids = [i for turn in saved.turns for i in turn.answer]
+    draft_ids: tuple[int, ...] = ()
     if answer is not None:
-        ids += [*answer.prompt, *answer.output]
-        drafted = (*(answer.context or ()), *answer.drafter.held)
-        if len(answer.drafter.held) > bundle.drafter.kv.max_length:
-            raise SessionFileError(
-                "its drafter's context is longer than the drafter can hold", fault="context"
-            )
+        target_ids += [*answer.prompt, *answer.output]
+        draft_ids = answer.context or ()
         used = len(answer.prompt) + max(0, len(answer.output) - (answer.stop_reason is not None))
         if used > limit:
             raise SessionFileError(
                 f"its text has {used} tokens and the context holds {limit}", fault="context"
             )
-    if (state.message is None and state.turns) or (state.message is not None and answer is None):
+    if (saved.message is None and saved.turns) or (saved.message is not None and answer is None):
         raise SessionFileError("its conversation has no last message or no answer", fault="state")
-    for name, found, size in (
-        ("target", ids, bundle.target.vocab_size),
-        ("draft", drafted, bundle.drafter.vocab_size),
+    for name, values, size in (
+        ("target", target_ids, bundle.target.vocab_size),
+        ("draft", draft_ids, bundle.drafter.vocab_size),
     ):
-        if max(found, default=0) >= size:
+        if max(values, default=0) >= size:
             raise SessionFileError(
-                f"it holds {name} id {max(found)}, outside 0..{size - 1}", fault="id_range"
+                f"it holds {name} id {max(values)}, outside 0..{size - 1}", fault="id_range"
             )

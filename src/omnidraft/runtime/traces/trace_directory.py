@@ -7,6 +7,7 @@ from pathlib import Path
 from omnidraft.errors import ClaimError, TraceFileError
 from omnidraft.runtime.disk.atomic_write import remove_leftovers
 from omnidraft.runtime.disk.claim import claim
+from omnidraft.runtime.disk.read_file import read_file
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_file import HEADER_BYTES, MAGIC, decode_header
 from omnidraft.runtime.traces.trace_reader import segments_of
@@ -72,10 +73,8 @@ def claim_for_recording(path: Path) -> int:
 
 def check_segment(path: Path, vocabularies: Vocabularies) -> None:
     """Refuse a place with a segment of other vocabularies or versions; damaged ones are passed by."""
-    with path.open("rb") as file:
-        head = file.read(HEADER_BYTES)
     try:
-        vocabularies.check(decode_header(head).vocabularies)
+        vocabularies.check(decode_header(read_file(path, HEADER_BYTES)).vocabularies)
     except TraceFileError as error:
         if error.fault in ("foreign_vocabulary", "version"):
             raise TraceFileError(
@@ -97,5 +96,4 @@ def evict(path: Path, room: int) -> None:
 
 
 def _is_trace(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+    return read_file(path, len(MAGIC)) == MAGIC

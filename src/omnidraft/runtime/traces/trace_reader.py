@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from omnidraft.errors import TraceFileError
+from omnidraft.runtime.disk.read_file import read_file
 from omnidraft.runtime.traces.trace import Traced, Vocabularies
 from omnidraft.runtime.traces.trace_file import Segment, decode
 
@@ -72,16 +73,11 @@ def read_segments(
 
 def _read(path: Path) -> Segment:
     try:
-        if path.exists() and not path.is_file():
-            raise TraceFileError("it is no file", fault="unreadable")  # a pipe would be waited for
-        data = path.read_bytes()
+        return decode(read_file(path))
     except FileNotFoundError:
         raise
     except OSError as error:
         raise TraceFileError(f"it cannot be read ({error.strerror})", fault="unreadable") from None
-    except ValueError:
-        raise TraceFileError("no file can have that name", fault="unreadable") from None
-    return decode(data)
 
 
 def segments_of(path: Path) -> list[Path]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from omnidraft.errors import SettingError, TraceFileError
 from omnidraft.runtime.disk.atomic_write import write_atomically
+from omnidraft.runtime.disk.read_file import read_file
 from omnidraft.runtime.traces.trace import Start, TracedRound, Vocabularies
 from omnidraft.runtime.traces.trace_directory import (
     check_segment,
@@ -209,7 +210,7 @@ class TraceStore:
             check_segment(segment, self.vocabularies)
         if not found:
             return
-        data = found[-1].read_bytes()
+        data = read_file(found[-1])
         try:
             decode_header(data)
             ends, torn = scan(data)

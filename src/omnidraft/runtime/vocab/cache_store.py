@@ -7,6 +7,7 @@ from pathlib import Path
 
 from omnidraft.errors import CacheFileError
 from omnidraft.runtime.disk.atomic_write import place_of, remove_leftovers, write_atomically
+from omnidraft.runtime.disk.read_file import open_file, read_file
 from omnidraft.runtime.vocab.cache_file import HEADER_BYTES, MAGIC, decode, decode_header, encode
 from omnidraft.runtime.vocab.cache_table import CacheTable, check_against
 from omnidraft.runtime.vocab.ngram_cache import CAPACITY, NgramCache, Policy
@@ -84,9 +85,7 @@ def _is_free(path: Path) -> bool:
 def _read(path: Path) -> bytes:
     """A file's bytes, no more than its header promises and one: a wrong file is not read to its end."""
     try:
-        if path.exists() and not path.is_file():
-            raise CacheFileError("it is no file", fault="unreadable")  # a pipe would be waited for
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(HEADER_BYTES)
             promised, size = decode_header(head).file_bytes, os.fstat(file.fileno()).st_size
             if size > promised:
@@ -95,8 +94,6 @@ def _read(path: Path) -> bytes:
             return head + file.read(min(promised, size) - len(head) + 1)
     except OSError as error:
         raise CacheFileError(f"it cannot be read ({error.strerror})", fault="unreadable") from None
-    except ValueError:
-        raise CacheFileError("no file can have that name", fault="unreadable") from None
 
 
 def check_place(path: str | Path) -> None:
@@ -176,11 +173,9 @@ def wipe(path: str | Path) -> int:
     path = Path(path)
     try:
         place = place_of(path)
-        with place.open("rb") as file:
-            head = file.read(len(MAGIC))
-        if head != MAGIC:
+        if read_file(place, len(MAGIC)) != MAGIC:
             raise CacheFileError(
-                f"{path} is no n-gram cache, so it stays", "check the path", fault="not_a_cache"
+                f"{path} is not an n-gram cache, so it stays", "check the path", fault="not_a_cache"
             )
         place.unlink()
         if path.is_symlink():

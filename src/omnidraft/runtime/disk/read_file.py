@@ -1,0 +1,63 @@
+"""Read a regular file, or say why not: opening a pipe or a device could wait forever.
+
+Each OSError has a `strerror` that ends a sentence beginning with "it cannot be read because".
+"""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+
+def open_file(path: str | Path) -> BinaryIO:
+    """A regular file, open for reading from its beginning; the caller closes it.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        OSError: a directory, pipe, device or socket, a name that no file can have, or no permission.
+    """
+    try:
+        check_regular(os.stat(path).st_mode)
+        file = open(path, "rb", opener=_without_blocking)  # noqa: SIM115 (the caller closes it)
+    except ValueError:  # a zero byte in the name
+        raise OSError(errno.EINVAL, "no file can have that name") from None
+    try:
+        check_regular(os.fstat(file.fileno()).st_mode)  # a pipe may have taken the name meanwhile
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def read_file(path: str | Path, most: int = -1) -> bytes:
+    """The bytes of a regular file.
+
+    Args:
+        path: the file.
+        most: bytes to read at most, so that a wrong file of any size fits the memory; -1 reads to the end.
+
+    Raises:
+        OSError: see `open_file`.
+    """
+    with open_file(path) as file:
+        return file.read(most)
+
+
+def check_regular(mode: int) -> None:
+    """Refuse what is not a regular file.
+
+    Args:
+        mode: `st_mode` of the file, links followed.
+
+    Raises:
+        OSError: a directory, pipe, device or socket.
+    """
+    if not stat.S_ISREG(mode):
+        raise OSError(
+            errno.EINVAL, "it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file"
+        )
+
+
+def _without_blocking(name: str, flags: int) -> int:
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
