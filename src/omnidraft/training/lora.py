@@ -1,7 +1,7 @@
 """LoRA on a torch drafter: y = x W + (x A) B alpha / rank at the linears of its layers, never folded into W.
 
-The parameters lie as our adapters do, A [in, rank] and B [rank, out], and leave as one (spec/adapter.md),
-packed by the code that packs peft's, so that what was trained is what a session adds.
+The parameters have the layout of an adapter, A [in, rank] and B [rank, out], and become an adapter
+(spec/adapter.md) by the code that also packs peft's. So a session adds exactly the trained term.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.training.head.head import AcceptanceHead, head_of
 
 _PLACE = re.compile(r"(?:.*\.)?layers\.(?P<layer>\d{1,6})\.(?P<module>[a-z_.]+)")
-Place = tuple[int, str]
+Place = tuple[int, str]  # layer, and name of the linear in it
 
 
 class LoraLinear(nn.Module):
-    """A frozen linear and the low-rank term beside it; at the beginning B is zero, so it adds nothing."""
+    """A frozen linear with a low-rank term added; B begins at zero, so the term does too."""
 
     def __init__(self, base: nn.Linear, rank: int, alpha: float, generator: torch.Generator) -> None:
         super().__init__()
         self.base, self.scale = base, alpha / rank
         bound = base.in_features**-0.5
         drawn = (torch.rand(base.in_features, rank, generator=generator) * 2.0 - 1.0) * bound
-        self.lora_a = nn.Parameter(drawn.to(base.weight.device))  # float32, whatever the base is in
+        self.lora_a = nn.Parameter(drawn.to(base.weight.device))  # float32 also where the base is not
         self.lora_b = nn.Parameter(torch.zeros(rank, base.out_features, device=base.weight.device))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[.., in] to [.., out]; the term is computed in float32, as in the graphs."""
+        """[..., in] to [..., out]; the term is computed in float32, as in the graphs."""
         added = (x.to(self.lora_a.dtype) @ self.lora_a) @ self.lora_b * self.scale
-        found: Tensor = self.base(x)
-        return found + added.to(found.dtype)
+        y: Tensor = self.base(x)
+        return y + added.to(y.dtype)
 
 
 def add_lora(model: nn.Module, rank: int = 32, alpha: float = 32.0, *, seed: int = 0) -> list[nn.Parameter]:
@@ -46,14 +46,16 @@ def add_lora(model: nn.Module, rank: int = 32, alpha: float = 32.0, *, seed: int
 
     Args:
         model: a transformers decoder; it is changed.
-        rank, alpha: of each linear.
-        seed: of the values that A begins with.
+        rank: of each linear.
+        alpha: the scale is alpha / rank.
+        seed: of the initial values of A.
 
     Returns:
         the trainable parameters.
 
     Raises:
-        SettingError: a rank outside 1..1024, LoRA on it already, or no linear of a known name.
+        SettingError: the rank is outside 1..1024, the model has LoRA already, or none of its linears has a
+            known name.
     """
     if not 1 <= rank <= MAX_RANK:
         raise SettingError(f"LoRA rank {rank} is outside 1..{MAX_RANK}", "8 to 64 is usual")
@@ -64,22 +66,22 @@ def add_lora(model: nn.Module, rank: int = 32, alpha: float = 32.0, *, seed: int
     for name, linear in list(_linears(model)):
         parent, _, leaf = name.rpartition(".")
         setattr(model.get_submodule(parent), leaf, LoraLinear(linear, rank, alpha, generator))
-    found = [p for p in model.parameters() if p.requires_grad]
-    if not found:
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    if not trainable:
         raise SettingError(
             f"{type(model).__name__} has no linear of a layer that LoRA knows by name", "train it in full"
         )
-    return found
+    return trainable
 
 
 def lora_modules(model: nn.Module) -> dict[Place, LoraLinear]:
     """The adapted linears by layer and name, in order."""
-    found = {}
+    modules = {}
     for name, module in model.named_modules():
         match = _PLACE.fullmatch(name) if isinstance(module, LoraLinear) else None
         if match is not None and isinstance(module, LoraLinear):
-            found[int(match["layer"]), match["module"]] = module
-    return found
+            modules[int(match["layer"]), match["module"]] = module
+    return modules
 
 
 def to_adapter(
@@ -90,33 +92,39 @@ def to_adapter(
     created: str,
     head: AcceptanceHead | None = None,
 ) -> Adapter:
-    """What was learned, as an adapter of a bundle's model.
+    """The trained tensors as an adapter of a bundle's model.
 
     Args:
-        model: with LoRA; without, where the head is all.
-        lora, base: places and fingerprint of the bundle's model.
-        tokenizers: fingerprints of the drafter's and the target's.
+        model: with LoRA; without it the adapter holds the head alone.
+        lora: sites of the bundle's model.
+        base: fingerprint of the bundle's model.
+        tokenizers: fingerprints of the drafter's and the target's tokenizer.
         created: the time, ISO 8601 in UTC.
-        head: trained beside it.
+        head: the trained head, if there is one.
 
     Raises:
-        AdapterError: the bundle's model is another one.
+        AdapterError: the tensors do not fit the bundle's model.
     """
     modules = {
         place: (_floats(each.lora_a.T), _floats((each.lora_b * each.scale).T))
         for place, each in lora_modules(model).items()
     }
     tensors = pack(PeftAdapter("", modules), lora) if modules else {}
-    found = Adapter(base, *tokenizers, tensors, created, None if head is None else head_of(head))
-    found.check_fits(lora)
-    return found
+    adapter = Adapter(base, *tokenizers, tensors, created, None if head is None else head_of(head))
+    adapter.check_fits(lora)
+    return adapter
 
 
 def load_adapter(model: nn.Module, adapter: Adapter, lora: LoraSites) -> None:
-    """Go on from an adapter that `to_adapter` made of a model with the same LoRA; its head is `load_head`'s.
+    """Copy an adapter into a model with LoRA, to continue its training; `load_head` copies the head.
+
+    Args:
+        model: with LoRA of the same rank.
+        adapter: made by `to_adapter`.
+        lora: sites of the bundle's model.
 
     Raises:
-        AdapterError: it has other places or another rank; the model is unchanged.
+        AdapterError: the adapter has other sites or another rank; the model is unchanged.
     """
     modules = lora_modules(model)
     adapter.check_fits(lora)
@@ -144,15 +152,15 @@ def load_adapter(model: nn.Module, adapter: Adapter, lora: LoraSites) -> None:
 
 
 def linears_by_site(model: nn.Module) -> dict[str, list[nn.Linear]]:
-    """The linears of each place that an adapter can change, in the order in which its output has them."""
+    """The linears of each site that an adapter can change, in the order of their outputs in the site."""
     names = list(MODULES)
-    found: dict[str, list[tuple[int, nn.Linear]]] = {}
+    by_site: dict[str, list[tuple[int, nn.Linear]]] = {}
     for name, linear in _linears(model):
         match = _PLACE.fullmatch(name)
         assert match is not None, name
         site = f"layers.{match['layer']}.{MODULES[match['module']][0]}"
-        found.setdefault(site, []).append((names.index(match["module"]), linear))
-    return {site: [each for _, each in sorted(parts, key=lambda p: p[0])] for site, parts in found.items()}
+        by_site.setdefault(site, []).append((names.index(match["module"]), linear))
+    return {site: [each for _, each in sorted(parts, key=lambda p: p[0])] for site, parts in by_site.items()}
 
 
 def _linears(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
@@ -163,13 +171,13 @@ def _linears(model: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
 
 
 def _by_site(modules: dict[Place, LoraLinear]) -> dict[str, list[tuple[Place, str | None]]]:
-    """The linears of each place, in the order in which they are packed."""
-    found: dict[str, list[tuple[Place, str | None]]] = {}
+    """The linears of each site and the part of the site that each is, in the order of packing."""
+    by_site: dict[str, list[tuple[Place, str | None]]] = {}
     names = list(MODULES)
     for place in sorted(modules, key=lambda p: (p[0], names.index(p[1]))):
         product, part = MODULES[place[1]]
-        found.setdefault(f"layers.{place[0]}.{product}", []).append((place, part))
-    return found
+        by_site.setdefault(f"layers.{place[0]}.{product}", []).append((place, part))
+    return by_site
 
 
 def _floats(values: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

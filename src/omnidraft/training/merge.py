@@ -1,6 +1,6 @@
-"""Fold an adapter into the weights that it was learned on: W + A B, a checkpoint that costs no more a step.
+"""Fold an adapter into the weights that it was learned on: W + A B.
 
-An adapter that can be swapped costs time at every step; one that has settled need not.
+A swappable adapter costs time at every pass. The merged checkpoint costs as much as the original one.
 """
 
 from pathlib import Path
@@ -22,13 +22,14 @@ def merge(name: str, adapter: Adapter, out: Path) -> None:
     """Write the checkpoint `name` with an adapter folded in, in float32, with its tokenizer.
 
     Args:
-        name: directory or hub id of the very checkpoint that the adapter was learned on.
-        adapter: whose tensors are added; a head in it is left out, checkpoints have none.
-        out: a directory that is not there yet.
+        name: directory or hub id of the checkpoint that the adapter was learned on.
+        adapter: its tensors are added; a head in it is left out, because checkpoints have none.
+        out: a directory that does not exist.
 
     Raises:
-        AdapterError: `wrong_base` for another checkpoint, `missing_tensor` for an adapter without tensors.
-        OmnidraftError: the checkpoint cannot be read or the place not be written.
+        AdapterError: fault `wrong_base`: another checkpoint; fault `missing_tensor`: the adapter holds only a
+            head.
+        OmnidraftError: the checkpoint cannot be read, or `out` cannot be written.
     """
     refuse_existing(out, overwrite=False)
     if not adapter.tensors:
@@ -37,9 +38,9 @@ def merge(name: str, adapter: Adapter, out: Path) -> None:
         )
     checkpoint = read_checkpoint(name)
     model = load_model(checkpoint)
-    if (found := fingerprint(checkpoint)) != adapter.base:
+    if (actual := fingerprint(checkpoint)) != adapter.base:
         raise AdapterError(
-            f"{name} has the weights {found[:12]} and the adapter was learned on {adapter.base[:12]}",
+            f"{name} has the weights {actual[:12]} and the adapter was learned on {adapter.base[:12]}",
             "give the checkpoint that it was learned on",
             fault="wrong_base",
         )
@@ -51,7 +52,7 @@ def add(model: nn.Module, adapter: Adapter) -> None:
     """Add an adapter to a model's weights in place, computed in float32.
 
     Raises:
-        AdapterError: the model has other places; nothing was added then.
+        AdapterError: the model has other sites; nothing is added.
     """
     linears = linears_by_site(model)
     sites = {

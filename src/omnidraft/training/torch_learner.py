@@ -1,4 +1,4 @@
-"""A learner that torch does the arithmetic of: the trainer, on a checkpoint of the bundle's drafter."""
+"""TorchLearner: a learner that computes with torch, on a checkpoint of the bundle's drafter."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ _COUNTS = ("steps", "skipped")
 
 
 class TorchLearner:
-    """A drafter's LoRA tensors in training, and its head where there is one; see `runtime.learner.learner`.
+    """A drafter's LoRA tensors in training, with its head if the options have one.
 
-    The weights are the checkpoint's, whatever form they have in the bundle: an adapter fits every one.
+    Implements `Learner` (learning/step/learner.py). The frozen weights are the checkpoint's. An adapter fits
+    every form of these weights, so the bundle's may be quantized.
     """
 
-    def __init__(self, drafter: str | nn.Module, weights: LoadedBundle, options: TrainerOptions) -> None:
+    def __init__(self, drafter: str | nn.Module, loaded: LoadedBundle, options: TrainerOptions) -> None:
         """
         Args:
-            drafter: its checkpoint (directory or hub id), of which the fingerprint is compared with the
-                bundle's; or a model, which is changed and of which the caller knows that it is the bundle's.
-            weights: of the bundle.
+            drafter: its checkpoint (directory or hub id), whose fingerprint must be the bundle's; or a
+                model, which is changed and which the caller guarantees to be the bundle's.
+            loaded: the bundle.
             options: with a LoRA rank.
 
         Raises:
-            AdapterError: `wrong_base`, another drafter than the bundle's; `no_sites`, it takes no adapters.
-            CheckpointError: there is no such checkpoint.
-            SettingError: no LoRA rank, or one that does not serve.
+            AdapterError: fault `wrong_base`: the checkpoint is not the bundle's drafter; fault `no_sites`:
+                the bundle's drafter takes no adapters.
+            CheckpointError: the checkpoint does not exist or cannot be read.
+            SettingError: the LoRA rank is missing or cannot be used, or the head is trained interleaved.
         """
         if options.lora_rank is None:
             raise SettingError("a session takes LoRA adapters and the options have no rank", "32 is usual")
@@ -51,21 +53,21 @@ class TorchLearner:
                 "a head that is trained interleaved has a replay of its own, as an adaptation has",
                 "train it jointly",
             )
-        entry, vocab_map = weights.bundle.drafter, weights.vocab_map
+        entry, vocab_map = loaded.bundle.drafter, loaded.vocab_map
         if entry.lora is None or entry.fingerprint is None:
             raise AdapterError(
-                f"the drafter of {weights.bundle.path.name} takes no adapters",
+                f"the drafter of {loaded.bundle.path.name} takes no adapters",
                 "export it again without --no-lora",
                 fault="no_sites",
             )
         self._lora, self._base = entry.lora, entry.fingerprint
         self._tokenizers = vocab_map.draft_fingerprint, vocab_map.target_fingerprint
-        model = drafter if isinstance(drafter, nn.Module) else _load(drafter, weights)
+        model = drafter if isinstance(drafter, nn.Module) else _load(drafter, loaded)
         self._trainer = Trainer(model, options)
 
     @property
     def rate(self) -> float:
-        """Of AdamW's next steps."""
+        """Learning rate of the next steps."""
         return float(self._trainer.optimizer.param_groups[0]["lr"])
 
     @rate.setter
@@ -74,14 +76,14 @@ class TorchLearner:
 
     def learn(self, responses: Sequence[Aligned]) -> Learned:
         """One step on one batch of at least one response."""
-        found = self._trainer.step(responses)
-        return Learned(found.step, found.loss, found.terms, found.norm, found.skipped)
+        report = self._trainer.step(responses)
+        return Learned(report.step, report.loss, report.terms, report.norm, report.skipped)
 
     def adapter(self) -> Adapter:
-        """What was learned so far, as a session takes it.
+        """The current LoRA tensors and head as an adapter of the bundle's drafter.
 
         Raises:
-            AdapterError: a value is not finite, or the bundle's model is another one.
+            AdapterError: a value is not finite, or the tensors do not fit the bundle's drafter.
         """
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         head = None if self._trainer.head is None else self._trainer.head.head
@@ -89,20 +91,20 @@ class TorchLearner:
 
     def state(self) -> Arrays:
         """Parameters, AdamW's moments and counts; copies."""
-        found: Arrays = {"counts": np.array([getattr(self._trainer, c) for c in _COUNTS], dtype=np.int64)}
+        state: Arrays = {"counts": np.array([getattr(self._trainer, c) for c in _COUNTS], dtype=np.int64)}
         for name, parameter in self._parameters.items():
-            found[f"parameter.{name}"] = _copied(parameter)
+            state[f"parameter.{name}"] = _copied(parameter)
             moments = self._trainer.optimizer.state.get(parameter, {})
             for key in (*_MOMENTS, "step"):
                 if key in moments:
-                    found[f"{key}.{name}"] = _copied(moments[key])
-        return found
+                    state[f"{key}.{name}"] = _copied(moments[key])
+        return state
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from a `state()` as if there had been no break.
+        """Continue from a `state()`, with the same results as an uninterrupted training.
 
         Raises:
-            SettingError: it is of another learner; nothing was taken over.
+            SettingError: the state is of another learner; nothing is changed.
         """
         parameters, optimizer = self._parameters, self._trainer.optimizer
         self._check(state)
@@ -111,7 +113,7 @@ class TorchLearner:
                 parameter.copy_(torch.from_numpy(state[f"parameter.{name}"]))
                 keys = [key for key in (*_MOMENTS, "step") if f"{key}.{name}" in state]
                 optimizer.state[parameter] = {
-                    # AdamW counts on the CPU, beside the moments' device.
+                    # AdamW keeps its count on the CPU and the moments on the parameter's device.
                     key: torch.from_numpy(state[f"{key}.{name}"].copy()).to(
                         "cpu" if key == "step" else parameter.device
                     )
@@ -121,38 +123,39 @@ class TorchLearner:
 
     @property
     def _parameters(self) -> dict[str, nn.Parameter]:
-        """All that is trained, by name."""
+        """All trained parameters, by name."""
         head = {} if self._trainer.head is None else self._trainer.head.parameters
         return {**self._trainer.parameters, **head}
 
     def _check(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        wanted = {f"parameter.{n}": tuple(p.shape) for n, p in self._parameters.items()}
-        found = {n: a.shape for n, a in state.items() if n.startswith("parameter.")}
-        if wanted.keys() != found.keys() or "counts" not in state:
+        expected = {f"parameter.{n}": tuple(p.shape) for n, p in self._parameters.items()}
+        shapes = {n: a.shape for n, a in state.items() if n.startswith("parameter.")}
+        if expected.keys() != shapes.keys() or "counts" not in state:
             raise SettingError(
-                f"the state of a learner has {len(found)} tensors and this one trains {len(wanted)} others",
+                f"the state of a learner has {len(shapes)} tensors and this one trains "
+                f"{len(expected)} others",
                 "go on with the settings that it was begun with",
             )
-        for name, shape in wanted.items():
-            if found[name] != shape:
+        for name, shape in expected.items():
+            if shapes[name] != shape:
                 raise SettingError(
-                    f"the state of a learner has {name} of shape {list(found[name])}, not {list(shape)}",
+                    f"the state of a learner has {name} of shape {list(shapes[name])}, not {list(shape)}",
                     "go on with the LoRA rank that it was begun with",
                 )
 
 
-def _load(checkpoint: str, weights: LoadedBundle) -> nn.Module:
-    """The bundle's drafter in float32."""
+def _load(name: str, loaded: LoadedBundle) -> nn.Module:
+    """The bundle's drafter in float32, from its checkpoint."""
     from omnidraft.checkpoints.checkpoint import load_model, read_checkpoint
     from omnidraft.checkpoints.fingerprint import fingerprint
 
-    found = read_checkpoint(checkpoint)
-    model: nn.Module = load_model(found)
-    wanted, given = str(weights.bundle.drafter.fingerprint), fingerprint(found)
-    if given != wanted:
+    checkpoint = read_checkpoint(name)
+    model: nn.Module = load_model(checkpoint)
+    expected, actual = str(loaded.bundle.drafter.fingerprint), fingerprint(checkpoint)
+    if actual != expected:
         raise AdapterError(
-            f"{checkpoint} has the weights {given[:12]} and the drafter of "
-            f"{weights.bundle.path.name} {wanted[:12]}",
+            f"{name} has the weights {actual[:12]} and the drafter of "
+            f"{loaded.bundle.path.name} {expected[:12]}",
             "give the checkpoint that it was exported from",
             fault="wrong_base",
         )
@@ -160,5 +163,5 @@ def _load(checkpoint: str, weights: LoadedBundle) -> nn.Module:
 
 
 def _copied(tensor: torch.Tensor) -> npt.NDArray[np.generic]:
-    found: npt.NDArray[np.generic] = tensor.detach().cpu().numpy().copy()
-    return found
+    array: npt.NDArray[np.generic] = tensor.detach().cpu().numpy().copy()
+    return array

@@ -1,4 +1,4 @@
-"""From a bundle, its drafter's checkpoint and traces to a trained drafter: an adapter, or a checkpoint."""
+"""Train the drafter of a bundle on traces; the result is an adapter, or a checkpoint if all weights train."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from omnidraft.runtime.models.adapter_file import write_adapter
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 from omnidraft.training.data.processes import Processes
-from omnidraft.training.data.trace_source import digest, find_sources
+from omnidraft.training.data.trace_source import TraceSource, digest, find_sources
 from omnidraft.training.data.trace_stream import TraceStream
 from omnidraft.training.lora import to_adapter
 from omnidraft.training.train_traces import Files, Progress, TraceOptions, train_on_traces
@@ -36,14 +36,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be trained, on what, and where it goes.
+    """What to train, on which data, and where to write the result.
 
     Attributes:
-        bundle: whose pair the traces are of. drafter: the checkpoint that its drafter was exported from.
-        traces: locations, in the words of fsspec. target_adapter: digest of the target's, if it has one.
-        out: an adapter file, or where every weight is trained the directory of a checkpoint.
-        options: a `max_length` of 0 is as much as the drafter's context holds.
-        strict: refuse traces that are broken or of another pair or target.
+        bundle: the traces are of its pair.
+        drafter: the checkpoint that the bundle's drafter was exported from.
+        traces: locations that fsspec can open.
+        out: an adapter file, or the directory of a checkpoint if all weights are trained.
+        options: a `max_length` of 0 stands for the drafter's context.
+        files: the log and the checkpoint of the training.
+        target_adapter: digest of the target's adapter, if the traces were recorded with one.
+        strict: refuse traces that are broken or of another pair or target; else they are left out.
     """
 
     bundle: Path
@@ -58,13 +61,19 @@ class Job:
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of a training.
+    """The result of a training.
 
     Attributes:
-        files: that were written. segments, responses: that there were to learn from, in each epoch.
-        left_out: how many segments and records were passed by, by the sentence that says why.
-        steps: in all. done: of them in this run. skipped: that were not finite and changed nothing.
-        losses: of this run's steps.
+        files: the written files.
+        segments: number of segments.
+        responses: number of responses in an epoch.
+        left_out: number of segments and records that were left out, by reason.
+        steps: number of steps, of all runs.
+        done: number of steps of this run.
+        skipped: number of steps that were not finite and changed nothing.
+        losses: of the steps of this run.
+        processes: number of processes.
+        seconds: wall time of this run.
     """
 
     files: tuple[Path, ...]
@@ -85,18 +94,19 @@ def train_drafter(
     progress: Progress | None = None,
     stage: Callable[[str], None] = lambda _: None,
 ) -> Trained:
-    """Train, and write the result in the main process alone.
+    """Train; the main process alone writes the result.
 
     Args:
-        job: what is asked for.
-        processes: all have to call this with the same job.
-        progress: called after each step. stage: called with what begins.
+        job: what to train.
+        processes: all processes of this training; each calls this with the same job.
+        progress: called after each step.
+        stage: called with the name of each stage when it begins.
 
     Raises:
-        OmnidraftError: what is given does not fit together, nothing can be learned from, or a place cannot be
-            written.
+        OmnidraftError: bundle, checkpoint and traces do not fit together, there is nothing to learn from, or
+            a file cannot be written.
     """
-    begun = time.monotonic()
+    started = time.monotonic()
     _check_places(job)
     stage("open")
     bundle = open_bundle(job.bundle)
@@ -106,12 +116,7 @@ def train_drafter(
     _check_drafter(job, bundle, vocab_map, checkpoint)
     stage("look for traces")
     sources = processes.of_main(lambda: find_sources(job.traces))
-    longest = min(bundle.drafter.kv.max_length, checkpoint.shape.max_positions)
-    wanted = job.options.max_length
-    if not 0 <= wanted <= longest:
-        raise SettingError(f"max_length {wanted} is outside 1 to {longest}, what the drafter's context holds")
-    blocks = 1 if bundle.drafter.head is None else bundle.drafter.head.blocks
-    options = replace(job.options, traces=digest(sources), max_length=wanted or longest, head_blocks=blocks)
+    options = _complete(job.options, bundle, checkpoint, sources)
     bos = bundle.drafter.bos_id
     aligner = TraceAligner(
         Aligner(full_trie(vocab_map), options.max_length), () if bos is None else (bos,), job.target_adapter
@@ -121,7 +126,7 @@ def train_drafter(
     stage("count")
     count, reports = train_on_traces(trainer, stream, options, job.files, processes, progress)
     stage("write")
-    files = processes.of_main(lambda: _written(job, trainer, bundle, vocab_map, checkpoint))
+    files = processes.of_main(lambda: _write(job, trainer, bundle, vocab_map, checkpoint))
     return Trained(
         files=files,
         segments=len(sources),
@@ -132,12 +137,31 @@ def train_drafter(
         skipped=trainer.skipped,
         losses=losses_of([report.loss for report in reports]),
         processes=processes.count,
-        seconds=time.monotonic() - begun,
+        seconds=time.monotonic() - started,
     )
 
 
+def _complete(
+    options: TraceOptions, bundle: Bundle, checkpoint: Checkpoint, sources: Sequence[TraceSource]
+) -> TraceOptions:
+    """The options with the values that depend on the bundle, the checkpoint and the traces.
+
+    Raises:
+        SettingError: `max_length` is longer than the drafter's context.
+    """
+    longest = min(bundle.drafter.kv.max_length, checkpoint.shape.max_positions)
+    if not 0 <= options.max_length <= longest:
+        raise SettingError(
+            f"max_length {options.max_length} is outside 1 to {longest}, what the drafter's context holds",
+            setting="max_length",
+        )
+    blocks = 1 if bundle.drafter.head is None else bundle.drafter.head.blocks
+    length = options.max_length or longest
+    return replace(options, traces=digest(sources), max_length=length, head_blocks=blocks)
+
+
 def _check_places(job: Job) -> None:
-    """Refuse places that could not be written, before hours are spent."""
+    """Refuse places that cannot be written, before the training spends hours."""
     if job.options.lora_rank is None and job.out.exists():
         raise SettingError(f"{job.out} exists already", "choose another place for the checkpoint")
     if job.options.lora_rank is None:
@@ -156,7 +180,7 @@ def _check_places(job: Job) -> None:
 
 
 def _check_drafter(job: Job, bundle: Bundle, vocab_map: VocabMap, checkpoint: Checkpoint) -> None:
-    """Refuse a checkpoint that the result would not be of."""
+    """Refuse a checkpoint that is not the bundle's drafter, and a bundle that cannot take the result."""
     if Tokenizer.from_file(checkpoint.directory).fingerprint != vocab_map.draft_fingerprint:
         raise SettingError(
             f"{job.drafter} has another tokenizer than the drafter of {job.bundle}",
@@ -174,17 +198,18 @@ def _check_drafter(job: Job, bundle: Bundle, vocab_map: VocabMap, checkpoint: Ch
             f"the drafter of {job.bundle} takes no head",
             "export it again without --no-head, or leave out --head",
         )
-    if (found := fingerprint(checkpoint)) != bundle.drafter.fingerprint:
+    if (actual := fingerprint(checkpoint)) != bundle.drafter.fingerprint:
         raise SettingError(
-            f"{job.drafter} has the weights {found[:12]} and the drafter of "
+            f"{job.drafter} has the weights {actual[:12]} and the drafter of "
             f"{job.bundle} was exported from {bundle.drafter.fingerprint[:12]}",
             "give that checkpoint, or add --full",
         )
 
 
-def _written(
+def _write(
     job: Job, trainer: Trainer, bundle: Bundle, vocab_map: VocabMap, checkpoint: Checkpoint
 ) -> tuple[Path, ...]:
+    """Write the checkpoint or the adapter; returns its files."""
     entry = bundle.drafter
     if job.options.lora_rank is None:
         model: PreTrainedModel = trainer.model  # type: ignore[assignment] # it was given one

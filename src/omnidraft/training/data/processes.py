@@ -1,4 +1,4 @@
-"""What the processes of one training say to each other, so that none waits for one that has given up."""
+"""The processes of one training: they exchange values and errors, so none waits for one that has failed."""
 
 from __future__ import annotations
 
@@ -16,27 +16,31 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Processes:
-    """Those that `accelerate launch` started, or this one alone."""
+    """The processes that `accelerate launch` started, or this process alone.
+
+    Attributes:
+        accelerator: connects the processes; None for one process.
+    """
 
     accelerator: Accelerator | None = None
 
     @property
     def rank(self) -> int:
-        """Which of them this one is."""
+        """Number of this process, from 0."""
         return 0 if self.accelerator is None else int(self.accelerator.process_index)
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of processes."""
         return 1 if self.accelerator is None else int(self.accelerator.num_processes)
 
     @property
     def is_main(self) -> bool:
-        """Whether this one writes files and talks to the user."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def gathered(self, value: Value) -> list[Value]:
-        """What each of them says, by rank; all have to ask."""
+        """The values of all processes, by rank; all processes must call this."""
         if self.count == 1:
             return [value]
         from accelerate.utils import gather_object
@@ -44,30 +48,34 @@ class Processes:
         return list(gather_object([value]))
 
     def agreed(self, act: Callable[[], Value]) -> list[Value]:
-        """What each of them gets by an act, by rank; all have to do it, and where one refuses, all do.
+        """Call a function in every process; returns the results by rank. If one process fails, all fail.
+
+        All processes must call this.
 
         Raises:
-            OmnidraftError: this one's own, or a SettingError with the sentence of another.
+            OmnidraftError: the error of this process, or a SettingError with the message of another.
         """
-        refusal: OmnidraftError | None = None
-        done: Value | None = None
+        failure: OmnidraftError | None = None
+        result: Value | None = None
         try:
-            done = act()
+            result = act()
         except OmnidraftError as error:
-            refusal = error
-        told = self.gathered((done, None if refusal is None else str(refusal)))
-        if refusal is not None:
-            raise refusal
-        for _, sentence in told:
-            if sentence is not None:
-                raise SettingError(sentence)
-        return [value for value, _ in told]  # type: ignore[misc] # without a refusal each has one
+            failure = error
+        outcomes = self.gathered((result, None if failure is None else str(failure)))
+        if failure is not None:
+            raise failure
+        for _, message in outcomes:
+            if message is not None:
+                raise SettingError(message)
+        return [value for value, _ in outcomes]  # type: ignore[misc] # None only after a failure
 
     def of_main(self, act: Callable[[], Value]) -> Value:
-        """What the main process alone gets by an act; all have to ask, and where it refuses, all do.
+        """Call a function in the main process; returns its result in all processes. If it fails, all fail.
+
+        All processes must call this.
 
         Raises:
             OmnidraftError: see `agreed`.
         """
-        found = self.agreed(lambda: act() if self.is_main else None)[0]
-        return found  # type: ignore[return-value] # the main process is the first
+        result = self.agreed(lambda: act() if self.is_main else None)[0]
+        return result  # type: ignore[return-value] # the main process is the first

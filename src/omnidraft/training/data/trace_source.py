@@ -1,8 +1,8 @@
-"""Traces of many devices from any place that fsspec knows: which segments there are, and one at a time.
+"""Traces at any location that fsspec can open: list their segments, and read one.
 
-A location is a folder, an archive or a single segment, by a path or a URL: `traces/phone`,
-`s3://bucket/traces`, `zip::https://host/phone.zip`. Folders are searched whole, so one location may hold a
-folder or an archive for each device.
+A location is the path or URL of a folder, an archive or a single segment: `traces/phone`,
+`s3://bucket/traces`, `zip::https://host/phone.zip`. Folders are searched recursively, so one location may
+hold a folder or an archive for each device.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from omnidraft.runtime.traces.trace_payload import demand
 from omnidraft.runtime.traces.trace_reader import SUFFIX
 
 ARCHIVES = {".zip": "zip", ".tar": "tar"}
-MAX_SEGMENT = 256 << 20  # bytes; a store's segments have 2 MiB unless it was given more room
+MAX_SEGMENT = 256 << 20  # bytes; a trace store writes segments of 2 MiB by default
 
 
 @dataclass(frozen=True, order=True)
 class TraceSource:
-    """A segment somewhere.
+    """The place of a segment.
 
     Attributes:
-        url: what fsspec opens. size: bytes; -1 where the file system does not say.
+        url: address for fsspec.
+        size: bytes; -1 if the file system does not report it.
     """
 
     url: str
@@ -38,17 +39,17 @@ class TraceSource:
 
     @property
     def shown(self) -> str:
-        """Its address for people, without a password."""
+        """The address without user name and password, for messages."""
         return _shown(self.url)
 
     def read(self, vocabularies: Vocabularies) -> Segment:
-        """The segment, decoded.
+        """The decoded segment.
 
         Raises:
-            TraceFileError: it cannot be read, is none, or is of another pair of vocabularies.
+            TraceFileError: the file cannot be read, is not a trace, or is of another pair of vocabularies.
         """
         try:
-            with _telling(self.shown):
+            with _errors_about(self.shown):
                 fs, path = _opened(self.url)
                 with fs.open(path, "rb") as file:
                     data = file.read(MAX_SEGMENT + 1)
@@ -56,33 +57,33 @@ class TraceSource:
             raise TraceFileError(str(error), fault="unreadable") from None
         try:
             demand(len(data) <= MAX_SEGMENT, "limits", f"it has more than {MAX_SEGMENT} bytes")
-            found = decode(data)
-            vocabularies.check(found.header.vocabularies)
+            segment = decode(data)
+            vocabularies.check(segment.header.vocabularies)
         except TraceFileError as error:
             raise TraceFileError(f"{self.shown} is refused: {error}", fault=error.fault) from None
-        return found
+        return segment
 
 
 def find_sources(locations: Sequence[str]) -> list[TraceSource]:
-    """All segments at some locations, each once, in an order that does not change.
+    """All segments at some locations, each once, sorted.
 
     Raises:
-        SettingError: nothing is there, it cannot be reached, or a package is missing.
+        SettingError: a location has no segment or cannot be reached, or a package is missing.
     """
-    found: set[TraceSource] = set()
+    sources: set[TraceSource] = set()
     for location in locations:
-        here = set(_sources_of(location))
-        if not here:
+        segments = set(_sources_of(location))
+        if not segments:
             raise SettingError(
                 f"{_shown(location)} holds no trace (NAME{SUFFIX}) or cannot be reached",
                 "give a folder, an archive or a segment",
             )
-        found |= here
-    return sorted(found)
+        sources |= segments
+    return sorted(sources)
 
 
 def digest(sources: Sequence[TraceSource]) -> str:
-    """Of which segments there are, by their names and sizes in order, wherever they lie."""
+    """A hash of the segments' names and sizes in order; it does not depend on their location."""
     names = [f"{_name(source.url)} {source.size}" for source in sources]
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
@@ -90,7 +91,7 @@ def digest(sources: Sequence[TraceSource]) -> str:
 def _sources_of(location: str) -> Iterator[TraceSource]:
     if _archive(location) and "::" not in location:
         location = f"{_archive(location)}::{location}"
-    with _telling(_shown(location)):
+    with _errors_about(_shown(location)):
         fs, root = _opened(location)
         fs.invalidate_cache()
         details = fs.find(root, detail=True)
@@ -102,16 +103,16 @@ def _sources_of(location: str) -> Iterator[TraceSource]:
 
 
 def _archive(name: str) -> str | None:
-    """How fsspec calls what opens an archive of that name."""
+    """The fsspec protocol that opens an archive of that name; None for other files."""
     return next((kind for suffix, kind in ARCHIVES.items() if name.lower().endswith(suffix)), None)
 
 
 def _url(location: str, fs: Any, path: str) -> str:
-    """The address of a file that was found at a location."""
+    """The address of a file within a location."""
     outer, chained, inner = location.partition("::")
     if not chained:
         return str(fs.unstrip_protocol(path))
-    if "::" not in inner:  # one way to write each place
+    if "::" not in inner:  # so that each place has one address
         inner_fs, inner_path = _opened(inner)
         inner = inner_fs.unstrip_protocol(inner_path)
     return f"{outer.partition('://')[0]}://{path}::{inner}"
@@ -122,7 +123,7 @@ def _name(url: str) -> str:
 
 
 def _opened(location: str) -> tuple[Any, str]:
-    """A file system of fsspec and the place in it."""
+    """The fsspec file system of a location, and the path in it."""
     if find_spec("fsspec") is None:
         raise SettingError("reading traces from here needs fsspec", "run `pip install 'omnidraft[train]'`")
     from fsspec.core import url_to_fs
@@ -136,8 +137,8 @@ def _shown(location: str) -> str:
 
 
 @contextmanager
-def _telling(what: str) -> Iterator[None]:
-    """Turn what a file system raises into a sentence."""
+def _errors_about(what: str) -> Iterator[None]:
+    """Turn an exception of a file system into a SettingError."""
     try:
         yield
     except OmnidraftError:

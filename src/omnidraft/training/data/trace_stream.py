@@ -1,8 +1,9 @@
-"""Responses out of traces, one after another: shuffled by a seed, read by many processes, none held for long.
+"""Aligned responses from traces as a stream, shuffled by a seed and read by one or several processes.
 
-The segments are dealt out to `READERS`, each of which shuffles what it reads with a bounded buffer, and the
-stream takes one response of each in turn. Processes own readers: each reads and aligns what is its own, and
-all are told the outcome, so the stream is the same in one process and in eight.
+The segments are divided among `READERS` readers. Each reader shuffles its generations with a bounded buffer,
+and the stream takes one response of each reader in turn. Each process owns some of the readers: it reads and
+aligns their generations and sends the result to all processes. So the stream does not depend on the number of
+processes.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from omnidraft.runtime.traces.trace import Traced, Vocabularies
 from omnidraft.training.data.processes import Processes
 from omnidraft.training.data.trace_source import TraceSource
 
-READERS = 8  # however many processes there are
-BUFFER = 256  # generations in all readers' buffers together
+READERS = 8  # for any number of processes
+BUFFER = 256  # generations in the buffers of all readers together
 
 Item = TypeVar("Item")
 
 
 @dataclass
 class Offer:
-    """What a process says in each turn.
+    """The message of a process to all others, once a turn.
 
     Attributes:
-        readers: those of its own that have another generation.
-        left_out: sentences about what it passed by since the last turn.
-        refusal: why all have to end.
+        readers: those of its readers that have another generation.
+        left_out: a sentence for each segment or record that was left out since the last turn.
+        refusal: the error that ends all processes, if there is one.
     """
 
     readers: list[int] = field(default_factory=list)
@@ -46,7 +47,7 @@ class TraceStream:
     """Aligned responses of some segments.
 
     Attributes:
-        left_out: how often something was passed by, by the sentence that says why.
+        left_out: number of segments and records that were left out, by the sentence that gives the reason.
     """
 
     def __init__(
@@ -60,48 +61,50 @@ class TraceStream:
     ) -> None:
         """
         Args:
-            sources: at least one; in many processes all have to be given the same.
+            sources: at least one; the same in all processes.
             aligner: of the pair, and of one target.
             seed: of the order.
-            strict: refuse what is broken or of another pair or target; else it is left out and counted.
-            processes: that read together; this one alone when None.
+            strict: refuse segments and records that are broken or of another pair or target; else they are
+                left out and counted.
+            processes: all processes of this training; this process alone when None.
         """
         self.left_out: Counter[str] = Counter()
         self._sources, self._aligner = sources, aligner
         self._vocabularies = Vocabularies.of(aligner.aligner.trie.map)
         self._seed, self._strict = seed, strict
         self._processes = processes or Processes()
-        self._told: set[str] = set()  # what one epoch said need not be said of the next
+        self._counted: set[str] = set()  # reasons of earlier epochs; later epochs do not count them again
 
     def count(self) -> int:
-        """How many responses an epoch has; reads everything once.
+        """Number of responses in an epoch; reads all segments once.
 
         Raises:
-            SettingError: there are none, or with `strict` something is refused.
+            SettingError: there are none, or with `strict` a segment or record is refused.
         """
         count = sum(len(turn) for turn, _ in self._turns(0))
         if not count:
-            why = next(iter(self.left_out), "they are empty, or too long for the drafter")
+            reason = next(iter(self.left_out), "they are empty, or too long for the drafter")
             raise SettingError(
-                f"no response can be learned from in {len(self._sources)} trace segments", f"the first: {why}"
+                f"no response can be learned from in {len(self._sources)} trace segments",
+                f"the first: {reason}",
             )
         return count
 
     def epoch(self, number: int, skip: int = 0) -> Iterator[Aligned]:
-        """All responses, in an order of the seed's and the epoch's, without the first `skip`.
+        """All responses, in the order that seed and epoch determine, without the first `skip`.
 
         Raises:
-            SettingError: with `strict`, something is refused.
+            SettingError: with `strict`, a segment or record is refused.
         """
         first = 0
         for turn, mine in self._turns(number):
             if first + len(turn) > skip:
-                found = self._exchanged({n: self._aligner.align(traced) for n, traced in mine.items()})
-                yield from [found[n] for n in turn][max(0, skip - first) :]
+                responses = self._exchanged({n: self._aligner.align(traced) for n, traced in mine.items()})
+                yield from [responses[n] for n in turn][max(0, skip - first) :]
             first += len(turn)
 
     def _turns(self, epoch: int) -> Iterator[tuple[list[int], dict[int, Traced]]]:
-        """The readers of each turn, and what those of this process have."""
+        """The readers of each turn, and the generations of this process's readers."""
         order = np.random.default_rng([self._seed, epoch]).permutation(len(self._sources))
         offer = Offer()
         readers = {
@@ -112,20 +115,20 @@ class TraceStream:
             mine = self._next_of(readers, offer)
             offers = self._processes.gathered(offer)
             for each in offers:
-                self.left_out.update(sentence for sentence in each.left_out if sentence not in self._told)
+                self.left_out.update(sentence for sentence in each.left_out if sentence not in self._counted)
             refusal = next((each.refusal for each in offers if each.refusal), None)
             if refusal is not None:
                 raise SettingError(refusal)
             turn = sorted(n for each in offers for n in each.readers)
             if not turn:
-                self._told |= self.left_out.keys()
+                self._counted |= self.left_out.keys()
                 return
             yield turn, mine
             offer.readers.clear()
             offer.left_out.clear()
 
     def _next_of(self, readers: dict[int, Iterator[Traced]], offer: Offer) -> dict[int, Traced]:
-        """The next generation of each reader that has one; a refusal is told to all, not raised here."""
+        """The next generation of each reader that has one; an error goes into the offer, to all."""
         mine = {}
         try:
             for n, reader in readers.items():
@@ -141,7 +144,7 @@ class TraceStream:
         return shuffled(self._generations(order, offer), BUFFER // READERS, rng)
 
     def _generations(self, order: list[int], offer: Offer) -> Iterator[Traced]:
-        """What can be learned from in some segments; what cannot is told, or refused."""
+        """The usable generations of some segments; others are left out, or refused with `strict`."""
         for i in order:
             try:
                 segment = self._sources[i].read(self._vocabularies)
@@ -162,7 +165,7 @@ class TraceStream:
                     yield traced
 
     def _exchanged(self, mine: dict[int, Aligned | None]) -> dict[int, Aligned]:
-        """The turn's responses of all processes; the map is not sent, all have it."""
+        """The turn's responses of all processes; the vocabulary map is not sent, because all have it."""
         if self._processes.count == 1:
             return {n: aligned for n, aligned in mine.items() if aligned is not None}
         names = [f.name for f in fields(Aligned) if f.name != "vocab_map"]
@@ -176,7 +179,7 @@ class TraceStream:
 
 
 def shuffled(items: Iterable[Item], size: int, rng: np.random.Generator) -> Iterator[Item]:
-    """All items, each swapped with any of those that wait in a buffer of that size."""
+    """All items, shuffled with a buffer of `size` items."""
     waiting: list[Item] = []
     for item in items:
         waiting.append(item)
