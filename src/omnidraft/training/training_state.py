@@ -1,4 +1,4 @@
-"""What a trainer must keep to go on as if it had never stopped: one safetensors file, written atomically."""
+"""The state of a trainer as a file: all that a resumed training needs to give the same results."""
 
 from __future__ import annotations
 
@@ -24,10 +24,18 @@ def write_state(
     counts: Mapping[str, int],
     more: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write parameters, AdamW's moments, the options that they were made with, counts, and tensors besides.
+    """Write the state; an old file is replaced atomically.
+
+    Args:
+        path: the file.
+        parameters: the trained parameters by name.
+        optimizer: AdamW; its moments are written.
+        options: of the training, as JSON values.
+        counts: numbers of steps and responses.
+        more: other tensors, by name.
 
     Raises:
-        SettingError: the file cannot be written; an old one is whole.
+        SettingError: the file cannot be written; an old file is unchanged.
     """
     tensors: dict[str, Tensor] = {}
     for name, parameter in parameters.items():
@@ -46,47 +54,57 @@ def read_state(
     options: Mapping[str, Any],
     responses: int,
 ) -> tuple[dict[str, int], dict[str, Tensor]]:
-    """Put the state of a file in place; nothing is changed where it is refused.
+    """Load a file's state into parameters and optimizer; nothing is changed if the file is refused.
+
+    Args:
+        path: the file.
+        parameters: the trained parameters by name; their values are replaced.
+        optimizer: AdamW; its moments are replaced.
+        options: of this training; the file's must be the same.
+        responses: number of responses of this training; the file's must be the same.
 
     Returns:
-        its counts, and the tensors besides.
+        the counts, and the other tensors.
 
     Raises:
-        SettingError: it cannot be read, or is of other options, responses or another model.
+        SettingError: the file cannot be read, or is of other options, responses or another model.
     """
-    state = FORMAT.read(path)
-    tensors = {name: torch.from_numpy(array) for name, array in state.arrays.items()}
+    saved = FORMAT.read(path)
+    tensors = {name: torch.from_numpy(array) for name, array in saved.arrays.items()}
     try:
-        recorded = state.metadata["counts"]
-        found = {key: int(recorded[key]) for key in ("steps", "skipped", "begun", "responses")}
+        recorded = saved.metadata["counts"]
+        counts = {key: int(recorded[key]) for key in ("steps", "skipped", "begun", "responses")}
     except (KeyError, ValueError, TypeError) as error:
         raise FORMAT.refusal(path, f"has no readable header ({reason(error)})") from None
-    FORMAT.check_same(path, state.metadata.get("options"), options)
-    if found["responses"] != responses:
-        raise FORMAT.refusal(path, f"was made on {found['responses']} responses and not on {responses}")
+    FORMAT.check_same(path, saved.metadata.get("options"), options)
+    if counts["responses"] != responses:
+        raise FORMAT.refusal(path, f"was made on {counts['responses']} responses and not on {responses}")
     _check_tensors(path, parameters, tensors)
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[f"parameter.{name}"])
-            state = {key: tensors[f"{key}.{name}"] for key in _MOMENTS if f"{key}.{name}" in tensors}
-            # AdamW keeps its count of steps on the CPU, the moments beside the parameter.
+            moments = {key: tensors[f"{key}.{name}"] for key in _MOMENTS if f"{key}.{name}" in tensors}
+            # AdamW keeps its count of steps on the CPU and the moments on the parameter's device.
             optimizer.state[parameter] = {
-                key: value if key == "step" else value.to(parameter.device) for key, value in state.items()
+                key: value if key == "step" else value.to(parameter.device) for key, value in moments.items()
             }
-    besides = {name.removeprefix("more."): t for name, t in tensors.items() if name.startswith("more.")}
-    return found, besides
+    more = {name.removeprefix("more."): t for name, t in tensors.items() if name.startswith("more.")}
+    return counts, more
 
 
 def _check_tensors(path: Path, parameters: Mapping[str, nn.Parameter], tensors: Mapping[str, Tensor]) -> None:
+    """Refuse tensors with other names or shapes than the parameters'."""
     stored = {name.partition(".")[2]: t for name, t in tensors.items() if name.startswith("parameter.")}
     if stored.keys() != parameters.keys():
         raise FORMAT.refusal(
             path, f"holds {len(stored)} parameters and the model has {len(parameters)} others"
         )
     for name, parameter in parameters.items():
-        halves = [tensors.get(f"{key}.{name}") for key in _MOMENTS]
-        shapes = {stored[name].shape, *(t.shape for t in halves[:2] if t is not None)}
-        if shapes != {parameter.shape} or len({t is None for t in halves}) != 1:
+        moments = [
+            tensors.get(f"{key}.{name}") for key in _MOMENTS
+        ]  # all of them, or none before a first step
+        shapes = {stored[name].shape, *(t.shape for t in moments[:2] if t is not None)}
+        if shapes != {parameter.shape} or len({t is None for t in moments}) != 1:
             raise FORMAT.refusal(
                 path, f"stores {name} as {tuple(stored[name].shape)}, not {tuple(parameter.shape)}"
             )
