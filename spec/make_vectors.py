@@ -1,7 +1,7 @@
 """Write spec/vectors from the rules of spec/*.md: `python spec/make_vectors.py [DIRECTORY]`.
 
-This script does not import omnidraft. vectorlib/reference is a second, independent implementation of the rules
-and computes what the vectors expect, so a runtime is compared with the rules and not with itself. The script
+This script does not import omnidraft. vectorlib/reference is an independent implementation of the rules and
+computes what the vectors expect, so a runtime is compared with the rules and not with itself. The script
 always writes the same bytes.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vectorlib.reference.vocab_map import Words
+from vectorlib.reference.vocab_map import VocabMap
 
 Count = tuple[int, int]  # hits, accepted
 MAGIC = b"\x89ODNC\r\n\x1a"
@@ -129,7 +129,7 @@ def merge(a: Table, b: Table) -> Table:
 class Memory:
     """A cache while it learns: target id -> [hits, accepted, tick]."""
 
-    def __init__(self, words: Words, capacity: int = 1 << 15, policy: str = "lfu") -> None:
+    def __init__(self, words: VocabMap, capacity: int = 1 << 15, policy: str = "lfu") -> None:
         self._words, self._capacity, self._policy = words, capacity, policy
         self.tick = 0
         self.entries: dict[int, list[int]] = {}

@@ -25,9 +25,9 @@ def run_random(vector: Vector) -> None:
     if "weights" in given:
         distribution = Categorical(np.array(given["weights"]))
         assert [distribution.draw(u) for u in given["uniforms"]] == expect["indices"]
-    elif "accept" in given:
+    elif "bernoulli" in given:
         random = Given(given["uniforms"])
-        assert [random.bernoulli(p) for p in given["accept"]] == expect["answers"]
+        assert [random.bernoulli(p) for p in given["bernoulli"]] == expect["answers"]
         random.finish()
     else:
         rng = SplitMix64(int(given["seed"], 16))

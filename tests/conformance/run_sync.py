@@ -1,4 +1,4 @@
-"""Runner of `sync`: releases and pushes byte for byte, their faults, and the figures of the shadow test."""
+"""Runner of `sync`: releases and pushes byte for byte, their faults, and the figures of the comparison."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _refused(read: Any, fault: str, vector: Vector) -> None:
     assert str(refused.value)
 
 
-def run_shadow(vector: Vector) -> None:
+def run_compare(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
     if "counts" in given:
         low, high = interval(np.array(given["differences"]), np.array(given["counts"], dtype=np.float64))

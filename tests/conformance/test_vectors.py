@@ -53,7 +53,7 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "stop": run_stop,
     "sync/push": run_sync.run_push,
     "sync/release": run_sync.run_release,
-    "sync/shadow": run_sync.run_shadow,
+    "sync/compare": run_sync.run_compare,
     "template": run_template,
     "tokenize": run_tokenize,
     "trace/invalid": run_trace.run_invalid,

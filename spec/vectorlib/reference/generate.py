@@ -1,4 +1,4 @@
-"""The loop: spec/speculation.md from top to bottom, with models that look up a table."""
+"""The loop: spec/speculation.md from section 3 to section 8, with models that look up a table."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vectorlib.memory import Memory
-from vectorlib.reference.random_source import Chance, Distribution
+from vectorlib.reference.random_source import Distribution, RandomSource
 from vectorlib.reference.sampling import Sampling, draft_distribution, target_distribution
-from vectorlib.reference.translator import Proposal, longest_match, walk
-from vectorlib.reference.verifier import JUDGES, Verdict, by_match, draft_after
-from vectorlib.reference.vocab_map import Trie, Words
+from vectorlib.reference.translator import Proposal, translate, translate_longest
+from vectorlib.reference.verifier import VERIFIERS, Verdict, draft_after
+from vectorlib.reference.vocab_map import Trie, VocabMap
 
 MAX_PROPOSED = 64
 MARGIN = 1e-6  # the graphs compute in float32
-Rows = Sequence[Sequence[float]]  # logits by the token before
+Rows = Sequence[Sequence[float]]  # logits by the token before, [vocab, vocab]
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Task:
 
     Attributes:
         target, drafter: logits by the last token, [vocab, vocab].
-        start: draft ids that every context begins with.
-        active: n-grams that the cache holds before.
+        start: draft ids that every context of the drafter begins with.
+        active: n-grams that the cache holds at the start.
     """
 
-    words: Words
+    vocab_map: VocabMap
     target: Rows
     drafter: Rows
     prompt: list[int]
@@ -49,8 +49,8 @@ class Task:
         return self.mode not in ("direct", "plain", "lookup")
 
     @property
-    def judge(self) -> str:
-        """Which rule of JUDGES decides; at temperature 0 every mode takes the argmax."""
+    def rule(self) -> str:
+        """The verification rule, a key of VERIFIERS; at temperature 0 every mode takes the argmax."""
         if self.sampling.temperature == 0.0 or self.mode in ("match", "lookup"):
             return "match"
         if self.mode == "paper":
@@ -59,73 +59,66 @@ class Task:
 
     @property
     def banned(self) -> set[int]:
-        """Draft ids that the drafter may not propose: controls, or all that the mode cannot use."""
-        words = self.words
+        """Draft ids that the drafter may not propose: control tokens, or all that the mode cannot use."""
+        vocab_map = self.vocab_map
         if not self.uses_cache:
-            return {d for d, t in enumerate(words.direct) if t < 0}
-        return {d for d, name in enumerate(words.draft) if name in words.control}
+            return {d for d, t in enumerate(vocab_map.direct) if t < 0}
+        return {d for d, name in enumerate(vocab_map.draft) if name in vocab_map.control}
 
 
-def generate(task: Task, chance: Chance) -> Iterator[dict[str, Any]]:
-    """The rounds of a generation."""
+def generate(task: Task, random: RandomSource) -> Iterator[dict[str, Any]]:
+    """The rounds of a generation, as the JSON objects of the vectors."""
     tokens, context, room = list(task.prompt), list(task.draft_prompt), task.max_new_tokens
-    memory = Memory(task.words)
+    cache = Memory(task.vocab_map)
     for t in task.active:
-        memory.insert(t)
+        cache.insert(t)
     while room > 0 and len(tokens) <= task.max_length:
         most = min(MAX_PROPOSED, task.max_length - len(tokens), room - 1)
-        trie = Trie(task.words, list(memory.entries) if task.uses_cache else [])
-        draft, q = _draft(task, tokens, context, chance) if most > 0 else ([], [])
+        trie = Trie(task.vocab_map, list(cache.entries) if task.uses_cache else [])
+        draft, q = _draft(task, tokens, context, random) if most > 0 else ([], [])
         proposal = _translate(task, draft, trie, most)
         p = _rows(task, tokens, proposal)
-        verdict = by_match(proposal, q, p, trie, chance) if task.judge == "match" else (
-            JUDGES[task.judge](proposal, q, p, trie, chance)
-        )  # fmt: skip
+        verdict = VERIFIERS[task.rule](proposal, q, p, trie, random)
         emitted = _until_end([*proposal.tokens[: verdict.accepted], verdict.token], task.eos_ids)
         accepted = min(verdict.accepted, len(emitted))
-        learned = memory.learn(emitted, accepted) if task.uses_cache else 0
-        found = _as_json(draft, proposal, verdict, emitted, accepted, learned)
+        learned = cache.learn(emitted, accepted) if task.uses_cache else 0
+        round_json = _as_json(draft, proposal, verdict, emitted, accepted, learned)
         if task.logprobs:
-            distributions = _scoring_distributions(task, tokens, proposal, p)
-            found["logprobs"] = [
-                math.log(distribution.probability(t))
-                for distribution, t in zip(distributions, emitted, strict=False)
-            ]
-        yield found
+            round_json["logprobs"] = _logprobs(task, tokens, proposal, p, emitted)
+        yield round_json
         if emitted[-1] in task.eos_ids:
             return
         tokens += emitted
         room -= len(emitted)
         if task.mode != "lookup":
-            taken_back, spelled = draft_after(draft, proposal, verdict, trie)
-            context += draft[: len(draft) - taken_back] + spelled
+            rewind, spelled = draft_after(draft, proposal, verdict, trie)
+            context += draft[: len(draft) - rewind] + spelled
 
 
-def _scoring_distributions(
-    task: Task, tokens: Sequence[int], proposal: Proposal, p: list[Distribution]
-) -> list[Distribution]:
-    """What log-probabilities are of: p, or where p is certain the distribution of T = 1 after the penalty alone."""
-    if task.sampling.temperature > 0.0:
-        return p
-    distribution = Sampling(1.0, repetition_penalty=task.sampling.repetition_penalty)
-    return _rows(replace(task, sampling=distribution), tokens, proposal)
+def _logprobs(
+    task: Task, tokens: Sequence[int], proposal: Proposal, p: list[Distribution], emitted: Sequence[int]
+) -> list[float]:
+    """Log-probabilities by p; where p is certain, by the distribution of T = 1 after the penalty alone."""
+    if task.sampling.temperature == 0.0:
+        softmax = Sampling(1.0, repetition_penalty=task.sampling.repetition_penalty)
+        p = _rows(replace(task, sampling=softmax), tokens, proposal)
+    return [math.log(row.probability(t)) for row, t in zip(p, emitted, strict=False)]
 
 
 def _draft(
-    task: Task, tokens: Sequence[int], context: Sequence[int], chance: Chance
+    task: Task, tokens: Sequence[int], context: Sequence[int], random: RandomSource
 ) -> tuple[list[int], list[Distribution]]:
-    """Draft tokens with the distributions that they were drawn from."""
+    """Draft tokens, with the distributions that they were drawn from."""
     count = 0 if task.mode == "plain" else task.num_draft_tokens
     if task.mode == "lookup":
         return copied(tokens, count), []
-    known, distributions = [*task.start, *context], []
+    known, distributions = [*task.start, *context], list[Distribution]()
     if not known:
         return [], []
     for _ in range(min(count, task.max_length // 2)):
-        distributions.append(
-            draft_distribution(task.drafter[known[-1]], task.sampling.temperature, task.banned)
-        )
-        known.append(chance.token(distributions[-1]))
+        row = task.drafter[known[-1]]
+        distributions.append(draft_distribution(row, task.sampling.temperature, task.banned))
+        known.append(random.sample(distributions[-1]))
     return known[len(known) - len(distributions) :], distributions
 
 
@@ -135,7 +128,7 @@ def copied(tokens: Sequence[int], count: int) -> list[int]:
         for at in range(len(tokens) - 1, n - 1, -1):
             if tokens[at - n : at] == tokens[-n:]:
                 text = list(tokens)
-                for i in range(count):  # may run into itself
+                for i in range(count):  # the copy may run into itself
                     text.append(text[at + i])
                 return text[len(tokens) :]
     return []
@@ -145,9 +138,9 @@ def _translate(task: Task, draft: Sequence[int], trie: Trie, most: int) -> Propo
     if task.mode == "lookup":
         tokens = list(draft[:most])
         return Proposal(tokens, ends=list(range(1, len(tokens) + 1)), used=len(tokens))
-    if task.judge in ("match", "paper"):
-        return longest_match(draft, trie, most, expand=task.uses_cache and task.judge != "paper")
-    return walk(draft, trie, most, expand=task.uses_cache)
+    if task.rule in ("match", "paper"):
+        return translate_longest(draft, trie, most, expand=task.uses_cache and task.rule != "paper")
+    return translate(draft, trie, most, expand=task.uses_cache)
 
 
 def _rows(task: Task, tokens: Sequence[int], proposal: Proposal) -> list[Distribution]:

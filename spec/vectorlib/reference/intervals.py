@@ -1,4 +1,4 @@
-"""What is done with an adapter that learns: rate, mean, guard and the ends of intervals (spec/learner.md)."""
+"""Learning rate, running mean, guard and the end of an interval: spec/learner.md, "The rate" and "Online"."""
 
 import math
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ Answer = tuple[int, int]  # emitted tokens, target passes
 
 
 def rate(schedule: str, highest: float, step: int, total: int) -> float:
+    """The learning rate of a step."""
     if schedule == "constant":
         return highest
     rising, falling = (step + 1) / max(1.0, 0.05 * total), (total - step) / max(1.0, 0.3 * total)
@@ -18,8 +19,8 @@ def rate(schedule: str, highest: float, step: int, total: int) -> float:
 
 
 def mean_of(steps: Sequence[list[float] | None]) -> list[list[float] | None]:
-    """The mean after each step; None: the step was skipped."""
-    found: list[list[float] | None] = []
+    """The running mean after each step; None stands for a skipped step, and for no mean so far."""
+    means: list[list[float] | None] = []
     mean: list[float] | None = None
     done = 0
     for latest in steps:
@@ -27,19 +28,20 @@ def mean_of(steps: Sequence[list[float] | None]) -> list[list[float] | None]:
             k = min(0.9, done / (done + 9))
             mean = [m * k + x * (1 - k) for m, x in zip(mean or latest, latest, strict=True)]
             done += 1
-        found.append(mean)
-    return found
+        means.append(mean)
+    return means
 
 
 @dataclass
 class Guard:
-    """Windows of answers, and the verdict at the end of an interval."""
+    """Two windows of answers, and the verdict at the end of an interval."""
 
     options: dict[str, float]
     reference: list[Answer] = field(default_factory=list)
     current: list[Answer] = field(default_factory=list)
 
-    def judge(self) -> str:
+    def verdict(self) -> str:
+        """good, worse or unsure; good starts a new window."""
         window = int(self.options["window"])
         if len(self.current) < self.options["least"]:
             return "unsure"
@@ -51,7 +53,7 @@ class Guard:
             return self._good([*self.reference, *self.current][-window:])
         return self._good(self.current[-window:]) if len(self.current) >= window else "unsure"
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self.reference, self.current = [], []
 
     def _good(self, reference: list[Answer]) -> str:
@@ -60,79 +62,93 @@ class Guard:
 
     def _is_worse(self) -> bool:
         before, after = self.reference, self.current
-        lower, least = ratio(before) - ratio(after), self.options["fall"] * ratio(before)
-        _clear(lower, least)
-        if lower <= least:
+        difference, least = ratio(before) - ratio(after), self.options["fall"] * ratio(before)
+        _check_distance(difference, least)
+        if difference <= least:
             return False
         a, b = variance(before), variance(after)
         if a + b == 0.0:
             return True
         v = (a + b) ** 2 / (a**2 / (len(before) - 1) + b**2 / (len(after) - 1))
-        bound = expansion(self.options["deviations"], v) * math.sqrt(a + b)
-        _clear(lower, bound)
-        return lower > bound
+        bound = student_t(self.options["deviations"], v) * math.sqrt(a + b)
+        _check_distance(difference, bound)
+        return difference > bound
 
 
 def ratio(answers: Sequence[Answer]) -> float:
+    """Emitted tokens per target pass."""
     return sum(tokens for tokens, _ in answers) / sum(passes for _, passes in answers)
 
 
 def variance(answers: Sequence[Answer]) -> float:
+    """Of the ratio."""
     n, r = len(answers), ratio(answers)
     squares = math.fsum((tokens - r * passes) ** 2 for tokens, passes in answers)
     return n / (n - 1) * squares / sum(passes for _, passes in answers) ** 2
 
 
-def expansion(z: float, v: float) -> float:
-    """Of Student's t, as in spec/sync.md."""
-    found = z + (z**3 + z) / (4 * v) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
-    return found + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
+def student_t(z: float, v: float) -> float:
+    """Student's quantile for v degrees of freedom: an expansion in the normal quantile z (spec/sync.md)."""
+    t = z + (z**3 + z) / (4 * v) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
+    return t + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
 
 
-def _clear(value: float, border: float) -> None:
-    if abs(value - border) < 1e-9 * max(1.0, abs(border)):
-        raise TooClose(f"{value} against {border}")
+def _check_distance(value: float, edge: float) -> None:
+    if abs(value - edge) < 1e-9 * max(1.0, abs(edge)):
+        raise TooClose(f"{value} against {edge}")
 
 
 @dataclass
-class Course:
-    """One target that a drafter is adapted to, at the ends of its intervals."""
+class Intervals:
+    """The versions of an adapter that learns, and what happens to them at the end of each interval.
+
+    Attributes:
+        max_memory: number of answers that are kept.
+        version: of the adapter in use; 0 for none.
+        good: the last version with the verdict good.
+        learned: number of versions so far.
+        rollbacks: in a row.
+        cooldown: intervals without learning that are left.
+        rate_scale: factor of the learning rate.
+        memory: numbers of the answers to learn from again.
+    """
 
     guard: Guard
-    most: int  # answers that are kept
+    max_memory: int
     answered: int = 0
     version: int = 0
     good: int = 0
     learned: int = 0
-    falls: int = 0
-    rest: int = 0
-    slow: float = 1.0
+    rollbacks: int = 0
+    cooldown: int = 0
+    rate_scale: float = 1.0
     memory: list[int] = field(default_factory=list)
 
-    def interval(self, answers: Sequence[Answer], outcome: str) -> dict[str, Any]:
-        """What happens: learned, skipped, rested or rolled back; and how things stand then."""
+    def end(self, answers: Sequence[Answer], outcome: str) -> dict[str, Any]:
+        """End an interval: learned, skipped, rested or rolled back. Returns the event and the new state."""
         self.guard.current += answers
         pending = [self.answered + 1 + i for i in range(len(answers))]
         self.answered += len(answers)
-        verdict = self.guard.judge()
-        event = self._end(verdict, pending, outcome)
+        verdict = self.guard.verdict()
+        event = self._event(verdict, pending, outcome)
         return {
             "verdict": verdict, "event": event, "version": self.version, "good": self.good,
-            "learned": self.learned, "falls": self.falls, "rest": self.rest, "slow": self.slow,
+            "learned": self.learned, "falls": self.rollbacks, "rest": self.cooldown, "slow": self.rate_scale,
             "memory": list(self.memory),
         }  # fmt: skip
 
-    def _end(self, verdict: str, pending: list[int], outcome: str) -> str:
-        tried = self.version != self.good
+    def _event(self, verdict: str, pending: list[int], outcome: str) -> str:
+        on_trial = self.version != self.good
         if verdict == "worse":
-            if tried:
+            if on_trial:
                 return self._roll_back(pending)
-            self.guard.forget()
-        if verdict == "good" and tried:
-            self.good, self.falls, self.slow = self.version, 0, min(1.0, self.slow * 1.25)
+            self.guard.reset()
+        if verdict == "good" and on_trial:
+            self.good, self.rollbacks = self.version, 0
+            self.rate_scale = min(1.0, self.rate_scale * 1.25)
         self._remember(pending)
-        if self.rest:
-            self.rest -= 1
+        if self.cooldown:
+            self.cooldown -= 1
             return "rested"
         if outcome == "not finite":
             return self._roll_back([])
@@ -142,12 +158,13 @@ class Course:
         return outcome
 
     def _roll_back(self, pending: list[int]) -> str:
-        self.falls += 1
-        self.rest, self.slow, self.version = min(2 ** (self.falls - 1), 32), self.slow / 2, self.good
+        self.rollbacks += 1
+        self.cooldown, self.rate_scale = min(2 ** (self.rollbacks - 1), 32), self.rate_scale / 2
+        self.version = self.good
         self._remember(pending)
-        self.guard.forget()
+        self.guard.reset()
         return "rolled back"
 
     def _remember(self, pending: list[int]) -> None:
-        everything = [*self.memory, *pending]
-        self.memory = everything[max(0, len(everything) - self.most) :]
+        answers = [*self.memory, *pending]
+        self.memory = answers[max(0, len(answers) - self.max_memory) :]

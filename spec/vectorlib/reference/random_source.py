@@ -1,15 +1,15 @@
-"""Random numbers and the questions asked of them: spec/speculation.md, section 1."""
+"""Random numbers and the questions that they answer: spec/speculation.md, section 1."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum
 
 MASK = (1 << 64) - 1
-TINY = 1e-12  # below it a probability may be a rounded 0
+TINY = 1e-12  # a probability below this may be a rounded 0
 
 
-class TooClose(Exception):  # noqa: N818 # not a failure of the rules: the case is badly chosen
-    """A uniform lies so near a border that two languages may round it to different sides."""
+class TooClose(Exception):  # noqa: N818 # the case is badly chosen; the rules did not fail
+    """A uniform lies so near an edge that two languages may round it to different sides."""
 
 
 def splitmix64(seed: int) -> Iterator[int]:
@@ -24,13 +24,13 @@ def splitmix64(seed: int) -> Iterator[int]:
 
 
 def uniforms_of(seed: int) -> Iterator[float]:
-    """The same numbers as uniforms: their upper 53 bits, as a fraction in [0, 1)."""
+    """The same numbers as uniforms in [0, 1): their upper 53 bits, as a fraction."""
     return ((bits >> 11) / 9007199254740992 for bits in splitmix64(seed))
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """Weights of the ids 0, 1, ...; `certain` where temperature 0 left one of them."""
+    """Weights of the ids 0, 1, ...; `certain` where temperature 0 left one id."""
 
     weights: tuple[float, ...]
     certain: bool = False
@@ -42,31 +42,31 @@ class Distribution:
         return fsum(self.weights[t] for t in tokens) / fsum(self.weights)
 
 
-class Chance:
-    """Answers the questions of a round from a stream of uniforms; one each, none where all is certain.
+class RandomSource:
+    """Answers the questions of a round from a stream of uniforms; a certain answer takes no uniform.
 
     Attributes:
         used: the uniforms that were taken, in order.
-        drew: whether an index was drawn, which only a full residual asks for.
+        drew_index: whether `categorical` was called, which only the full residual does.
     """
 
     def __init__(self, uniforms: Iterator[float], margin: float = 1e-9) -> None:
         self._uniforms, self._margin = uniforms, margin
         self.used: list[float] = []
-        self.drew = False
+        self.drew_index = False
 
     def _next(self) -> float:
         self.used.append(next(self._uniforms))
         return self.used[-1]
 
-    def clear(self, ratio: float) -> float:
-        """A ratio of probabilities, which rounding must not move from one side of 1 to the other."""
+    def check_ratio(self, ratio: float) -> float:
+        """The ratio itself; raises TooClose where rounding may move it from one side of 1 to the other."""
         if 0 < abs(1.0 - ratio) < 0.1 * self._margin:
             raise TooClose(f"a ratio of {ratio}")
         return ratio
 
-    def accept(self, probability: float) -> bool:
-        """Yes with a probability; no uniform is taken for 0 and below, 1 and above."""
+    def bernoulli(self, probability: float) -> bool:
+        """True with the given probability; takes no uniform for a probability <= 0 or >= 1."""
         if 0 < abs(probability) < TINY or 0 < abs(1.0 - probability) < TINY:
             raise TooClose(f"a probability of {probability}")
         if not 0.0 < probability < 1.0:
@@ -76,13 +76,13 @@ class Chance:
             raise TooClose(f"{uniform} against {probability}")
         return uniform < probability
 
-    def index(self, weights: Sequence[float]) -> int:
-        """An index in proportion to the weights; always takes a uniform."""
-        self.drew = True
+    def categorical(self, weights: Sequence[float]) -> int:
+        """An index drawn in proportion to the weights; always takes a uniform."""
+        self.drew_index = True
         return inverse_cdf(weights, self._next(), self._margin)
 
-    def token(self, distribution: Distribution, among: Sequence[int] | None = None) -> int:
-        """A token of a distribution, or of those in `among`, in that order; a single one takes no uniform."""
+    def sample(self, distribution: Distribution, among: Sequence[int] | None = None) -> int:
+        """A token of a distribution, or of the ids in `among`, in their order; one id takes no uniform."""
         if among is not None and len(among) == 1:
             return among[0]
         if distribution.certain:
@@ -90,21 +90,22 @@ class Chance:
         among = range(len(distribution.weights)) if among is None else among
         return among[inverse_cdf([distribution.weights[t] for t in among], self._next(), self._margin)]
 
-    def thinned(self, distribution: Distribution, share: Callable[[int], float]) -> int | None:
-        """A token of a distribution that stands with a probability of its own."""
-        token = self.token(distribution)
-        return token if self.accept(share(token)) else None
+    def rejection_sample(self, distribution: Distribution, share: Callable[[int], float]) -> int | None:
+        """A token of a distribution, accepted with probability `share(token)`; None if it is rejected."""
+        token = self.sample(distribution)
+        return token if self.bernoulli(share(token)) else None
 
 
 def inverse_cdf(weights: Sequence[float], uniform: float, margin: float = 0.0) -> int:
     """The first index whose cumulative weight exceeds uniform x total."""
     total = fsum(weights)
-    sought, reached, found = uniform * total, 0.0, None
+    threshold, cumulative, index = uniform * total, 0.0, None
     for i, weight in enumerate(weights):
-        reached += weight
-        if weight and i < len(weights) - 1 and abs(reached - sought) < margin * total and reached < total:
+        cumulative += weight
+        is_edge = weight and i < len(weights) - 1 and cumulative < total
+        if is_edge and abs(cumulative - threshold) < margin * total:
             raise TooClose(f"{uniform} among {weights}")
-        if found is None and reached > sought:
-            found = i
-    assert found is not None, "uniform is below 1 and some weight is positive"
-    return found
+        if index is None and cumulative > threshold:
+            index = i
+    assert index is not None, "uniform is below 1 and some weight is positive"
+    return index

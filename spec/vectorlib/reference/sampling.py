@@ -1,4 +1,4 @@
-"""From logits to the distribution that is drawn from: spec/speculation.md, section 2."""
+"""From logits to a distribution: spec/speculation.md, section 2."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -10,7 +10,7 @@ from vectorlib.reference.random_source import Distribution, TooClose
 
 @dataclass(frozen=True)
 class Sampling:
-    """Settings, in the order in which they are applied, but for temperature, which is second."""
+    """The settings of sampling. The penalty is applied first, then the others in the order of the fields."""
 
     temperature: float = 0.0
     top_k: int = 0
@@ -30,7 +30,7 @@ def target_distribution(
     if settings.temperature == 0.0:
         return one_hot(row)
     weights = [math.exp((x - max(row)) / settings.temperature) for x in row]
-    # By falling weight; of equal ones the lowest id first.
+    # By descending weight; ties by ascending id.
     ranked = sorted(range(len(weights)), key=lambda t: (-weights[t], t))
     if settings.top_k:
         ranked = ranked[: settings.top_k]
@@ -40,7 +40,7 @@ def target_distribution(
 
 
 def _nucleus(ranked: list[int], weights: Sequence[float], top_p: float, margin: float) -> list[int]:
-    """Each token that less than top_p of the mass comes before."""
+    """The tokens that are preceded by less than top_p of the mass."""
     limit, before, kept = top_p * fsum(weights[t] for t in ranked), 0.0, []
     for token in ranked:
         if top_p < 1.0 and abs(before - limit) < margin:
@@ -52,7 +52,7 @@ def _nucleus(ranked: list[int], weights: Sequence[float], top_p: float, margin: 
 
 
 def draft_distribution(logits: Sequence[float], temperature: float, banned: Collection[int]) -> Distribution:
-    """The drafter's distribution: temperature alone, and nothing on the ids that it may not propose."""
+    """The drafter's distribution: temperature only, with weight 0 for the banned ids."""
     row = [-math.inf if t in banned else x for t, x in enumerate(logits)]
     if temperature == 0.0:
         return one_hot(row)
@@ -60,6 +60,6 @@ def draft_distribution(logits: Sequence[float], temperature: float, banned: Coll
 
 
 def one_hot(row: Sequence[float]) -> Distribution:
-    """All mass on the largest; of equal ones the lowest id."""
+    """All mass on the largest logit; ties go to the lowest id."""
     best = row.index(max(row))
     return Distribution(tuple(float(t == best) for t in range(len(row))), certain=True)

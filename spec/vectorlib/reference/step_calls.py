@@ -1,38 +1,44 @@
-"""Responses as inputs of the training graphs: spec/learner.md, a call of the step; spec/train-step.md."""
+"""Responses as inputs of the training graphs: spec/learner.md, "A call of the step"; spec/train-step.md."""
 
 from collections.abc import Sequence
 from math import fsum
 from typing import Any
 
-from vectorlib.reference.alignment import Over, Places
-from vectorlib.reference.vocab_map import Words
+from vectorlib.reference.alignment import Aligned, DraftTargets
 
 FACTORS = {"trie-kl": {"trie": 1.0}, "omnidraft": {"direct": 1.0, "ngram": 0.2}}
 TERMS = ("trie", "direct", "ngram")
-Tables = dict[str, Any]
+Inputs = dict[str, Any]
+Placed = tuple[int, DraftTargets]  # the row of a call, and the distribution at it
+Draw = tuple[
+    int, int, list[int]
+]  # position, the right draft token or -1, longer draft tokens that are right too
 
 
-def calls(responses: Sequence[Places], objective: str, at_once: int) -> dict[str, Any]:
-    """Inputs of each call of step.onnx by name, the scales, and what each term is divided by."""
+def calls(responses: Sequence[Aligned], objective: str, at_once: int) -> dict[str, Any]:
+    """Inputs of each call of step.onnx by name, the scales, and the count that each term is divided by."""
     factors = FACTORS[objective]
     groups = [responses[i : i + at_once] for i in range(0, len(responses), at_once)]
-    found = [_call(group, factors) for group in groups]
-    counts = {term: max(1e-6, fsum(count[term] for _, count in found)) for term in factors}
+    made = [_call(group, factors) for group in groups]
+    counts = {term: max(1e-6, fsum(count[term] for _, count in made)) for term in factors}
     scales = [factors[t] / counts[t] if t in factors else 0.0 for t in TERMS]
-    return {"calls": [inputs for inputs, _ in found], "counts": counts, "scales": scales}
+    return {"calls": [inputs for inputs, _ in made], "counts": counts, "scales": scales}
 
 
-def _call(group: Sequence[Places], factors: dict[str, float]) -> tuple[Tables, dict[str, float]]:
-    longest = max(len(r.prompt) + len(r.said) for r in group)
+def _call(group: Sequence[Aligned], factors: dict[str, float]) -> tuple[Inputs, dict[str, float]]:
+    longest = max(len(r.prompt) + len(r.pieces) for r in group)
     ids, rows, ngram = list[list[int]](), list[int](), list[tuple[int, int]]()
-    trie, direct = list[tuple[int, Over]](), list[tuple[int, Over]]()
+    trie, direct = list[Placed](), list[Placed]()
     for b, response in enumerate(group):
-        text, first = [*response.prompt, *response.said], len(rows)
+        text, first = [*response.prompt, *response.pieces], len(rows)
         ids.append(text + [0] * (longest - len(text)))
         rows += [b * longest + at for at in range(len(response.prompt) - 1, len(text))]
-        trie += [(first + row, distribution) for row, distribution in response.trie]
-        direct += [(first + row, on_intersection(distribution)) for i, (row, distribution) in enumerate(response.direct)
-                   if response.is_direct(i)]  # fmt: skip
+        trie += [(first + row, targets) for row, targets in response.trie]
+        direct += [
+            (first + row, on_intersection(targets))
+            for i, (row, targets) in enumerate(response.direct)
+            if response.is_direct(i)
+        ]
         for row, spelling in zip(response.rows, response.spellings, strict=True):
             if len(spelling) > 1:
                 ngram += [(first + row + n, d) for n, d in enumerate(spelling)]
@@ -42,80 +48,78 @@ def _call(group: Sequence[Places], factors: dict[str, float]) -> tuple[Tables, d
     inputs = {
         "input_ids": ids,
         "rows": rows,
-        **_distributions("trie", trie),
-        "trie.weights": [distribution.weight for _, distribution in trie],
-        **_distributions("direct", direct),
+        **_tables("trie", trie),
+        "trie.weights": [targets.weight for _, targets in trie],
+        **_tables("direct", direct),
         "ngram.rows": [row for row, _ in ngram],
         "ngram.ids": [d for _, d in ngram],
     }
-    counts = {"trie": fsum(distribution.weight for _, distribution in trie), "direct": float(len(direct)),
-              "ngram": float(len(ngram))}  # fmt: skip
-    return inputs, counts
+    weight = fsum(targets.weight for _, targets in trie)
+    return inputs, {"trie": weight, "direct": float(len(direct)), "ngram": float(len(ngram))}
 
 
-def on_intersection(distribution: Over) -> Over:
-    """What is outside the direct pairs in OTHER, and all of it a distribution."""
-    other = distribution.other + max(1.0 - distribution.weight, 0.0)
-    total = fsum(distribution.p.values()) + other
-    return (
-        Over({d: p / total for d, p in distribution.p.items()}, other / total)
-        if total > 1e-8
-        else Over({}, 1.0)
-    )
+def on_intersection(targets: DraftTargets) -> DraftTargets:
+    """The mass outside the direct pairs moves to OTHER; the result has sum 1."""
+    other = targets.other + max(1.0 - targets.weight, 0.0)
+    total = fsum(targets.p.values()) + other
+    if total <= 1e-8:
+        return DraftTargets({}, 1.0)
+    return DraftTargets({d: p / total for d, p in targets.p.items()}, other / total)
 
 
-def _distributions(name: str, places: Sequence[tuple[int, Over]]) -> Tables:
-    """Tables as wide as the widest distribution, 1 at least; -1 fills up."""
-    width = max([1, *(len(distribution.p) for _, distribution in places)])
+def _tables(name: str, places: Sequence[Placed]) -> Inputs:
+    """Tables as wide as the widest distribution, at least 1; -1 fills up the ids."""
+    width = max([1, *(len(targets.p) for _, targets in places)])
     return {
         f"{name}.rows": [row for row, _ in places],
-        f"{name}.ids": [
-            [*distribution.p] + [-1] * (width - len(distribution.p)) for _, distribution in places
-        ],
+        f"{name}.ids": [[*targets.p] + [-1] * (width - len(targets.p)) for _, targets in places],
         f"{name}.probabilities": [
-            [*distribution.p.values()] + [0.0] * (width - len(distribution.p)) for _, distribution in places
+            [*targets.p.values()] + [0.0] * (width - len(targets.p)) for _, targets in places
         ],
-        f"{name}.other": [distribution.other for _, distribution in places],
+        f"{name}.other": [targets.other for _, targets in places],
     }
 
 
-def head_call(group: Sequence[Places]) -> Tables:
+def head_call(group: Sequence[Aligned]) -> Inputs:
     """Inputs of head.onnx by name, for one call with all of the responses."""
     draws = [_draws(response) for response in group]
     most = max([1, *map(len, draws)])
-    wide = max([1, *(len(longer) for found in draws for _, _, longer in found)])
-    longest = max(len(r.prompt) + len(r.said) for r in group)
-    texts = [[*r.prompt, *r.said] for r in group]
-    blank: tuple[int, int, list[int]] = (0, -1, [])
-    filled = [[*found, *[blank] * (most - len(found))] for found in draws]
+    wide = max([1, *(len(longer) for row in draws for _, _, longer in row)])
+    texts = [[*r.prompt, *r.pieces] for r in group]
+    longest = max(map(len, texts))
+    blank: Draw = (0, -1, [])
+    filled = [[*row, *[blank] * (most - len(row))] for row in draws]
     return {
         "input_ids": [text + [0] * (longest - len(text)) for text in texts],
-        "positions": [[at for at, _, _ in found] for found in filled],
-        "known": [[i < len(found) for i in range(most)] for found in draws],
-        "said": [[said for _, said, _ in found] for found in filled],
-        "longer": [[longer + [-1] * (wide - len(longer)) for _, _, longer in found] for found in filled],
+        "positions": [[at for at, _, _ in row] for row in filled],
+        "known": [[i < len(row) for i in range(most)] for row in draws],
+        "said": [[right for _, right, _ in row] for row in filled],
+        "longer": [[longer + [-1] * (wide - len(longer)) for _, _, longer in row] for row in filled],
     }
 
 
-def _draws(response: Places) -> list[tuple[int, int, list[int]]]:
-    """Position, what is said there, and longer draft tokens that say it too."""
-    known, said = {row for row, _ in response.trie}, response.said
+def _draws(response: Aligned) -> list[Draw]:
+    """The places at which the drafter draws a token for the head's step."""
+    known, pieces = {row for row, _ in response.trie}, response.pieces
     owners = [i for i, spelling in enumerate(response.spellings) for _ in spelling]
-    found = []
-    for row in sorted(known & set(range(len(said)))):
+    draws = []
+    for row in sorted(known & set(range(len(pieces)))):
         i = owners[row]
         right = response.is_direct(i) if len(response.spellings[i]) == 1 else response.rows[i] + 1 in known
-        found.append((len(response.prompt) - 1 + row, said[row] if right else -1, _longer(response, row)))
-    return found
+        token = pieces[row] if right else -1
+        draws.append((len(response.prompt) - 1 + row, token, _longer(response, row)))
+    return draws
 
 
-def _longer(response: Places, row: int) -> list[int]:
-    words: Words = response.words
-    begun = {words.spelling(t)[0] for t in words.leaves}
-    found = []
+def _longer(response: Aligned, row: int) -> list[int]:
+    """Draft tokens that begin no spelling and whose expansion is the next part of the response."""
+    vocab_map = response.vocab_map
+    begun = {vocab_map.spelling(t)[0] for t in vocab_map.leaves}
+    longer = []
     for i, first in enumerate(response.rows):
-        for d in range(len(words.draft)):
-            wanted = words.expansion(d)
-            if first == row and d not in begun and wanted and response.tokens[i:][: len(wanted)] == wanted:
-                found.append(d)
-    return found
+        for d in range(len(vocab_map.draft)):
+            expansion = vocab_map.expansion(d)
+            fits = expansion and response.tokens[i:][: len(expansion)] == expansion
+            if first == row and d not in begun and fits:
+                longer.append(d)
+    return longer

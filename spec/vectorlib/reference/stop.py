@@ -1,9 +1,9 @@
-"""Bytes into text as they arrive, and where the text ends: spec/session.md."""
+"""Bytes to text as they arrive, and where the text ends: spec/stopping.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# First byte -> how many follow, and the range of the second byte (RFC 3629, section 4).
+# Range of the first byte, number of bytes that follow, range of the second byte (RFC 3629, section 4).
 _LEADS = [
     (0xC2, 0xDF, 1, 0x80, 0xBF),
     (0xE0, 0xE0, 2, 0xA0, 0xBF),
@@ -19,8 +19,8 @@ _LEADS = [
 def decode(data: bytes) -> tuple[str, bytes]:
     """The text that is certain, and the incomplete character at the end.
 
-    What can never become a character is replaced by U+FFFD: one for each longest run of bytes that begins
-    a character (Unicode, "U+FFFD Substitution of Maximal Subparts"), else one for each byte.
+    Bytes that can never become a character are replaced by U+FFFD: one for each longest run of bytes that
+    begins a character (Unicode, "U+FFFD Substitution of Maximal Subparts"), else one for each byte.
     """
     text, at = "", 0
     while at < len(data):
@@ -37,7 +37,7 @@ def _following(lead: int) -> int:
 
 
 def _character(data: bytes) -> tuple[int, bool]:
-    """Bytes of the character that data begins with, or of its valid beginning (at least 1)."""
+    """Size of the first character, or of its valid prefix (at least 1); and whether it is complete."""
     if data[0] < 0x80:
         return 1, True
     for low, high, count, least, most in _LEADS:
@@ -53,7 +53,7 @@ def _character(data: bytes) -> tuple[int, bool]:
 
 
 def stream(chunks: Sequence[bytes]) -> tuple[list[str], str]:
-    """The text that each chunk makes certain, and what is left at the end."""
+    """The text that each chunk makes certain, and the text that is left at the end."""
     pieces, held = [], b""
     for chunk in chunks:
         text, held = decode(held + chunk)
@@ -66,7 +66,10 @@ class Ending:
     """Where an output ended.
 
     Attributes:
-        emitted: the tokens of each round that are output. pieces: the text that each round made certain.
+        emitted: for each round, the tokens that belong to the output.
+        pieces: the text that each round made certain.
+        reason: the stop reason; None if the output has not ended.
+        stop_string: the stop string that ended the output.
         stop_start: byte of the output at which the stop string begins.
     """
 
@@ -79,54 +82,54 @@ class Ending:
 
 @dataclass(frozen=True)
 class Limits:
-    """What ends an output."""
+    """What ends an output; `room` is the number of tokens until the context is full."""
 
     stops: list[str]
     eos_ids: list[int]
     max_new_tokens: int
-    room: int  # tokens until the context is full
+    room: int
 
 
 def end_of(rounds: Sequence[Sequence[int]], token_bytes: Sequence[bytes], limits: Limits) -> Ending:
-    """Follow rounds of tokens up to the first that ends the output."""
-    found, data, shown, count = Ending([], []), b"", "", 0
+    """Follow rounds of tokens until one ends the output."""
+    ending, data, shown, count = Ending([], []), b"", "", 0
     for tokens in rounds:
-        found.emitted.append([])
+        ending.emitted.append([])
         for token in tokens:
-            found.emitted[-1].append(token)
+            ending.emitted[-1].append(token)
             count += 1
             data += b"" if token in limits.eos_ids else token_bytes[token]
-            found.stop_start = _match(data, limits.stops, found)
+            ending.stop_start = _match(data, limits.stops, ending)
             if token in limits.eos_ids:
-                found.reason = "eos"
-            if found.stop_start is not None:
-                found.reason, data = "stop", data[: found.stop_start]
-            if found.reason:
+                ending.reason = "eos"
+            if ending.stop_start is not None:
+                ending.reason, data = "stop", data[: ending.stop_start]
+            if ending.reason:
                 break
         if count >= limits.max_new_tokens:
-            found.reason = found.reason or "length"
+            ending.reason = ending.reason or "length"
         elif count >= limits.room:
-            found.reason = found.reason or "context"
-        text, half = decode(data if found.reason else data[: len(data) - _held(data, limits.stops)])
-        text += "\ufffd" if found.reason and half else ""
-        found.pieces.append(text[len(shown) :])
+            ending.reason = ending.reason or "context"
+        text, half = decode(data if ending.reason else data[: len(data) - _held(data, limits.stops)])
+        text += "\ufffd" if ending.reason and half else ""
+        ending.pieces.append(text[len(shown) :])
         shown = text
-        if found.reason:
+        if ending.reason:
             break
-    return found
+    return ending
 
 
-def _match(data: bytes, stops: Sequence[str], found: Ending) -> int | None:
-    """Where the stop string begins whose last byte comes first; of several, the longest."""
+def _match(data: bytes, stops: Sequence[str], ending: Ending) -> int | None:
+    """Where the stop string begins whose last byte comes first; the longest of several."""
     for end in range(len(data) + 1):
-        ending = [s for s in stops if data[:end].endswith(s.encode())]
-        if ending:
-            found.stop_string = max(ending, key=lambda s: len(s.encode()))
-            return end - len(found.stop_string.encode())
+        complete = [s for s in stops if data[:end].endswith(s.encode())]
+        if complete:
+            ending.stop_string = max(complete, key=lambda s: len(s.encode()))
+            return end - len(ending.stop_string.encode())
     return None
 
 
 def _held(data: bytes, stops: Sequence[str]) -> int:
-    """Bytes at the end of data that may be the beginning of a stop string."""
+    """Number of bytes at the end of data that may be the beginning of a stop string."""
     starts = [s.encode()[:n] for s in stops for n in range(1, len(s.encode()))]
     return max((len(start) for start in starts if data.endswith(start)), default=0)

@@ -1,4 +1,4 @@
-"""A language model of one table as an ONNX graph with the inputs and outputs of spec/bundle.md."""
+"""A language model that is one table, as an ONNX graph with the inputs and outputs of spec/bundle.md."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 def table_model(table: npt.NDArray[np.float32], max_length: int) -> bytes:
     """The graph of logits[i] = table[input_ids[i]], for the last num_logits ids.
 
-    Its one layer of KV is 1 x 1 wide, handed through and never read: the contract of a graph is kept, and the
-    next token depends on the last one alone. Nodes, not weights, so that any runtime can run it.
+    It has one layer of KV, 1 x 1 wide, which is passed through and never read. So the graph has the inputs
+    and outputs of every graph, and the next token depends on the last token only.
     """
     kv = [1, 1, max_length, 1]
     nodes = [

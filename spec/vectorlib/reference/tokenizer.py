@@ -1,4 +1,4 @@
-"""Two small tokenizers as `tokenizer.json`, and byte-pair encoding written down for them: spec/tokens.md."""
+"""Two small tokenizers as `tokenizer.json`, with their own byte-pair encoding: spec/tokens.md."""
 
 import re
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ SPACE = "\u2581"
 _PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 _REST = [b for b in range(256) if b not in _PRINTABLE]
 LETTERS = {**{b: chr(b) for b in _PRINTABLE}, **{b: chr(256 + n) for n, b in enumerate(_REST)}}
-# GPT-2's cut into words, as far as the cases need it.
+# GPT-2's word pattern, as far as the cases need it.
 _WORD = re.compile(r" ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
 
 
 @dataclass(frozen=True)
 class Control:
-    """A control token; `strips` eats the spaces before (l) and after (r) it."""
+    """A control token; `strips` says whether it removes the spaces before it (l) and after it (r)."""
 
     id: int
     content: str
@@ -24,17 +24,24 @@ class Control:
 
 
 @dataclass(frozen=True)
-class Tokens:
-    """A tokenizer: pieces by id, merges by rank, control tokens."""
+class Tokenizer:
+    """A BPE tokenizer.
 
-    kind: str  # byte_level or sentencepiece
+    Attributes:
+        kind: byte_level or sentencepiece.
+        pieces: by id.
+        merges: by rank.
+        added: plain text that is always one token.
+    """
+
+    kind: str
     pieces: Sequence[str]
     merges: Sequence[tuple[str, str]]
     controls: Sequence[Control]
-    added: Sequence[tuple[int, str]] = ()  # plain text that is always one token
+    added: Sequence[tuple[int, str]] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The file that Hugging Face's tokenizers reads."""
+        """The content of tokenizer.json, as the tokenizers package reads it."""
         added = [_added(c.id, c.content, c.strips, special=True) for c in self.controls]
         added += [_added(i, text, "", special=False) for i, text in self.added]
         in_added = {entry["content"] for entry in added} if self.kind == "byte_level" else set()
@@ -52,7 +59,7 @@ class Tokens:
                 "model": model}  # fmt: skip
 
     def bytes_of(self, token: int) -> bytes | None:
-        """What a token writes; None for control tokens."""
+        """The bytes of a token; None for control tokens."""
         piece = self.pieces[token]
         if any(c.id == token for c in self.controls):
             return None
@@ -64,7 +71,7 @@ class Tokens:
         return bytes([int(byte[1], 16)]) if byte else piece.replace(SPACE, " ").encode()
 
     def encode(self, text: str) -> list[int]:
-        """Ids of plain text; a SentencePiece text begins with a space of its own."""
+        """Ids of plain text; SentencePiece puts a dummy space in front."""
         if self.kind == "sentencepiece":
             return self._bpe(SPACE + text.replace(" ", SPACE)) if text else []
         ids: list[int] = []
@@ -74,7 +81,7 @@ class Tokens:
         return ids
 
     def spell(self, data: bytes) -> list[int]:
-        """Ids of a fragment: no space of its own, and bytes that are no text written as bytes."""
+        """Ids of a fragment: no dummy space, and bytes that are not text become byte tokens."""
         ids: list[int] = []
         for part in re.findall("[\udc80-\udcff]+|[^\udc80-\udcff]+", data.decode("utf-8", "surrogateescape")):
             stray = (
@@ -89,21 +96,21 @@ class Tokens:
         return ids
 
     def encode_prompt(self, prefix: str, text: str, suffix: str, *, goes_on: bool = False) -> list[int]:
-        """Control tokens are read in the prefix and the suffix; the text between is only text.
+        """Ids of a prompt: control tokens are read in the prefix and the suffix, not in the text between.
 
-        Where it goes on after other ids, the first run of text is a fragment.
+        With `goes_on` the prompt follows other ids, and its first run of text is a fragment.
         """
         ids: list[int] = []
-        plain, eats = "", ""
+        plain, strips_after = "", ""
         for run in (*self._split(prefix), text, *self._split(suffix)):
             if isinstance(run, str):
                 plain += run
                 continue
-            plain = plain.lstrip() if "r" in eats else plain
+            plain = plain.lstrip() if "r" in strips_after else plain
             plain = plain.rstrip() if "l" in run.strips else plain
             ids += [*self._run(plain, goes_on and not ids), run.id]
-            plain, eats = "", run.strips
-        return ids + self._run(plain.lstrip() if "r" in eats else plain, goes_on and not ids)
+            plain, strips_after = "", run.strips
+        return ids + self._run(plain.lstrip() if "r" in strips_after else plain, goes_on and not ids)
 
     def _run(self, text: str, goes_on: bool) -> list[int]:
         return self.spell(text.encode()) if goes_on else self.encode(text)
@@ -119,7 +126,7 @@ class Tokens:
         ]
 
     def _bpe(self, word: str) -> list[int]:
-        """Join the leftmost pair of the lowest rank until none is left."""
+        """Join the leftmost pair of the lowest rank, until no pair has a rank."""
         parts = list(word)
         rank = {pair: n for n, pair in enumerate(self.merges)}
         while len(parts) > 1:
@@ -163,8 +170,8 @@ _SENTENCEPIECE = {
 }  # fmt: skip
 
 
-def byte_level() -> Tokens:
-    """In the manner of GPT-2 and Qwen2: the 256 bytes, then one token a merge."""
+def byte_level() -> Tokenizer:
+    """As GPT-2 and Qwen2: the 256 bytes, then one token for each merge."""
     pairs = [("Ġ", "f"), ("l", "a"), ("k", "e"), ("Ġf", "la"), ("Ġfla", "ke"), ("f", "la"), ("fla", "ke"),
              ("Ġ", "s"), ("n", "o"), ("no", "w"), ("Ġs", "now"), (LETTERS[0xE3], LETTERS[0x81]),
              ("Ġ", "Ġ"), ("ĠĠ", "Ġ"), ("1", "0"), ("10", "0"), (LETTERS[0xC3], LETTERS[0xA9])]  # fmt: skip
@@ -172,16 +179,16 @@ def byte_level() -> Tokens:
     base = len(pieces)
     names = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     controls = [Control(base + n, name) for n, name in enumerate(names)]
-    return Tokens(
+    return Tokenizer(
         "byte_level", [*pieces, *names, "<tool>"], pairs, [*controls, Control(base + 3, "<tool>", "lr")]
     )
 
 
-def sentencepiece() -> Tokens:
-    """In the manner of Llama-2: control tokens, bytes, letters, merges; single letters exist twice."""
+def sentencepiece() -> Tokenizer:
+    """As Llama-2: control tokens, bytes, letters, merges; each single letter exists twice."""
     pairs = [(SPACE, "f"), ("l", "a"), (SPACE + "f", "la"), ("k", "e"), (SPACE, "s"), ("n", "o"), ("no", "w"),
              (SPACE + "s", "now"), (SPACE, SPACE)]  # fmt: skip
     names = ["<unk>", "<s>", "</s>"]
     letters = sorted(set("flakesnowé.A" + SPACE))
     pieces = [*names, *(f"<0x{b:02X}>" for b in range(256)), *letters, *(a + b for a, b in pairs)]
-    return Tokens("sentencepiece", pieces, pairs, [Control(i, name) for i, name in enumerate(names)])
+    return Tokenizer("sentencepiece", pieces, pairs, [Control(i, name) for i, name in enumerate(names)])

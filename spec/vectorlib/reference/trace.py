@@ -1,4 +1,4 @@
-"""Traces: what they keep of a row, and the bytes of their segments, from the rules of spec/trace.md."""
+"""What a trace keeps of a row of logits, and the bytes of a segment: spec/trace.md."""
 
 import math
 import struct
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vectorlib.reference.vocab_map import Words
+from vectorlib.reference.vocab_map import VocabMap
 
 MAGIC = b"\x89ODT\r\n\x1a\n"
 MODES = ["trie", "match", "direct", "paper", "lookup", "plain"]
-Kept = tuple[list[int], list[float], float]  # ids, probabilities, rest
+Listed = tuple[list[int], list[float], float]  # ids, probabilities, mass of the rest
 
 
 def half(x: float) -> float:
@@ -31,31 +31,31 @@ def softmax(logits: Sequence[float]) -> list[float]:
     return [w / total for w in weights]
 
 
-def largest(masses: dict[int, float], most: int = 64) -> Kept:
-    """The ids that are kept, ascending, and the mass of the others."""
+def largest(masses: dict[int, float], most: int = 64) -> Listed:
+    """The ids that a trace lists, ascending, and the mass of the others."""
     ranked = sorted((i for i, m in masses.items() if m >= 2.0**-14), key=lambda i: (-masses[i], i))[:most]
     ids = sorted(ranked)
     rest = math.fsum(m for i, m in masses.items() if i not in ranked)
     return ids, [masses[i] for i in ids], rest
 
 
-def roots(words: Words, p: Sequence[float]) -> tuple[dict[int, float], float]:
-    """P at the root of the trie of all leaves, by first draft id, and what no leaf has."""
+def roots(vocab_map: VocabMap, p: Sequence[float]) -> tuple[dict[int, float], float]:
+    """P at the root of the trie of all leaves, by first draft id, and the mass outside the leaves."""
     masses: dict[int, list[float]] = {}
-    for t in words.leaves:
-        masses.setdefault(words.spelling(t)[0], []).append(p[t])
-    found = {d: math.fsum(parts) for d, parts in sorted(masses.items())}
-    return found, math.fsum(p[t] for t in range(len(p)) if t not in words.leaves)
+    for t in vocab_map.leaves:
+        masses.setdefault(vocab_map.spelling(t)[0], []).append(p[t])
+    root_masses = {d: math.fsum(parts) for d, parts in sorted(masses.items())}
+    return root_masses, math.fsum(p[t] for t in range(len(p)) if t not in vocab_map.leaves)
 
 
 @dataclass
 class Token:
-    """An emitted token. distribution, roots: (ids, probabilities, rest)."""
+    """An emitted token, with the target's distribution before it."""
 
     id: int
     surprisal: float
-    distribution: Kept
-    roots: Kept
+    distribution: Listed
+    roots: Listed
     unspelled: float = 0.0
     pieces: list[int] = field(default_factory=list)
     accepted: bool = False
@@ -68,26 +68,26 @@ class Token:
             "accepted": self.accepted,
             "inside": self.inside,
             "pieces": self.pieces,
-            "distribution": _kept_json(self.distribution),
-            "roots": _kept_json(self.roots),
+            "distribution": _listed_json(self.distribution),
+            "roots": _listed_json(self.roots),
             "unspelled": single(self.unspelled),
         }
 
 
-def _kept_json(kept: Kept) -> dict[str, Any]:
-    return {"ids": kept[0], "probabilities": [half(p) for p in kept[1]], "rest": single(kept[2])}
+def _listed_json(listed: Listed) -> dict[str, Any]:
+    return {"ids": listed[0], "probabilities": [half(p) for p in listed[1]], "rest": single(listed[2])}
 
 
 @dataclass
-class Pass:
-    """A round; judged: (kind, draft index, label)."""
+class Round:
+    """A round; `labels` has the kind, the draft index and the label of each decision."""
 
     position: int
     tokens: list[Token]
     draft: list[int] = field(default_factory=list)
     tested: int = 0
     passed: int = 0
-    judged: list[tuple[int, int, float]] = field(default_factory=list)
+    labels: list[tuple[int, int, float]] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -95,14 +95,14 @@ class Pass:
             "draft": self.draft,
             "tested": self.tested,
             "passed": self.passed,
-            "judged": [{"kind": k, "draft": d, "label": single(x)} for k, d, x in self.judged],
+            "judged": [{"kind": k, "draft": d, "label": single(x)} for k, d, x in self.labels],
             "tokens": [t.as_json() for t in self.tokens],
         }
 
 
 @dataclass
-class Begin:
-    """The beginning of a record; digests hexadecimal, 64 zeros for none."""
+class RecordStart:
+    """The beginning of a record; an adapter's digest is hexadecimal, 64 zeros for no adapter."""
 
     context: list[int]
     temperature: float = 0.0
@@ -125,10 +125,10 @@ class Begin:
 
 
 @dataclass
-class Tape:
-    """A segment: entries are (number of the record, what it holds)."""
+class Segment:
+    """A segment; an entry is the number of a record, with its start or one of its rounds."""
 
-    entries: list[tuple[int, Begin | Pass]]
+    entries: list[tuple[int, RecordStart | Round]]
     sizes: tuple[int, int] = (9, 13)
     number: int = 1
     drafter: str = "dd" * 32
@@ -144,19 +144,24 @@ class Tape:
 
     def pack(self) -> bytes:
         return self.head() + b"".join(
-            entry(1 if isinstance(e, Begin) else 2, record, self.payload(e)) for record, e in self.entries
+            entry(1 if isinstance(e, RecordStart) else 2, record, self.payload(e))
+            for record, e in self.entries
         )
 
-    def payload(self, what: Begin | Pass) -> bytes:
-        if isinstance(what, Begin):
-            data = b"".join(bytes.fromhex(d) for d in what.digests)
-            data += struct.pack("<f2BHI", what.temperature, what.mode, what.continues, 0, what.skipped)
-            return data + self._ids(what.context, 0)
-        counts = len(what.draft), what.tested, what.passed, len(what.judged), len(what.tokens)
-        data = struct.pack("<I5B3x", what.position, *counts) + self._ids(what.draft, 0)
-        data += bytes(k for k, _, _ in what.judged) + bytes(d for _, d, _ in what.judged)
-        data += b"".join(struct.pack("<f", x) for _, _, x in what.judged)
-        return data + b"".join(self._token(t) for t in what.tokens)
+    def payload(self, entry: RecordStart | Round) -> bytes:
+        return self._start(entry) if isinstance(entry, RecordStart) else self._round(entry)
+
+    def _start(self, start: RecordStart) -> bytes:
+        data = b"".join(bytes.fromhex(d) for d in start.digests)
+        data += struct.pack("<f2BHI", start.temperature, start.mode, start.continues, 0, start.skipped)
+        return data + self._ids(start.context, 0)
+
+    def _round(self, round_: Round) -> bytes:
+        counts = len(round_.draft), round_.tested, round_.passed, len(round_.labels), len(round_.tokens)
+        data = struct.pack("<I5B3x", round_.position, *counts) + self._ids(round_.draft, 0)
+        data += bytes(k for k, _, _ in round_.labels) + bytes(d for _, d, _ in round_.labels)
+        data += b"".join(struct.pack("<f", x) for _, _, x in round_.labels)
+        return data + b"".join(self._token(t) for t in round_.tokens)
 
     def _token(self, t: Token) -> bytes:
         (ids, distribution, rest), (draft_ids, masses, others) = t.distribution, t.roots
@@ -174,7 +179,7 @@ class Tape:
     def as_json(self) -> dict[str, Any]:
         records: dict[int, Any] = {}
         for record, e in self.entries:
-            if isinstance(e, Begin):
+            if isinstance(e, RecordStart):
                 records[record] = {"start": e.as_json(), "rounds": []}
             else:
                 records[record]["rounds"].append(e.as_json())
@@ -189,6 +194,7 @@ class Tape:
 
 
 def sealed(data: bytes) -> bytes:
+    """The data, with its CRC-32 behind it."""
     return data + struct.pack("<I", zlib.crc32(data))
 
 

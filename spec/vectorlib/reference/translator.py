@@ -13,8 +13,9 @@ class Decision:
 
     Attributes:
         step: begin, go on, end, dead end or expand.
-        row: the target row that judges it. draft: index of the draft token.
-        path: the node that is entered, or that the walk stands in.
+        row: the target row that the decision is verified with.
+        draft: index of the draft token.
+        path: the node that the draft token enters, or the node that it does not lead on from.
         excluded: begin: the node whose children the draft token is known not to be.
         target_id: expand: the proposed token.
     """
@@ -27,19 +28,25 @@ class Decision:
     target_id: int = -1
 
     def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"step": self.step, "row": self.row, "draft": self.draft}
+        fields: dict[str, Any] = {"step": self.step, "row": self.row, "draft": self.draft}
         if self.step == "expand":
-            return {**found, "target_id": self.target_id}
+            return {**fields, "target_id": self.target_id}
         excluded = {} if self.excluded is None else {"excluded": list(self.excluded)}
-        return {**found, "path": list(self.path), **excluded}
+        return {**fields, "path": list(self.path), **excluded}
 
 
 @dataclass
 class Proposal:
-    """Proposed tokens, the decisions that led there, and where the draft ended."""
+    """Proposed tokens, the decisions that led to them, and where the draft ended.
+
+    Attributes:
+        ends: for each proposed token, the number of draft tokens used up with it.
+        tail: the node that the draft ended in; None at the root.
+        used: draft tokens that the proposal covers.
+    """
 
     tokens: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)  # draft tokens that are used up with each proposed token
+    ends: list[int] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     tail: Path | None = None
     used: int = 0
@@ -54,60 +61,59 @@ class Proposal:
         self.used = max(self.used, used)
 
 
-def walk(draft: Sequence[int], trie: Trie, most: int, expand: bool = True) -> Proposal:
-    """One decision for each draft token, in order, as far as they lead."""
-    found = Proposal()
+def translate(draft: Sequence[int], trie: Trie, max_tokens: int, expand: bool = True) -> Proposal:
+    """The walk over the trie: one decision for each draft token, in order, until one leads nowhere."""
+    proposal = Proposal()
     path: Path = ()
     excluded: Path | None = None
     for i, token in enumerate(draft):
         if path and token not in trie.children(path):
             ending = trie.ending(path)
             if ending is None:
-                found.decide("dead end", i, i + 1, path=path)
-                return found
-            found.decide("end", i, 0, path=path)
-            found.emit(ending, i)
+                proposal.decide("dead end", i, i + 1, path=path)
+                return proposal
+            proposal.decide("end", i, 0, path=path)
+            proposal.emit(ending, i)
             path, excluded = (), path
-        if not path and len(found.tokens) == most:
-            return found
+        if not path and len(proposal.tokens) == max_tokens:
+            return proposal
         if token in trie.children(path):
             step = "go on" if path else "begin"
             path = (*path, token)
-            found.decide(step, i, i + 1, path=path, excluded=excluded)
+            proposal.decide(step, i, i + 1, path=path, excluded=excluded)
             ending = trie.ending(path)
             if ending is not None and not trie.children(path):  # END is forced
-                found.emit(ending, i + 1)
+                proposal.emit(ending, i + 1)
                 path = ()
-        elif not _expand(found, trie.words.expansion(token) if expand else [], i, most):
-            return found
+        elif not _expand(proposal, trie.vocab_map.expansion(token) if expand else [], i, max_tokens):
+            return proposal
         excluded = None
-    found.tail = path or None
-    return found
+    proposal.tail = path or None
+    return proposal
 
 
-def _expand(found: Proposal, longer: Sequence[int], i: int, most: int) -> bool:
-    if not longer or len(longer) > most - len(found.tokens):
+def _expand(proposal: Proposal, expansion: Sequence[int], i: int, max_tokens: int) -> bool:
+    if not expansion or len(expansion) > max_tokens - len(proposal.tokens):
         return False
-    for token in longer:
-        found.decide("expand", i, i + 1, target_id=token)
-        found.emit(token, i + 1)
+    for token in expansion:
+        proposal.decide("expand", i, i + 1, target_id=token)
+        proposal.emit(token, i + 1)
     return True
 
 
-def longest_match(draft: Sequence[int], trie: Trie, most: int, expand: bool = True) -> Proposal:
-    """Left to right, the longest active spelling first; for greedy, match and paper."""
-    found, at = Proposal(), 0
+def translate_longest(draft: Sequence[int], trie: Trie, max_tokens: int, expand: bool = True) -> Proposal:
+    """From left to right, the longest active spelling first; for greedy, match and paper."""
+    proposal, at = Proposal(), 0
     while at < len(draft):
-        spans = [
-            n for n in range(len(draft) - at, 0, -1) if trie.ending(tuple(draft[at : at + n])) is not None
-        ]
-        size = spans[0] if spans else 1
+        sizes = range(len(draft) - at, 0, -1)
+        spelled = [n for n in sizes if trie.ending(tuple(draft[at : at + n])) is not None]
+        size = spelled[0] if spelled else 1
         ending = trie.ending(tuple(draft[at : at + size]))
-        longer = trie.words.expansion(draft[at]) if expand else []
-        tokens = [ending] if ending is not None else longer
-        if not 0 < len(tokens) <= most - len(found.tokens):
-            return found
+        expansion = trie.vocab_map.expansion(draft[at]) if expand else []
+        tokens = [ending] if ending is not None else expansion
+        if not 0 < len(tokens) <= max_tokens - len(proposal.tokens):
+            return proposal
         at += size
         for token in tokens:
-            found.emit(token, at)
-    return found
+            proposal.emit(token, at)
+    return proposal

@@ -1,4 +1,4 @@
-"""Two small vocabularies, the map between them, and which of its n-grams are active."""
+"""A vocabulary map of two small vocabularies, and the trie of its active spellings: spec/bundle.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,15 +7,17 @@ Path = tuple[int, ...]  # draft tokens from the root of the trie
 
 
 @dataclass(frozen=True)
-class Words:
+class VocabMap:
     """A vocabulary map, written by names.
 
     Attributes:
-        draft: names of the draft tokens. control: those that the drafter may not propose.
-        target: names of the target tokens, whose bytes are the name (none for `<...>`), unless given.
-        spelled: how each target token is written, by names; absent: nothing writes it.
-        aliases: target tokens that are spelled and not in the trie, because another one stands for them.
+        draft: names of the draft tokens.
+        target: names of the target tokens; the bytes of a token are its name (none for `<...>`).
+        spelled: the spelling of each target token, by names; a token that is absent has none.
+        control: draft tokens that the drafter may not propose.
+        aliases: target tokens with a spelling that are not in the trie: another token has the same bytes.
         expanded: the target tokens that write a longer draft token.
+        written: hexadecimal bytes of target tokens whose bytes are not a name.
     """
 
     draft: Sequence[str]
@@ -24,20 +26,20 @@ class Words:
     control: Sequence[str] = ()
     aliases: Sequence[str] = ()
     expanded: dict[str, str] | None = None
-    written: dict[str, str] | None = None  # hexadecimal bytes of target tokens that no name can have
+    written: dict[str, str] | None = None
 
     def d(self, names: str) -> list[int]:
-        """Draft ids of names with spaces between."""
+        """Draft ids of names separated by spaces."""
         return [self.draft.index(n) for n in names.split()]
 
     def t(self, names: str) -> list[int]:
-        """Target ids of names with spaces between."""
+        """Target ids of names separated by spaces."""
         return [self.target.index(n) for n in names.split()]
 
     def spelling(self, target: int) -> Path:
         return tuple(self.d(self.spelled.get(self.target[target], "")))
 
-    def spoken(self, target: int) -> bytes:
+    def bytes_of(self, target: int) -> bytes:
         name = self.target[target]
         if self.written and name in self.written:
             return bytes.fromhex(self.written[name])
@@ -45,13 +47,13 @@ class Words:
 
     @property
     def leaves(self) -> list[int]:
-        """Target ids of the trie by their spelling."""
-        found = [t for t, n in enumerate(self.target) if n in self.spelled and n not in self.aliases]
-        return sorted(found, key=self.spelling)
+        """Target ids of the trie, sorted by their spelling."""
+        leaves = [t for t, n in enumerate(self.target) if n in self.spelled and n not in self.aliases]
+        return sorted(leaves, key=self.spelling)
 
     @property
     def direct(self) -> list[int]:
-        """The target token of each draft token that writes one alone, else -1."""
+        """The target token of each draft token of a direct pair, else -1."""
         pairs = {self.spelling(t): t for t in self.leaves}
         return [pairs.get((d,), -1) for d in range(len(self.draft))]
 
@@ -59,11 +61,11 @@ class Words:
         return self.t((self.expanded or {}).get(self.draft[draft], ""))
 
     def as_json(self) -> dict[str, object]:
-        """The tables of spec/bundle.md, with the names to read them by."""
+        """The tables of spec/bundle.md, with the names of the tokens."""
         return {
             "draft": list(self.draft),
             "target": list(self.target),
-            "target_bytes": [self.spoken(t).hex() for t in range(len(self.target))],
+            "target_bytes": [self.bytes_of(t).hex() for t in range(len(self.target))],
             "direct": self.direct,
             "spellings": [list(self.spelling(t)) for t in range(len(self.target))],
             "expansions": [self.expansion(d) for d in range(len(self.draft))],
@@ -77,29 +79,29 @@ class Words:
 class Trie:
     """The spellings of the direct pairs and of the active n-grams."""
 
-    def __init__(self, words: Words, active: Sequence[int] = ()) -> None:
-        self.words = words
-        chosen = [t for t in words.leaves if len(words.spelling(t)) == 1 or t in active]
-        self._spelled = [(words.spelling(t), t) for t in chosen]  # by spelling
+    def __init__(self, vocab_map: VocabMap, active: Sequence[int] = ()) -> None:
+        self.vocab_map = vocab_map
+        leaves = [t for t in vocab_map.leaves if len(vocab_map.spelling(t)) == 1 or t in active]
+        self._spelled = [(vocab_map.spelling(t), t) for t in leaves]  # sorted by spelling
 
     def below(self, path: Path) -> list[int]:
-        """Target tokens whose spelling begins so, by spelling."""
+        """Target tokens whose spelling begins with a path, sorted by spelling."""
         return [t for s, t in self._spelled if s[: len(path)] == path]
 
     def ending(self, path: Path) -> int | None:
-        """The target token that is spelled so."""
+        """The target token whose spelling is the path."""
         return next((t for s, t in self._spelled if s == path), None)
 
     def children(self, path: Path) -> list[int]:
-        """Draft tokens that some spelling goes on with, ascending."""
+        """Draft tokens that lead on from a path in some spelling, ascending."""
         return sorted({s[len(path)] for s, _ in self._spelled if s[: len(path)] == path != s})
 
     def unspelled(self) -> list[int]:
-        """Target tokens that nothing spells now, ascending."""
-        return sorted(set(range(len(self.words.target))) - {t for _, t in self._spelled})
+        """Target tokens without an active spelling, ascending."""
+        return sorted(set(range(len(self.vocab_map.target))) - {t for _, t in self._spelled})
 
 
-TOY = Words(
+TOY = VocabMap(
     draft=["s", "f", "la", "ke", "o", "i", "sfo", "#", "</s>"],
     target=["S", "F", "LA", "KE", "O", "FLAKE", "FO", "FLAS", "X", "LAKE", "F'", "<eos>", "<think>"],
     spelled={
@@ -111,7 +113,7 @@ TOY = Words(
     expanded={"sfo": "S F O"},
 )  # fmt: skip
 
-DEEP = Words(  # n-grams that begin with one another, and beginnings that are no token
+DEEP = VocabMap(  # n-grams that are prefixes of one another, and prefixes that are not a token
     draft=["a", "b", "c", "d", "e"],
     target=["A", "AB", "ABC", "ABCD", "DE", "B", "E", "CCC", "X"],
     spelled={
@@ -120,19 +122,19 @@ DEEP = Words(  # n-grams that begin with one another, and beginnings that are no
     },
 )  # fmt: skip
 
-SNOW = Words(  # the worked example of arXiv 2507.02659
+SNOW = VocabMap(  # the worked example of arXiv 2507.02659
     draft=["Snow", "f", "la", "ke", "is", "in"],
     target=["Snow", "f", "la", "ke", "is", "flake", "s"],
     spelled={"Snow": "Snow", "f": "f", "la": "la", "ke": "ke", "is": "is", "flake": "f la ke"},
 )
 
-WORKED = Words(  # the worked example of spec/speculation.md, section 7
+WORKED = VocabMap(  # the worked example of spec/speculation.md, section 7
     draft=["f", "la", "ke", "o"],
     target=["F", "LA", "KE", "O", "FLAKE", "X"],
     spelled={"F": "f", "LA": "la", "KE": "ke", "O": "o", "FLAKE": "f la ke"},
 )
 
-HALVES = Words(  # characters of three bytes, their halves as tokens of either side, and a longer draft token
+HALVES = VocabMap(  # characters of three bytes, their halves as tokens, and a longer draft token
     draft=["e3", "81", "82", "84", "あ", "a", "b", "ab!", "</s>"],
     target=["あ", "e381", "い", "82", "84", "a", "b", "ab", "!", "<eos>", "<think>"],
     spelled={

@@ -1,4 +1,4 @@
-"""Vectors of `sampling`: what temperature, truncation and penalty make of a row of logits."""
+"""Vectors of `sampling`: temperature, truncation and penalty on a row of logits."""
 
 from typing import Any
 
@@ -9,37 +9,40 @@ from vectorlib.writer import VectorWriter, vector
 ROW = [2.0, -1.0, 0.5, 2.0, -3.0, 1.5, 0.0, -0.5]
 
 TARGET: list[tuple[str, str, dict[str, Any], list[int]]] = [
-    ("greedy", "temperature 0: all mass on the argmax, of equal ones the lowest id", {"temperature": 0.0},
+    ("greedy", "temperature 0: all mass on the argmax, ties to the lowest id", {"temperature": 0.0},
      []),
     ("temperature_1", "the softmax", {"temperature": 1.0}, []),
-    ("temperature_half", "a low temperature sharpens", {"temperature": 0.5}, []),
-    ("temperature_2", "a high one flattens", {"temperature": 2.0}, []),
-    ("temperature_small", "far ids lose all their mass to underflow", {"temperature": 0.001}, []),
-    ("top_k_1", "one token: of the two largest the lower id", {"temperature": 1.0, "top_k": 1}, []),
+    ("temperature_half", "a low temperature sharpens the distribution", {"temperature": 0.5}, []),
+    ("temperature_2", "a high temperature flattens the distribution", {"temperature": 2.0}, []),
+    ("temperature_small", "unlikely ids lose all their mass to underflow", {"temperature": 0.001}, []),
+    ("top_k_1", "one token: the lower id of the two largest", {"temperature": 1.0, "top_k": 1}, []),
     ("top_k_3", "three tokens", {"temperature": 1.0, "top_k": 3}, []),
-    ("top_k_all", "more than there are: nothing happens", {"temperature": 1.0, "top_k": 50}, []),
-    ("top_p_0.5", "the two largest hold more than half", {"temperature": 1.0, "top_p": 0.5}, []),
+    ("top_k_all", "k above the vocabulary size changes nothing", {"temperature": 1.0, "top_k": 50}, []),
+    ("top_p_0.5", "the two largest have more than half of the mass", {"temperature": 1.0, "top_p": 0.5}, []),
     ("top_p_0.9", "the token that crosses the limit stays", {"temperature": 1.0, "top_p": 0.9}, []),
     ("top_p_tiny", "one token always stays", {"temperature": 1.0, "top_p": 1e-6}, []),
-    ("top_p_after_top_k", "the share is of what top-k left", {"temperature": 1.0, "top_k": 4, "top_p": 0.8},
+    ("top_p_after_top_k", "top-p is a share of the mass that top-k left",
+     {"temperature": 1.0, "top_k": 4, "top_p": 0.8},
      []),
     ("min_p_0.3", "relative to the most probable", {"temperature": 1.0, "min_p": 0.3}, []),
-    ("min_p_1", "only the most probable, and all that equal it", {"temperature": 1.0, "min_p": 1.0}, []),
+    ("min_p_1", "only the most probable token and its equals", {"temperature": 1.0, "min_p": 1.0}, []),
     (
         "min_p_after_top_p",
-        "each cut works on what the one before left",
+        "each truncation works on the tokens that the one before left",
         {"temperature": 1.5, "top_p": 0.97, "min_p": 0.2},
         [],
     ),
-    ("truncation_is_after_temperature", "the same top-p keeps more when hot", {"temperature": 3.0,
+    ("truncation_is_after_temperature", "the same top-p keeps more tokens at a high temperature",
+     {"temperature": 3.0,
      "top_p": 0.5}, []),
     (
         "penalty",
-        "positive logits are divided, negative multiplied, an id that occurs twice once",
+        "positive logits are divided, negative logits multiplied; an id that occurs twice is penalised once",
         {"temperature": 1.0, "repetition_penalty": 1.5},
         [0, 1, 1, 4],
     ),
-    ("penalty_below_1", "rewards what was said", {"temperature": 1.0, "repetition_penalty": 0.5}, [2, 7]),
+    ("penalty_below_1", "a penalty below 1 makes tokens of the context likelier",
+     {"temperature": 1.0, "repetition_penalty": 0.5}, [2, 7]),
     ("penalty_of_zero_logit", "a logit of 0 stays 0", {"temperature": 1.0, "repetition_penalty": 2.0}, [6]),
     (
         "penalty_greedy",
@@ -47,7 +50,8 @@ TARGET: list[tuple[str, str, dict[str, Any], list[int]]] = [
         {"temperature": 0.0, "repetition_penalty": 1.2},
         [0, 5],
     ),
-    ("penalty_no_context", "nothing was said", {"temperature": 1.0, "repetition_penalty": 1.5}, []),
+    ("penalty_no_context", "an empty context: no penalty",
+     {"temperature": 1.0, "repetition_penalty": 1.5}, []),
     ("penalty_worked", "the example of spec/speculation.md, section 2",
      {"temperature": 1.0, "top_p": 0.55, "repetition_penalty": 2.0}, [0, 1, 1, 2]),
     (
@@ -58,8 +62,8 @@ TARGET: list[tuple[str, str, dict[str, Any], list[int]]] = [
     ),
 ]  # fmt: skip
 DRAFT = [
-    ("draft_greedy_banned", "the argmax of what the drafter may propose", 0.0, [0, 3]),
-    ("draft_banned", "banned ids have no mass, the rest shares it", 1.0, [0, 6]),
+    ("draft_greedy_banned", "the argmax of the ids that are not banned", 0.0, [0, 3]),
+    ("draft_banned", "banned ids have no mass, the other ids share it", 1.0, [0, 6]),
     ("draft_free", "nothing is banned", 0.7, []),
 ]
 TIES = [
@@ -71,30 +75,23 @@ TIES = [
 
 
 def write(writer: VectorWriter) -> None:
-    found = []
+    vectors = []
     for name, why, settings, context in TARGET:
         given = {"logits": ROW, "context": context, "settings": settings}
         distribution = target_distribution(ROW, Sampling(**settings), context)
-        found.append(vector(name, why, given, {"probabilities": _probabilities(distribution)}))
+        vectors.append(vector(name, why, given, {"probabilities": _probabilities(distribution)}))
     for name, why, row, sampling in TIES:
         settings = {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
         distribution = target_distribution(row, sampling)
         given = {"logits": row, "context": [], "settings": settings}
-        found.append(vector(name, why, given, {"probabilities": _probabilities(distribution)}))
-    writer.vectors("sampling", "target", found)
-    writer.vectors(
-        "sampling",
-        "drafter",
-        [
-            vector(
-                name,
-                why,
-                {"logits": ROW, "temperature": temperature, "banned": banned},
-                {"probabilities": _probabilities(draft_distribution(ROW, temperature, banned))},
-            )
-            for name, why, temperature, banned in DRAFT
-        ],
-    )
+        vectors.append(vector(name, why, given, {"probabilities": _probabilities(distribution)}))
+    writer.vectors("sampling", "target", vectors)
+    vectors = []
+    for name, why, temperature, banned in DRAFT:
+        given = {"logits": ROW, "temperature": temperature, "banned": banned}
+        distribution = draft_distribution(ROW, temperature, banned)
+        vectors.append(vector(name, why, given, {"probabilities": _probabilities(distribution)}))
+    writer.vectors("sampling", "drafter", vectors)
 
 
 def _probabilities(distribution: Distribution) -> list[float]:

@@ -1,4 +1,4 @@
-"""What the vectors of `verify` play on: a draft, the distributions that it was drawn from, and the target's distributions."""
+"""Scenes of `verify`: a draft, the distributions that it was drawn from, and the target's distributions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,13 @@ ALL = ("token", "block", "match", "paper")
 
 @dataclass(frozen=True)
 class Scene:
-    """Names and weights, as "name weight name weight".
+    """One situation; a distribution is written "name weight name weight".
 
     Attributes:
-        q: the drafter's distribution at each draft token. p: the target's after 0, 1, ... proposed tokens.
-        rules: which rules play it.
-        uniforms: play these, instead of looking for every outcome.
+        q: the drafter's distribution at each draft token.
+        p: the target's distribution after 0, 1, ... proposed tokens.
+        rules: the verification rules that are run on the scene.
+        uniforms: use these uniforms; without them the generator searches for every outcome.
     """
 
     name: str
@@ -49,7 +50,7 @@ SCENES = [
         "no_draft", "nothing was drafted: a draw from p", "toy", "", "", [], ["S 0.5 X 0.5"], ALL,
     ),
     Scene(
-        "unmapped", "a draft token that leads nowhere: a draw from p", "toy", "FLAKE", "i",
+        "unmapped", "a draft token that maps to nothing: a draw from p", "toy", "FLAKE", "i",
         ["i 0.5 s 0.5"], ["S 0.25 FLAKE 0.5 X 0.25"], ALL,
     ),
     Scene(
@@ -62,11 +63,11 @@ SCENES = [
         ["s 0.2 f 0.3 i 0.5"], ["S 0.2 F 0.4 O 0.3 X 0.1", "X 1"],
     ),
     Scene(
-        "alias", "F' and X are spelled by nothing: their mass is one option of proposal 0", "toy", "", "f",
+        "alias", "F' and X have no active spelling: their mass is one option, with Q = 0", "toy", "", "f",
         ["f 0.8 s 0.2"], ["F 0.3 F' 0.4 X 0.2 <think> 0.1", "S 1"],
     ),
     Scene(
-        "orphan", "an orphan control token is drawn though nothing proposes it", "toy", "", "s",
+        "orphan", "an orphan control token may be drawn although nothing proposes it", "toy", "", "s",
         ["s 1"], ["S 0.25 <think> 0.75", "<eos> 0.5 S 0.5"], EXACT,
     ),
     Scene(
@@ -75,19 +76,20 @@ SCENES = [
         ["S 0.15 F 0.1 LA 0.1 KE 0.1 O 0.1 FLAKE 0.1 FO 0.1 FLAS 0.1 X 0.15", "S 0.5 X 0.5"], ALL,
     ),
     Scene(
-        "early_end", "f might go on and does not: END, then s from the root without f's children", "toy",
+        "early_end", "f may go on and does not: END, then s from the root without f's children",
+        "toy",
         "FLAKE FO", "f s",
         [_Q, "s 0.3 la 0.4 o 0.2 ke 0.1"],
         [_P, "S 0.15 LA 0.2 O 0.2 KE 0.1 FLAKE 0.15 X 0.2", "S 0.5 X 0.5"], ALL,
     ),
     Scene(
-        "dead_end", "f la is begun, o fits nothing: the token is drawn below f la", "toy", "FLAKE FLAS",
-        "f la o",
+        "dead_end", "f la is a prefix and o is not its child: the token is drawn below f la", "toy",
+        "FLAKE FLAS", "f la o",
         [_Q, "la 0.9 o 0.1", "o 0.4 ke 0.4 s 0.2"],
         ["FLAKE 0.2 FLAS 0.1 F 0.1 X 0.4 S 0.2"], TRIE,
     ),
     Scene(
-        "bonus_inside", "the draft ends inside FLAKE and FLAS: the bonus is one of them", "toy",
+        "bonus_inside", "the draft ends inside FLAKE and FLAS: the bonus is one of the two", "toy",
         "FLAKE FLAS", "s f la",
         ["s 0.5 f 0.5", _Q, "la 0.7 o 0.3"],
         ["S 0.6 F 0.2 X 0.2", "FLAKE 0.3 FLAS 0.5 F 0.1 X 0.1"], TRIE,
@@ -97,29 +99,29 @@ SCENES = [
         "FLAKE", "f la", [_Q, "la 0.5 s 0.5"], ["FLAKE 0.6 F 0.3 X 0.1"], TRIE,
     ),
     Scene(
-        "bonus_inside_with_end", "the draft ends where F may stand: the bonus may be F", "toy", "FLAKE FO",
+        "bonus_inside_with_end", "the draft ends at a node that is F: the bonus may be F", "toy", "FLAKE FO",
         "f", [_Q], ["F 0.3 FLAKE 0.3 FO 0.2 S 0.2"], TRIE,
     ),
     Scene(
-        "expansion", "sfo stands for S F O, each accepted iff a draw from p is it", "toy", "", "sfo s",
+        "expansion", "sfo stands for S F O; each is accepted with its probability p", "toy", "", "sfo s",
         ["sfo 0.4 s 0.6", "s 0.5 f 0.5"],
         ["S 0.6 X 0.4", "F 0.7 FLAKE 0.3", "O 0.5 FO 0.5", "S 0.3 F 0.7", "X 1"], EXACT,
     ),
     Scene(
-        "prefix_keys", "AB, ABC and ABCD: END competes with going on", "deep", "AB ABC ABCD", "a b c e",
+        "prefix_keys", "AB, ABC and ABCD: END competes with the child", "deep", "AB ABC ABCD", "a b c e",
         ["a 0.7 b 0.2 e 0.1", "b 0.9 a 0.1", "c 0.75 a 0.15 d 0.1", "e 0.15 d 0.7 a 0.15"],
         ["A 0.2 AB 0.15 ABC 0.05 ABCD 0.2 X 0.3 B 0.1", "E 0.3 A 0.3 X 0.4", "B 1"], ALL,
     ),
     Scene(
-        "no_single_token", "d alone is no token: END is not among the options inside d", "deep", "DE", "d e",
+        "no_single_token", "d is not a token: END is not among the options inside d", "deep", "DE", "d e",
         ["d 0.6 a 0.4", "e 0.5 a 0.5"], ["DE 0.5 A 0.3 X 0.2", "A 1"],
     ),
     Scene(
-        "equal_distributions", "P = Q: nothing is ever refused", "toy", "", "s f",
+        "equal_distributions", "P = Q: nothing is ever rejected", "toy", "", "s f",
         ["s 0.5 f 0.5", "s 0.5 f 0.5"], ["S 0.5 F 0.5", "S 0.5 F 0.5", "X 1"],
     ),
     Scene(
-        "impossible", "the target gives the proposal no mass: always refused", "toy", "", "s",
+        "impossible", "the target gives the proposed token no mass: always rejected", "toy", "", "s",
         ["s 0.5 f 0.5"], ["F 0.5 X 0.5", "X 1"], ALL,
     ),
     Scene(

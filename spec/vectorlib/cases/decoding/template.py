@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vectorlib.reference.tokenizer import Tokens, byte_level, sentencepiece
+from vectorlib.reference.tokenizer import Tokenizer, byte_level, sentencepiece
 from vectorlib.writer import VectorWriter, vector
 
 CHATML = (
@@ -17,47 +17,47 @@ Case = tuple[str, str, tuple[str, ...], list[tuple[str, str]], str]
 BYTE_LEVEL: list[Case] = [
     ("one_turn", "prefix and suffix around a message", CHATML, [], "snow"),
     ("two_turns", "between and after around the second", CHATML, [("snow", " flake")], "fla ke"),
-    ("three_turns", "the same again", CHATML, [("snow", " flake"), ("100", "10")], " snow"),
+    ("three_turns", "between and after again", CHATML, [("snow", " flake"), ("100", "10")], " snow"),
     ("literal_control", "control strings of a message are text", CHATML, [("<|im_end|>", "f")],
      "<|im_start|>x"),
     ("no_answer", "an answer of no tokens", CHATML, [("snow", "")], "snow"),
     ("accents", "characters of several bytes", CHATML, [("né", "ぁ")], "ぁ"),
-    ("bare", "no control tokens: the answer's ids are never joined with the text after them", BARE,
+    ("bare", "no control tokens: the answer's ids are never merged with the text after them", BARE,
      [("fla", "fla")], "ke"),
-    ("first_is_other", "the first turn stands in other strings than the later", FIRST_OTHER,
+    ("first_is_other", "the first turn has other strings around it than later turns", FIRST_OTHER,
      [("snow", "now"), ("f", "la")], "snow"),
 ]  # fmt: skip
 SENTENCEPIECE: list[Case] = [
-    ("one_turn", "a text after a control token has its dummy prefix", LLAMA, [], "snow"),
-    ("two_turns", "so has the text after a control token of a later turn", LLAMA, [("snow", "flake")], "A"),
-    ("bare", "text that goes on after an answer gets no dummy prefix", BARE, [("fla", "ke")], "snow"),
-    ("goes_on_into_control", "nor does it before a later control token", ("<s>", "", "la", "</s>ke"),
+    ("one_turn", "text after a control token gets the dummy prefix", LLAMA, [], "snow"),
+    ("two_turns", "text after a control token of a later turn gets it too", LLAMA, [("snow", "flake")], "A"),
+    ("bare", "text that continues an answer does not get the dummy prefix", BARE, [("fla", "ke")], "snow"),
+    ("goes_on_into_control", "the same where a control token follows that text", ("<s>", "", "la", "</s>ke"),
      [("snow", "fla")], "ke"),
 ]  # fmt: skip
 
 
 def write(writer: VectorWriter) -> None:
-    for tokens, cases in ((byte_level(), BYTE_LEVEL), (sentencepiece(), SENTENCEPIECE)):
-        writer.vectors("template", tokens.kind, [_vector(tokens, case) for case in cases])
+    for tokenizer, cases in ((byte_level(), BYTE_LEVEL), (sentencepiece(), SENTENCEPIECE)):
+        writer.vectors("template", tokenizer.kind, [_vector(tokenizer, case) for case in cases])
     alone: dict[str, Any] = {"tokenizer": "byte_level.tokenizer.json"}
     alone |= {"prefix": "<|im_start|>", "suffix": "<|im_end|>"}
     alone |= {"between": None, "after": None, "turns": [{"message": "snow", "answer": [1]}], "message": "f"}
-    why = "between and after are null: a second turn is refused, not guessed"
+    why = "between and after are null: a second turn is refused"
     writer.vectors("template", "refused", [vector("single_turn_only", why, alone, {"refused": True})])
 
 
-def _vector(tokens: Tokens, case: Case) -> dict[str, Any]:
+def _vector(tokenizer: Tokenizer, case: Case) -> dict[str, Any]:
     name, why, strings, earlier, message = case
     turns: list[dict[str, Any]] = [
-        {"message": asked, "answer": tokens.spell(said.encode())} for asked, said in earlier
+        {"message": text, "answer": tokenizer.spell(answer.encode())} for text, answer in earlier
     ]
     ids: list[int] = []
-    for i, (asked, answer) in enumerate([*((t["message"], t["answer"]) for t in turns), (message, [])]):
+    for i, (text, answer) in enumerate([*((t["message"], t["answer"]) for t in turns), (message, [])]):
         before, behind = strings[2:] if i else strings[:2]
-        ids += [*tokens.encode_prompt(before, str(asked), behind, goes_on=i > 0), *answer]
+        ids += [*tokenizer.encode_prompt(before, str(text), behind, goes_on=i > 0), *answer]
     prefix, suffix, between, after = strings
     given = {
-        "tokenizer": f"{tokens.kind}.tokenizer.json", "prefix": prefix, "suffix": suffix,
+        "tokenizer": f"{tokenizer.kind}.tokenizer.json", "prefix": prefix, "suffix": suffix,
         "between": between, "after": after, "turns": turns, "message": message,
     }  # fmt: skip
-    return vector(f"{tokens.kind}_{name}", why, given, {"ids": ids})
+    return vector(f"{tokenizer.kind}_{name}", why, given, {"ids": ids})

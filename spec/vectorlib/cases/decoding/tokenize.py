@@ -1,34 +1,34 @@
-"""Vectors of `tokenize`: bytes of ids, spellings of bytes, and prompts with control tokens."""
+"""Vectors of `tokenize`: bytes of ids, spellings of bytes, and prompts with control tokenizer."""
 
 from typing import Any
 
-from vectorlib.reference.tokenizer import Tokens, byte_level, sentencepiece
+from vectorlib.reference.tokenizer import Tokenizer, byte_level, sentencepiece
 from vectorlib.writer import VectorWriter, vector
 
 # name, why, bytes
 SPELL: list[tuple[str, str, bytes]] = [
-    ("fragment", "no dummy prefix: the fragment is not a word's beginning", b"flake"),
-    ("word", "a space is a byte like others", b" flake"),
-    ("empty", "nothing is written by nothing", b""),
-    ("single_letter", "of two tokens with this byte the one that the tokenizer writes", b"f"),
+    ("fragment", "a fragment is not the beginning of a word: no dummy prefix", b"flake"),
+    ("word", "a space is an ordinary byte", b" flake"),
+    ("empty", "no bytes give no ids", b""),
+    ("single_letter", "two tokens have this byte: the one that the tokenizer writes", b"f"),
     ("accent", "é is C3 A9, not a letter of the byte alphabet", "é".encode()),
     ("half_character", "the first byte of é alone", b"\xc3"),
     ("stray_inside", "text around a stray byte", b"la\xa9ke"),
-    ("newline", "a byte that no piece holds as text", b"\n"),
-    ("japanese", "ぁ byte by byte where no merge helps", "ぁ".encode()),
+    ("newline", "a byte that is not in a text piece", b"\n"),
+    ("japanese", "ぁ byte by byte, where no merge applies", "ぁ".encode()),
     ("spaces", "three spaces", b"   "),
-    ("control_string", "a control token's text is only text", b"</s>"),
-    ("all_high", "bytes that are no text at all", b"\xff\xfe"),
+    ("control_string", "the text of a control token is ordinary text", b"</s>"),
+    ("all_high", "bytes that are not UTF-8", b"\xff\xfe"),
 ]
 BOTH: list[tuple[str, str, str, str, str]] = [
     ("plain", "no template", "", "snow flake", ""),
-    ("empty_text", "a template around nothing", "{open}", "", "{close}"),
+    ("empty_text", "a template around an empty text", "{open}", "", "{close}"),
     ("template", "control tokens of the template are read", "{open}", " snow", "{close}"),
-    ("literal_control", "the same strings in the text are text", "{open}", "{open}snow{close}", "{close}"),
+    ("literal_control", "control strings in the text are text", "{open}", "{open}snow{close}", "{close}"),
     ("only_literal", "a text that is a control string", "", "{close}", ""),
     (
         "text_joins_prefix",
-        "text of the template and of the user is cut into words together",
+        "text of the template and of the user is tokenized together",
         "{open}fla",
         "ke",
         "{close}",
@@ -38,48 +38,59 @@ BOTH: list[tuple[str, str, str, str, str]] = [
     ("newlines", "lines of a chat template", "{open}\n", "snow", "{close}\n{open}\n"),
 ]
 BYTE_LEVEL_ONLY = [
-    ("added_control_strips", "a control token that eats the spaces around it", "", "snow", "  <tool>  snow"),
+    (
+        "added_control_strips",
+        "a control token that removes the spaces around it",
+        "",
+        "snow",
+        "  <tool>  snow",
+    ),
     ("digits", "100 is one token", "", "100 10 1", ""),
     ("many_spaces", "words and the spaces between them", "", "snow    flake", ""),
 ]
 
 
 def write(writer: VectorWriter) -> None:
-    for tokens, open_, close in (
+    for tokenizer, open_, close in (
         (byte_level(), "<|im_start|>", "<|im_end|>"),
         (sentencepiece(), "<s>", "</s>"),
     ):
-        file = f"{tokens.kind}.tokenizer.json"
-        writer.table(f"tokenize/{file}", tokens.as_json())
-        found = [_bytes(tokens, file)]
-        found += [_spelling(tokens, file, *case) for case in SPELL]
-        found += [
-            _prompt(tokens, file, name, why, *(part.format(open=open_, close=close) for part in parts))
+        file = f"{tokenizer.kind}.tokenizer.json"
+        writer.table(f"tokenize/{file}", tokenizer.as_json())
+        vectors = [_bytes(tokenizer, file)]
+        vectors += [_spelling(tokenizer, file, *case) for case in SPELL]
+        vectors += [
+            _prompt(tokenizer, file, name, why, *(part.format(open=open_, close=close) for part in parts))
             for name, why, *parts in BOTH
         ]
-        if tokens.kind == "byte_level":
-            found += [_prompt(tokens, file, *case) for case in BYTE_LEVEL_ONLY]
-        writer.vectors("tokenize", tokens.kind, found)
+        if tokenizer.kind == "byte_level":
+            vectors += [_prompt(tokenizer, file, *case) for case in BYTE_LEVEL_ONLY]
+        writer.vectors("tokenize", tokenizer.kind, vectors)
 
 
-def _bytes(tokens: Tokens, file: str) -> dict[str, Any]:
-    shown = [tokens.bytes_of(i) for i in range(len(tokens.pieces))]
-    expect = {"bytes": [None if b is None else b.hex() for b in shown]}
+def _bytes(tokenizer: Tokenizer, file: str) -> dict[str, Any]:
+    pieces = [tokenizer.bytes_of(i) for i in range(len(tokenizer.pieces))]
+    expect = {"bytes": [None if b is None else b.hex() for b in pieces]}
     return vector(
-        f"{tokens.kind}_bytes", "what each id writes, null for control tokens", {"tokenizer": file}, expect
+        f"{tokenizer.kind}_bytes",
+        "the bytes of each id, null for control tokens",
+        {"tokenizer": file},
+        expect,
     )
 
 
-def _spelling(tokens: Tokens, file: str, name: str, why: str, data: bytes) -> dict[str, Any]:
-    ids = tokens.spell(data)
-    assert b"".join(tokens.bytes_of(i) or b"" for i in ids) == data
-    return vector(f"{tokens.kind}_spell_{name}", why, {"tokenizer": file, "spell": data.hex()}, {"ids": ids})
+def _spelling(tokenizer: Tokenizer, file: str, name: str, why: str, data: bytes) -> dict[str, Any]:
+    ids = tokenizer.spell(data)
+    assert b"".join(tokenizer.bytes_of(i) or b"" for i in ids) == data
+    return vector(
+        f"{tokenizer.kind}_spell_{name}", why, {"tokenizer": file, "spell": data.hex()}, {"ids": ids}
+    )
 
 
 def _prompt(
-    tokens: Tokens, file: str, name: str, why: str, prefix: str, text: str, suffix: str
+    tokenizer: Tokenizer, file: str, name: str, why: str, prefix: str, text: str, suffix: str
 ) -> dict[str, Any]:
     given = {"tokenizer": file, "prefix": prefix, "text": text, "suffix": suffix}
-    ids = tokens.encode_prompt(prefix, text, suffix)
-    written = b"".join(tokens.bytes_of(i) or b"" for i in ids)
-    return vector(f"{tokens.kind}_prompt_{name}", why, given, {"ids": ids, "bytes": written.hex()})
+    ids = tokenizer.encode_prompt(prefix, text, suffix)
+    written = b"".join(tokenizer.bytes_of(i) or b"" for i in ids)
+    return vector(f"{tokenizer.kind}_prompt_{name}", why, given, {"ids": ids, "bytes": written.hex()})

@@ -1,4 +1,4 @@
-"""Vectors of `verify`: one scene, the uniforms that lead to each of its outcomes, and the verdict."""
+"""Vectors of `verify`: a scene, the uniforms that lead to each of its outcomes, and the verdict."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from itertools import islice
 from typing import Any
 
 from vectorlib.cases.decoding.scenes import SCENES, Scene
-from vectorlib.reference.random_source import Chance, Distribution, TooClose, uniforms_of
-from vectorlib.reference.translator import Proposal, longest_match, walk
-from vectorlib.reference.verifier import JUDGES, Verdict, draft_after, paper_distribution
+from vectorlib.reference.random_source import Distribution, RandomSource, TooClose, uniforms_of
+from vectorlib.reference.translator import Proposal, translate, translate_longest
+from vectorlib.reference.verifier import VERIFIERS, Verdict, draft_after, paper_distribution
 from vectorlib.reference.vocab_map import MAPS, Trie
 from vectorlib.writer import VectorWriter, vector
 
-TRIES = 400  # seeds that are searched for outcomes
-MOST = 8
+SEEDS = 400  # streams of uniforms that are searched for outcomes
+MAX_TOKENS = 8
 
 
 @dataclass(frozen=True)
@@ -30,72 +30,72 @@ class Table:
 
 
 def write(writer: VectorWriter) -> None:
-    for rule in JUDGES:
-        found = [v for scene in SCENES if rule in scene.rules for v in _outcomes(_table(scene, rule))]
-        writer.vectors("verify", rule, found)
+    for rule in VERIFIERS:
+        vectors = [v for scene in SCENES if rule in scene.rules for v in _outcomes(_table(scene, rule))]
+        writer.vectors("verify", rule, vectors)
     writer.vectors("verify", "paper_distribution", list(_paper_distributions()))
 
 
 def _table(scene: Scene, rule: str) -> Table:
-    words = MAPS[scene.map]
-    trie, draft = Trie(words, words.t(scene.active)), words.d(scene.draft)
+    vocab_map = MAPS[scene.map]
+    trie, draft = Trie(vocab_map, vocab_map.t(scene.active)), vocab_map.d(scene.draft)
     expand = rule != "paper"
-    turn = walk if rule in ("token", "block") else longest_match
-    q = [_distribution(words.draft, row) for row in scene.q]
-    p = [_distribution(words.target, row) for row in scene.p]
-    return Table(scene, rule, trie, draft, q, p, turn(draft, trie, MOST, expand))
+    into_target = translate if rule in ("token", "block") else translate_longest
+    q = [_distribution(vocab_map.draft, row) for row in scene.q]
+    p = [_distribution(vocab_map.target, row) for row in scene.p]
+    return Table(scene, rule, trie, draft, q, p, into_target(draft, trie, MAX_TOKENS, expand))
 
 
 def _distribution(names: Sequence[str], row: str) -> Distribution:
-    """A row such as "f 0.5 la 0.25": what is not named has nothing."""
+    """A row such as "f 0.5 la 0.25"; a token that is not named has weight 0."""
     parts = row.split()
-    given = dict(zip(parts[::2], map(float, parts[1::2]), strict=True))
-    assert set(given) <= set(names), row
-    return Distribution(tuple(given.get(name, 0.0) for name in names))
+    weights = dict(zip(parts[::2], map(float, parts[1::2]), strict=True))
+    assert set(weights) <= set(names), row
+    return Distribution(tuple(weights.get(name, 0.0) for name in names))
 
 
 def _outcomes(table: Table) -> Iterator[dict[str, Any]]:
-    """One vector for each way that the scene can end."""
+    """One vector for each way in which the round can end."""
     seen: set[str] = set()
     for uniforms in [table.scene.uniforms] if table.scene.uniforms else _streams():
-        chance = Chance(iter(uniforms))
+        random = RandomSource(iter(uniforms))
         try:
-            verdict = JUDGES[table.rule](table.proposal, table.q, table.p, table.trie, chance)
+            verdict = VERIFIERS[table.rule](table.proposal, table.q, table.p, table.trie, random)
         except TooClose:
             continue
-        way = _way(table, verdict, chance)
-        if way not in seen:
-            seen.add(way)
-            yield _vector(table, verdict, chance, way)
+        outcome = _outcome(table, verdict, random)
+        if outcome not in seen:
+            seen.add(outcome)
+            yield _vector(table, verdict, random, outcome)
 
 
 def _streams() -> Iterator[list[float]]:
-    """Uniforms of four digits: a reader can follow them with a pencil."""
-    return ([round(u, 4) for u in islice(uniforms_of(seed), 40)] for seed in range(TRIES))
+    """Uniforms of four digits, so a reader can check a vector by hand."""
+    return ([round(u, 4) for u in islice(uniforms_of(seed), 40)] for seed in range(SEEDS))
 
 
-def _way(table: Table, verdict: Verdict, chance: Chance) -> str:
+def _outcome(table: Table, verdict: Verdict, random: RandomSource) -> str:
     if verdict.is_bonus:
         return "bonus"
     steps = {d.draft: d.step for d in table.proposal.decisions if d.row == verdict.accepted}
     step = steps.get(verdict.tested - 1, "token")
     where = f"{step}_{verdict.accepted if step == 'expand' else verdict.tested - 1}".replace(" ", "_")
-    thinned = where.startswith("begin") and not chance.drew
-    return f"refused_{where}" + ("_thinned" if thinned else "")
+    first_try = where.startswith("begin") and not random.drew_index
+    return f"rejected_{where}" + ("_first_try" if first_try else "")
 
 
-def _vector(table: Table, verdict: Verdict, chance: Chance, way: str) -> dict[str, Any]:
+def _vector(table: Table, verdict: Verdict, random: RandomSource, outcome: str) -> dict[str, Any]:
     scene = table.scene
-    taken_back, spelled = draft_after(table.draft, table.proposal, verdict, table.trie)
+    draft_rewind, draft_append = draft_after(table.draft, table.proposal, verdict, table.trie)
     given = {
         "rule": table.rule,
         "map": scene.map,
-        "active": table.trie.words.t(scene.active),
+        "active": table.trie.vocab_map.t(scene.active),
         "draft": table.draft,
         "proposal": table.proposal.tokens,
         "q": [list(distribution.weights) for distribution in table.q],
         "p": [list(distribution.weights) for distribution in table.p],
-        "uniforms": chance.used,
+        "uniforms": random.used,
     }
     expect = {
         "accepted": verdict.accepted,
@@ -104,26 +104,24 @@ def _vector(table: Table, verdict: Verdict, chance: Chance, way: str) -> dict[st
         "tested": verdict.tested,
         "passed": verdict.passed,
         "target_rewind": len(table.proposal.tokens) - verdict.accepted,
-        "draft_rewind": taken_back,
-        "draft_append": spelled,
+        "draft_rewind": draft_rewind,
+        "draft_append": draft_append,
     }
-    why = f"{scene.why}: {_sentence(way)}"
-    return vector(f"{table.rule}_{scene.name}_{way}", why, given, expect)
+    why = f"{scene.why}: {_sentence(outcome)}"
+    return vector(f"{table.rule}_{scene.name}_{outcome}", why, given, expect)
 
 
-def _sentence(way: str) -> str:
-    if way == "bonus":
-        return "all stands, and one more token is drawn"
-    step, rest = way.removeprefix("refused_").rsplit("_", 1)[0], way.rsplit("_", 1)[1]
-    if rest == "thinned":
-        step = step.rsplit("_", 1)[0]
-    return f"refused at {step.replace('_', ' ')}" + (
-        ", replaced by the first try" if rest == "thinned" else ""
-    )
+def _sentence(outcome: str) -> str:
+    if outcome == "bonus":
+        return "everything is accepted, and a bonus token is drawn"
+    where = outcome.removeprefix("rejected_")
+    first_try = where.endswith("_first_try")
+    step = where.removesuffix("_first_try").rsplit("_", 1)[0].replace("_", " ")
+    return f"rejected at {step}" + (", replaced by the first try" if first_try else "")
 
 
 def _paper_distributions() -> Iterator[dict[str, Any]]:
-    """The paper's q' itself, as in its worked example."""
+    """The paper's q' itself."""
     for scene in SCENES:
         if "paper" not in scene.rules:
             continue
@@ -133,14 +131,10 @@ def _paper_distributions() -> Iterator[dict[str, Any]]:
             q = table.q[used[i] : used[i + 1]]
             given = {
                 "map": scene.map,
-                "active": table.trie.words.t(scene.active),
+                "active": table.trie.vocab_map.t(scene.active),
                 "proposed": token,
                 "q": [list(distribution.weights) for distribution in q],
             }
             name = f"distribution_{scene.name}_{i}"
-            yield vector(
-                name,
-                f"q' of {table.trie.words.target[token]}",
-                given,
-                {"distribution": paper_distribution(table.trie, q, token)},
-            )
+            expect = {"distribution": paper_distribution(table.trie, q, token)}
+            yield vector(name, f"q' of {table.trie.vocab_map.target[token]}", given, expect)

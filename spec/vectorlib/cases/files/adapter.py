@@ -1,4 +1,4 @@
-"""Vectors of `adapter/valid` and `adapter/invalid`: files of adapters, and the fault of each bad one."""
+"""Vectors of `adapter/valid` and `adapter/invalid`: adapter files, and the fault of each bad file."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from typing import Any
 from vectorlib.writer import VectorWriter, vector
 
 BASE, DRAFT, TARGET = "a" * 64, "d" * 64, "e" * 64
-Matrix = list[list[float]]  # a vector has one row, and one size in its file
+Matrix = list[list[float]]  # a vector has one row here, and one dimension in its file
 Header = dict[str, Any]
 
 ONE: dict[str, Matrix] = {"layers.0.o.lora_a": [[1.0], [2.0]], "layers.0.o.lora_b": [[0.5]]}
@@ -27,7 +27,7 @@ TEN: dict[str, Matrix] = {n.replace(".0.", f".{i}."): m for i in (2, 10) for n, 
 
 
 def metadata(tensors: dict[str, Matrix]) -> dict[str, str]:
-    """What the specification wants to be said of these tensors."""
+    """The metadata of these tensors."""
     kinds = {name.split(".")[2] for name in tensors if name.count(".") == 3}
     blocks = sum(name.startswith("head.blocks.") for name in tensors)
     ranks = [len(m) for name, m in tensors.items() if name.endswith(".lora_b")]
@@ -64,31 +64,31 @@ def parts(tensors: dict[str, Matrix], order: list[str] | None = None) -> tuple[H
 
 
 def file_of(header: Header, data: bytes) -> bytes:
-    """The one way to write an adapter."""
+    """The canonical bytes of an adapter."""
     text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + data
 
 
 def digest(tensors: dict[str, Matrix]) -> str:
-    """What session files call an adapter."""
-    found = hashlib.sha256(BASE.encode())
+    """The digest by which session files name an adapter."""
+    sha256 = hashlib.sha256(BASE.encode())
     heads = sorted(name for name in tensors if name.startswith("head."))
     sites = sorted(tensors.keys() - set(heads), key=lambda n: (n.rpartition(".")[0], n))
     for name in (*sites, *heads):
         rows = tensors[name]
-        found.update("\0".join(["", name, *map(str, sizes(name, rows)), ""]).encode())
-        found.update(b"".join(struct.pack(f"<{len(row)}f", *row) for row in rows))
-    return found.hexdigest()
+        sha256.update("\0".join(["", name, *map(str, sizes(name, rows)), ""]).encode())
+        sha256.update(b"".join(struct.pack(f"<{len(row)}f", *row) for row in rows))
+    return sha256.hexdigest()
 
 
 def write(writer: VectorWriter) -> None:
     _write_valid(writer)
-    found = []
+    vectors = []
     for name, why, fault, data in (*_bytes(), *_metadata(), *_tensors()):
         writer.file(f"adapter/invalid/{name}.safetensors", data)
-        found.append(vector(name, why, {"file": f"{name}.safetensors"}, {"fault": fault}))
-    writer.vectors("adapter/invalid", "files", found)
+        vectors.append(vector(name, why, {"file": f"{name}.safetensors"}, {"fault": fault}))
+    writer.vectors("adapter/invalid", "files", vectors)
 
 
 def _write_valid(writer: VectorWriter) -> None:
@@ -97,25 +97,25 @@ def _write_valid(writer: VectorWriter) -> None:
     cases: list[tuple[str, str, dict[str, Matrix], bytes, bool]] = [
         ("example", "the worked example of spec/adapter.md", ONE, file_of(*parts(ONE)), True),
         ("packed", "q and v of one product, k between them", QKV, file_of(*parts(QKV)), True),
-        ("two_sites", "sites of other ranks; the metadata has the larger", ONE | QKV,
+        ("two_sites", "sites of different ranks; the metadata has the larger", ONE | QKV,
          file_of(*parts(ONE | QKV)), True),
         ("layers", "layers.10 sorts before layers.2", TEN, file_of(*parts(TEN)), True),
         ("head", "a head of one block of width 2 beside a site", ONE | HEAD,
          file_of(*parts(ONE | HEAD)), True),
         ("head_alone", "a head of two blocks and no site", HEAD | SECOND,
          file_of(*parts(HEAD | SECOND)), True),
-        ("other_writer", "tensors in another order, spaces in the header, no filling: safetensors still", ONE,
+        ("other_writer", "another order, spaces in the header, no padding: still safetensors", ONE,
          struct.pack("<Q", len(loose)) + loose + turned[1], False),
     ]  # fmt: skip
-    found = []
+    vectors = []
     for name, why, tensors, data, canonical in cases:
         writer.file(f"adapter/valid/{name}.safetensors", data)
         shapes = {n: sizes(n, m) for n, m in sorted(tensors.items())}
         values = {n: m[0] if n == "head.bias" else m for n, m in sorted(tensors.items())}
         expect = {"metadata": metadata(tensors), "shapes": shapes, "tensors": values,
                   "digest": digest(tensors), "canonical": canonical}  # fmt: skip
-        found.append(vector(name, why, {"file": f"{name}.safetensors"}, expect))
-    writer.vectors("adapter/valid", "files", found)
+        vectors.append(vector(name, why, {"file": f"{name}.safetensors"}, expect))
+    writer.vectors("adapter/valid", "files", vectors)
 
 
 GOOD = file_of(*parts(ONE))
@@ -123,115 +123,119 @@ Case = tuple[str, str, str, bytes]
 
 
 def _bytes() -> Iterator[Case]:
-    """Too little, too much, or something else."""
+    """Too few bytes, too many bytes, or another file."""
     yield "empty_file", "a file of no bytes", "truncated", b""
     yield "length_half", "cut inside the header's length", "truncated", GOOD[:5]
     yield "length_only", "cut after it", "truncated", GOOD[:8]
     yield "header_half", "cut inside the header", "truncated", GOOD[:100]
     yield "last_byte_missing", "cut before the last byte", "truncated", GOOD[:-1]
-    yield "two_bytes_more", "bytes behind the end", "trailing_bytes", GOOD + b"\0\0"
+    yield "two_bytes_more", "bytes after the end", "trailing_bytes", GOOD + b"\0\0"
     yield "other_file", "a PNG", "not_an_adapter", b"\x89PNG\r\n\x1a\n" + bytes(200)
     yield "long_header", "a header of 10^12 bytes", "not_an_adapter", struct.pack("<Q", 10**12) + GOOD[8:]
-    yield "no_json", "a brace and then nothing of JSON", "not_an_adapter", struct.pack("<Q", 4) + b"{{{{"
+    yield "no_json", "a header that is not JSON", "not_an_adapter", struct.pack("<Q", 4) + b"{{{{"
 
 
 def _metadata() -> Iterator[Case]:
-    """A single field that says another thing."""
+    """One field of the metadata is wrong."""
     header, data = parts(ONE)
     rest = {name: value for name, value in header.items() if name != "__metadata__"}
     yield "no_metadata", "any safetensors file", "not_an_adapter", file_of(rest, data)
     for name, why, fault, fields in (
         ("format", "another format", "not_an_adapter", {"format": "omnidraft.vocab_map"}),
-        ("version_2", "a file of the future", "version", {"version": "2"}),
+        ("version_2", "a later version", "version", {"version": "2"}),
         ("base_short", "a fingerprint of 4 digits", "metadata", {"base": "aaaa"}),
         ("tokenizer_upper", "digits are lower case", "metadata", {"draft_tokenizer": "D" * 64}),
-        ("created", "no time", "metadata", {"created": "yesterday"}),
+        ("created", "not a time", "metadata", {"created": "yesterday"}),
         ("rank_other", "a rank that no tensor has", "metadata", {"rank": "8"}),
         ("alpha", "a scale that is not folded", "metadata", {"alpha": "16"}),
         ("targets_other", "a site that has no tensors", "metadata", {"targets": "o,qkv"}),
     ):
         yield name, why, fault, file_of({**header, "__metadata__": {**metadata(ONE), **fields}}, data)
     late = {**header, "__metadata__": {**metadata(ONE), "version": "2"}}
-    yield "version_2_cut", "the version is named before the length", "version", file_of(late, data)[:-4]
-
-
-def _tensors() -> Iterator[Case]:
-    """Tensors that lie, are called or have values as they must not."""
-    a, b = "layers.0.o.lora_a", "layers.0.o.lora_b"
-    header, data = parts(ONE)
-    wrong = {**header, a: {**header[a], "data_offsets": [0, 4]}}
-    yield "hole", "4 bytes that are of no tensor", "layout", file_of(wrong, data)
-    yield (
-        "size",
-        "a shape of more values than bytes",
-        "layout",
-        file_of({**header, a: {**header[a], "shape": [2, 2]}}, data),
-    )
-    entry = {name: value for name, value in header[a].items() if name != "data_offsets"}
-    yield (
-        "no_offsets",
-        "an entry that does not say where it lies",
-        "layout",
-        file_of({**header, a: entry}, data),
-    )
-    halves = {**header, a: {**header[a], "dtype": "F16", "shape": [4, 1]}}
-    yield "half_precision", "a tensor of F16", "dtype", file_of(halves, data)
-    cases: list[tuple[str, str, str, dict[str, Matrix]]] = [
-        ("no_b", "A without B", "missing_tensor", {a: ONE[a]}),
-        ("no_tensors", "nothing", "missing_tensor", {}),
-        ("bias", "a tensor of another name", "extra_tensor", {**ONE, "layers.0.o.bias": [[1.0]]}),
-        (
-            "lm_head",
-            "a place that is none of a layer",
-            "extra_tensor",
-            {f"lm_head.lora_{h}": [[1.0]] for h in "ab"},
-        ),
-        ("ranks_differ", "rank 2 in A and 1 in B", "shape", {a: [[1.0, 2.0]], b: [[1.0]]}),
-        ("rank_0", "a site of rank 0", "shape", {a: [[], []], b: ONE[b]}),
-        ("nan", "a value that is no number", "non_finite", {a: [[float("nan")], [1.0]], b: ONE[b]}),
-        ("infinite", "a value that is infinite", "non_finite", {a: ONE[a], b: [[float("-inf")]]}),
-        ("head_no_bias", "a head without its bias", "missing_tensor", without(HEAD, "head.bias")),
-        ("head_no_blocks", "a head without a block", "missing_tensor", without(HEAD, "head.blocks.0")),
-        (
-            "head_block_gap",
-            "blocks 0 and 2 of a head",
-            "missing_tensor",
-            HEAD | {"head.blocks.2": SECOND["head.blocks.1"]},
-        ),
-        ("head_block_3", "a fourth block", "extra_tensor", HEAD | {"head.blocks.3": [[0.0]]}),
-        (
-            "head_other",
-            "a tensor of a head that has another name",
-            "extra_tensor",
-            HEAD | {"head.scale": [[1.0]]},
-        ),
-        (
-            "head_block_narrow",
-            "a block that is not as wide as the head",
-            "shape",
-            HEAD | {"head.blocks.0": [[1.0, 0.0]]},
-        ),
-        ("head_weight_wide", "two columns", "shape", HEAD | {"head.weight": [[1.0, 2.0], [3.0, 4.0]]}),
-        ("head_bias_long", "two biases", "shape", HEAD | {"head.bias": [[1.0, 2.0]]}),
-        ("head_nan", "a bias that is no number", "non_finite", HEAD | {"head.bias": [[float("nan")]]}),
-        ("rank_1025", "a site of rank 1025", "rank", {a: [[1.0] * 1025], b: [[1.0]] * 1025}),
-    ]
-    for name, why, fault, tensors in cases:
-        yield name, why, fault, file_of(*parts(tensors))
-    header, data = parts(ONE | HEAD)
-    for name, why, said in (("head_blocks_other", "a number of blocks that it has not", "2"),
-                            ("head_unsaid", "a head that the metadata does not tell", None)):  # fmt: skip
-        fields = {k: v for k, v in {**metadata(ONE | HEAD), "head": said}.items() if v is not None}
-        yield name, why, "metadata", file_of({**header, "__metadata__": fields}, data)
-    header, data = parts(ONE)
-    said_only = {**metadata(ONE), "head": "1"}
-    yield (
-        "head_absent",
-        "a head that only the metadata has",
-        "metadata",
-        file_of({**header, "__metadata__": said_only}, data),
-    )
+    yield "version_2_cut", "the version is checked before the length", "version", file_of(late, data)[:-4]
 
 
 def without(tensors: dict[str, Matrix], name: str) -> dict[str, Matrix]:
     return {each: rows for each, rows in tensors.items() if each != name}
+
+
+A, B = "layers.0.o.lora_a", "layers.0.o.lora_b"
+BAD_TENSORS: list[tuple[str, str, str, dict[str, Matrix]]] = [
+    ("no_b", "A without B", "missing_tensor", {A: ONE[A]}),
+    ("no_tensors", "no tensor at all", "missing_tensor", {}),
+    ("bias", "a tensor with an unknown name", "extra_tensor", {**ONE, "layers.0.o.bias": [[1.0]]}),
+    (
+        "lm_head",
+        "a site outside the layers",
+        "extra_tensor",
+        {f"lm_head.lora_{h}": [[1.0]] for h in "ab"},
+    ),
+    ("ranks_differ", "rank 2 in A and 1 in B", "shape", {A: [[1.0, 2.0]], B: [[1.0]]}),
+    ("rank_0", "a site of rank 0", "shape", {A: [[], []], B: ONE[B]}),
+    ("nan", "a value that is NaN", "non_finite", {A: [[float("nan")], [1.0]], B: ONE[B]}),
+    ("infinite", "a value that is infinite", "non_finite", {A: ONE[A], B: [[float("-inf")]]}),
+    ("head_no_bias", "a head without its bias", "missing_tensor", without(HEAD, "head.bias")),
+    ("head_no_blocks", "a head without a block", "missing_tensor", without(HEAD, "head.blocks.0")),
+    (
+        "head_block_gap",
+        "blocks 0 and 2 of a head",
+        "missing_tensor",
+        HEAD | {"head.blocks.2": SECOND["head.blocks.1"]},
+    ),
+    ("head_block_3", "a fourth block", "extra_tensor", HEAD | {"head.blocks.3": [[0.0]]}),
+    (
+        "head_other",
+        "a head tensor with an unknown name",
+        "extra_tensor",
+        HEAD | {"head.scale": [[1.0]]},
+    ),
+    (
+        "head_block_narrow",
+        "a block narrower than the head",
+        "shape",
+        HEAD | {"head.blocks.0": [[1.0, 0.0]]},
+    ),
+    (
+        "head_weight_wide",
+        "a weight with two columns",
+        "shape",
+        HEAD | {"head.weight": [[1.0, 2.0], [3.0, 4.0]]},
+    ),
+    ("head_bias_long", "two biases", "shape", HEAD | {"head.bias": [[1.0, 2.0]]}),
+    ("head_nan", "a bias that is NaN", "non_finite", HEAD | {"head.bias": [[float("nan")]]}),
+    ("rank_1025", "a site of rank 1025", "rank", {A: [[1.0] * 1025], B: [[1.0]] * 1025}),
+]
+
+
+def _tensors() -> Iterator[Case]:
+    """Tensors with a wrong place, name, shape or value."""
+    header, data = parts(ONE)
+    wrong = {**header, A: {**header[A], "data_offsets": [0, 4]}}
+    yield "hole", "4 bytes that belong to no tensor", "layout", file_of(wrong, data)
+    yield (
+        "size",
+        "a shape with more values than the bytes hold",
+        "layout",
+        file_of({**header, A: {**header[A], "shape": [2, 2]}}, data),
+    )
+    entry = {name: value for name, value in header[A].items() if name != "data_offsets"}
+    yield (
+        "no_offsets",
+        "an entry without offsets",
+        "layout",
+        file_of({**header, A: entry}, data),
+    )
+    halves = {**header, A: {**header[A], "dtype": "F16", "shape": [4, 1]}}
+    yield "half_precision", "a tensor of F16", "dtype", file_of(halves, data)
+    for name, why, fault, tensors in BAD_TENSORS:
+        yield name, why, fault, file_of(*parts(tensors))
+    header, data = parts(ONE | HEAD)
+    for name, why, blocks in (("head_blocks_other", "the metadata has another number of blocks", "2"),
+                              ("head_not_in_metadata", "a head that is missing in the metadata",
+                               None)):  # fmt: skip
+        fields = {k: v for k, v in {**metadata(ONE | HEAD), "head": blocks}.items() if v is not None}
+        yield name, why, "metadata", file_of({**header, "__metadata__": fields}, data)
+    header, data = parts(ONE)
+    fields = {**metadata(ONE), "head": "1"}
+    absent = file_of({**header, "__metadata__": fields}, data)
+    yield "head_absent", "a head that only the metadata has", "metadata", absent

@@ -12,7 +12,7 @@ from vectorlib.cases.decoding.generate import TEXT
 from vectorlib.cases_cache import EXAMPLE
 from vectorlib.memory import Table, encode
 from vectorlib.reference.generate import MARGIN, Task, generate
-from vectorlib.reference.random_source import MASK, Chance, uniforms_of
+from vectorlib.reference.random_source import MASK, RandomSource, uniforms_of
 from vectorlib.reference.sampling import Sampling
 from vectorlib.reference.vocab_map import TOY
 from vectorlib.writer import VectorWriter, vector
@@ -40,13 +40,13 @@ def pack(state: State, cache: bytes, *, version: int = 1, reserved: int = 0) -> 
 
 
 def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
-    """A session that was saved after so many rounds, and the tokens that are due."""
-    chance = Chance(uniforms_of(task.seed), MARGIN)
-    rounds, said = generate(task, chance), []
+    """A session that was saved after `num_rounds` rounds, and the tokens that are due."""
+    random = RandomSource(uniforms_of(task.seed), MARGIN)
+    rounds, output = generate(task, random), list[int]()
     for _ in range(num_rounds):
-        said += next(rounds)["emitted"]
-    random = (task.seed + GOLDEN * len(chance.used)) & MASK
-    due = [t for found in rounds for t in found["emitted"]]
+        output += next(rounds)["emitted"]
+    random_state = (task.seed + GOLDEN * len(random.used)) & MASK
+    due = [t for each in rounds for t in each["emitted"]]
     sampling = task.sampling
     request = {
         "max_new_tokens": task.max_new_tokens, "temperature": sampling.temperature, "mode": task.mode,
@@ -55,10 +55,11 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
         "verification": "token", "logprobs": False, "head_threshold": 1.0,
     }  # fmt: skip
     answer = {
-        "request": request, "prompt": task.prompt, "output": said, "logprobs": [],
+        "request": request, "prompt": task.prompt, "output": output, "logprobs": [],
         "context": [] if task.mode == "lookup" else task.draft_prompt,
-        "passes": [len(task.prompt), len(said) - 1] if said else [],
-        "drafter": {"held": [], "passes": [0], "window": 0}, "draft_length": {}, "random": f"{random:016x}",
+        "passes": [len(task.prompt), len(output) - 1] if output else [],
+        "drafter": {"held": [], "passes": [0], "window": 0}, "draft_length": {},
+        "random": f"{random_state:016x}",
         "stop_reason": None,
     }  # fmt: skip
     costs = {"target": [0.001, 0.0011], "draft": 0.0002, "host": 0.0, "read": 0.0, "acceptance": 0.5}
@@ -95,46 +96,46 @@ def write(writer: VectorWriter) -> None:
 
 def _valid() -> Iterator[tuple[str, str, State, bytes, list[int] | None]]:
     empty = encode(Table())
-    yield "greedy", "saved amid an answer, with n-grams", BASE, CACHE, DUE
-    yield "before_the_first_round", "nothing was said yet", *_with(state_of(GREEDY, 0), empty)
+    yield "greedy", "saved in the middle of an answer, with n-grams", BASE, CACHE, DUE
+    yield "before_the_first_round", "saved before the first token", *_with(state_of(GREEDY, 0), empty)
     yield (
         "sampled",
-        "the state of the random numbers is that after 5 uniforms",
+        "the random state is the one after 5 uniforms",
         *_with(state_of(PLAIN, 5), empty),
     )
-    yield "lookup", "mode lookup goes on without a drafter's context", *_with(state_of(LOOKUP, 2), empty)
+    yield "lookup", "mode lookup continues without a drafter's context", *_with(state_of(LOOKUP, 2), empty)
     unlearned = _changed(lambda s: s["answer"].update(context=None))
-    yield "without_drafter", "context null: it was saved where no drafter was loaded", unlearned, empty, DUE
-    nothing = {**BASE, "answer": None}
-    yield "nothing_said", "a session that only has costs and a cache", nothing, CACHE, None
-    talk = _changed(
+    yield "without_drafter", "context null: saved where no drafter was loaded", unlearned, empty, DUE
+    no_answer = {**BASE, "answer": None}
+    yield "no_answer", "a session that has only costs and a cache", no_answer, CACHE, None
+    conversation = _changed(
         lambda s: s.update(turns=[{"message": "ぁ \U0001f680", "answer": TOY.t("S F")}], message="S")
     )
     yield (
         "conversation",
         "an earlier turn, text beyond ASCII, and the message being answered",
-        talk,
+        conversation,
         empty,
         DUE,
     )
 
 
-def _with(found: tuple[State, list[int]], cache: bytes) -> tuple[State, bytes, list[int]]:
-    return found[0], cache, found[1]
+def _with(saved: tuple[State, list[int]], cache: bytes) -> tuple[State, bytes, list[int]]:
+    return saved[0], cache, saved[1]
 
 
 def _bytes() -> Iterator[tuple[str, str, str, bytes]]:
     yield "empty", "no bytes", "not_a_session", b""
-    yield "cache_file", "an n-gram cache is no session", "not_a_session", CACHE
-    yield "line_ends", "a transfer that rewrote line ends", "not_a_session", GOOD.replace(b"\r\n", b"\n")
+    yield "cache_file", "an n-gram cache is not a session", "not_a_session", CACHE
+    yield "line_ends", "a transfer that changed the line ends", "not_a_session", GOOD.replace(b"\r\n", b"\n")
     yield "header_half", "cut inside the header", "truncated", GOOD[:20]
     yield "state_half", "cut inside the state", "truncated", GOOD[:100]
     yield "last_byte_missing", "cut before the last byte", "truncated", GOOD[:-1]
     huge = GOOD[:16] + struct.pack("<I", (1 << 32) - 1) + GOOD[20:]
-    yield "state_huge", "4 GB of state are promised: nothing is reserved for them", "truncated", huge
-    yield "one_byte_more", "a byte behind the end", "trailing", GOOD + b"\0"
-    yield "version_2", "a file of the future", "version", pack(BASE, CACHE, version=2)
-    yield "version_0", "no such version", "version", pack(BASE, CACHE, version=0)
+    yield "state_huge", "the header says 4 GB of state: a reader must not reserve them", "truncated", huge
+    yield "one_byte_more", "a byte after the end", "trailing", GOOD + b"\0"
+    yield "version_2", "a later version", "version", pack(BASE, CACHE, version=2)
+    yield "version_0", "version 0 does not exist", "version", pack(BASE, CACHE, version=0)
     yield "reserved", "the reserved field is not 0", "reserved", pack(BASE, CACHE, reserved=1)
     for name, at in (("state", 60), ("cache", len(GOOD) - 1)):
         flipped = GOOD[:at] + bytes([GOOD[at] ^ 1]) + GOOD[at + 1 :]
@@ -142,19 +143,20 @@ def _bytes() -> Iterator[tuple[str, str, str, bytes]]:
 
 
 def _states() -> Iterator[tuple[str, str, str, bytes]]:
-    """Whole files whose state cannot be."""
+    """Complete files with a state that is refused."""
     cases: list[tuple[str, str, str, Callable[[State], object]]] = [
-        ("field_missing", "no turns", "state", lambda s: s.pop("turns")),
-        ("ids_are_text", "a prompt that is no list", "state", lambda s: s["answer"].update(prompt="12")),
-        ("no_prompt", "a prompt has a token", "state", lambda s: s["answer"].update(prompt=[])),
-        ("unknown_mode", "a mode that is none", "state",
+        ("field_missing", "the field turns is missing", "state", lambda s: s.pop("turns")),
+        ("ids_are_text", "a prompt that is not a list", "state", lambda s: s["answer"].update(prompt="12")),
+        ("no_prompt", "a prompt without a token", "state", lambda s: s["answer"].update(prompt=[])),
+        ("unknown_mode", "an unknown mode", "state",
          lambda s: s["answer"]["request"].update(mode="magic")),
-        ("random_short", "15 digits", "state", lambda s: s["answer"].update(random="0" * 15)),
-        ("complete", "it can go on and has all its tokens", "state",
+        ("random_short", "a random state of 15 digits",
+         "state", lambda s: s["answer"].update(random="0" * 15)),
+        ("complete", "it can go on, but has all its tokens", "state",
          lambda s: s["answer"].update(output=[0] * GREEDY.max_new_tokens)),
         ("fixed_length_state", "a fixed draft length has no state", "state",
          lambda s: s["answer"].update(draft_length={"idle": 1})),
-        ("turn_without_message", "an earlier turn and no last one", "state",
+        ("turn_without_message", "an earlier turn, and no message of the last one", "state",
          lambda s: s.update(turns=[{"message": "S", "answer": []}])),
         ("foreign_drafter", "another drafter's vocabulary", "foreign_bundle",
          lambda s: s["identity"].update(draft_fingerprint="ab" * 32)),
@@ -164,7 +166,7 @@ def _states() -> Iterator[tuple[str, str, str, bytes]]:
          lambda s: s["answer"].update(output=[13], passes=[])),
         ("draft_id_outside", "the map has 9 draft tokens", "id_range",
          lambda s: s["answer"].update(context=[9])),
-        ("text_too_long", "64 positions, and 66 tokens of which the last needs none", "context",
+        ("text_too_long", "66 tokens for 64 positions; the last token needs none", "context",
          lambda s: s["answer"].update(prompt=[0] * 64, output=[1, 1])),
     ]  # fmt: skip
     for name, why, fault, change in cases:

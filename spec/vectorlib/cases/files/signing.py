@@ -1,4 +1,4 @@
-"""Vectors of `signing`: what a signer writes, and each way in which a signature is refused."""
+"""Vectors of `signing`: the bytes that a signer writes, and each way in which a signature is refused."""
 
 import hashlib
 from typing import Any
@@ -42,16 +42,16 @@ def file_of(public: bytes, signature: bytes) -> bytes:
 
 
 def write(writer: VectorWriter) -> None:
-    found = []
+    vectors = []
     for i, (seed, public, message, signature) in enumerate(RFC_8032, 1):
         key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed))
         assert key.public_key().public_bytes_raw().hex() == public
         assert key.sign(bytes.fromhex(message)).hex() == signature
-        found.append(
+        vectors.append(
             _signer(f"rfc_8032_{i}", f"test {i} of RFC 8032, section 7.1", seed, bytes.fromhex(message))
         )
-    found.append(_signer("manifest", "the worked example of spec/signing.md", RFC_8032[0][0], MANIFEST))
-    writer.vectors("signing", "signers", found)
+    vectors.append(_signer("manifest", "the worked example of spec/signing.md", RFC_8032[0][0], MANIFEST))
+    writer.vectors("signing", "signers", vectors)
     writer.vectors("signing", "checks", _checks())
 
 
@@ -84,43 +84,37 @@ def _checks() -> list[dict[str, Any]]:
          "wrong_signature"),
         ("manifest_longer", "a newline more: the bytes are signed, not the JSON", MANIFEST + b"\n", good,
          "wrong_signature"),
-        ("manifest_empty", "nothing is not what was signed", b"", good, "wrong_signature"),
+        ("manifest_empty", "an empty manifest is not the signed one", b"", good, "wrong_signature"),
         ("signature_changed", "one bit of the signature", MANIFEST, file_of(public, flipped),
          "wrong_signature"),
         ("signature_twin", "S + L instead of S: the same point, refused by RFC 8032, section 5.1.7", MANIFEST,
          file_of(public, twin), "wrong_signature"),
         ("signature_zero", "64 zero bytes", MANIFEST, file_of(public, bytes(64)), "wrong_signature"),
-        ("other_key", "signed by someone else, who says so", MANIFEST, file_of(foreign, other.sign(MANIFEST)),
+        ("other_key", "signed with another key, under that key's id",
+         MANIFEST, file_of(foreign, other.sign(MANIFEST)),
          "other_key"),
-        ("other_key_hidden", "signed by someone else under the name of our key: the name proves nothing",
+        ("other_key_hidden", "signed with another key under our key's id: the id proves nothing",
          MANIFEST, file_of(public, other.sign(MANIFEST)), "wrong_signature"),
-        ("name_changed", "our signature under another name", MANIFEST, file_of(foreign, signature),
+        ("name_changed", "our signature under another key's id", MANIFEST, file_of(foreign, signature),
          "other_key"),
-        ("empty", "a file of no bytes is no unsigned bundle", MANIFEST, b"", "malformed"),
+        ("empty", "an empty file is malformed, not unsigned", MANIFEST, b"", "malformed"),
         ("cut", "the last byte is missing", MANIFEST, good[:-1], "malformed"),
         ("longer", "one byte more", MANIFEST, good + b"\n", "malformed"),
         ("version_2", "another version", MANIFEST, good.replace(b"signature 1", b"signature 2", 1),
          "malformed"),
         ("algorithm_none", "there is one algorithm", MANIFEST, good.replace(b"ed25519", b"noneyet", 1),
          "malformed"),
-        ("upper_case", "digits have one form", MANIFEST, good.replace(key_line, key_line.upper(), 1),
+        ("upper_case", "digits are lower case", MANIFEST, good.replace(key_line, key_line.upper(), 1),
          "malformed"),
-        ("no_hex", "a letter that is no digit", MANIFEST, good[:-2] + b"g\n", "malformed"),
+        ("no_hex", "a letter that is not a digit", MANIFEST, good[:-2] + b"g\n", "malformed"),
         ("line_ends", "carriage returns", MANIFEST, good.replace(b"\n", b"\r\n"), "malformed"),
         ("lines_turned", "the order of the lines is fixed", MANIFEST,
          b"\n".join([good.split(b"\n")[i] for i in (0, 2, 1, 3)]) + b"\n", "malformed"),
-        ("not_ascii", "bytes that are no text", MANIFEST, b"\xff" * len(good), "malformed"),
+        ("not_ascii", "bytes that are not text", MANIFEST, b"\xff" * len(good), "malformed"),
     ]  # fmt: skip
-    return [
-        vector(
-            name,
-            why,
-            {
-                "public_key": public.hex(),
-                "manifest": manifest.hex(),
-                "file": None if file is None else file.hex(),
-            },
-            {"fault": fault},
-        )
-        for name, why, manifest, file, fault in cases
-    ]
+    vectors = []
+    for name, why, manifest, file, fault in cases:
+        given = {"public_key": public.hex(), "manifest": manifest.hex()}
+        given_file = None if file is None else file.hex()
+        vectors.append(vector(name, why, {**given, "file": given_file}, {"fault": fault}))
+    return vectors

@@ -1,4 +1,4 @@
-"""Vectors of `sync`: releases and pushes, each way to refuse one, and the figures of the shadow test."""
+"""Vectors of `sync`: releases and pushes, each way to refuse one, and the figures of the comparison."""
 
 import hashlib
 import math
@@ -50,7 +50,7 @@ def write(writer: VectorWriter) -> None:
     writer.vectors("sync/release", "valid", _valid())
     writer.vectors("sync/release", "invalid", _invalid())
     writer.vectors("sync/push", "pushes", _pushes())
-    writer.vectors("sync/shadow", "figures", _acceptances() + _intervals())
+    writer.vectors("sync/compare", "figures", _acceptances() + _intervals())
 
 
 def _checked(name: str, why: str, file: bytes, fault: str | None, **others: Any) -> dict[str, Any]:
@@ -74,15 +74,15 @@ def _valid() -> list[dict[str, Any]]:
                {"channel_id": channel, "file": signed(text).hex()}),
         vector("written_bare", "a trained adapter alone: no cache, no tokens, no devices", bare,
                {"channel_id": channel, "file": signed(bare_text).hex()}),
-        _checked("right", "the worked example, by a device that saw none", signed(text), None),
-        _checked("newer", "a device that saw an earlier one", signed(text), None,
+        _checked("right", "the worked example, by a device that saw no release", signed(text), None),
+        _checked("newer", "a device that saw an earlier release", signed(text), None,
                  seen=seen(release(number="6"))),
-        _checked("again", "the very one that was seen", signed(text), None, seen=seen(text)),
-        _checked("last_second", "good until and with that second", signed(text), None,
+        _checked("again", "the same release again", signed(text), None, seen=seen(text)),
+        _checked("last_second", "valid up to and including that second", signed(text), None,
                  now=RELEASE["expires"]),
         _checked("largest", "the largest number, and the largest file", signed(top), None),
         _checked("cache_alone", "n-grams without an adapter", signed(release(adapter="none")), None),
-        _checked("unchecked", "no public key: the signature is not looked at, all else is",
+        _checked("unchecked", "no public key: the signature is not checked, everything else is",
                  signed(text, OTHER), None, public_key=None),
     ]  # fmt: skip
 
@@ -92,40 +92,53 @@ def _invalid() -> list[dict[str, Any]]:
     signature = OURS.sign(text)
     twin = signature[:32] + (int.from_bytes(signature[32:], "little") + ORDER).to_bytes(32, "little")
     older = {"number": 8, "sha256": "33" * 32}
-    found = [
+    vectors = [
         _checked("empty", "no bytes", b"", "malformed"),
         _checked("cut_signature", "the signature is cut", good[:199], "malformed"),
-        _checked("signature_alone", "nothing is signed", good[:200], "wrong_signature"),
+        _checked("signature_alone", "a signature without a text", good[:200], "wrong_signature"),
         _checked("too_large", "2,049 bytes", good + b"\n" * (2049 - len(good)), "too_large"),
-        _checked("changed", "one digit of what was signed", good.replace(b"number 7", b"number 9"),
+        _checked("changed", "one digit of the signed text changed", good.replace(b"number 7", b"number 9"),
                  "wrong_signature"),
         _checked("cut", "the last byte is missing", good[:-1], "wrong_signature"),
         _checked("longer", "a newline more", good + b"\n", "wrong_signature"),
-        _checked("other_key", "signed by someone else, who says so", signed(text, OTHER), "other_key"),
-        _checked("other_key_hidden", "by someone else under our key's name",
+        _checked("other_key", "signed with another key, under that key's id",
+                 signed(text, OTHER), "other_key"),
+        _checked("other_key_hidden", "signed with another key under our key's id",
                  file_of(PUBLIC, OTHER.sign(text)) + text, "wrong_signature"),
         _checked("twin", "S + L instead of S", file_of(PUBLIC, twin) + text, "wrong_signature"),
-        _checked("older", "a smaller number than was seen", good, "older", seen=older),
-        _checked("conflict", "another one of the number that was seen", good, "conflict",
+        _checked("older", "a smaller number than the device saw", good, "older", seen=older),
+        _checked("conflict", "another release with the number that the device saw", good, "conflict",
                  seen={"number": 7, "sha256": "33" * 32}),
         _checked("expired", "one second too late", good, "expired", now="2026-08-01T00:00:01Z"),
         _checked("older_and_expired", "the first fault is named", good, "older", seen=older,
                  now="2027-01-01T00:00:00Z"),
         _checked("foreign_and_older", "the first fault is named", signed(release(base="cc" * 32)), "foreign",
                  seen=older),
-        _checked("manifest", "a signed bundle manifest is no release", signed(b'{\n  "version": 1\n}\n'),
+        _checked("manifest", "a signed bundle manifest is not a release", signed(b'{\n  "version": 1\n}\n'),
                  "not_a_release"),
-        _checked("push", "a push is no release", signed(lines("omnidraft.push 1", PUSH)), "not_a_release"),
+        _checked("push", "a push is not a release", signed(lines("omnidraft.push 1", PUSH)), "not_a_release"),
         _checked("version_2", "a later format", signed(text.replace(b"release 1", b"release 2")), "version"),
         _checked("version_01", "another way to write 1", signed(text.replace(b"release 1", b"release 01")),
                  "version"),
-        _checked("no_newline", "nothing ends the first line", signed(b"omnidraft.release 1"), "malformed"),
+        _checked("no_newline", "the first line has no end", signed(b"omnidraft.release 1"), "malformed"),
     ]  # fmt: skip
-    found += [
+    vectors += [
         _checked(f"foreign_{name}", f"another {name}", signed(release(**{name: "cc" * 32})), "foreign")
         for name in CHANNEL
     ]
-    spoiled = {
+    spoiled = _not_canonical(text)
+    vectors += [
+        _checked(name, "the signature is right, the text is not canonical", signed(data), "malformed")
+        for name, data in spoiled.items()
+    ]
+    huge = release(cache=f"{'22' * 32} {(1 << 28) + 1}")
+    vectors.append(_checked("cache_too_large", "a file above 256 MiB", signed(huge), "too_large"))
+    return vectors
+
+
+def _not_canonical(text: bytes) -> dict[str, bytes]:
+    """Texts that are not written as the specification says."""
+    return {
         "number_0": release(number="0"),
         "number_01": release(number="01"),
         "number_minus": release(number="-1"),
@@ -150,13 +163,6 @@ def _invalid() -> list[dict[str, Any]]:
         "zero_byte": text.replace(b"devices 3", b"devices\x003"),
         "not_ascii": text.replace(b"devices 3", b"devices \xff"),
     }
-    found += [
-        _checked(name, "signed rightly, and not written as it must be", signed(data), "malformed")
-        for name, data in spoiled.items()
-    ]
-    huge = release(cache=f"{'22' * 32} {(1 << 28) + 1}")
-    found.append(_checked("cache_too_large", "a file above 256 MiB", signed(huge), "too_large"))
-    return found
 
 
 def _pushes() -> list[dict[str, Any]]:
@@ -167,19 +173,19 @@ def _pushes() -> list[dict[str, Any]]:
         "right": ("an adapter and a cache", lines("omnidraft.push 1", PUSH)),
         "traces": ("traces alone", lines("omnidraft.push 1", PUSH | {"adapter": "none", "cache": "none"},
                                          segment(1), segment(2))),
-        "nothing": ("a device that sent nothing is no fault",
+        "nothing": ("a device that sent no files: not a fault",
                     lines("omnidraft.push 1", PUSH | {"adapter": "none", "cache": "none"})),
         "longest_name": ("64 characters", lines("omnidraft.push 1", PUSH | {"device": "a" * 64})),
     }  # fmt: skip
     text = lines("omnidraft.push 1", PUSH)
     wrong = {
         "empty": ("no bytes", b"", "not_a_push"),
-        "release": ("a release is no push", release(), "not_a_push"),
+        "release": ("a release is not a push", release(), "not_a_push"),
         "version_2": ("a later format", text.replace(b"push 1", b"push 2"), "version"),
         "cut": ("the last byte is missing", text[:-1], "malformed"),
-        "longer": ("a byte more", text + b"x", "malformed"),
+        "longer": ("one byte more", text + b"x", "malformed"),
         "device_empty": ("no name", lines("omnidraft.push 1", PUSH | {"device": ""}), "malformed"),
-        "device_path": ("a name that leads elsewhere", lines("omnidraft.push 1", PUSH | {"device": "../x"}),
+        "device_path": ("a name that is a path", lines("omnidraft.push 1", PUSH | {"device": "../x"}),
                         "malformed"),
         "device_hidden": ("a name that begins with a dot", lines("omnidraft.push 1", PUSH | {"device": ".x"}),
                           "malformed"),
@@ -188,7 +194,7 @@ def _pushes() -> list[dict[str, Any]]:
                           "malformed"),
         "trace_twice": ("a segment twice", lines("omnidraft.push 1", PUSH, segment(1), segment(1, "55")),
                         "malformed"),
-        "trace_name": ("no segment's name", text + f"trace secrets.txt {'44' * 32} 5\n".encode(),
+        "trace_name": ("not the name of a segment", text + f"trace secrets.txt {'44' * 32} 5\n".encode(),
                        "malformed"),
         "trace_before": ("a segment before the other lines",
                          text.replace(b"created", f"{segment(1)}\ncreated".encode()), "malformed"),
@@ -218,18 +224,18 @@ def _acceptances() -> list[dict[str, Any]]:
     return [
         case("whole_distribution", "every draft token is listed", logits, yes,
              {"0": 0.25, "1": 0.5, "2": 0.125, "3": 0.125}, 0.0, 1.0),
-        case("end", "inside a spelling what is not listed is its end, one outcome", logits, yes,
+        case("end", "inside a spelling OTHER is its end, which is one outcome", logits, yes,
              {"1": 0.5}, 0.5, 1.0, True),
-        case("rest", "elsewhere it is many tokens, and counts for nothing", logits, yes,
+        case("rest", "elsewhere OTHER is many tokens and does not count", logits, yes,
              {"1": 0.5}, 0.5, 1.0),
-        case("sure", "the target is sure", logits, yes, {"3": 1.0}, 0.0, 1.0),
-        case("not_allowed", "what may not be drafted has no share", logits, [0, 1, 1, 1],
+        case("sure", "the target is certain", logits, yes, {"3": 1.0}, 0.0, 1.0),
+        case("not_allowed", "a banned draft token has no share", logits, [0, 1, 1, 1],
              {"0": 0.25, "1": 0.75}, 0.0, 1.0),
-        case("weight", "the target may say what the drafter cannot write", logits, yes,
+        case("weight", "the target may emit what the drafter cannot write", logits, yes,
              {"0": 1.0}, 0.0, 0.75),
-        case("large", "logits that no exponential holds", [2000.0, 1999.0, -2000.0, 0.0], yes,
+        case("large", "logits whose exponential overflows", [2000.0, 1999.0, -2000.0, 0.0], yes,
              {"0": 0.5, "1": 0.5}, 0.0, 1.0),
-        case("end_alone", "nothing goes on", logits, yes, {}, 1.0, 1.0, True),
+        case("end_alone", "all mass on the end of the spelling", logits, yes, {}, 1.0, 1.0, True),
     ]  # fmt: skip
 
 
@@ -251,8 +257,11 @@ def _intervals() -> list[dict[str, Any]]:
     return [
         case("interval", "generations of different lengths", uneven, [10, 5, 20, 40, 1, 15, 10, 25, 30]),
         case(
-            "interval_worse", "the other way round", [-d for d in uneven], [10, 5, 20, 40, 1, 15, 10, 25, 30]
+            "interval_worse",
+            "the differences with the other sign",
+            [-d for d in uneven],
+            [10, 5, 20, 40, 1, 15, 10, 25, 30],
         ),
         case("interval_equal", "no difference anywhere", [0.0] * 8, [3] * 8),
-        case("interval_too_few", "seven generations tell nothing", [1.0] * 7, [2] * 7),
+        case("interval_too_few", "seven generations are too few", [1.0] * 7, [2] * 7),
     ]

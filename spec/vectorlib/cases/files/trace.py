@@ -1,4 +1,4 @@
-"""Vectors of `trace/rows`, `trace/valid` and `trace/invalid`: what is kept of a row, good and bad files."""
+"""Vectors of `trace/rows`, `trace/valid` and `trace/invalid`: what a trace keeps of a row; files."""
 
 import math
 import struct
@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from vectorlib.reference.trace import Begin, Pass, Tape, Token, entry, largest, roots, softmax
+from vectorlib.reference.trace import RecordStart, Round, Segment, Token, entry, largest, roots, softmax
 from vectorlib.reference.vocab_map import MAPS
 from vectorlib.writer import VectorWriter, vector
 
 _HALF = ([6], [0.5], 0.5)
 _FO = Token(6, 0.5, _HALF, ([1], [0.5], 0.5), pieces=[1, 4])
-_BEGUN = Begin([1, 4])
-_REFUSED = Pass(2, [_FO], [2], 1, 0, [(1, 0, 0.25)])
-EXAMPLE = Tape([(0, _BEGUN), (0, _REFUSED)], (8, 10))  # the worked example of spec/trace.md
+_BEGIN = RecordStart([1, 4])
+_REJECTED = Round(2, [_FO], [2], 1, 0, [(1, 0, 0.25)])
+EXAMPLE = Segment([(0, _BEGIN), (0, _REJECTED)], (8, 10))  # the worked example of spec/trace.md
 
 
-def _distribution(words: str, logits: list[float]) -> dict[str, Any]:
+def _distribution(map_name: str, logits: list[float]) -> dict[str, Any]:
     p = softmax(logits)
-    masses, unspelled = roots(MAPS[words], p)
+    masses, unspelled = roots(MAPS[map_name], p)
     return {"distribution": largest(dict(enumerate(p))), "roots": largest(masses), "unspelled": unspelled}
 
 
@@ -28,78 +28,83 @@ _SPREAD = [0.3 * i for i in range(13)]
 _FLOOR = [0.0] + [-9.0, -9.5, -10.5, -11.0] + [-40.0] * 8
 _ORPHANS = [-50.0] * 8 + [1.0, -50.0, 1.0, -50.0, 0.0]
 ROWS: list[tuple[str, str, str, list[float]]] = [
-    ("even", "every id has the same; three are no leaf", "toy", [1.0] * 13),
-    ("sure", "one id has nearly all: the others are below 2^-14", "toy", _SURE),
-    ("spread", "unspelled ids have a good part", "toy", _SPREAD),
+    ("even", "all ids are equally likely; three are not leaves", "toy", [1.0] * 13),
+    ("sure", "one id has nearly all the mass: the others are below 2^-14", "toy", _SURE),
+    ("spread", "unspelled ids have much of the mass", "toy", _SPREAD),
     ("floor", "exp(-9.5) is above 2^-14, exp(-10.5) is not", "toy", _FLOOR),
     (
         "alias_and_orphan",
-        "all mass on ids that are no leaf",
+        "all mass on ids that are not leaves",
         "toy",
         [-50.0] * 8 + [1.0, -50.0, 1.0, -50.0, 0.0],
     ),
     (
         "large_logits",
-        "the largest is subtracted before anything is exponentiated",
+        "the largest logit is subtracted before the exponential",
         "toy",
         [1000.0 + 0.25 * i for i in range(13)],
     ),
     (
         "nested",
-        "spellings that begin with one another fall to one child of the root",
+        "spellings that are prefixes of one another count for one child of the root",
         "deep",
         [0.1 * i for i in range(9)],
     ),
 ]
 
 
-def _token(words: str, logits: list[float], t: int, **more: Any) -> Token:
-    found = _distribution(words, logits)
+def _token(map_name: str, logits: list[float], t: int, **more: Any) -> Token:
+    row = _distribution(map_name, logits)
     surprisal = -math.log(softmax(logits)[t])
-    return Token(t, surprisal, found["distribution"], found["roots"], found["unspelled"], **more)
+    return Token(t, surprisal, row["distribution"], row["roots"], row["unspelled"], **more)
 
 
-_WIDE_LAW = [5, 66_000], [0.5, 0.25], 0.25
-_WIDE = Token(66_000, 1.0, _WIDE_LAW, ([70_001], [0.5], 0.25), 0.25, [70_001] * 300)
+_WIDE_ROW = [5, 66_000], [0.5, 0.25], 0.25
+_WIDE = Token(66_000, 1.0, _WIDE_ROW, ([70_001], [0.5], 0.25), 0.25, [70_001] * 300)
 _LONG = [
     _token("toy", _SPREAD, 0, pieces=[6], accepted=True),
     _token("toy", _SPREAD, 1, accepted=True, inside=True),
     _token("toy", _SPREAD, 4, accepted=True, inside=True),
     _token("toy", _SPREAD, 8),
 ]
-_A, _B = Begin([0], 0.7, 1, 0, 0, ("ab" * 32, "cd" * 32)), Begin([], 1.0, 5, 1)
+_A, _B = RecordStart([0], 0.7, 1, 0, 0, ("ab" * 32, "cd" * 32)), RecordStart([], 1.0, 5, 1)
 
-VALID: list[tuple[str, str, bytes, Tape]] = [
-    (name, why, tape.pack(), tape)
-    for name, why, tape in [
+VALID: list[tuple[str, str, bytes, Segment]] = [
+    (name, why, segment.pack(), segment)
+    for name, why, segment in [
         ("example", "the worked example of spec/trace.md", EXAMPLE),
-        ("header", "a header alone: nothing was recorded yet", Tape([])),
-        ("begun", "a record without a round is none", Tape([(0, _BEGUN)])),
-        ("long_draft_token", "one draft token writes three target tokens; X has no piece", Tape([(0, _BEGUN),
-         (0, Pass(2, _LONG, [6], 1, 1, [(5, 0, 0.5), (5, 0, 0.25), (5, 0, 1.0)]))])),
-        ("all_kinds", "every kind of test; one of kind 1 names the token of the END before it", Tape([(0,
-         _BEGUN), (0, Pass(2, [_FO], [1, 2, 0, 1, 5], 5, 4, [(1, 0, 1.0), (2, 1, 0.5), (3, 2, 1.0), (1, 2,
+        ("header", "a header without entries", Segment([])),
+        ("begun", "a record without a round does not count", Segment([(0, _BEGIN)])),
+        ("long_draft_token", "one draft token writes three target tokens; X has no piece",
+         Segment([(0, _BEGIN),
+         (0, Round(2, _LONG, [6], 1, 1, [(5, 0, 0.5), (5, 0, 0.25), (5, 0, 1.0)]))])),
+        ("all_kinds", "every kind of decision; one of kind 1 names the draft token of the END before it",
+         Segment([(0,
+         _BEGIN), (0, Round(2, [_FO], [1, 2, 0, 1, 5], 5, 4, [(1, 0, 1.0), (2, 1, 0.5), (3, 2, 1.0), (1, 2,
          0.75), (6, 3, 1.0), (4, 4, 0.0)]))])),
-        ("two_records", "two sessions share a store: their rounds alternate", Tape([(0, _A), (1, _B), (1,
-         Pass(0, [_FO])), (0, Pass(1, [_FO])), (1, Pass(2, [_FO]))], number=7)),
-        ("full_window", "2048 draft ids, and 5 before them", Tape([(0, Begin([1] * 2048, skipped=5)), (0,
-         Pass(2053, [_FO]))])),
-        ("wide_ids", "4 bytes an id, 300 pieces", Tape([(0, Begin([70_000])), (0, Pass(1, [_WIDE], [70_000],
+        ("two_records", "two sessions share a store: their rounds alternate", Segment([(0, _A), (1, _B), (1,
+         Round(0, [_FO])), (0, Round(1, [_FO])), (1, Round(2, [_FO]))], number=7)),
+        ("full_window", "2048 draft ids, and 5 before them",
+         Segment([(0, RecordStart([1] * 2048, skipped=5)), (0,
+         Round(2053, [_FO]))])),
+        ("wide_ids", "4 bytes an id, 300 pieces",
+         Segment([(0, RecordStart([70_000])), (0, Round(1, [_WIDE], [70_000],
          1, 1))], (70_002, 66_001))),
-        ("width_border", "65,536 ids take 2 bytes", Tape([(0, Begin([65_535])), (0, Pass(1, [_FO]))], (65_536,
+        ("width_border", "65,536 ids take 2 bytes",
+         Segment([(0, RecordStart([65_535])), (0, Round(1, [_FO]))], (65_536,
          65_536))),
-        ("large_vocabularies", "2^31 ids", Tape([(0, Begin([(1 << 31) - 1]))], (1 << 31, 1 << 31))),
+        ("large_vocabularies", "2^31 ids", Segment([(0, RecordStart([(1 << 31) - 1]))], (1 << 31, 1 << 31))),
     ]
 ]  # fmt: skip
-_TWO = Tape([(0, _BEGUN), (0, _REFUSED), (0, replace(_REFUSED, position=4))], (8, 10))
+_TWO = Segment([(0, _BEGIN), (0, _REJECTED), (0, replace(_REJECTED, position=4))], (8, 10))
 _CUT, _SHORT = _TWO.pack(), EXAMPLE.pack()
-TORN: list[tuple[str, str, bytes, Tape]] = [
-    ("torn_payload", "the last round is cut: the one before it stays", _CUT[:-9], EXAMPLE),
+TORN: list[tuple[str, str, bytes, Segment]] = [
+    ("torn_payload", "the last round is cut: the round before it is kept", _CUT[:-9], EXAMPLE),
     ("torn_length", "cut inside the last round's length", _CUT[: len(_SHORT) + 3], EXAMPLE),
-    ("torn_zeros", "the file grew and its bytes did not come", _SHORT + bytes(40), EXAMPLE),
+    ("torn_zeros", "the file grew, but its bytes were not written", _SHORT + bytes(40), EXAMPLE),
     (
         "torn_bit",
-        "the last entry is damaged, which looks the same",
+        "the last entry is damaged, which cannot be told from a cut",
         _CUT[:-1] + bytes([_CUT[-1] ^ 1]),
         EXAMPLE,
     ),
@@ -108,42 +113,42 @@ TORN: list[tuple[str, str, bytes, Tape]] = [
 
 def write(writer: VectorWriter) -> None:
     writer.vectors("trace/rows", "rows", [_row(*case) for case in ROWS])
-    found = []
-    for name, why, data, tape in VALID + TORN:
+    vectors = []
+    for name, why, data, segment in VALID + TORN:
         writer.file(f"trace/valid/{name}.bin", data)
-        expect = {"segment": tape.as_json(), "torn": len(data) - len(tape.pack())}
-        found.append(vector(name, why, {"file": f"{name}.bin"}, expect))
-    writer.vectors("trace/valid", "files", found)
-    found = []
+        expect = {"segment": segment.as_json(), "torn": len(data) - len(segment.pack())}
+        vectors.append(vector(name, why, {"file": f"{name}.bin"}, expect))
+    writer.vectors("trace/valid", "files", vectors)
+    vectors = []
     for make in (_heads, _entries, _records, _rounds):
         for name, why, fault, data in make():
             writer.file(f"trace/invalid/{name}.bin", data)
-            found.append(vector(name, why, {"file": f"{name}.bin", "map": None}, {"fault": fault}))
-    for name, why, tape in _foreign():
-        writer.file(f"trace/invalid/{name}.bin", tape.pack())
+            vectors.append(vector(name, why, {"file": f"{name}.bin", "map": None}, {"fault": fault}))
+    for name, why, segment in _foreign():
+        writer.file(f"trace/invalid/{name}.bin", segment.pack())
         given = {"file": f"{name}.bin", "map": "toy"}
-        found.append(vector(name, why, given, {"fault": "foreign_vocabulary"}))
-    writer.vectors("trace/invalid", "files", found)
+        vectors.append(vector(name, why, given, {"fault": "foreign_vocabulary"}))
+    writer.vectors("trace/invalid", "files", vectors)
 
 
-def _row(name: str, why: str, words: str, logits: list[float]) -> dict[str, Any]:
-    found = _distribution(words, logits)
+def _row(name: str, why: str, map_name: str, logits: list[float]) -> dict[str, Any]:
+    row = _distribution(map_name, logits)
     surprisals = [-math.log(p) for p in softmax(logits)]
     distribution, tops = (
-        {"ids": k[0], "probabilities": k[1], "rest": k[2]} for k in (found["distribution"], found["roots"])
+        {"ids": k[0], "probabilities": k[1], "rest": k[2]} for k in (row["distribution"], row["roots"])
     )
     expect = {
         "distribution": distribution,
         "roots": tops,
-        "unspelled": found["unspelled"],
+        "unspelled": row["unspelled"],
         "surprisals": surprisals,
     }
-    return vector(name, why, {"map": words, "logits": logits}, expect)
+    return vector(name, why, {"map": map_name, "logits": logits}, expect)
 
 
 Case = tuple[str, str, str, bytes]  # name, why, fault, bytes
 _HEAD = EXAMPLE.head()
-_START, _ROUND = EXAMPLE.payload(_BEGUN), EXAMPLE.payload(_REFUSED)
+_START, _ROUND = EXAMPLE.payload(_BEGIN), EXAMPLE.payload(_REJECTED)
 _AT = len(_ROUND) - 40  # where the token begins
 
 
@@ -166,13 +171,13 @@ def _heads() -> Iterator[Case]:
     yield "other_file", "a PNG", "not_a_trace", b"\x89PNG\r\n\x1a\n" + bytes(200)
     yield (
         "magic_line_ends",
-        "a transfer that rewrote line ends",
+        "a transfer that changed the line ends",
         "not_a_trace",
         _SHORT.replace(b"\r\n", b"\n"),
     )
     yield "magic_only", "cut after the magic", "truncated", _SHORT[:8]
     yield "header_half", "cut inside the header", "truncated", _SHORT[:60]
-    yield "version_2", "a file of the future", "version", replace(EXAMPLE, version=2).pack()
+    yield "version_2", "a later version", "version", replace(EXAMPLE, version=2).pack()
     yield (
         "header_flipped_bit",
         "a fingerprint changed, the checksum did not",
@@ -180,34 +185,39 @@ def _heads() -> Iterator[Case]:
         _patch(_SHORT, 24, "B", 1),
     )
     yield "reserved", "the reserved field is not 0", "reserved", replace(EXAMPLE, reserved=1).pack()
-    yield "no_ids", "a vocabulary of nothing", "limits", replace(EXAMPLE, sizes=(0, 10)).head()
+    yield "no_ids", "a vocabulary of 0 ids", "limits", replace(EXAMPLE, sizes=(0, 10)).head()
     huge = replace(EXAMPLE, sizes=(8, (1 << 31) + 1)).head()
     yield "too_many_ids", "2^31 + 1 target ids", "limits", huge
 
 
 def _entries() -> Iterator[Case]:
     damaged = _patch(_SHORT, 120, "B", 1)
-    yield "damaged_amid", "an entry is damaged and a whole one follows: no broken write", "checksum", damaged
+    yield (
+        "damaged_amid",
+        "an entry is damaged and a whole entry follows: not an interrupted write",
+        "checksum",
+        damaged,
+    )
     yield "entry_kind", "an entry of kind 3", "kind", _HEAD + entry(3, 0, _START)
     yield "entry_reserved", "an entry's reserved field", "reserved", _HEAD + entry(1, 0, _START, 1)
     yield "record_1_first", "records are numbered from 0", "order", _HEAD + entry(1, 1, _START)
     yield "record_twice", "a record begins twice", "order", _start(_START) + entry(1, 0, _START)
     yield "round_of_none", "a round before its record", "order", _HEAD + entry(2, 0, _ROUND)
-    lost = Tape([(0, _BEGUN), (0, replace(_REFUSED, position=4))], (8, 10)).pack()
-    yield "round_lost", "the round before it is not there", "position", lost
+    lost = Segment([(0, _BEGIN), (0, replace(_REJECTED, position=4))], (8, 10)).pack()
+    yield "round_lost", "the round before it is missing", "position", lost
 
 
 def _records() -> Iterator[Case]:
     yield "start_cut", "a payload of 75 bytes", "length", _start(_START[:75])
     yield "start_odd", "half a draft id", "length", _start(_START + b"\0")
-    yield "temperature_nan", "no number", "number", _start(_patch(_START, 64, "f", math.nan))
+    yield "temperature_nan", "NaN", "number", _start(_patch(_START, 64, "f", math.nan))
     yield "temperature_minus_0", "another way to write 0", "number", _start(_patch(_START, 64, "f", -0.0))
-    yield "mode_6", "a mode of the future", "kind", _start(_patch(_START, 68, "B", 6))
+    yield "mode_6", "an unknown mode", "kind", _start(_patch(_START, 68, "B", 6))
     yield "continues_2", "neither 0 nor 1", "kind", _start(_patch(_START, 69, "B", 2))
     yield "start_reserved", "a record's reserved field", "reserved", _start(_patch(_START, 70, "H", 1))
     yield (
         "skipped_early",
-        "ids are left out of a window that is not full",
+        "skipped is above 0 and the window is not full",
         "limits",
         _start(_patch(_START, 72, "I", 1)),
     )
@@ -220,50 +230,50 @@ def _rounds() -> Iterator[Case]:
         return _round(_patch(_ROUND, at, form, *values))
 
     yield "round_cut", "the last byte is missing", "length", _round(_ROUND[:-1])
-    yield "round_long", "a byte behind the last token", "length", _round(_ROUND + b"\0")
+    yield "round_long", "a byte after the last token", "length", _round(_ROUND + b"\0")
     yield "round_reserved", "a round's reserved field", "reserved", bad(9, "B", 1)
     yield "passed_above_tested", "1 of 0 tested", "counts", bad(5, "2B", 0, 1)
     yield "tested_above_drafted", "2 of 1 drafted", "counts", bad(5, "B", 2)
-    yield "nothing_emitted", "a round has one token at least", "counts", bad(8, "B", 0)
+    yield "nothing_emitted", "a round has at least one token", "counts", bad(8, "B", 0)
     yield "draft_id", "draft id 8 of 8", "id_range", bad(12, "H", 8)
-    yield "test_kind_0", "no kind", "kind", bad(14, "B", 0)
-    yield "test_kind_7", "a kind of the future", "kind", bad(14, "B", 7)
-    yield "test_untested", "a test behind the tested", "counts", bad(15, "B", 1)
-    yield "label_above_1", "no probability", "number", bad(16, "f", 1.5)
-    yield "label_nan", "no number", "number", bad(16, "f", math.nan)
-    falling = replace(_REFUSED, draft=[2, 2], tested=2, judged=[(1, 1, 1.0), (1, 0, 1.0)])
-    yield "tests_fall", "tests go with the draft", "order", _round(EXAMPLE.payload(falling))
+    yield "test_kind_0", "kind 0 does not exist", "kind", bad(14, "B", 0)
+    yield "test_kind_7", "an unknown kind", "kind", bad(14, "B", 7)
+    yield "test_untested", "a decision on a draft token that was not tested", "counts", bad(15, "B", 1)
+    yield "label_above_1", "a probability above 1", "number", bad(16, "f", 1.5)
+    yield "label_nan", "NaN", "number", bad(16, "f", math.nan)
+    falling = replace(_REJECTED, draft=[2, 2], tested=2, labels=[(1, 1, 1.0), (1, 0, 1.0)])
+    yield "tests_fall", "the indices of draft tokens never fall", "order", _round(EXAMPLE.payload(falling))
     yield "token_id", "target id 10 of 10", "id_range", bad(_AT, "I", 10)
     yield "token_flags", "a third flag", "kind", bad(_AT + 4, "B", 4)
-    yield "inside_first", "nothing is before it to be inside of", "counts", bad(_AT + 4, "B", 3)
-    late = replace(_REFUSED, tokens=[_FO, replace(_FO, accepted=True)])
-    yield "accepted_late", "accepted after one that was not", "counts", _round(EXAMPLE.payload(late))
+    yield "inside_first", "no token before it that it could be inside of", "counts", bad(_AT + 4, "B", 3)
+    late = replace(_REJECTED, tokens=[_FO, replace(_FO, accepted=True)])
+    yield "accepted_late", "accepted after a token that was not", "counts", _round(EXAMPLE.payload(late))
     yield "token_reserved", "a token's reserved field", "reserved", bad(_AT + 7, "B", 1)
     yield (
         "pieces_huge",
-        "2^32 - 1 pieces: nothing is reserved for them",
+        "2^32 - 1 pieces: a reader must not reserve memory for them",
         "length",
         bad(_AT + 8, "I", (1 << 32) - 1),
     )
     yield "piece_id", "draft id 9 of 8", "id_range", bad(_AT + 30, "H", 9)
-    yield "surprisal_infinite", "the token had no probability", "number", bad(_AT + 12, "f", math.inf)
-    yield "rest_negative", "no mass", "number", bad(_AT + 16, "f", -0.5)
-    yield "distribution_too_much", "0.5 and 0.6", "mass", bad(_AT + 16, "f", 0.6)
-    yield "roots_too_little", "0.5 and 0.3", "mass", bad(_AT + 20, "f", 0.3)
+    yield "surprisal_infinite", "a token of probability 0", "number", bad(_AT + 12, "f", math.inf)
+    yield "rest_negative", "a negative mass", "number", bad(_AT + 16, "f", -0.5)
+    yield "distribution_too_much", "masses 0.5 and 0.6", "mass", bad(_AT + 16, "f", 0.6)
+    yield "roots_too_little", "masses 0.5 and 0.3", "mass", bad(_AT + 20, "f", 0.3)
     yield "distribution_id", "target id 10 of 10", "id_range", bad(_AT + 32, "H", 10)
-    yield "probability_2", "more than 1", "number", bad(_AT + 34, "e", 2.0)
-    yield "probability_tiny", "below 2^-14 nothing is kept", "number", bad(_AT + 34, "e", 2.0**-15)
-    yield "probability_nan", "no number", "number", bad(_AT + 34, "e", math.nan)
+    yield "probability_2", "a probability above 1", "number", bad(_AT + 34, "e", 2.0)
+    yield "probability_tiny", "a probability below 2^-14", "number", bad(_AT + 34, "e", 2.0**-15)
+    yield "probability_nan", "NaN", "number", bad(_AT + 34, "e", math.nan)
     twice = replace(_FO, distribution=([6, 6], [0.25, 0.25], 0.5))
     yield (
         "distribution_ids_repeat",
-        "ids ascend",
+        "ids must ascend",
         "order",
-        _round(EXAMPLE.payload(replace(_REFUSED, tokens=[twice]))),
+        _round(EXAMPLE.payload(replace(_REJECTED, tokens=[twice]))),
     )
 
 
-def _foreign() -> Iterator[tuple[str, str, Tape]]:
-    yield "foreign_drafter", "recorded with another drafter's tokenizer", Tape([], drafter="d0" * 32)
-    yield "foreign_target", "recorded with another target's tokenizer", Tape([], target="e0" * 32)
-    yield "foreign_width", "logits of another width", Tape([], sizes=(9, 14))
+def _foreign() -> Iterator[tuple[str, str, Segment]]:
+    yield "foreign_drafter", "recorded with another drafter's tokenizer", Segment([], drafter="d0" * 32)
+    yield "foreign_target", "recorded with another target's tokenizer", Segment([], target="e0" * 32)
+    yield "foreign_width", "logits of another width", Segment([], sizes=(9, 14))

@@ -1,4 +1,4 @@
-"""Vectors of `learner/rate`, `mean`, `guard`, `interval` and `stop`: what becomes of one that learns."""
+"""Vectors of `learner/rate`, `mean`, `guard`, `interval` and `stop`: an adapter while it learns."""
 
 import json
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from vectorlib.reference.intervals import Answer, Course, Guard, mean_of, rate
-from vectorlib.reference.random_source import Chance, TooClose, uniforms_of
+from vectorlib.reference.intervals import Answer, Guard, Intervals, mean_of, rate
+from vectorlib.reference.random_source import RandomSource, TooClose, uniforms_of
 from vectorlib.reference.sampling import draft_distribution
 from vectorlib.writer import VectorWriter, vector
 
@@ -22,15 +22,15 @@ def write(writer: VectorWriter) -> None:
         vector(name, why, {"steps": steps}, {"means": mean_of(steps)}) for name, why, steps in MEANS
     ])  # fmt: skip
     writer.vectors("learner/guard", "verdicts", [_guard(*case) for case in _watched()])
-    writer.vectors("learner/interval", "courses", [_course(*case) for case in _courses()])
+    writer.vectors("learner/interval", "intervals", [_interval(*case) for case in _interval_cases()])
     writer.vectors("learner/stop", "drafts", [_stop(*case) for case in STOPS])
 
 
 RATES: list[tuple[str, str, str, float, int]] = [
-    ("constant", "the same for ever", "constant", 4e-3, 5),
+    ("constant", "the same rate at every step", "constant", 4e-3, 5),
     ("decay", "rises over 5 %, falls over 30 %", "decay", 1e-3, 40),
-    ("decay_odd", "shares that are no whole steps", "decay", 1e-3, 33),
-    ("decay_short", "of three steps the first has all of it", "decay", 1e-3, 3),
+    ("decay_odd", "shares that are not whole steps", "decay", 1e-3, 33),
+    ("decay_short", "the first of three steps has the full rate", "decay", 1e-3, 3),
     ("decay_one", "a single step", "decay", 1e-3, 1),
 ]
 
@@ -41,21 +41,25 @@ def _rate(name: str, why: str, schedule: str, highest: float, total: int) -> Cas
 
 
 MEANS: list[tuple[str, str, list[list[float] | None]]] = [
-    ("first", "the first step's is the mean", [[1.0, -2.0]]),
-    ("steps", "what it began with weighs less and less", [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [4.0, -4.0]]),
-    ("skipped", "a skipped step is none", [None, [1.0, 0.0], None, [0.0, 1.0]]),
-    ("long", "from the 82nd on nine tenths stay", [[float(i % 7), 0.125 * i] for i in range(90)]),
+    ("first", "the mean begins with the first step", [[1.0, -2.0]]),
+    ("steps", "the first steps lose weight", [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [4.0, -4.0]]),
+    ("skipped", "a skipped step does not count", [None, [1.0, 0.0], None, [0.0, 1.0]]),
+    (
+        "long",
+        "from the 82nd step on, nine tenths of the mean stay",
+        [[float(i % 7), 0.125 * i] for i in range(90)],
+    ),
 ]
 
 
 def scattered(seed: int, count: int, ratio: float, passes: int = 20) -> list[Answer]:
-    """Answers of about so many tokens per target pass."""
+    """Answers with about `ratio` tokens per target pass."""
     drawn = islice(uniforms_of(seed), 2 * count)
-    found = []
+    answers = []
     for a, b in zip(drawn, drawn, strict=True):
         n = passes // 2 + int(a * passes)
-        found.append((max(n, round(n * (ratio + 0.2 * (b - 0.5)))), n))
-    return found
+        answers.append((max(n, round(n * (ratio + 0.2 * (b - 0.5)))), n))
+    return answers
 
 
 def _watched() -> list[tuple[str, str, dict[str, float], list[list[Answer]]]]:
@@ -64,30 +68,30 @@ def _watched() -> list[tuple[str, str, dict[str, float], list[list[Answer]]]]:
 
     few = USUAL | {"least": 4, "window": 8, "deviations": 2.5}
     return [
-        ("too_few", "seven answers are judged by nobody", USUAL, steady(2.0, 7)),
-        ("first_window", "the first eight are what to expect, whatever they are", USUAL, steady(1.0, 8)),
-        ("no_change", "chance", USUAL, steady(2.0, *[8] * 8)),
-        ("better", "a better one joins the reference", USUAL,
+        ("too_few", "seven answers are too few for a verdict", USUAL, steady(2.0, 7)),
+        ("first_window", "the first eight answers become the reference", USUAL, steady(1.0, 8)),
+        ("no_change", "random differences only", USUAL, steady(2.0, *[8] * 8)),
+        ("better", "better answers join the reference", USUAL,
          [*steady(1.6, 8, 8), *steady(2.4, 8, 8, seed=5)]),
-        ("worse", "drafts nothing any more", USUAL, [*steady(2.2, 8, 8), *steady(1.2, 8, 8, seed=5)]),
+        ("worse", "the drafts stop being accepted", USUAL, [*steady(2.2, 8, 8), *steady(1.2, 8, 8, seed=5)]),
         ("worse_in_time", "a smaller fall needs more answers", USUAL,
          [*steady(2.0, 8, 8, 8, 8), *steady(1.85, 8, 8, 8, 8, seed=9)]),
-        ("a_little_lower", "never surely lower: a full window is the level now", USUAL,
+        ("a_little_lower", "never significantly lower: a full window becomes the reference", USUAL,
          [*steady(2.0, 8), *steady(1.96, 8, 8, 8, 8, seed=5)]),
         ("slowly_down", "small steps down, many of them", USUAL,
          [scattered(20 + i, 8, 2.4 - 0.04 * i) for i in range(30)]),
-        ("below_the_fall", "surely lower, and by less than counts", USUAL,
+        ("below_the_fall", "significantly lower, but by less than the threshold", USUAL,
          [[(2000, 1000)] * 8, [(1970, 1000)] * 8]),
-        ("above_the_fall", "no scatter at all: any fall that counts is sure", USUAL,
+        ("above_the_fall", "no variance at all: a fall above the threshold is worse", USUAL,
          [[(2000, 1000)] * 8, [(1950, 1000)] * 8]),
-        ("sample", "the variance of a sample, n - 1: so it is not sure yet", USUAL,
+        ("sample", "the variance is that of a sample, with n - 1: not significant", USUAL,
          [scattered(200, 8, 2.0), scattered(201, 8, 1.9)]),
-        ("long_and_short", "a ratio of sums: one long answer is not one of eight", USUAL,
+        ("long_and_short", "a ratio of sums: one long answer weighs more than one of eight", USUAL,
          [[(20, 10)] * 7 + [(900, 300)], [(20, 10)] * 8]),
-        ("window_slides", "the oldest leave the reference", few,
+        ("window_slides", "the oldest answers leave the reference", few,
          [*steady(3.0, 4, 4), *[[(4 * n + 1, n)] * 4 for n in range(10, 16)]]),
-        ("one_at_a_time", "judged after each answer", few, [[a] for a in scattered(40, 24, 1.8)]),
-        ("other_settings", "four answers, and less sure", few,
+        ("one_at_a_time", "a verdict after each answer", few, [[a] for a in scattered(40, 24, 1.8)]),
+        ("other_settings", "four answers, and fewer deviations", few,
          [*steady(2.0, 4, 4), *steady(1.3, 4, 4, seed=7)]),
     ]  # fmt: skip
 
@@ -96,7 +100,7 @@ def _guard(name: str, why: str, options: dict[str, float], intervals: Sequence[S
     guard, expect = Guard(options), []
     for answers in intervals:
         guard.current += answers
-        verdict = guard.judge()
+        verdict = guard.verdict()
         expect.append([verdict, len(guard.reference), len(guard.current)])
     given = {"options": options, "intervals": [[list(a) for a in each] for each in intervals]}
     return vector(name, why, given, {"verdicts": expect})
@@ -105,52 +109,61 @@ def _guard(name: str, why: str, options: dict[str, float], intervals: Sequence[S
 Interval = tuple[list[Answer], str]
 
 
-def _courses() -> list[tuple[str, str, int, list[Interval]]]:
+def _interval_cases() -> list[tuple[str, str, int, list[Interval]]]:
     def at(ratio: float, *outcomes: str, seed: int = 0) -> list[Interval]:
         return [(scattered(100 * seed + i, 8, ratio), outcome) for i, outcome in enumerate(outcomes)]
 
     good, bad = ("learned",) * 4, ("learned",) * 12
     return [
-        ("learning", "each version is found good before the next is learned", 64, at(2.0, *good)),
-        ("skipped", "no step was applied: the adapter in use stays", 64, at(2.0, "skipped", *good)),
-        ("not_finite", "what was learned is no adapter", 64, at(2.0, "not finite", *good)),
-        ("twice_not_finite", "rests double, and the rate halves twice", 64,
+        ("learning", "each version is good before the next is learned", 64, at(2.0, *good)),
+        ("skipped", "no step was applied: the adapter in use does not change", 64, at(2.0, "skipped", *good)),
+        ("not_finite", "the learned adapter is not finite", 64, at(2.0, "not finite", *good)),
+        ("twice_not_finite", "the cooldown doubles, and the rate scale halves twice", 64,
          at(2.0, "learned", "not finite", "learned", "not finite", "learned", "learned", "learned")),
-        ("worse", "the second version drafts nothing: back to the first, which rests", 64,
+        ("worse", "the drafts of the second version are not accepted: back to the first, and a cooldown", 64,
          [*at(2.2, "learned", "learned"), *at(1.1, *good, seed=1), *at(2.2, *good, seed=2)]),
-        ("worse_again", "falls in a row", 64,
+        ("worse_again", "rollbacks in a row", 64,
          [*at(2.2, "learned", "learned"), *at(1.0, "learned", seed=1), *at(2.2, "learned", "learned", seed=2),
           *at(1.0, "learned", seed=3), *at(2.2, *good, seed=4)]),
-        ("other_texts", "nothing new is in use and all is worse: the guard begins anew", 64,
+        ("other_texts", "worse with no new version in use: the guard starts again", 64,
          [*at(2.4, "skipped", "skipped", seed=1), *at(1.1, "skipped", "learned", "learned", seed=2)]),
-        ("hopeless", "never more than 32 intervals of rest", 3, [([(2, 1)], "not finite")] * 108),
+        ("hopeless", "at most 32 intervals of cooldown", 3, [([(2, 1)], "not finite")] * 108),
         ("memory", "the last 12 answers are kept", 12, at(2.0, *good)),
-        ("no_memory", "none is kept", 0, at(2.0, "learned", "learned")),
-        ("short_intervals", "three answers: a verdict now and then", 8,
+        ("no_memory", "no answer is kept", 0, at(2.0, "learned", "learned")),
+        ("short_intervals", "intervals of three answers: not every interval has a verdict", 8,
          [(scattered(60 + i, 3, 2.0), o) for i, o in enumerate(bad)]),
     ]  # fmt: skip
 
 
-def _course(name: str, why: str, most: int, intervals: Sequence[Interval]) -> Case:
-    course = Course(Guard(USUAL), most)
-    expect = [course.interval(answers, outcome) for answers, outcome in intervals]
+def _interval(name: str, why: str, most: int, intervals: Sequence[Interval]) -> Case:
+    state = Intervals(Guard(USUAL), most)
+    expect = [state.end(answers, outcome) for answers, outcome in intervals]
     listed = [{"answers": [list(a) for a in answers], "outcome": o} for answers, o in intervals]
     return vector(name, why, {"options": USUAL, "memory": most, "intervals": listed}, {"intervals": expect})
 
 
 TABLE = [[0.5, 2.0, 1.0, -1.0, 0.0], [0.0, 0.5, 1.0, 3.0, 2.5], [1.5, 0.0, 0.25, 1.25, 2.0],
          [1.0, 0.5, 2.25, 0.75, 2.0], [2.5, 2.0, 1.0, 0.0, -3.0]]  # fmt: skip
-SAYS = [0.9, 0.6, 0.35, 0.8, 0.2]  # of the head, after reading each token
-# Name, why, what the head says, threshold, tokens, temperature, banned, the context's last token.
+HEAD = [0.9, 0.6, 0.35, 0.8, 0.2]  # the head's output after reading each token
+# Name, why, the head's outputs, threshold, tokens, temperature, banned, last token of the context.
 STOPS: list[tuple[str, str, list[float], float, int, float, list[int], int]] = [
-    ("never", "threshold 1: nobody asks", SAYS, 1.0, 5, 0.0, [], 1),
-    ("at_once", "threshold 0: one token, always", SAYS, 0.0, 5, 0.0, [], 1),
-    ("soon", "the product of the chances falls below 0.7", SAYS, 0.3, 6, 0.0, [], 0),
-    ("later", "below 0.3", SAYS, 0.7, 6, 0.0, [], 0),
-    ("untrained", "a head that says 1: as without", [1.0] * 5, 0.3, 5, 0.0, [], 2),
+    ("never", "threshold 1: the head is not asked", HEAD, 1.0, 5, 0.0, [], 1),
+    ("at_once", "threshold 0: always one token", HEAD, 0.0, 5, 0.0, [], 1),
     (
-        "says_one_amid",
-        "1 of one token, and the next has its own confidence",
+        "soon",
+        "the draft ends where the product of the probabilities falls below 0.7",
+        HEAD,
+        0.3,
+        6,
+        0.0,
+        [],
+        0,
+    ),
+    ("later", "the draft ends below 0.3", HEAD, 0.7, 6, 0.0, [], 0),
+    ("untrained", "a head that gives 1 never ends a draft", [1.0] * 5, 0.3, 5, 0.0, [], 2),
+    (
+        "one_in_the_middle",
+        "1 for one token; the next has its own probability",
         [0.9, 1.0, 0.3, 0.6, 0.4],
         0.6,
         6,
@@ -158,44 +171,43 @@ STOPS: list[tuple[str, str, list[float], float, int, float, list[int], int]] = [
         [],
         0,
     ),
-    ("says_one_first", "1 of the token before the draft", [1.0, 0.5, 0.3, 0.6, 0.4], 0.6, 6, 0.0, [], 0),
-    ("says_nothing", "0: surely refused", [0.5, 0.0, 0.5, 0.5, 0.5], 0.9, 5, 0.0, [], 0),
-    ("banned", "confidence is among what may be drawn", SAYS, 0.5, 6, 0.0, [0, 3], 4),
-    ("sampled", "drawn at 0.7, and confidence is at temperature 1", SAYS, 0.6, 6, 0.7, [], 1),
-    ("sampled_banned", "both", SAYS, 0.6, 6, 1.5, [1], 1),
-    ("single", "one token is asked for: nothing is read after it", SAYS, 0.3, 1, 0.0, [], 3),
+    ("one_first", "1 for the token before the draft", [1.0, 0.5, 0.3, 0.6, 0.4], 0.6, 6, 0.0, [], 0),
+    ("zero", "0: certainly rejected", [0.5, 0.0, 0.5, 0.5, 0.5], 0.9, 5, 0.0, [], 0),
+    ("banned", "q is renormalised over the ids that may be drawn", HEAD, 0.5, 6, 0.0, [0, 3], 4),
+    ("sampled", "drawn at temperature 0.7; q is at temperature 1", HEAD, 0.6, 6, 0.7, [], 1),
+    ("sampled_banned", "banned ids, and drawn at temperature 1.5", HEAD, 0.6, 6, 1.5, [1], 1),
+    ("single", "num_draft_tokens 1: nothing is read after it", HEAD, 0.3, 1, 0.0, [], 3),
 ]
 
 
 def _stop(
-    name: str, why: str, says: list[float], threshold: float, count: int, temperature: float,
+    name: str, why: str, head: list[float], threshold: float, count: int, temperature: float,
     banned: list[int], last: int,
 ) -> Case:  # fmt: skip
-    choose = Chance(uniforms_of(len(name)))
-    given = {"table": TABLE, "acceptance": says, "threshold": threshold, "count": count, "banned": banned,
+    random = RandomSource(uniforms_of(len(name)))
+    given = {"table": TABLE, "acceptance": head, "threshold": threshold, "count": count, "banned": banned,
              "temperature": temperature, "last": last}  # fmt: skip
     drawn: list[int] = []
     asked: list[float] = []
-    reads, stands, confidence = 1, 1.0, 1.0
+    reads, survival = 1, 1.0
     while True:
         row = TABLE[last]
         allowed = draft_distribution(row, 1.0, banned)
         distribution = draft_distribution(row, temperature, banned)
-        last = choose.token(distribution)
-        confidence = allowed.probability(last)
+        last = random.sample(distribution)
         drawn.append(last)
         if len(drawn) == count:
             break
         reads += 1  # the drafter reads what was drawn
-        a, q = says[last], confidence
-        stands *= 1.0 if a == 1.0 else a * q / (a * q + (1 - a) * (1 - q))
-        if threshold < 1.0 and stands < 1.0:
-            asked.append(stands)
-            if abs(1.0 - stands - threshold) < 1e-9:
-                raise TooClose(f"{stands} against {threshold}")
-            if 1.0 - stands > threshold:
+        a, q = head[last], allowed.probability(last)
+        survival *= 1.0 if a == 1.0 else a * q / (a * q + (1 - a) * (1 - q))
+        if threshold < 1.0 and survival < 1.0:
+            asked.append(survival)
+            if abs(1.0 - survival - threshold) < 1e-9:
+                raise TooClose(f"{survival} against {threshold}")
+            if 1.0 - survival > threshold:
                 break
-    uniforms = choose.used
+    uniforms = random.used
     return vector(
         name, why, given | {"uniforms": uniforms}, {"tokens": drawn, "asked": asked, "reads": reads}
     )

@@ -1,4 +1,4 @@
-"""Vectors of `learner/vector` and `learner/average`: what learns, its adapter, and the mean of many."""
+"""Vectors of `learner/vector` and `learner/average`: the trained vector, its adapter, the mean."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ SITES = {
 
 
 def _vectors() -> Iterator[Case]:
-    """A new vector, and the adapter that it stands for; a vector of all numbers, and its adapter."""
+    """A new vector; and a vector with no zeros, with the adapter that it stands for."""
     for name, why, rank, seed, alpha in (
         ("seed_0", "rank 2", 2, 0, 32.0),
         ("seed_large", "rank 1, another seed", 1, 2**63 + 5, 1.0),
@@ -57,7 +57,7 @@ def _packed(flat: list[float], layout: Sequence[tuple[str, list[int]]], scale: f
     for name, (rows, columns) in layout:
         parts[name] = [flat[at + i * columns : at + (i + 1) * columns] for i in range(rows)]
         at += rows * columns
-    found = {}
+    adapter = {}
     for site, (inputs, named) in SITES.items():
         a: Matrix = [
             [x for part, _ in named for x in parts[f"{site}.{part}.lora_a"][i]] for i in range(inputs)
@@ -67,15 +67,15 @@ def _packed(flat: list[float], layout: Sequence[tuple[str, list[int]]], scale: f
             before, behind = (sum(w for _, w in ws) for ws in (named[:n], named[n + 1 :]))
             b += [[0.0] * before + [x * scale for x in row] + [0.0] * behind
                   for row in parts[f"{site}.{part}.lora_b"]]  # fmt: skip
-        found[site] = {"lora_a": a, "lora_b": b}
-    return found
+        adapter[site] = {"lora_a": a, "lora_b": b}
+    return adapter
 
 
 ONE = {"layers.0.o": ([[1.0], [2.0]], [[0.5, -1.0, 0.25]])}
 TWO = {"layers.0.o": ([[0.0], [-1.0]], [[3.0, 1.0, 0.0]])}
 BESIDE = {"layers.1.o": ([[4.0], [0.5]], [[1.0, 1.0, -2.0]])}
 AGAINST = {"layers.0.o": ([[-1.0], [-1.0]], ONE["layers.0.o"][1])}
-# Singular values 6 and 1: columns and rows stand at right angles.
+# Singular values 6 and 1: columns and rows are orthogonal.
 APART = {"layers.0.o": ([[3.0, 0.0], [0.0, 1.0]], [[2.0, 0.0, 0.0], [0.0, 0.0, 1.0]])}
 HEAD = {"head.blocks.0": [[0.5, -0.25], [1.0, 2.0]], "head.weight": [[1.5], [-1.0]], "head.bias": [[0.75]]}
 ZERO = {name: [[0.0] * len(row) for row in rows] for name, rows in HEAD.items()}
@@ -84,57 +84,58 @@ Device = tuple[int, Sites, dict[str, Matrix] | None]  # accepted tokens, adapter
 
 
 def _averages() -> Iterator[Case]:
-    """Where the rank holds the whole mean, and where what is cut is known."""
+    """Cases in which the rank holds the whole mean, and one in which the lost part is known."""
     cases: list[tuple[str, str, list[Device], int | None, list[float] | None]] = [
-        ("alone", "one device: its own", [(512, ONE, None)], None, None),
-        ("weighed", "by accepted tokens, 1 to 3; of the products and not of the factors",
+        ("alone", "one device: its own adapter", [(512, ONE, None)], None, None),
+        ("weighed", "weighted by accepted tokens, 1 to 3; the mean of the products and not of the factors",
          [(100, ONE, None), (300, TWO, None)], 2, None),
-        ("nothing_accepted", "a device without accepted tokens counts for nothing",
+        ("nothing_accepted", "a device without accepted tokens has weight 0",
          [(0, TWO, None), (7, ONE, None)], None, None),
-        ("other_places", "a place that an adapter does not have counts as 0",
+        ("other_places", "a site that an adapter does not have counts as 0",
          [(10, ONE, None), (30, BESIDE, None)], None, None),
-        ("heads", "of heads among those who have one", [(10, ONE, HEAD), (30, TWO, ZERO), (60, TWO, None)], 2,
+        ("heads", "the mean of the heads of those devices that have one",
+         [(10, ONE, HEAD), (30, TWO, ZERO), (60, TWO, None)], 2,
          None),
-        ("cut", "rank 1 of 2: the smaller singular value goes", [(5, APART, None)], 1, [6.0, 1.0]),
-        ("against", "two that take each other away in part: rank 1, and nothing lost",
+        ("cut", "rank 1 of 2: the smaller singular value is cut", [(5, APART, None)], 1, [6.0, 1.0]),
+        ("against", "two adapters that cancel in part: rank 1, and nothing is lost",
          [(5, ONE, None), (5, AGAINST, None)], 1, None),
     ]  # fmt: skip
     for name, why, devices, rank, singular in cases:
         product, lost = _product(devices), 0.0
-        if singular:  # of APART: the kept one is the first place of the product
+        if singular:  # of APART: the kept singular value is the first entry of the product
             product = {site: [rows[0], [0.0] * len(rows[0])] for site, rows in product.items()}
             lost = singular[1] / math.hypot(*singular)
-        told = [
+        devices_json = [
             {"accepted": accepted, "tensors": {s: {"lora_a": a, "lora_b": b} for s, (a, b) in sites.items()},
              "head": head}
             for accepted, sites, head in devices
         ]  # fmt: skip
         expect = {"products": product, "lost": lost, "head": _head(devices)}
-        yield vector(name, why, {"rank": rank, "devices": told}, expect)
+        yield vector(name, why, {"rank": rank, "devices": devices_json}, expect)
 
 
 def _product(devices: Sequence[Device]) -> dict[str, Matrix]:
     """The mean of A B at each site."""
-    whole, found = sum(accepted for accepted, _, _ in devices), dict[str, Matrix]()
+    total, mean = sum(accepted for accepted, _, _ in devices), dict[str, Matrix]()
     for accepted, sites, _ in devices:
         for site, (a, b) in sites.items():
-            before = found.get(site, [[0.0] * len(b[0]) for _ in a])
-            found[site] = [
-                [old + accepted / whole * fsum(x * b[r][j] for r, x in enumerate(row))
+            before = mean.get(site, [[0.0] * len(b[0]) for _ in a])
+            mean[site] = [
+                [old + accepted / total * fsum(x * b[r][j] for r, x in enumerate(row))
                  for j, old in enumerate(was)]
                 for row, was in zip(a, before, strict=True)
             ]  # fmt: skip
-    return found
+    return mean
 
 
 def _head(devices: Sequence[Device]) -> dict[str, Matrix] | None:
-    """The mean of the heads that there are."""
+    """The mean of the heads; None where no device has one."""
     heads = [(accepted, head) for accepted, _, head in devices if head]
-    whole = sum(accepted for accepted, _ in heads)
+    total = sum(accepted for accepted, _ in heads)
     if not heads:
         return None
     return {
-        name: [[fsum(w / whole * head[name][i][j] for w, head in heads) for j in range(len(row))]
+        name: [[fsum(w / total * head[name][i][j] for w, head in heads) for j in range(len(row))]
                for i, row in enumerate(HEAD[name])]
         for name in HEAD
     }  # fmt: skip
