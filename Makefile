@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo adapt check test lint vectors bench export-matrix qnn fuzz crash setup clean
+.PHONY: demo adapt check test lint vectors tree bench export-matrix qnn fuzz crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -39,6 +39,10 @@ test: $(READY)
 vectors: $(READY)
 	$(BIN)/python spec/make_vectors.py
 	git diff --exit-code --stat spec/vectors
+
+# docs/tree.md: every file in a line. A test says when it is out of date.
+tree: $(READY)
+	$(BIN)/python scripts/tree.py
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.host_overhead
