@@ -1,11 +1,11 @@
-"""The recipe of the starter models that ship with omnidraft: two small targets and one drafter.
+"""The recipe of the starter models in examples/starters: two small targets and one drafter.
 
     python -m recipes.starters tokenizers
     python -m recipes.starters train NAME --work DIR
     python -m recipes.starters evaluate NAME
 
-NAME is `drafter`, `a` or `b`. Every run is a fixed number of steps over a seeded order of documents;
-a run that was stopped goes on from the checkpoint in DIR.
+NAME is `drafter`, `a` or `b`. A training is a fixed number of steps over a seeded order of documents;
+a training that was stopped continues from the checkpoint in DIR.
 """
 
 import argparse
@@ -37,8 +37,8 @@ _TASKS_FIRST = {
 }
 _EVEN = {**_TASKS_FIRST, "gsm8k": 1, "mbpp": 1}
 
-# The bends in the targets' rates are where the runs were shortened, because other work took half of
-# the machine. They stay, so that the same runs can be made again.
+# The bends in the targets' learning rates are the places where the trainings were shortened, because other
+# work took half of the machine. They stay, so that the same trainings can be repeated.
 RECIPES = {
     "drafter": Recipe(
         steps=2000,
@@ -103,13 +103,13 @@ _CHECKPOINT_SECONDS = 300.0
 
 
 def documents_for(name: str) -> dict[str, list[str]]:
-    """What `name` may learn from: all training rows, or for the drafter a tenth of the tasks'."""
+    """The documents that `name` learns from: all training rows, or a tenth of each task for the drafter."""
     share = data.DRAFTER_TASK_SHARE if name == "drafter" else 1.0
     return data.training_documents(data.data_folder(), task_share=share)
 
 
 def build_tokenizers() -> None:
-    """Learn the three tokenizers, each from its own model's documents."""
+    """Learn the three tokenizers, each from the documents of its model."""
     for name, build in _BUILDERS.items():
         documents = documents_for(name)
         tokenizer = build([text for texts in documents.values() for text in texts])
@@ -118,26 +118,26 @@ def build_tokenizers() -> None:
 
 
 def train(name: str, work: Path, *, threads: int, bf16: bool, compiled: bool) -> None:
-    """Train `name`, publishing it about every five minutes and at the end."""
+    """Train `name`; publish it about every five minutes and at the end.
+
+    Args:
+        name: a key of `RECIPES`.
+        work: directory of the checkpoint.
+        threads: of torch.
+        bf16: compute the forward pass in bfloat16.
+        compiled: compile the loss.
+    """
     torch.set_num_threads(threads)
     recipe = RECIPES[name]
-    # Not AutoTokenizer, which rebuilds the files in its own manner for some families.
+    # Not AutoTokenizer, which rewrites the files for some families.
     tokenizer = PreTrainedTokenizerFast.from_pretrained(STARTERS / name)
-    # One more id than inputs: the last input's target.
-    stream = data.token_stream(
-        tokenizer.backend_tokenizer,
-        documents_for(name),
-        recipe.copies,
-        eos_id=tokenizer.eos_token_id,
-        length=recipe.steps * recipe.tokens_per_step + 1,
-        seed=recipe.seed,
-    ).long()
+    stream = _stream(name, tokenizer, recipe)
     torch.manual_seed(recipe.seed)
     model = models.new_model(name, tokenizer)
     model.train()
     optimizer = _optimizer(model, recipe)
     log = _resume(work / f"{name}.pt", model, optimizer) or _new_log(name, recipe, model, bf16=bf16)
-    log["recipe"] = recipe.settings()  # of the run that ends it
+    log["recipe"] = recipe.settings()  # of the run that finishes the training
     loss_of = _loss(model, bf16=bf16)
     if compiled:
         loss_of = torch.compile(loss_of, dynamic=False)
@@ -162,15 +162,27 @@ def train(name: str, work: Path, *, threads: int, bf16: bool, compiled: bool) ->
             if (step + 1) % _LOG_STEPS == 0 or last:
                 progress.console.print(_note(log, recipe, recent))
                 recent.clear()
-                # Only here, where no loss waits to be noted: a resumed run has the same log.
+                # Only after the losses were logged, so that a resumed training has the same log.
                 if last or time.monotonic() - saved > _CHECKPOINT_SECONDS:
                     _save(work / f"{name}.pt", model, optimizer, log)
                     models.publish(STARTERS / name, model, log, model_card(name, log))
                     saved = time.monotonic()
 
 
+def _stream(name: str, tokenizer: PreTrainedTokenizerFast, recipe: Recipe) -> torch.Tensor:
+    """All inputs of the training as one stream of ids, and one id more: the target of the last input."""
+    return data.token_stream(
+        tokenizer.backend_tokenizer,
+        documents_for(name),
+        recipe.copies,
+        eos_id=tokenizer.eos_token_id,
+        length=recipe.steps * recipe.tokens_per_step + 1,
+        seed=recipe.seed,
+    ).long()
+
+
 def _note(log: dict[str, Any], recipe: Recipe, recent: list[float]) -> str:
-    """Enter the mean of the recent losses and the speed so far into the log; returns a line about them."""
+    """Append the mean of the recent losses and the speed to the log; returns them as a line of text."""
     loss = round(sum(recent) / len(recent), 4)
     log["losses"].append([log["steps_done"], loss])
     log["tokens_per_second"] = round(log["steps_done"] * recipe.tokens_per_step / log["seconds"])
@@ -178,7 +190,7 @@ def _note(log: dict[str, Any], recipe: Recipe, recent: list[float]) -> str:
 
 
 def _batch(stream: torch.Tensor, recipe: Recipe, step: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inputs and next-token targets of one step, each of shape (rows, sequence length)."""
+    """Inputs and next-token targets of one step, [rows, sequence length] each."""
     start, count = step * recipe.tokens_per_step, recipe.tokens_per_step
     length = recipe.sequence_length(step)
     inputs = stream[start : start + count].view(-1, length)
@@ -187,21 +199,21 @@ def _batch(stream: torch.Tensor, recipe: Recipe, step: int) -> tuple[torch.Tenso
 
 
 def _loss(model: PreTrainedModel, *, bf16: bool) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """The mean cross-entropy of (rows, length) inputs and targets, as one function that can be compiled."""
+    """A function, which torch can compile: the mean cross-entropy of inputs and targets [rows, length]."""
     untyped: Any = model
     backbone, head = untyped.get_decoder(), untyped.get_output_embeddings()
 
     def loss_of(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             hidden = backbone(input_ids=inputs, use_cache=False).last_hidden_state
-            logits = head(hidden)  # (rows, length, vocabulary)
+            logits = head(hidden)  # [rows, length, vocabulary]
         return torch.nn.functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
     return loss_of
 
 
 def _optimizer(model: PreTrainedModel, recipe: Recipe) -> torch.optim.Optimizer:
-    """AdamW; gains and biases (one-dimensional) do not decay."""
+    """AdamW; one-dimensional parameters (gains and biases) have no weight decay."""
     parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.dim() > 1], "weight_decay": recipe.weight_decay},
@@ -225,7 +237,7 @@ def _new_log(name: str, recipe: Recipe, model: PreTrainedModel, *, bf16: bool) -
 
 
 def _save(path: Path, model: PreTrainedModel, optimizer: torch.optim.Optimizer, log: dict[str, Any]) -> None:
-    """Write the fp32 training state; renamed into place, so a stop halfway keeps the former one."""
+    """Write the fp32 training state; a rename replaces the old file, which survives an interruption."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "log": log}, part)
@@ -233,7 +245,7 @@ def _save(path: Path, model: PreTrainedModel, optimizer: torch.optim.Optimizer, 
 
 
 def _resume(path: Path, model: PreTrainedModel, optimizer: torch.optim.Optimizer) -> dict[str, Any] | None:
-    """Load the training state of a stopped run, if there is one; returns its log."""
+    """Load the training state of a stopped training; returns its log, or None without a file."""
     if not path.exists():
         return None
     state = torch.load(path, weights_only=True)
@@ -244,22 +256,26 @@ def _resume(path: Path, model: PreTrainedModel, optimizer: torch.optim.Optimizer
 
 
 def main() -> None:
-    """Command line of the recipe."""
+    """The command line of the recipe."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m recipes.starters",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("tokenizers", help="learn the three tokenizers")
-    training = commands.add_parser("train", help="train one model, or go on with it")
+    training = commands.add_parser("train", help="train one model, or continue its training")
     training.add_argument("name", choices=NAMES)
     training.add_argument(
-        "--work", type=Path, required=True, help="folder outside the repository for checkpoints"
+        "--work", type=Path, required=True, help="directory for checkpoints, outside the repository"
     )
     training.add_argument("--threads", type=int, default=1)
     training.add_argument(
-        "--bf16", action="store_true", help="autocast; pays only where the CPU multiplies bf16"
+        "--bf16", action="store_true", help="autocast; faster only on a CPU with bf16 instructions"
     )
-    training.add_argument("--compile", action="store_true", help="a fifth faster; needs a C++ compiler")
+    training.add_argument(
+        "--compile", action="store_true", help="compile the loss: a fifth faster; needs a C++ compiler"
+    )
     evaluation = commands.add_parser("evaluate", help="measure one model on unseen rows")
     evaluation.add_argument("name", choices=NAMES)
     arguments = parser.parse_args()

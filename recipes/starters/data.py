@@ -1,6 +1,6 @@
 """Documents for the starter models: task texts and public-domain novels, cut, held out and encoded.
 
-Alpaca is never read here: its licence (CC BY-NC) forbids what the starter weights are for.
+Alpaca is not used: its licence (CC BY-NC) forbids commercial use, which the starter weights permit.
 """
 
 import gzip
@@ -19,29 +19,38 @@ from omnidraft.errors import SettingError
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 MBPP_TRAIN_ROWS = 910  # 80 % of MBPP + HumanEval together; HumanEval stays unseen as a whole
-DRAFTER_TASK_SHARE = 0.1  # the drafter starts out unaligned: it sees a tenth of each task only
-JAPANESE_SHARE = 0.1  # enough to know the script, too little to crowd out English
-HELD_OUT_SHARE = 0.02  # the end of each novel, for evaluation
-NOVEL_BYTES = 1500  # a document of a novel ends at the first paragraph end after so many bytes
+DRAFTER_TASK_SHARE = 0.1  # the drafter begins unaligned: it learns from a tenth of each task
+JAPANESE_SHARE = 0.1  # enough for the script, and little enough for English to keep most of the capacity
+HELD_OUT_SHARE = 0.02  # of each novel, at its end, for evaluation
+NOVEL_BYTES = 1500  # a document of a novel ends with the paragraph that reaches this size
 
 
 def data_folder() -> Path:
-    """The data folder: OMNIDRAFT_DATA, or shared/data beside the repository."""
+    """The data folder: OMNIDRAFT_DATA, or shared/data beside the repository.
+
+    Raises:
+        SettingError: the folder does not hold tasks/.
+    """
     folder = Path(os.environ.get("OMNIDRAFT_DATA", REPOSITORY.parent / "shared" / "data"))
     if not (folder / "tasks").is_dir():
         raise SettingError(
-            f"No data in {str(folder)!r}: set OMNIDRAFT_DATA to the folder that holds tasks/ and text/."
+            f"{folder} holds no data", "set OMNIDRAFT_DATA to the folder that holds tasks/ and text/"
         )
     return folder
 
 
 def chat(prompt: str, answer: str) -> str:
-    """One exchange in the form that the chat template of all three models writes."""
+    """One exchange in the format of the chat template of all three models."""
     return f"Question: {prompt}\nAnswer: {answer}"
 
 
 def training_documents(data: Path, *, task_share: float = 1.0) -> dict[str, list[str]]:
-    """Training texts by source; `task_share` keeps only the first rows of each task."""
+    """Training texts by source.
+
+    Args:
+        data: the data folder.
+        task_share: share of each task's rows that is kept, from the first row.
+    """
     gsm8k = _share(_rows(data, "gsm8k/train"), task_share)
     mbpp = _share(_rows(data, "mbpp/mbpp")[:MBPP_TRAIN_ROWS], task_share)
     scitldr = _share(_rows(data, "scitldr/train"), task_share)
@@ -57,7 +66,7 @@ def training_documents(data: Path, *, task_share: float = 1.0) -> dict[str, list
 
 
 def unseen_documents(data: Path) -> dict[str, list[str]]:
-    """Evaluation texts by source: rows and chapters that no starter model has been trained on."""
+    """Evaluation texts by source: rows and chapters that no starter model was trained on."""
     documents = {
         "gsm8k": [_gsm8k(row) for row in _rows(data, "gsm8k/test")[:200]],
         "mbpp": [_mbpp(row) for row in _rows(data, "mbpp/mbpp")[MBPP_TRAIN_ROWS:]],
@@ -88,8 +97,16 @@ def token_stream(
 ) -> torch.Tensor:
     """Pack shuffled documents, each followed by eos, into one stream of token ids.
 
-    The mix (each document as often as `copies` says for its source) is shuffled anew and repeated
-    until `length` ids are there. Returns int32 of shape (length,).
+    Args:
+        tokenizer: encodes the documents.
+        documents: texts by source.
+        copies: number of copies of each document in one round, by source.
+        eos_id: id after each document.
+        length: number of ids; rounds are repeated, each in a new order, until the stream is long enough.
+        seed: of the order.
+
+    Returns:
+        int32 ids, [length].
     """
     encoded = {
         source: [[*encoding.ids, eos_id] for encoding in tokenizer.encode_batch(texts)]
@@ -106,7 +123,7 @@ def token_stream(
 
 
 def _rows(data: Path, name: str) -> list[dict[str, Any]]:
-    """JSON rows of tasks/NAME.jsonl.gz; split on newlines only, as strings may hold U+2028."""
+    """JSON rows of tasks/NAME.jsonl.gz; split at newlines only, because strings may contain U+2028."""
     text = gzip.decompress((data / "tasks" / f"{name}.jsonl.gz").read_bytes()).decode("utf-8")
     return [json.loads(line) for line in text.split("\n") if line]
 
@@ -128,12 +145,12 @@ def _scitldr(row: Mapping[str, Any]) -> str:
 
 
 def _novels(data: Path) -> dict[str, tuple[list[str], list[str]]]:
-    """(training, held-out) documents of each public-domain text."""
+    """The training documents and the held-out documents of each public-domain text."""
     folder = data / "text"
     frankenstein = _cut((folder / "frankenstein.txt").read_text("utf-8").split("\n\n"), "\n\n")
     shakespeare = _cut((folder / "tinyshakespeare.txt").read_text("utf-8").split("\n\n"), "\n\n")
     japanese_text = gzip.decompress((folder / "wagahai_ja.txt.gz").read_bytes()).decode("utf-8")
-    # Aozora Bunko's list of editors at the end is not part of the novel.
+    # The novel ends before Aozora Bunko's list of editors.
     japanese = _cut(japanese_text.partition("\n底本")[0].split("\n"), "\n")
     japanese_train, japanese_held_out = _hold_out(japanese)
     return {
@@ -149,7 +166,7 @@ def _hold_out(documents: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _cut(paragraphs: Iterable[str], separator: str) -> list[str]:
-    """Join whole paragraphs into documents of about NOVEL_BYTES bytes."""
+    """Whole paragraphs, joined into documents of about NOVEL_BYTES bytes."""
     documents: list[str] = []
     open_paragraphs: list[str] = []
     size = 0

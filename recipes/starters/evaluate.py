@@ -18,7 +18,7 @@ _SAMPLE_TOKENS = 256
 
 
 def evaluate(folder: Path) -> None:
-    """Measure the published model in `folder`; put the figures into its log and its card and print them."""
+    """Measure the model in `folder`; write the figures into its log and its card, and print them."""
     folder_of_data = data.data_folder()
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
@@ -41,7 +41,7 @@ def perplexity(
 ) -> dict[str, float]:
     """Perplexity per token and bits per byte of whole texts, each scored on its own.
 
-    A text stands after bos, or after eos where the family has no bos, as in training.
+    As in training, each text follows bos, or eos if the family has no bos.
     """
     start_id = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     window = model.config.max_position_embeddings
@@ -52,9 +52,8 @@ def perplexity(
         tokens += len(ids) - 1
         for start in range(0, len(ids) - 1, window):
             targets = ids[start + 1 : start + 1 + window]
-            logits = model(input_ids=ids[None, start : start + len(targets)]).logits[
-                0
-            ]  # (targets, vocabulary)
+            output = model(input_ids=ids[None, start : start + len(targets)])
+            logits = output.logits[0]  # [targets, vocabulary]
             nats += torch.nn.functional.cross_entropy(logits, targets, reduction="sum").item()
     return {
         "texts": len(texts),
@@ -66,7 +65,7 @@ def perplexity(
 
 
 def greedy_answer(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, question: str) -> str:
-    """The model's greedy answer to one user message."""
+    """The model's greedy answer to one message of a user, at most `_SAMPLE_TOKENS` tokens."""
     prompt = tokenizer.apply_chat_template([{"role": "user", "content": question}], tokenize=False)
     ids = torch.tensor([tokenizer.encode(prompt, add_special_tokens=False)])
     generate: Any = model.generate  # untyped in transformers
@@ -86,17 +85,17 @@ def _print(log: dict[str, Any]) -> None:
 
 
 _KINDS = {
-    "drafter": "a two-layer Llama with a SentencePiece-like vocabulary (byte fallback, single digits), as "
-    "small as a drafter should be. It has seen the novels and a tenth of each task, so it starts out "
-    "unaligned with the targets, and alignment has something to show",
-    "a": "a six-layer target in the manner of Qwen2: byte-level BPE, NFC, single digits, no bos",
-    "b": "a six-layer target in the manner of Llama-3: byte-level BPE, digits by up to three, grouped-query "
-    "attention, bos first",
+    "drafter": "A two-layer Llama with a SentencePiece-like vocabulary (byte fallback, single digits), as "
+    "small as a drafter should be. It was trained on the novels and on a tenth of each task, so it begins "
+    "unaligned with the targets, and aligning it has a visible effect",
+    "a": "A six-layer target in the style of Qwen2: byte-level BPE, NFC, single digits, no bos",
+    "b": "A six-layer target in the style of Llama-3: byte-level BPE, up to three digits a token, "
+    "grouped-query attention, bos first",
 }
 
 _INTRODUCTION = (
-    "For trying omnidraft without a download: {kind}. It is far too small to be right about anything; its "
-    "answers have the form of the task's answers, and no more."
+    "{kind}. It is for trying omnidraft without a download. It is too small to give right answers; its "
+    "answers have only the form of the task's answers."
 )
 
 _CARD = """---
@@ -108,7 +107,7 @@ pipeline_tag: text-generation
 
 {introduction}
 
-Ask it in the form of its chat template: `Question: ...` and, on the next line, `Answer:`.
+The prompt format of its chat template is `Question: ...` and, on the next line, `Answer:`.
 
 | | |
 | --- | --- |
@@ -122,7 +121,7 @@ Ask it in the form of its chat template: `Question: ...` and, on the next line, 
 ## Data
 
 {data}
-The rows measured below were seen neither by the model nor by its tokenizer.
+Neither the model nor its tokenizer was trained on the rows of the tables below.
 
 | text | licence |
 | --- | --- |
@@ -132,18 +131,19 @@ The rows measured below were seen neither by the model nor by its tokenizer.
 | [SciTLDR](https://github.com/allenai/scitldr), training rows (Allen Institute for AI) | Apache-2.0 |
 | Frankenstein, Tiny Shakespeare, a tenth of "I Am a Cat" (Aozora Bunko) | public domain |
 
-The weights are licensed under Apache-2.0. They come from
-`python -m recipes.starters train {name} --work DIR`, whose settings and losses are in
-`training_log.json`.
+The weights are licensed under Apache-2.0. `python -m recipes.starters train {name} --work DIR` made
+them; `training_log.json` has its settings and losses.
 """
 
 
 def model_card(name: str, log: dict[str, Any]) -> str:
-    """The README.md of a starter model, with whatever figures its log holds so far."""
+    """The README.md of a starter model, with the figures that its log holds."""
     recipe = log["recipe"]
     card = _CARD.format(
         name=name,
-        introduction=textwrap.fill(_INTRODUCTION.format(kind=_KINDS[name]), width=100),
+        introduction=textwrap.fill(
+            _INTRODUCTION.format(kind=_KINDS[name]), width=100, break_on_hyphens=False
+        ),
         parameters=log["parameters"],
         vocabulary=log["vocabulary"],
         steps_done=log["steps_done"],
@@ -152,9 +152,9 @@ def model_card(name: str, log: dict[str, Any]) -> str:
         minutes=log["seconds"] / 60,
         precision=log["precision"],
         loss=log["losses"][-1][1],
-        data="The novels, and only the first tenth of each task's rows."
+        data="The novels, and the first tenth of each task's rows."
         if name == "drafter"
-        else "All of the rows named here; GSM8K and MBPP four and six times as often as the rest.",
+        else "All rows named here, GSM8K four times and MBPP six times as often as the others.",
     )
     if "evaluation" in log:
         card += "\n## Figures on unseen text\n\n| text | texts | perplexity per token | bits per byte |\n"

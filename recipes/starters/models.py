@@ -1,4 +1,4 @@
-"""Architectures of the starter models, and how a folder of one is published."""
+"""The architectures of the starter models, their recipes as values, and the files of a published model."""
 
 import json
 import shutil
@@ -23,12 +23,12 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jin
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides a training run; written into training_log.json."""
+    """All settings of a training; training_log.json records them."""
 
     steps: int
     tokens_per_step: int
     peak_lr: float
-    rate: tuple[tuple[int, float], ...]  # (step, share of the peak rate), linear in between
+    rate: tuple[tuple[int, float], ...]  # points (step, share of the peak rate), linear between them
     lengths: tuple[tuple[int, int], ...]  # (first step, tokens in a row)
     weight_decay: float
     clip_norm: float
@@ -36,15 +36,15 @@ class Recipe:
     copies: dict[str, int]  # of each source's documents in one round of the mix
 
     def sequence_length(self, step: int) -> int:
-        """Short rows first; the last rows are as long as the context, so every position is trained."""
+        """Tokens of a row in a step: few at first; the last rows fill the context, to train all positions."""
         return [length for first, length in self.lengths if first <= step][-1]
 
     def learning_rate(self, step: int) -> float:
-        """The rate of a step, on the line between the two points of `rate` around it."""
+        """The rate of a step, interpolated between two points of `rate`."""
         for (start, low), (end, high) in pairwise(self.rate):
             if step <= end:
                 return self.peak_lr * (low + (high - low) * (step - start) / (end - start))
-        raise AssertionError("a step after the last point of the rate")
+        raise AssertionError("the step is after the last point of the rate")
 
     def settings(self) -> dict[str, Any]:
         """The recipe as plain JSON values."""
@@ -52,7 +52,7 @@ class Recipe:
 
 
 def new_model(name: str, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """A fresh model of the family that `name` imitates; heads are 32 wide in all three."""
+    """An untrained model of the family that `name` imitates; attention heads are 32 wide in all three."""
     common: dict[str, Any] = {
         "vocab_size": len(tokenizer),
         "max_position_embeddings": CONTEXT,
@@ -98,10 +98,10 @@ def new_model(name: str, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
 
 
 def publish(folder: Path, model: PreTrainedModel, log: dict[str, Any], card: str) -> None:
-    """Put the model's bf16 weights, its log and its card into `folder`, beside the tokenizer there.
+    """Write the model's bf16 weights, its log and its card to `folder`, which holds its tokenizer.
 
-    All files are written to a new folder that then takes the old one's place, so a reader never
-    meets half a model.
+    All files are written to a new folder, which then replaces the old one, so a reader never finds an
+    incomplete model.
     """
     staging = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(staging, ignore_errors=True)
@@ -112,7 +112,7 @@ def publish(folder: Path, model: PreTrainedModel, log: dict[str, Any], card: str
         bos_token_id=model.config.bos_token_id, eos_token_id=model.config.eos_token_id, do_sample=False
     )
     half.save_pretrained(staging)
-    (staging / "model.safetensors").chmod(0o644)  # safetensors leaves it to its owner alone
+    (staging / "model.safetensors").chmod(0o644)  # safetensors writes it readable by its owner only
     for name in TOKENIZER_FILES:
         shutil.copyfile(folder / name, staging / name)
     (staging / "training_log.json").write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -1,8 +1,8 @@
-"""Tokenizers of the starter models, each in the manner of a family that users meet.
+"""Tokenizers of the starter models, each in the style of a common family.
 
-`drafter` splits like Llama-2 (SentencePiece BPE with byte fallback), `a` like Qwen2 and `b` like
-Llama-3 (byte-level BPE with single digits and with up to three), so that the three vocabularies
-disagree in the ways that matter to a cross-vocabulary drafter.
+`drafter` splits like Llama-2 (SentencePiece BPE with byte fallback), `a` like Qwen2 and `b` like Llama-3
+(byte-level BPE, with single digits and with up to three digits). So the three vocabularies differ as those of
+real models do.
 """
 
 import json
@@ -37,9 +37,9 @@ _SPACE = "▁"  # SentencePiece's mark of a space
 _BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 _DRAFTER_SPECIALS = ["<unk>", "<s>", "</s>"]
 _DRAFTER_PIECES = 3500
-_DRAFTER_MIN_COUNT = 20  # rarer characters are left to the byte tokens
-# A piece is a run of letters or of signs with the space before it, one digit, or a run of spaces:
-# merges never join two of these, so they cannot once the pattern is gone from the final file.
+_DRAFTER_MIN_COUNT = 20  # rarer characters are written by byte tokens
+# A piece is a run of letters or of signs with the space before it, one digit, or a run of spaces. No merge
+# joins two pieces, so the final file needs no pattern: its merges cannot join them either.
 _DRAFTER_WORDS = (
     rf"{_SPACE}?\p{{L}}+|{_SPACE}?[^\s\p{{L}}\p{{N}}{_SPACE}]+|\p{{N}}|{_SPACE}+(?={_SPACE})|{_SPACE}"
 )
@@ -51,7 +51,7 @@ _LLAMA3_WORDS = rf"{_CONTRACTIONS}|\p{{N}}{{1,3}}|{_REST}"
 
 
 def build_drafter(texts: list[str]) -> PreTrainedTokenizerFast:
-    """SentencePiece-like BPE: ids 0..2 specials, 3..258 bytes, then merged pieces and characters."""
+    """SentencePiece-like BPE: ids 0..2 special tokens, 3..258 bytes, then merged pieces, then characters."""
     normalizer = normalizers.Sequence([normalizers.Prepend(_SPACE), normalizers.Replace(" ", _SPACE)])
     counts = Counter(normalizer.normalize_str(" ".join(texts)))
     alphabet = sorted(
@@ -88,7 +88,7 @@ def build_drafter(texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def build_a(texts: list[str]) -> PreTrainedTokenizerFast:
-    """Byte-level BPE of 8,192 ids in the manner of Qwen2: NFC, single digits, no bos."""
+    """Byte-level BPE of 8,192 ids in the style of Qwen2: NFC, single digits, no bos."""
     tokenizer = _byte_level(
         texts, _QWEN2_WORDS, size=8192, specials=["<|endoftext|>", "<|im_start|>", "<|im_end|>"], nfc=True
     )
@@ -96,7 +96,7 @@ def build_a(texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def build_b(texts: list[str]) -> PreTrainedTokenizerFast:
-    """Byte-level BPE of 12,288 ids in the manner of Llama-3: digits by up to three, bos first."""
+    """Byte-level BPE of 12,288 ids in the style of Llama-3: up to three digits a piece, bos first."""
     specials = ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>"]
     tokenizer = _byte_level(texts, _LLAMA3_WORDS, size=12288, specials=specials, nfc=False)
     tokenizer.post_processor = _bos_first(specials[0], 12288 - len(specials))
@@ -104,7 +104,7 @@ def build_b(texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Write the tokenizer's files, tokenizer.json without indentation."""
+    """Write the tokenizer's files; tokenizer.json has no indentation."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer.save_pretrained(folder)
     path = folder / "tokenizer.json"
@@ -112,12 +112,12 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     path.write_text(compact + "\n", "utf-8")
     path = folder / "tokenizer_config.json"
     settings = json.loads(path.read_text("utf-8"))
-    settings["tokenizer_class"] = "PreTrainedTokenizerFast"  # the name that transformers 4 knows too
+    settings["tokenizer_class"] = "PreTrainedTokenizerFast"  # a name that transformers 4 knows as well
     path.write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
 def _byte_level(texts: Iterable[str], words: str, *, size: int, specials: list[str], nfc: bool) -> Tokenizer:
-    """Learn a byte-level BPE; special tokens get the last of its `size` ids."""
+    """Learn a byte-level BPE of `size` ids; special tokens have the last ones."""
     tokenizer = Tokenizer(models.BPE(ignore_merges=not nfc))
     if nfc:
         tokenizer.normalizer = normalizers.NFC()
