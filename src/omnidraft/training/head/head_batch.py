@@ -38,7 +38,7 @@ class HeadBatch:
         input_ids: [B, L], padded with 0 on the right.
         positions: of the last token before each draw, [B, A], padded with 0.
         known: which draws are not padding, [B, A].
-        said: see `HeadExample`, [B, A].
+        next_ids: see `HeadExample`, [B, A].
         ids: see `HeadExample`, [B, A, K].
         chances: see `HeadExample`, [B, A, K].
         longer: see `HeadExample`, [B, A, W].
@@ -48,7 +48,7 @@ class HeadBatch:
     input_ids: Tensor
     positions: Tensor
     known: Tensor
-    said: Tensor
+    next_ids: Tensor
     ids: Tensor
     chances: Tensor
     longer: Tensor
@@ -76,7 +76,7 @@ class HeadBatch:
 
         if temperature == 0.0:
             drawn = logits.argmax(dim=-1)
-            accepted = (drawn == self.said) | (drawn[..., None] == longer).any(dim=-1)
+            accepted = (drawn == self.next_ids) | (drawn[..., None] == longer).any(dim=-1)
             return Drawn(drawn, accepted.to(logits.dtype), odds(drawn))
         q = torch.softmax(logits / temperature, dim=-1)
         sums = q.cumsum(dim=-1)
@@ -111,7 +111,7 @@ def head_batch(examples: Sequence[HeadExample], uniforms: Sequence[npt.NDArray[n
         input_ids=_stacked([e.draft_ids for e in examples], 0).long(),
         positions=_stacked([e.positions for e in examples], 0).long(),
         known=_stacked([np.ones(len(e.positions), dtype=np.bool_) for e in examples], False),
-        said=_stacked([e.said for e in examples], -1).long(),
+        next_ids=_stacked([e.next_ids for e in examples], -1).long(),
         ids=_stacked([e.ids for e in examples], -1).long(),
         chances=_stacked([e.chances for e in examples], 0.0),
         longer=_stacked([e.longer for e in examples], -1).long(),
