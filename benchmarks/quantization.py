@@ -1,11 +1,11 @@
-"""The starter pairs in every kind of weights: size, perplexity, acceptance, tokens a second, against fp32.
+"""The starter pairs in every quantisation: size, perplexity, acceptance and tokens a second, beside fp32.
 
     python -m benchmarks.quantization [--prompts N] [--json] [--write docs/quantization.md]
 
-Both models of a pair are stored in the same form. Perplexity is per token on rows that no starter model was
-trained on; acceptance is of 4 draft tokens a round, greedy, with a cold cache. Each prompt is decoded in all
-forms, plain and with omnidraft (draft length auto, by costs measured first), before the next prompt, so a
-drift of the machine's speed meets all of them; ratios are geometric means of the prompts' ratios to fp32.
+Both models of a pair are stored in the same form. Perplexity is per token, on rows that no starter model was
+trained on. Acceptance is of 4 draft tokens a round, greedy, with a cold cache. Each prompt is decoded in all
+forms, plain and with omnidraft (draft length auto, costs measured first), before the next prompt, so a drift
+of the machine's speed affects all forms. Ratios are geometric means of the prompts' ratios to fp32.
 """
 
 import argparse
@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 from onnx import ModelProto
 
-from benchmarks.starters import DATA, rows, unseen
+from benchmarks.starters import unseen
+from benchmarks.support.task_data import DATA, require, rows
 from omnidraft.checkpoints.checkpoint import read_checkpoint
-from omnidraft.commands.demo import STARTERS, starter
+from omnidraft.commands.starters import STARTERS, starter
 from omnidraft.commands.terminal.output import progress_bar
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.graph.write import write_graph
@@ -47,7 +48,7 @@ NAMES = (
     "int4-b128-rtn", "int4-b128-k-quant", "int4-b128-hqq", "int4-b128-gptq", "int4-h8", "int4-b128-h8",
     "int4-e8", "int4-e4", "int4-b128-e4-h8-gptq",
 )  # fmt: skip
-CALIBRATION_ROWS = 32  # training rows for "with rows"; without, the prompts that an export has of its own
+CALIBRATION_ROWS = 32  # training rows for "with rows"; other forms use the built-in prompts of an export
 WITH_ROWS = ("int4-gptq", "int4-b128-gptq", "int4-b128-e4-h8-gptq")
 _DOCUMENTS = 6  # of each task, for perplexity
 _NEW_TOKENS = 40
@@ -57,7 +58,7 @@ _BEGIN, _END = "<!-- table -->\n", "<!-- end of table -->\n"
 
 @dataclass(frozen=True)
 class Form:
-    """A row of the table: a quantisation, and whether gptq reads training rows of a task."""
+    """The form of a model: a quantisation, and whether gptq is calibrated on training rows of a task."""
 
     quantization: Quantization
     with_rows: bool = False
@@ -69,7 +70,7 @@ class Form:
 
 @dataclass
 class Row:
-    """What was measured of one pair in one form; seconds of each prompt are in the order of the prompts."""
+    """The figures of one pair in one form; `plain` and `speculative` are seconds a token of each prompt."""
 
     target: str
     form: str
@@ -84,27 +85,27 @@ class Row:
 
 
 def forms() -> list[Form]:
-    found = [Form(named(name)) for name in NAMES]
-    return [*found, *(Form(named(name), with_rows=True) for name in WITH_ROWS)]
+    own = [Form(named(name)) for name in NAMES]
+    return [*own, *(Form(named(name), with_rows=True) for name in WITH_ROWS)]
 
 
 def perplexity(model: Model, texts: Sequence[list[int]]) -> float:
-    """Per token over whole texts, each after the token that it begins with."""
+    """Per token over whole texts, without the first token of each."""
     nats, count = 0.0, 0
     for ids in texts:
         model.rewind(0)
         for at in range(0, len(ids) - 1, _PASS):
             part = ids[at : at + _PASS + 1]
             logits = model.score(part[:-1]).astype(np.float64)
-            wanted = logits[np.arange(len(part) - 1), part[1:]]
-            nats += float((np.logaddexp.reduce(logits, axis=1) - wanted).sum())
+            expected = logits[np.arange(len(part) - 1), part[1:]]
+            nats += float((np.logaddexp.reduce(logits, axis=1) - expected).sum())
             count += len(part) - 1
     return math.exp(nats / count)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A starter model in float32, and the texts that it is measured by."""
+    """A starter model in float32, and its tokenizer."""
 
     proto: ModelProto
     graph: Path
@@ -113,11 +114,12 @@ class Source:
     start: list[int]
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        most = self.entry.kv.max_length
-        return [[*self.start, *self.tokenizer.encode(text)][:most] for text in texts]
+        """Texts in the model's ids, cut at its context."""
+        limit = self.entry.kv.max_length
+        return [[*self.start, *self.tokenizer.encode(text)][:limit] for text in texts]
 
     def stored(self, form: Form, trained: Sequence[str]) -> tuple[Graph, int]:
-        """The model in a form, loaded, and its bytes on disk."""
+        """The model in a form, and its bytes on disk."""
         proto = ModelProto()
         proto.CopyFrom(self.proto)
         texts = trained if form.with_rows else PROMPTS
@@ -148,10 +150,8 @@ def measure_pair(name: str, place: Path, prompts: Sequence[str], step: Callable[
     )
     documents = unseen_documents(DATA)
     texts = [t for task in ("gsm8k", "mbpp", "humaneval", "scitldr") for t in documents[task][:_DOCUMENTS]]
-    trained = [
-        chat(row["question"], row["answer"]) for row in rows("gsm8k/train.jsonl.gz")[:CALIBRATION_ROWS]
-    ]
-    found, sessions = [], []
+    trained = [chat(row["question"], row["answer"]) for row in rows("gsm8k/train")[:CALIBRATION_ROWS]]
+    measured, sessions = [], []
     for form in forms():
         step(f"starter-{name} in {form.name}")
         graphs, sizes = zip(*(source.stored(form, trained) for source in sources), strict=True)
@@ -163,21 +163,21 @@ def measure_pair(name: str, place: Path, prompts: Sequence[str], step: Callable[
         )
         row.acceptance = acceptance(session, weights, prompts)
         session.measure(prompts[0])
-        found.append(row)
+        measured.append(row)
         sessions.append(session)
     for i, prompt in enumerate([prompts[0], *prompts]):
         step(f"starter-{name}, prompt {i} of {len(prompts)}")
-        for row, session in zip(found, sessions, strict=True):
+        for row, session in zip(measured, sessions, strict=True):
             time_prompt(row, session, prompt, keep=i > 0)  # the first time warms up
-    return found
+    return measured
 
 
 def acceptance(session: Session, weights: LoadedBundle, prompts: Sequence[str]) -> float:
     ids = [session.encode(prompt) for prompt in prompts]
     pairs = [(each, session.draft_prompt(each)) for each in ids]
-    target = session.weights.target.new_model()
-    found = measure_acceptance(target, session.drafter, lambda: NgramCache(weights.vocab_map), pairs)
-    return found.of_drafted
+    target = session.loaded.target.new_model()
+    measured = measure_acceptance(target, session.drafter, lambda: NgramCache(weights.vocab_map), pairs)
+    return measured.of_drafted
 
 
 def time_prompt(row: Row, session: Session, prompt: str, *, keep: bool) -> None:
@@ -196,15 +196,15 @@ def ratio(seconds: Sequence[float], reference: Sequence[float]) -> float:
     return math.exp(float(np.mean(np.log(np.array(reference) / np.array(seconds)))))
 
 
-def table(found: Sequence[Row]) -> str:
-    """The rows as Markdown; in brackets what it is of fp32."""
+def table(rows: Sequence[Row]) -> str:
+    """The rows as Markdown; a figure in brackets is the ratio to fp32."""
     head = (
         "target", "form", "target MB", "drafter MB", "perplexity", "drafter's", "acceptance",
         "plain tokens/s", "with omnidraft", "same text",
     )  # fmt: skip
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for row in found:
-        first = next(other for other in found if other.target == row.target)
+    for row in rows:
+        first = next(each for each in rows if each.target == row.target)
         cells = (
             row.target,
             row.form,
@@ -225,7 +225,7 @@ def write_table(file: Path, text: str) -> None:
     """Put the table between the marks of a page."""
     page = file.read_text(encoding="utf-8")
     if _BEGIN not in page or _END not in page:
-        sys.exit(f"{file} has no place for the table; put {_BEGIN.strip()} and {_END.strip()} into it")
+        sys.exit(f"{file} has no place for the table; add the lines {_BEGIN.strip()} and {_END.strip()}")
     head, rest = page.split(_BEGIN, 1)
     file.write_text(head + _BEGIN + text + _END + rest.split(_END, 1)[1], encoding="utf-8")
 
@@ -234,27 +234,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--prompts", type=int, default=2, help="prompts of each of the four tasks")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--write", type=Path, help="a page that takes the table")
+    parser.add_argument("--write", type=Path, help="a page to write the table into")
     parser.add_argument("--machine", default="two x86-64 cores with AVX-512", help="for the page")
     options = parser.parse_args()
-    if not (DATA / "tasks").is_dir():
-        sys.exit(f"no task data at {DATA}; set OMNIDRAFT_DATA to the folder that holds tasks/")
+    require("tasks")
     prompts = list(unseen(options.prompts))
     steps = len(STARTERS) * (2 + len(forms()) + len(prompts))
-    found: list[Row] = []
+    measured: list[Row] = []
     with tempfile.TemporaryDirectory() as place, progress_bar("quantization") as bar:
         done = iter(range(steps))
         for name in STARTERS:
-            found += measure_pair(name, Path(place), prompts, lambda s: bar.stage(s, next(done), steps))
+            measured += measure_pair(name, Path(place), prompts, lambda s: bar.stage(s, next(done), steps))
     if options.json:
-        print(json.dumps([asdict(row) for row in found], indent=2))
+        print(json.dumps([asdict(row) for row in measured], indent=2))
     else:
-        print(table(found))
+        print(table(measured))
     if options.write:
         command = ["git", "rev-parse", "--short", "HEAD"]
         commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        said = f"Commit {commit}, {options.machine}, one thread, {len(prompts)} prompts.\n\n"
-        write_table(options.write, said + table(found))
+        origin = f"Commit {commit}, {options.machine}, one thread, {len(prompts)} prompts.\n\n"
+        write_table(options.write, origin + table(measured))
 
 
 if __name__ == "__main__":

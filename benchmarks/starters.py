@@ -1,29 +1,27 @@
-"""The starter pairs on unseen prompts of four kinds: plain decoding against omnidraft, arm by arm.
+"""Speed-up of the starter pairs over plain decoding on unseen prompts of four kinds, arm by arm.
 
     python -m benchmarks.starters [--prompts N] [--json]
 
 Each arm is interleaved with plain decoding of the same runtime, prompt by prompt (`omnidraft bench`). The
-target is stored in fp32 and the drafter in int8, as in `omnidraft demo`; greedy, 96 new tokens, end ignored.
-"Learned" has the adapter of examples/starters/learned folded into the drafter, and its n-grams.
+target is stored in fp32 and the drafter in int8, as in `omnidraft demo`. Greedy, 96 new tokens, the end of a
+text is ignored. "Learned" is the drafter with the adapter of examples/starters/learned, and its n-grams.
 """
 
 import argparse
-import gzip
 import json
-import os
-import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from omnidraft.commands.bench import Result, as_json, bench
-from omnidraft.commands.demo import Exported, export_starters
-from omnidraft.runtime.decoding.speculate import Mode
+from benchmarks.support.task_data import require, rows
+from omnidraft.commands.bench import BENCH_CONFIG, BenchResult, bench, bench_json
+from omnidraft.commands.starters import StarterPair, export_starters
+from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import load
 
-DATA = Path(os.environ.get("OMNIDRAFT_DATA") or Path(__file__).resolve().parents[2] / "shared/data")
-FIRST_UNSEEN_MBPP = 910  # rows before it are in the targets' training
+FIRST_UNSEEN_MBPP = 910  # the targets were trained on the rows before it
 
 ARMS: dict[str, tuple[Mode, int | Literal["auto"], bool]] = {
     "direct map, k = 4": ("direct", 4, False),
@@ -34,32 +32,27 @@ ARMS: dict[str, tuple[Mode, int | Literal["auto"], bool]] = {
 }
 
 
-def rows(file: str) -> list[dict[str, str]]:
-    """The rows of a task file."""
-    with gzip.open(DATA / "tasks" / file, "rt", encoding="utf-8", newline="\n") as lines:
-        return [json.loads(line) for line in lines]
-
-
 def unseen(count: int) -> Iterator[str]:
-    """So many prompts of each task that no starter model was trained on."""
-    for row in rows("gsm8k/test.jsonl.gz")[:count]:
+    """`count` prompts of each task that no starter model was trained on."""
+    for row in rows("gsm8k/test")[:count]:
         yield row["question"]
-    for row in rows("mbpp/mbpp.jsonl.gz")[FIRST_UNSEEN_MBPP:][:count]:
+    for row in rows("mbpp/mbpp")[FIRST_UNSEEN_MBPP:][:count]:
         yield row["text"]
-    for row in rows("humaneval/humaneval.jsonl.gz")[:count]:
+    for row in rows("humaneval/humaneval")[:count]:
         yield row["prompt"]
-    for row in rows("scitldr/dev.jsonl.gz")[:count]:
+    for row in rows("scitldr/dev")[:count]:
         yield "Summarize in one sentence: " + " ".join(row["source"])
 
 
-def measure(pair: Exported, prompts: list[str]) -> dict[str, Result]:
-    """Every arm on one target: with an empty cache or the learned one, kept from prompt to prompt."""
-    found = {}
+def measure(pair: StarterPair, prompts: list[str]) -> dict[str, BenchResult]:
+    """Every arm on one target; the cache, empty or learned at first, is kept from prompt to prompt."""
+    results = {}
     for name, (mode, count, learned) in ARMS.items():
         session = load(pair.learned, cache=pair.cache) if learned else load(pair.untrained)
         session.measure(prompts[0])
-        found[name] = bench(session, prompts, max_new_tokens=96, mode=mode, num_draft_tokens=count)
-    return found
+        config = replace(BENCH_CONFIG, max_new_tokens=96, mode=mode, num_draft_tokens=count)
+        results[name] = bench(session, prompts, config)
+    return results
 
 
 def main() -> None:
@@ -67,16 +60,15 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=10, help="prompts of each of the four tasks")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
-    if not (DATA / "tasks").is_dir():
-        sys.exit(f"no task data at {DATA}; set OMNIDRAFT_DATA to the folder that holds tasks/")
+    require("tasks")
     prompts = list(unseen(options.prompts))
     with tempfile.TemporaryDirectory() as place:
         pairs = export_starters(Path(place), lambda *_: None)
-        found = {pair.name: measure(pair, prompts) for pair in pairs}
+        results = {pair.name: measure(pair, prompts) for pair in pairs}
     if options.json:
         print(
             json.dumps(
-                {n: {arm: as_json(r) for arm, r in arms.items()} for n, arms in found.items()}, indent=2
+                {n: {arm: bench_json(r) for arm, r in arms.items()} for n, arms in results.items()}, indent=2
             )
         )
         return
@@ -84,7 +76,7 @@ def main() -> None:
     print(
         f"{'target':10}{'arm':20}{'speed-up':>10}{'interval':>14}{'predicted':>11}{'slower':>8}{'tokens/pass':>13}"
     )
-    for name, arms in found.items():
+    for name, arms in results.items():
         for arm, r in arms.items():
             low, high = r.interval
             print(

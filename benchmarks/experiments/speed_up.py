@@ -1,11 +1,12 @@
-"""Measured speed-up of the trained drafters: real targets, interleaved with plain decoding.
+"""Measured speed-up of trained drafters: real targets, interleaved with plain decoding.
 
-Exported as an app would ship them: target in fp32, the trained drafter in int8, without places for adapters;
-one thread, greedy, to the answer's own end; the cache is the one that saw the training answers.
+The bundles are those that an app would ship: target in fp32, trained drafter in int8, no inputs for adapters.
+One thread, greedy, to the end of each answer; the cache has learned the training answers.
 """
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -20,12 +21,12 @@ from benchmarks.experiments.running.tasks import TASKS, spread
 from benchmarks.experiments.running.training import Training
 from omnidraft.checkpoints.checkpoint import read_checkpoint
 from omnidraft.checkpoints.write_checkpoint import write_checkpoint
-from omnidraft.commands.bench import as_json, bench
-from omnidraft.commands.demo import starter
+from omnidraft.commands.bench import BENCH_CONFIG, bench, bench_json
+from omnidraft.commands.starters import starter
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.quantize import FP32, INT8
-from omnidraft.runtime.decoding.speculate import Mode
+from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import Session, load_bundle
 
 PROMPTS = 20
@@ -33,7 +34,7 @@ WAYS: dict[str, int | Literal["auto"]] = {"fixed": NUM_DRAFT_TOKENS, "auto": "au
 
 
 def arms() -> Iterator[Arm]:
-    """Every task and target: not trained, with the direct map or freely; and after a pass with trie-KL."""
+    """Every task and target: the untrained drafter, and one after a whole pass with trie-KL."""
     for task in TASKS:
         for target in TARGETS:
             settings = {
@@ -42,14 +43,14 @@ def arms() -> Iterator[Arm]:
             }  # fmt: skip
             yield Arm("speed_up", "untrained", settings, partial(_measure, None, target, task))
             training = Training(target, task, LOSSES["trie-kl"], PASSES[task], 0)
-            told = {"train": training.count, "seed": 0, "recipe": training.recipe.as_json()}
-            yield Arm("speed_up", "trie-kl", settings | told, partial(_measure, training, target, task))
+            trained = {"train": training.count, "seed": 0, "recipe": training.recipe.as_json()}
+            yield Arm("speed_up", "trie-kl", settings | trained, partial(_measure, training, target, task))
 
 
 def _measure(training: Training | None, target: str, task: str, work: Path) -> dict[str, Any]:
     model = torch_model("drafter") if training is None else training.drafter(work)[0]
     prompts = spread(prompts_of(task, "test"), PROMPTS)
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         write_checkpoint(model, read_checkpoint(str(starter("drafter"))), place / "drafter")
@@ -60,14 +61,18 @@ def _measure(training: Training | None, target: str, task: str, work: Path) -> d
             session = Session(loaded)
             if training is not None:
                 answers = load(work, target, task, "train", training.count)
-                session.pair.cache = learned(loaded.vocab_map, answers)
+                session.cache = learned(loaded.vocab_map, answers)
             session.measure(prompts[0])
             mode: Mode = "direct" if training is None and length != "auto" else "trie"
-            result = bench(
-                session, prompts, max_new_tokens=MAX_NEW_TOKENS, num_draft_tokens=length, mode=mode,
+            config = replace(
+                BENCH_CONFIG,
+                max_new_tokens=MAX_NEW_TOKENS,
+                num_draft_tokens=length,
+                mode=mode,
                 ignore_eos=False,
-            )  # fmt: skip
-            told = {key: value for key, value in as_json(result).items() if key != "prompts"}
+            )
+            result = bench(session, prompts, config)
+            summary = {key: value for key, value in bench_json(result).items() if key != "prompts"}
             same = all(line.same_text for line in result.lines)
-            found[name] = told | {"ratios": [line.ratio for line in result.lines], "same_text": same}
-    return found
+            measured[name] = summary | {"ratios": [line.ratio for line in result.lines], "same_text": same}
+    return measured

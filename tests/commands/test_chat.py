@@ -22,19 +22,19 @@ QUESTION = "What is 3 and 4?"
 
 
 def piped(bundle: Path, *lines: str, options: tuple[str, ...] = ("-n", "24")) -> str:
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM, "chat", str(bundle), *options],
         input="".join(f"{line}\n" for line in lines),
         capture_output=True, text=True, timeout=120, env=ENVIRONMENT,
     )  # fmt: skip
-    assert found.returncode == 0, found.stderr
-    assert "Traceback" not in found.stderr
-    return found.stdout
+    assert process.returncode == 0, process.stderr
+    assert "Traceback" not in process.stderr
+    return process.stdout
 
 
 def test_a_conversation_through_a_pipe(bundle: Path, tmp_path: Path) -> None:
-    session, request = load(bundle), GenerationConfig(max_new_tokens=24)
-    answers = [session.chat(q, request).finish().text for q in (QUESTION, "And then?")]
+    session, config = load(bundle), GenerationConfig(max_new_tokens=24)
+    answers = [session.chat(q, config).finish().text for q in (QUESTION, "And then?")]
     file = tmp_path / "a.session"
     out = piped(
         bundle, QUESTION, f"/save {file}", "And then?", "/reset", "And then?", f"/load {file}", "And then?",
@@ -45,7 +45,7 @@ def test_a_conversation_through_a_pipe(bundle: Path, tmp_path: Path) -> None:
     assert f"1 turn from {file}\n> {QUESTION}\n{answers[0]}\n" in out
     assert re.search(r"2 answers, \d+ tokens, .* per target pass", out)
     assert re.search(r"\d+ of 256 positions used", out)
-    assert "/nonsense is no command" in out and "/save needs a file" in out
+    assert "/nonsense is not a command" in out and "/save needs a file" in out
     assert "no/such/file cannot be read" in out and "/reset" in out
     assert "never read" not in out
 
@@ -99,7 +99,7 @@ OrtModel._run = late
 
 
 class Terminal:
-    """A chat in a pseudo-terminal: type, and wait for what it shows."""
+    """A chat in a pseudo-terminal: type, and wait for output."""
 
     def __init__(self, master: int, process: subprocess.Popen[bytes]) -> None:
         self.master, self.process, self.shown = master, process, ""
@@ -108,13 +108,13 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def wait_for(self, pattern: str, seconds: float = 30.0) -> str:
-        """What was shown up to and with the pattern; it is taken away."""
+        """The output up to the end of the pattern, which is removed from `shown`."""
         end = time.monotonic() + seconds
-        while (found := re.search(pattern, self.shown)) is None:
+        while (match := re.search(pattern, self.shown)) is None:
             ready, _, _ = select.select([self.master], [], [], max(0.0, end - time.monotonic()))
             assert ready, f"{pattern!r} did not come; shown: {self.shown!r}"
             self.shown += os.read(self.master, 4096).decode("utf-8", "replace")
-        before, self.shown = self.shown[: found.end()], self.shown[found.end() :]
+        before, self.shown = self.shown[: match.end()], self.shown[match.end() :]
         return before
 
 
@@ -143,8 +143,8 @@ def test_ctrl_c_cancels_the_answer_and_not_the_program(bundle: Path) -> None:
             chat.wait_for(r"dog\.\r\n")
             chat.wait_for(r"\S")  # the answer has begun
             chat.type("\x03")
-            said = chat.wait_for(r"\n> ")
-            assert "Traceback" not in said
+            shown = chat.wait_for(r"\n> ")
+            assert "Traceback" not in shown
             assert chat.process.poll() is None
         time.sleep(0.5)  # Python misses a signal that comes just before it begins to read a line
         chat.type("\x03")  # with nothing to cancel
@@ -159,7 +159,7 @@ def test_ctrl_c_cancels_the_answer_and_not_the_program(bundle: Path) -> None:
 
 
 def test_a_cancelled_answer_says_so(bundle: Path) -> None:
-    """The answer is made slow, so that the key surely comes while it streams."""
+    """The answer is slowed down, so that the key comes while it streams."""
     with terminal(bundle, "-n", "220", "-k", "1", program=SLOW + PROGRAM) as chat:
         chat.wait_for("> ")
         chat.type("Tell me a long story about a dog.\r")

@@ -1,4 +1,4 @@
-"""The command line: what it prints, with which options, into which streams."""
+"""The command line: output of the commands, their options and streams."""
 
 import json
 import os
@@ -16,12 +16,12 @@ from support.places import ROOT, STARTERS
 def test_generate_prints_one_object(run: Run, bundle: Path) -> None:
     code, out, _ = run("generate", bundle, "How many apples are 3 and 4 apples?", "-n", 24, "--json")
     assert code == 0
-    found = json.loads(out)
-    assert found["emitted"] == len(found["token_ids"]) <= 24
-    assert found["tokens_per_target_pass"] == pytest.approx(found["emitted"] / found["rounds"])
-    assert {"draft", "translate", "target", "verify"} <= set(found["seconds"])
-    assert found["accepted"] == found["emitted"] - found["rounds"]
-    assert found["cache_size"] >= 0
+    result = json.loads(out)
+    assert result["emitted"] == len(result["token_ids"]) <= 24
+    assert result["tokens_per_target_pass"] == pytest.approx(result["emitted"] / result["rounds"])
+    assert {"draft", "translate", "target", "verify"} <= set(result["seconds"])
+    assert result["accepted"] == result["emitted"] - result["rounds"]
+    assert result["cache_size"] >= 0
 
 
 @pytest.mark.parametrize("temperature", [0, 1])
@@ -90,15 +90,15 @@ def test_short_memory_leaves_the_drafter_out_and_says_why(
     assert sentence.startswith("omnidraft: decoding without the drafter") and "90 MB are free" in sentence
     assert "nothing drafted, " in " ".join(err.split())
     _, _, err = run("generate", bundle, "What is 2 and 2?", "-n", 2, "--no-drafter")
-    assert "are free" not in err, "who asked for no drafter need not be told why"
+    assert "are free" not in err, "--no-drafter was given, so no reason is needed"
 
 
 def test_memory_is_told_before_loading(run: Run, bundle: Path) -> None:
     _, out, _ = run("inspect", bundle)
     assert "memory at the peak" in out and "without the drafter" in out
     _, out, _ = run("inspect", bundle, "--json")
-    told = json.loads(out)["memory"]
-    assert told["generate"]["total"] > told["no_drafter"]["total"] > told["generate"]["kv"]
+    memory = json.loads(out)["memory"]
+    assert memory["generate"]["total"] > memory["no_drafter"]["total"] > memory["generate"]["kv"]
 
 
 def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("What is 1 and 1?\n\nWhat is 2 and 2?\n")
     code, out, _ = run("bench", bundle, "--prompts", prompts, "-n", 12, "--json", "--no-measure")
-    found = json.loads(out)
+    result = json.loads(out)
     assert code == 0
-    assert [p["prompt"] for p in found["prompts"]] == ["What is 1 and 1?", "What is 2 and 2?"]
-    assert all(p["same_text"] for p in found["prompts"])
+    assert [p["prompt"] for p in result["prompts"]] == ["What is 1 and 1?", "What is 2 and 2?"]
+    assert all(p["same_text"] for p in result["prompts"])
     code, out, _ = run("bench", bundle, "--prompts", prompts, "-n", 12, "--no-measure", "-k", 2)
     assert code == 0
     assert "speculative against plain" in out
@@ -119,10 +119,10 @@ def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
 
 def test_check_compares_two_tokenizers(run: Run) -> None:
     code, out, _ = run("check", STARTERS / "drafter", STARTERS / "b/tokenizer.json", "--json")
-    found = json.loads(out)
+    comparison = json.loads(out)
     assert code == 0
-    assert found["direct"] + found["spelled"] == found["text_tokens"]
-    assert found["paired_controls"]
+    assert comparison["direct"] + comparison["spelled"] == comparison["text_tokens"]
+    assert comparison["paired_controls"]
     code, out, _ = run("check", STARTERS / "drafter", STARTERS / "b")
     assert "direct map" in out
 
@@ -133,10 +133,10 @@ def test_export_reports_what_it_measured(run: Run, tmp_path: Path) -> None:
     arguments = "export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", out_path
     code, out, _ = run(*arguments, "--quant", "int8", "--json")
     assert code == 0
-    found = json.loads(out)
-    assert found["parity"]["target"]["fp32"]["max_difference"] < 1e-3
-    assert found["parity"]["target"]["fp32"]["greedy_agreement"] == 1.0
-    assert found["after"]["of_drafted"] > 0.5 * found["before"]["of_drafted"]
+    report = json.loads(out)
+    assert report["parity"]["target"]["fp32"]["max_difference"] < 1e-3
+    assert report["parity"]["target"]["fp32"]["greedy_agreement"] == 1.0
+    assert report["after"]["of_drafted"] > 0.5 * report["before"]["of_drafted"]
     assert [p.name for p in tmp_path.iterdir()] == ["bundle"]
     names = ["drafter", "manifest.json", "target", "vocab_map.safetensors"]
     assert sorted(p.name for p in out_path.iterdir()) == names
@@ -184,11 +184,11 @@ main()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_ctrl_c_while_it_starts_is_quiet() -> None:
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, "--version"],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, timeout=60,
     )  # fmt: skip
-    assert (found.returncode, found.stdout, found.stderr) == (130, "", "")
+    assert (process.returncode, process.stdout, process.stderr) == (130, "", "")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the command line refuses, each in one sentence: options, places, a full disk, missing packages."""
+"""Refusals of the command line, one sentence each: options, paths, a full disk, missing packages."""
 
 import errno
 import json
@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from omnidraft.commands.terminal import options
-from omnidraft.errors import reason
+from omnidraft.commands.terminal.generation_options import as_typed
+from omnidraft.errors import SettingError, reason
 from support.command_line import Run, refused
 from support.places import ROOT, STARTERS
 
 
 def test_pairs_of_control_tokens_are_named_right_or_refused(run: Run, tmp_path: Path) -> None:
-    """A wrong name is told before any work is done."""
+    """A wrong name is refused before any work is done."""
     pytest.importorskip("torch", reason="exporting needs torch, which this Python does not have")
     arguments = ("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
     refused(run(*arguments, "--pair", "<think>=<think>"), "<think>=<think>", "<|endoftext|>", "</s>")
@@ -62,8 +63,24 @@ def test_options_that_contradict_are_refused_and_idle_ones_told(run: Run, bundle
     assert code == 0 and err.startswith("omnidraft: mode paper is approximate above temperature 0")
 
 
+def test_a_refused_setting_is_named_by_the_option_that_was_typed() -> None:
+    number = SettingError("num_draft_tokens 49 is outside 0..48", "4 is usual", setting="num_draft_tokens")
+    rate = SettingError("learning_rate nan is not a number", setting="learning_rate")
+    several = SettingError("rank 9 and width 3 do not fit", "give others")
+    for error, arguments, sentence in (
+        (number, ["-k", "49"], "-k 49 is outside 0..48; 4 is usual"),
+        (number, ["-k49"], "-k 49 is outside 0..48; 4 is usual"),
+        (number, ["--num-draft-tokens=49"], "--num-draft-tokens 49 is outside 0..48; 4 is usual"),
+        (number, [], "--num-draft-tokens 49 is outside 0..48; 4 is usual"),
+        (rate, ["--rate", "nan"], "--rate nan is not a number"),
+        (rate, ["--rating", "nan"], "learning_rate nan is not a number"),
+        (several, ["--rank", "9"], "rank 9 and width 3 do not fit; give others"),
+    ):
+        assert as_typed(error, ["omnidraft", *arguments]) == sentence
+
+
 def limit_files(size: int) -> None:
-    """Files cannot grow beyond that size; the system says so as it says that a disk is full."""
+    """Limit the size of files; a write beyond it fails as on a full disk."""
     resource = pytest.importorskip("resource")
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
@@ -77,13 +94,13 @@ def test_output_that_cannot_be_written_is_one_sentence(
 ) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     with (tmp_path / "out").open("wb") as out:
-        found = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "omnidraft", *(str(bundle) if c == "BUNDLE" else c for c in command)],
             stdout=out, stderr=subprocess.PIPE, text=True, env=environment, timeout=120,
             preexec_fn=lambda: limit_files(0),
         )  # fmt: skip
-    assert found.returncode == 1, found.stderr
-    assert found.stderr == f"omnidraft: the output cannot be written ({os.strerror(errno.EFBIG)})\n"
+    assert process.returncode == 1, process.stderr
+    assert process.stderr == f"omnidraft: the output cannot be written ({os.strerror(errno.EFBIG)})\n"
 
 
 @pytest.mark.usefixtures("export_packages")
@@ -94,11 +111,11 @@ def test_refusals_of_export(run: Run, tmp_path: Path) -> None:
     shutil.copytree(STARTERS / "a", no_tokenizer)
     (no_tokenizer / "tokenizer.json").unlink()
     refused(run("export", no_tokenizer, "-d", drafter, "-o", out), "no tokenizer.json")
-    other = tmp_path / "other"
-    shutil.copytree(STARTERS / "a", other)
-    config = json.loads((other / "config.json").read_text())
-    (other / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
-    refused(run("export", other, "-d", drafter, "-o", out), "BertModel", "LlamaForCausalLM")
+    bert = tmp_path / "bert"
+    shutil.copytree(STARTERS / "a", bert)
+    config = json.loads((bert / "config.json").read_text())
+    (bert / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
+    refused(run("export", bert, "-d", drafter, "-o", out), "BertModel", "LlamaForCausalLM")
     refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, "--quant", "int3"), "int3", "int4")
     refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, "--max-length", 5000), "5000", "1024")
     for option in ("--kv-length", "--prefill-chunk", "--npu-lora-rank"):
@@ -111,7 +128,7 @@ def test_refusals_of_export(run: Run, tmp_path: Path) -> None:
     refused(run("export", STARTERS / "a", "-d", drafter, "-o", precious, "--overwrite"), "not a bundle")
     assert (precious / "thesis.txt").read_text() == "years of work"
     left = {p.name for p in tmp_path.iterdir()}
-    assert left == {"no_tokenizer", "other", "precious"}, "a refused export leaves nothing behind"
+    assert left == {"no_tokenizer", "bert", "precious"}, "a refused export leaves nothing behind"
 
 
 @pytest.mark.usefixtures("export_packages")
@@ -119,7 +136,7 @@ def test_refusals_of_export(run: Run, tmp_path: Path) -> None:
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_at: str
 ) -> None:
-    """The kernel reports a full disk at the latest when a file is synced; here it does for one file."""
+    """A full disk is reported at the latest when a file is synced; here, for one file."""
     sync = os.fsync
 
     def full(descriptor: int) -> None:

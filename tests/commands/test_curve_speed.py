@@ -1,4 +1,4 @@
-"""What a curve says of speed: no hiccup of the machine moves it, and the prediction is that of the counts."""
+"""Speed-up along a learning curve: a busy machine does not move it; the prediction follows the counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAIN, ROUND, FIRST = 2e-3, 3e-3, 5e-3  # seconds: of a plain token, of a round 
 
 
 def line(number: int, tokens: int, passes: int, plain: float = PLAIN, slow: float = 1.0) -> CurveLine:
-    """An answer on a machine that is so many times slower for a while."""
+    """An answer on a machine that is `slow` times slower."""
     costs = ((4, passes - 1, ROUND * slow),)
     seconds = steady_seconds(FIRST * slow, costs)
     return CurveLine(number, number, "a", tokens, passes, 4 * passes, tokens - passes, seconds, plain, 0, 0,
@@ -24,19 +24,19 @@ def line(number: int, tokens: int, passes: int, plain: float = PLAIN, slow: floa
 
 
 def lines(slow_every: int = 0) -> list[CurveLine]:
-    """80 answers in intervals of four, each of which measured plain decoding a little differently."""
-    found = []
+    """80 answers in intervals of four; each interval measured plain decoding a little differently."""
+    answers = []
     for i in range(80):
         slow = 7.0 if slow_every and i // 4 % slow_every == 0 else 1.0
-        found.append(line(i + 1, 40, 20, PLAIN * (1 + 1e-3 * (i // 4 % 5)), slow))
-    return found
+        answers.append(line(i + 1, 40, 20, PLAIN * (1 + 1e-3 * (i // 4 % 5)), slow))
+    return answers
 
 
 def test_a_busy_machine_moves_neither_the_median_nor_the_prediction() -> None:
     quiet, busy = lines(), lines(slow_every=4)
-    for found in (gain(quiet, quiet), gain(busy, busy)):
-        assert found.measured == pytest.approx(40 * PLAIN / (FIRST + 19 * ROUND), rel=0.01)
-        assert found.predicted == pytest.approx(40 * PLAIN / (FIRST + 19 * ROUND), rel=0.01)
+    for speed in (gain(quiet, quiet), gain(busy, busy)):
+        assert speed.measured == pytest.approx(40 * PLAIN / (FIRST + 19 * ROUND), rel=0.01)
+        assert speed.predicted == pytest.approx(40 * PLAIN / (FIRST + 19 * ROUND), rel=0.01)
     calm = gain(quiet, quiet)
     assert calm.low is not None and calm.high is not None and calm.measured is not None
     assert calm.low <= calm.measured <= calm.high < 1.01 * calm.low
@@ -44,16 +44,16 @@ def test_a_busy_machine_moves_neither_the_median_nor_the_prediction() -> None:
 
 def test_the_prediction_of_a_part_takes_its_counts_and_the_whole_curve_s_costs() -> None:
     slow_start = [line(1, 30, 20, slow=5.0), *(line(i, 60, 20) for i in range(2, 9))]
-    found = gain(slow_start[:1], slow_start)
-    assert found.measured == pytest.approx(30 * PLAIN / (5 * (FIRST + 19 * ROUND)))
-    assert found.predicted == pytest.approx(30 * PLAIN / (FIRST + 19 * ROUND))
-    assert (found.low, found.high) == (None, None)
+    speed = gain(slow_start[:1], slow_start)
+    assert speed.measured == pytest.approx(30 * PLAIN / (5 * (FIRST + 19 * ROUND)))
+    assert speed.predicted == pytest.approx(30 * PLAIN / (FIRST + 19 * ROUND))
+    assert (speed.low, speed.high) == (None, None)
 
 
 def test_what_is_not_known_is_not_said() -> None:
     bare = [replace(line(1, 30, 20), plain=None)]
     assert gain(bare, bare).measured is None and gain(bare, bare).predicted is None
-    old = [replace(line(1, 30, 20), first=0.0, costs=())]  # of a curve that had no costs
+    old = [replace(line(1, 30, 20), first=0.0, costs=())]  # of a curve without costs
     assert gain(old, old).measured is not None and gain(old, old).predicted is None
     assert gain([], []).measured is None
 

@@ -1,4 +1,4 @@
-"""What --help says: every option that takes a name lists the names that there are."""
+"""`--help`: panels of options, and the names that an option takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from omnidraft.export.npu.npu_providers import NAMED
 from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
 from omnidraft.learning.step.schedule import SCHEDULES
 from omnidraft.learning.step.step_batch import OBJECTIVES as STEP_OBJECTIVES
-from omnidraft.runtime.decoding.speculate import MODES, VERIFICATIONS
+from omnidraft.runtime.decoding.baselines import MODES, VERIFICATIONS
 from omnidraft.training.head.head_options import HEAD_TRAININGS
 from omnidraft.training.objectives import FROM_TRACES
 from omnidraft.training.trainer_options import PRECISIONS
@@ -48,19 +48,38 @@ def test_help_lists_the_names_that_an_option_takes(
     monkeypatch.setenv("COLUMNS", WIDE)
     status, out, _ = run(command, "--help")
     line = next(line for line in out.splitlines() if re.search(rf"(^|\s){option}\s", line))
-    found = set(re.findall(r"[\w-]+", line))
-    assert status == 0 and found.issuperset(names), line
+    words = set(re.findall(r"[\w-]+", line))
+    assert status == 0 and words.issuperset(names), line
 
 
 def test_paragraphs_are_broken_by_the_terminal_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", WIDE)
     for command, begins, ends in (
         (("learn",), "It writes an adapter", "Nothing leaves the machine."),
+        (("adapt",), "The text keeps", "the same command goes on."),
         (("sync", "pull"), "Signature, models, tokenizers", "the next pull tries it again."),
         (("export",), "The graphs are compared", "leaves nothing behind."),
     ):
         lines = [line.strip() for line in run(*command, "--help")[1].splitlines()]
         assert any(line.startswith(begins) and line.endswith(ends) for line in lines), command
+
+
+@pytest.mark.parametrize(
+    ("command", "panels"),
+    [
+        ("generate", ("Options", "Text", "Drafting", "Learned and recorded", "Machine")),
+        ("chat", ("Options", "Text", "Drafting", "Learned and recorded", "Machine")),
+        ("bench", ("Options", "Text", "Drafting", "Learned and recorded", "Machine")),
+        ("export", ("Options", "Weights", "Learning", "Graphs")),
+        ("learn", ("Options", "Files", "Learning", "Machine")),
+        ("train", ("Options", "Files", "Learning")),
+        ("adapt", ("Options", "Prompts", "Learning", "Text", "Drafting", "Machine")),
+    ],
+)
+def test_long_commands_group_their_options(command: str, panels: tuple[str, ...], run: Run) -> None:
+    _, out, _ = run(command, "--help")
+    headings = re.findall(r"^╭─ ([\w ]+?) ─", out, re.MULTILINE)
+    assert [heading for heading in headings if heading != "Arguments"] == list(panels)
 
 
 def test_sync_pull_says_its_exit_statuses(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

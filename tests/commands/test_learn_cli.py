@@ -1,4 +1,4 @@
-"""`export --train-step`, `learn` and `adapt` with it: the starter drafter learns without torch."""
+"""`export --train-step`, then `learn` and `adapt`: the starter drafter learns without torch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_step_is_part_of_the_bundle_and_has_no_weights_of_its_own(learnable:
 
 
 def test_the_export_says_what_takes_long(exported_learnable: tuple[Path, list[str]]) -> None:
-    """Within its step of the drafter, in order; a plain line or the bar shows the last of them."""
+    """Stages of the drafter, in order; a plain line or the bar shows the last one."""
     _, stages = exported_learnable
     begun = stages.index("export the drafter")
     assert stages[begun : begun + 5] == [
@@ -66,28 +66,28 @@ def test_the_drafter_learns_what_the_target_says_and_a_session_takes_it(
     learnable: Path, learned_traces: Path, tmp_path: Path, run: Run
 ) -> None:
     out = tmp_path / "mine.safetensors"
-    code, printed, told = run(
+    code, printed, err = run(
         "learn", learnable, learned_traces, "-o", out, "--steps", 40, "--rate", 3e-3, "--head", "--json"
     )
-    assert code == 0, told
-    found = json.loads(printed)
-    assert found["steps"] == found["done"] == 40 and found["responses"] == len(QUESTIONS)
-    assert found["last_loss"] < 0.8 * found["first_loss"] and found["skipped"] == 0
-    assert found["loss_steps"] == 10 and found["last_loss"] < found["mean_loss"] < found["first_loss"]
-    assert read_adapter(out).digest == found["digest"] and read_adapter(out).head is not None
+    assert code == 0, err
+    result = json.loads(printed)
+    assert result["steps"] == result["done"] == 40 and result["responses"] == len(QUESTIONS)
+    assert result["last_loss"] < 0.8 * result["first_loss"] and result["skipped"] == 0
+    assert result["loss_steps"] == 10 and result["last_loss"] < result["mean_loss"] < result["first_loss"]
+    assert read_adapter(out).digest == result["digest"] and read_adapter(out).head is not None
     plain, fast = load(learnable), load(learnable)
     fast.use_adapter(out)
     counts = []
     for session in (plain, fast):
-        said = [session.generate(q, max_new_tokens=40, num_draft_tokens=3).finish() for q in QUESTIONS]
-        counts.append(([s.token_ids for s in said], sum(s.statistics.rounds for s in said)))
+        answers = [session.generate(q, max_new_tokens=40, num_draft_tokens=3).finish() for q in QUESTIONS]
+        counts.append(([s.token_ids for s in answers], sum(s.statistics.rounds for s in answers)))
     assert counts[0][0] == counts[1][0], "an adapter of the drafter changed a word"
     assert counts[1][1] < counts[0][1]
 
 
 def test_torch_is_never_imported(learnable: Path, learned_traces: Path, tmp_path: Path) -> None:
     code = (
-        "import sys; from omnidraft import cli; from omnidraft.runtime import adapter_file;"
+        "import sys; from omnidraft import cli; from omnidraft.runtime.models import adapter_file;"
         f"sys.argv = ['omnidraft', 'learn', {str(learnable)!r}, {str(learned_traces)!r}, '--steps', '2',"
         f" '-o', {str(tmp_path / 'mine.safetensors')!r}]\n"
         "try:\n    cli.main()\nexcept SystemExit as stop:\n    assert not stop.code, stop.code\n"
@@ -96,16 +96,16 @@ def test_torch_is_never_imported(learnable: Path, learned_traces: Path, tmp_path
         "assert not heavy, heavy"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
     )
-    assert found.returncode == 0, found.stderr
+    assert process.returncode == 0, process.stderr
 
 
 def test_it_goes_on_from_its_checkpoint_after_a_kill(
     learnable: Path, learned_traces: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed between two steps, a second start writes the very adapter that an unbroken run writes."""
+    """Killed between two steps, a second start writes the same adapter as an uninterrupted run."""
     bundle = open_bundle(learnable)
     vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
     assert len(responses_of([learned_traces], bundle, vocab_map, LearnOptions())) == len(QUESTIONS)
@@ -123,18 +123,18 @@ def test_it_goes_on_from_its_checkpoint_after_a_kill(
     code, _, _ = run(*call, "-o", broken, "--checkpoint", state, "--checkpoint-every", 1)
     assert code != 0 and state.exists() and not broken.exists()
     monkeypatch.setattr(OrtLearner, "learn", learn)
-    code, printed, told = run(*call, "-o", broken, "--checkpoint", state, "--json")
-    assert code == 0 and json.loads(printed)["done"] == 2, told
+    code, printed, err = run(*call, "-o", broken, "--checkpoint", state, "--json")
+    assert code == 0 and json.loads(printed)["done"] == 2, err
     assert read_adapter(broken).digest == read_adapter(whole).digest
-    code, _, told = run(*call, "-o", broken, "--checkpoint", state, "--rate", 1)
-    assert code == 1 and "was made with step" in told and "Traceback" not in told
+    code, _, err = run(*call, "-o", broken, "--checkpoint", state, "--rate", 1)
+    assert code == 1 and "was made with step" in err and "Traceback" not in err
     state.write_bytes(state.read_bytes()[:-3])
-    code, _, told = run(*call, "-o", broken, "--checkpoint", state)
-    assert code == 1 and "delete it or name another file" in told
+    code, _, err = run(*call, "-o", broken, "--checkpoint", state)
+    assert code == 1 and "delete it or name another file" in err
 
 
 def test_adapt_learns_the_head_by_the_step_without_torch(learnable: Path, tmp_path: Path) -> None:
-    """In a process of its own; then `generate` takes what it left, and says what it said."""
+    """`adapt` runs in its own process; a session then uses its adapter, and the text is the same."""
     place = tmp_path / "place"
     call = [
         "omnidraft", "adapt", str(learnable), "-o", str(place), "--count", "8", "-n", "12",
@@ -147,21 +147,21 @@ def test_adapt_learns_the_head_by_the_step_without_torch(learnable: Path, tmp_pa
         "assert not heavy, heavy"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
     )
-    assert said.returncode == 0, said.stderr
-    found = profile_of(place, open_bundle(learnable))
-    head = read_adapter(found.adapter).head
+    assert process.returncode == 0, process.stderr
+    profile = profile_of(place, open_bundle(learnable))
+    head = read_adapter(profile.adapter).head
     assert head is not None and np.abs(head.tensors["head.weight"]).max() > 0.0
     session = load(learnable)
     plain = session.generate(QUESTIONS[0], max_new_tokens=12, mode="plain").finish().token_ids
-    session.use_adapter(found.adapter)
+    session.use_adapter(profile.adapter)
     assert session.generate(QUESTIONS[0], max_new_tokens=12, head_threshold=0.3).finish().token_ids == plain
 
 
 def test_adapt_by_the_step_goes_on_to_the_last_bit(learnable: Path, tmp_path: Path) -> None:
-    """Broken off between two answers and within an interval, it comes to what one run comes to."""
+    """Interrupted between two answers and within an interval, it gives the same as one run."""
     from support.adapting import answers, assert_same, begin
 
     weights, make = load_bundle(learnable), Learning("onnx", head=True).make
@@ -186,7 +186,7 @@ def test_adapt_by_the_step_killed_at_any_moment_goes_on(learnable: Path, tmp_pat
 
 def test_adapt_refuses_what_a_step_cannot_do(learnable: Path, tmp_path: Path, run: Run) -> None:
     place = tmp_path / "p"
-    for arguments, said in (
+    for arguments, sentence in (
         (["--lora-rank", 32], "--lora-rank 32 is for torch: the training step of learnable has rank 8"),
         (["--learner", "onnx", "--lora-rank", 8], "leave --lora-rank out, export again with --train-rank 8"),
         (
@@ -196,8 +196,8 @@ def test_adapt_refuses_what_a_step_cannot_do(learnable: Path, tmp_path: Path, ru
         (["--objective", "uld"], "give one of these, or learn with --learner torch"),
         (["--rate", "nan"], "--rate nan is not a number of at least 0.0; 0.001 is usual"),
     ):
-        code, _, told = run("adapt", learnable, "-o", place, "--count", 1, *arguments)
-        assert code == 1 and said in told and told.count("\n") == 1, told
+        code, _, err = run("adapt", learnable, "-o", place, "--count", 1, *arguments)
+        assert code == 1 and sentence in err and err.count("\n") == 1, err
         assert not place.exists()
     bundle = open_bundle(learnable)
     step = bundle.drafter.train
@@ -219,7 +219,7 @@ def test_adapt_refuses_what_a_step_cannot_do(learnable: Path, tmp_path: Path, ru
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (["--train-rank", "8"], "--train-rank 8 is for --train-step"),
         (["--train-step", "--train-rank", "0"], "--train-rank 0 is outside 1..341"),
@@ -228,11 +228,11 @@ def test_adapt_refuses_what_a_step_cannot_do(learnable: Path, tmp_path: Path, ru
 )
 @pytest.mark.usefixtures("export_packages")
 def test_options_of_the_export_are_refused_in_a_sentence(
-    arguments: list[str], said: str, tmp_path: Path, run: Run
+    arguments: list[str], sentence: str, tmp_path: Path, run: Run
 ) -> None:
     models = (STARTERS / "b", "--drafter", STARTERS / "drafter")
-    code, _, told = run("export", *models, "-o", tmp_path / "out", *arguments)
-    assert code == 1 and said in " ".join(told.split()) and not (tmp_path / "out").exists()
+    code, _, err = run("export", *models, "-o", tmp_path / "out", *arguments)
+    assert code == 1 and sentence in " ".join(err.split()) and not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -271,10 +271,10 @@ def test_a_graph_that_does_not_load_is_refused(learnable: Path, tmp_path: Path) 
 
 
 def test_the_beginning_is_the_specs(learnable: Path) -> None:
-    """B is zero, A is drawn within 1 / sqrt(in), its first number as spec/train-step.md has it."""
+    """B is zero, A is drawn within 1 / sqrt(in), and its first number is that of spec/train-step.md."""
     bundle = open_bundle(learnable)
-    found = OrtLearner(bundle, load_vocab_map(bundle.file(bundle.vocab_map))).adapter()
-    a, b = found.tensors["layers.0.qkv"]
+    adapter = OrtLearner(bundle, load_vocab_map(bundle.file(bundle.vocab_map))).adapter()
+    a, b = adapter.tensors["layers.0.qkv"]
     assert (
         not b.any() and np.abs(a).max() <= 160**-0.5 and a.std() == pytest.approx((160 * 3) ** -0.5, rel=0.05)
     )

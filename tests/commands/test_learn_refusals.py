@@ -1,4 +1,4 @@
-"""What `omnidraft learn` refuses and with which remedy, what it never replaces, and what a Ctrl-C leaves."""
+"""`omnidraft learn`: refusals and their remedies, files that it never replaces, and what Ctrl-C leaves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.command_line import Run, refused
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         (["--objective", "uld"], "is not in the training step; use trie-kl or omnidraft"),
         (["--rate", "-1"], "--rate -1.0 is not a number of at least 0.0; 0.001 is usual"),
@@ -32,9 +32,11 @@ from support.command_line import Run, refused
     ],
 )
 def test_settings_are_refused_in_a_sentence(
-    arguments: list[str], said: str, learnable: Path, learned_traces: Path, tmp_path: Path, run: Run
+    arguments: list[str], sentence: str, learnable: Path, learned_traces: Path, tmp_path: Path, run: Run
 ) -> None:
-    refused(run("learn", learnable, learned_traces, "-o", tmp_path / "mine.safetensors", *arguments), said)
+    refused(
+        run("learn", learnable, learned_traces, "-o", tmp_path / "mine.safetensors", *arguments), sentence
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -43,7 +45,7 @@ def test_bundles_traces_and_places_are_refused_in_a_sentence(
 ) -> None:
     out, nothere = tmp_path / "mine.safetensors", tmp_path / "nothere"
     (tmp_path / "empty").mkdir()
-    for call, said in (
+    for call, sentence in (
         ((bundle, learned_traces, "-o", out), "holds no training step; export it again with --train-step"),
         ((learnable, tmp_path / "empty", "-o", out), "holds no trace; check the path"),
         (
@@ -58,7 +60,7 @@ def test_bundles_traces_and_places_are_refused_in_a_sentence(
             "the checkpoint cannot be written to",
         ),
     ):
-        refused(run("learn", *call), said)
+        refused(run("learn", *call), sentence)
 
 
 def test_an_adapter_is_replaced_only_where_that_is_asked_for(
@@ -75,7 +77,7 @@ def test_an_adapter_is_replaced_only_where_that_is_asked_for(
     assert run(*learn, "--overwrite")[0] == 0 and run(*learn, "--overwrite", "--seed", 1)[0] == 0
     assert out.read_bytes() != before
     out.write_bytes(b"some notes of mine")
-    refused(run(*learn, "--overwrite"), "mine.safetensors is no adapter, so it is not overwritten")
+    refused(run(*learn, "--overwrite"), "mine.safetensors is not an adapter, so it is not overwritten")
     assert out.read_bytes() == b"some notes of mine"
 
 
@@ -88,8 +90,8 @@ def test_a_run_that_goes_on_may_write_again_what_it_wrote(
     assert run(*learn)[0] == 0
     (tmp_path / "mine.onnx_adapter").unlink()
     digest = read_adapter(out).digest
-    code, printed, told = run(*learn, "--json")
-    assert code == 0 and json.loads(printed)["digest"] == digest, told
+    code, printed, err = run(*learn, "--json")
+    assert code == 0 and json.loads(printed)["digest"] == digest, err
     assert json.loads(printed)["done"] == 0 and (tmp_path / "mine.onnx_adapter").is_file()
 
 
@@ -106,7 +108,7 @@ def test_an_interrupt_says_what_is_kept(
     monkeypatch.setattr(OrtLearner, "learn", interrupted)
     call = ("learn", learnable, learned_traces, "--steps", 3, "-o", tmp_path / "mine.safetensors")
     state = tmp_path / "state"
-    for options, said in (
+    for options, sentence in (
         ((), "nothing was written; with --checkpoint FILE the same command can go on where it was stopped"),
         (("--checkpoint", state), "nothing was written, and the first checkpoint comes after 20 steps"),
         (
@@ -114,25 +116,25 @@ def test_an_interrupt_says_what_is_kept(
             f"the last checkpoint is in {state}, and the same command goes on from it",
         ),
     ):
-        assert run(*call, *options) == (130, "", f"omnidraft: stopped; {said}\n")
+        assert run(*call, *options) == (130, "", f"omnidraft: stopped; {sentence}\n")
         assert not (tmp_path / "mine.safetensors").exists()
 
 
 def test_few_steps_tell_no_trend(learnable: Path, learned_traces: Path, tmp_path: Path, run: Run) -> None:
     learn = ("learn", learnable, learned_traces, "--steps", 2, "-o", tmp_path / "mine.safetensors")
     code, printed, _ = run(*learn, "--json")
-    found = json.loads(printed)
-    assert code == 0 and found["mean_loss"] > 0.0
-    assert (found["first_loss"], found["last_loss"], found["loss_steps"]) == (None, None, 0)
+    result = json.loads(printed)
+    assert code == 0 and result["mean_loss"] > 0.0
+    assert (result["first_loss"], result["last_loss"], result["loss_steps"]) == (None, None, 0)
     code, printed, _ = run(*learn, "--overwrite")
-    assert code == 0 and f"mean loss {found['mean_loss']:.3f}\n" in printed and "first" not in printed
+    assert code == 0 and f"mean loss {result['mean_loss']:.3f}\n" in printed and "first" not in printed
 
 
 def test_the_ends_of_long_runs_are_compared() -> None:
     few, nan = [2.0] * (ENOUGH - 1), float("nan")
     assert losses_of([*few, nan]) == losses_of(few) and losses_of(few).compared == 0
     assert str(losses_of(few)) == "mean loss 2.000" and str(losses_of([nan])) == "no finite loss"
-    found = losses_of([*few, 1.0])
-    assert (found.first, found.last, found.compared) == (2.0, 2.0 - 1.0 / COMPARED, COMPARED)
-    assert str(found) == "mean loss 2.000 in the first 10 steps and 1.900 in the last 10"
+    losses = losses_of([*few, 1.0])
+    assert (losses.first, losses.last, losses.compared) == (2.0, 2.0 - 1.0 / COMPARED, COMPARED)
+    assert str(losses) == "mean loss 2.000 in the first 10 steps and 1.900 in the last 10"
     assert losses_of([1.0] * 500).compared == 50

@@ -1,4 +1,4 @@
-"""Progress of long commands: plain lines where no terminal is, none for programs, and plurals in words."""
+"""Progress of long commands: a bar in a terminal, plain lines in a pipe, nothing for programs; plurals."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from omnidraft.errors import counted
 from support.command_line import Run
 from support.places import STARTERS
 
-DEADLINE = 60.0  # seconds after which a line that should have come is missing
+DEADLINE = 60.0  # seconds to wait for a line
 
 
-def until(there: Callable[[], bool]) -> None:
+def until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + DEADLINE
-    while not there() and time.monotonic() < end:
+    while not condition() and time.monotonic() < end:
         time.sleep(0.005)
-    assert there()
+    assert condition()
 
 
 def test_a_pipe_gets_lines_while_one_step_takes_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "EVERY", 0.01)
-    told = ""
+    err = ""
 
     def has(words: str) -> bool:
-        nonlocal told
-        told += capsys.readouterr().err
-        return words in told
+        nonlocal err
+        err += capsys.readouterr().err
+        return words in err
 
     with progress.progress_bar("export") as bar:
         until(lambda: has("omnidraft: export, 0:0"))
@@ -42,10 +42,10 @@ def test_a_pipe_gets_lines_while_one_step_takes_long(
         until(lambda: has("omnidraft: export: quantise [the] target, 3 of 8 (38 %), 0:0"))
         bar.step(12_000, 48_000)
         until(lambda: has("target, 12,000 of 48,000 (25 %)"))
-    assert "\x1b" not in told and "\r" not in told
+    assert "\x1b" not in err and "\r" not in err
     capsys.readouterr()
     time.sleep(0.05)
-    assert capsys.readouterr().err == ""  # nothing after its end
+    assert capsys.readouterr().err == ""  # nothing after the end
 
 
 def test_a_terminal_gets_the_bar_and_programs_nothing(

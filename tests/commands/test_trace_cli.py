@@ -1,4 +1,4 @@
-"""`omnidraft trace` and `generate --trace`: what they print, write and refuse."""
+"""`omnidraft trace` and `generate --trace`: output, files and refusals."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def test_record_inspect_export_and_wipe(run: Run, bundle: Path, tmp_path: Path) 
     run(*options, "--trace", place, "--plain")
 
     code, out, _ = run("trace", "inspect", place, "--bundle", bundle)
-    assert code == 0 and "2 records in 1 file" in out and "can read every prompt" in out
-    found = json.loads(run("trace", "inspect", place, "--json")[1])
-    assert found["tokens"] == 2 * len(plain["token_ids"]) and found["torn_bytes"] == 0
-    # Prompt and answer can be read from it, word for word: the page on traces says so.
+    assert code == 0 and "2 records in 1 file" in out and "every prompt and answer in it can be read" in out
+    counts = json.loads(run("trace", "inspect", place, "--json")[1])
+    assert counts["tokens"] == 2 * len(plain["token_ids"]) and counts["torn_bytes"] == 0
+    # Prompt and answer can be read from it, word for word, as docs/ says.
     out = run("trace", "export-json", place, "--bundle", bundle)[1]
     first, second = map(json.loads, out.splitlines())
     assert prompt in first["text_before"] and first["text"].startswith(recorded["text"])

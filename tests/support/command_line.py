@@ -1,4 +1,4 @@
-"""The command line in this process, and what a refusal looks like."""
+"""The command line in this process, and the form of a refusal."""
 
 import re
 from collections.abc import Callable
@@ -10,9 +10,9 @@ def refused(result: tuple[int, str, str], *words: str) -> None:
     """Exit status 1 and one sentence on standard error with these words."""
     code, out, err = result
     assert (code, out) == (1, "")
-    # On a slow machine lines of progress may come before it, which end with the time since the beginning.
-    said = [line for line in err.strip().splitlines() if not re.search(r", \d+:\d\d:\d\d$", line)]
-    assert len(said) == 1 and said[0].startswith("omnidraft: "), err
+    # On a slow machine lines of progress, which end with the elapsed time, may come before it.
+    sentences = [line for line in err.strip().splitlines() if not re.search(r", \d+:\d\d:\d\d$", line)]
+    assert len(sentences) == 1 and sentences[0].startswith("omnidraft: "), err
     assert "Traceback" not in err
     for word in words:
         assert word in err, (word, err)

@@ -60,7 +60,7 @@ def test_the_whole_story(
     options = ("--adapter", files["good"], "--cache", files["cache"], "--accepted-tokens", 300)
     code, out, err = run(*push, *options, "--device", "phone", "--yes")
     assert code == 0 and "2 files sent" in out and "n-grams" not in out
-    assert "what it tells of you" in err and "trace" not in err
+    assert "what it reveals about you" in err and "trace" not in err
     found = json.loads(run(*push, *options, "--device", "phone", "--yes", "--json")[1])
     assert (found["new_files"], found["accepted_tokens"]) == (0, 300)
     code, out, err = run(*push, "--adapter", files["fair"], "--traces", traces, "--yes")
@@ -121,7 +121,7 @@ def test_what_adapt_left_is_sent_with_its_weight(run: Run, bundle: Path, tmp_pat
     refused(run(*push), "has nothing that was learned of the target of starter", "run `omnidraft adapt`")
     assert run(*adapt, "--count", 2)[0] == 0
     code, _, err = run(*push)
-    assert code == 0 and "has no adapter of this target yet, only n-grams" in err
+    assert code == 0 and "has no adapter of this target, only n-grams" in err
     assert run(*adapt, "--count", 24)[0] == 0  # by now one was found good
     found = json.loads(run(*push, "--device", "phone", "--json")[1])
     assert [each["kind"] for each in found["sent"]] == ["adapter", "cache"]
@@ -244,7 +244,7 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path],
     refused(run(*publish, "--days", 0), "--days")
     refused(run(*publish, "--device", "nobody"), "nobody sent nothing")
     refused(
-        run(*publish[:-1], files["public"], "--adapter", files["good"]), "is no private key in PEM form; `"
+        run(*publish[:-1], files["public"], "--adapter", files["good"]), "is not a private key in PEM form; make"
     )
     refused(run("sync", "status", into), "holds nothing that was pulled")
     refused(run("sync", "rollback", into), "nothing before it")

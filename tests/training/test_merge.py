@@ -1,4 +1,4 @@
-"""An adapter folded into its checkpoint: the same model as the adapter beside it, and refusals."""
+"""An adapter folded into its checkpoint: the same model as with the adapter beside it, and errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, Phi3Config, Phi3ForCausalLM  # no
 from omnidraft.checkpoints.checkpoint import load_model, read_checkpoint  # noqa: E402
 from omnidraft.checkpoints.fingerprint import fingerprint  # noqa: E402
 from omnidraft.checkpoints.write_checkpoint import write_checkpoint  # noqa: E402
-from omnidraft.commands.demo import starter  # noqa: E402
+from omnidraft.commands.starters import starter  # noqa: E402
 from omnidraft.errors import AdapterError  # noqa: E402
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site  # noqa: E402
 from omnidraft.runtime.models.adapter import Adapter  # noqa: E402
@@ -35,12 +35,12 @@ def phi() -> Any:
 
 
 def packed() -> LoraSites:
-    """The places of a model whose checkpoint has one product for q, k, v and one for gate, up."""
-    found = dict(sites().sites)
+    """The sites of a model whose checkpoint has one product for q, k, v and one for gate, up."""
+    packed_sites = dict(sites().sites)
     for i in range(2):
-        found[f"layers.{i}.qkv"] = Site(16, (("qkv", 32),))
-        found[f"layers.{i}.gate_up"] = Site(16, (("gate_up", 48),))
-    return LoraSites(None, found)
+        packed_sites[f"layers.{i}.qkv"] = Site(16, (("qkv", 32),))
+        packed_sites[f"layers.{i}.gate_up"] = Site(16, (("gate_up", 48),))
+    return LoraSites(None, packed_sites)
 
 
 @pytest.mark.parametrize(("make", "places"), [(llama, sites()), (phi, packed())], ids=["apart", "packed"])
@@ -83,18 +83,18 @@ def test_the_command_writes_a_checkpoint_of_the_sum(run: Run, tmp_path: Path) ->
     adapter = drafter_adapter()
     write_adapter(tmp_path / "mine.safetensors", adapter)
     out = tmp_path / "merged"
-    code, said, _ = run(
+    code, output, _ = run(
         "adapter", "merge", str(starter("drafter")), str(tmp_path / "mine.safetensors"), "-o", str(out)
     )
-    assert code == 0 and "folded in" in said
-    was, now = (
+    assert code == 0 and "folded in" in output
+    before, after = (
         AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32).state_dict()
         for path in (starter("drafter"), out)
     )
-    changed = [name for name in was if not torch.equal(was[name], now[name])]
+    changed = [name for name in before if not torch.equal(before[name], after[name])]
     assert changed == ["model.layers.0.self_attn.o_proj.weight"]
     a, b = adapter.tensors["layers.0.o"]
-    np.testing.assert_allclose((now[changed[0]] - was[changed[0]]).numpy(), (a @ b).T, atol=1e-7)
+    np.testing.assert_allclose((after[changed[0]] - before[changed[0]]).numpy(), (a @ b).T, atol=1e-7)
     assert (out / "tokenizer.json").read_bytes() == (starter("drafter") / "tokenizer.json").read_bytes()
     assert read_checkpoint(str(out)).shape == read_checkpoint(str(starter("drafter"))).shape
 
@@ -115,23 +115,23 @@ def test_refusals_leave_nothing_behind(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_takes_its_tokenizer_along_and_nothing_else(tmp_path: Path) -> None:
-    """What the model itself writes stays its own."""
-    was, now = toy_checkpoint(tmp_path / "was"), tmp_path / "now"
+    """Files that the model writes itself are the model's, not copies."""
+    old, new = toy_checkpoint(tmp_path / "old"), tmp_path / "new"
     kept = ("tokenizer.model", "special_tokens_map.json", "chat_template.jinja", "merges.txt", "vocab.json")
     for name in (*kept, "README.md", "trainer_state.json", "optimizer.pt", "my_tokenizer.txt"):
-        (was / name).write_text(name)
-    checkpoint = read_checkpoint(str(was))
+        (old / name).write_text(name)
+    checkpoint = read_checkpoint(str(old))
     model = load_model(checkpoint)
     model.generation_config.eos_token_id = 7
-    write_checkpoint(model, checkpoint, now)
+    write_checkpoint(model, checkpoint, new)
     written = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}
-    assert {file.name for file in now.iterdir()} == {*kept, *written}
-    assert all((now / name).read_text() == name for name in kept)
-    assert json.loads((now / "generation_config.json").read_text())["eos_token_id"] == 7
+    assert {file.name for file in new.iterdir()} == {*kept, *written}
+    assert all((new / name).read_text() == name for name in kept)
+    assert json.loads((new / "generation_config.json").read_text())["eos_token_id"] == 7
 
 
 def headed() -> Adapter:
-    """An adapter that is a head alone."""
+    """An adapter that holds only a head."""
     from omnidraft.training.head.head import AcceptanceHead, head_of
 
     return Adapter("f" * 64, *TOKENIZERS, {}, CREATED, head_of(AcceptanceHead(8, 1)))

@@ -1,4 +1,4 @@
-"""The starter pairs as bundles in the work directory: all in fp32, with places for adapters."""
+"""The starter pairs as bundles in the work directory: all in fp32, with inputs for adapters."""
 
 from functools import cache
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from omnidraft.commands.demo import starter
+from omnidraft.commands.starters import starter
 from omnidraft.errors import BundleError
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
@@ -19,13 +19,13 @@ TARGETS = ("a", "b")
 
 
 def bundle(work: Path, target: str) -> Path:
-    """The bundle of a pair, exported where it is not there yet."""
+    """The bundle of a pair; exported if it does not exist."""
     path = work / "bundles" / target
     try:
-        whole = open_bundle(path).drafter.head is not None
+        usable = open_bundle(path).drafter.head is not None
     except BundleError:
-        whole = False
-    if not whole:  # also one that was exported before drafters had heads
+        usable = False
+    if not usable:  # absent, or exported before drafters had heads
         path.parent.mkdir(parents=True, exist_ok=True)
         options = Options(FP32, drafter_quantization=FP32, overwrite=True)
         export_bundle(str(starter(target)), str(starter("drafter")), path, options)
@@ -33,19 +33,19 @@ def bundle(work: Path, target: str) -> Path:
 
 
 @cache
-def weights(work: Path, target: str) -> LoadedBundle:
-    """What is loaded of a pair, once."""
+def load_pair(work: Path, target: str) -> LoadedBundle:
+    """The loaded bundle of a pair; loaded once."""
     return load_bundle(bundle(work, target), threads=1)
 
 
 def encode(pair: LoadedBundle, prompt: str) -> tuple[list[int], list[int]]:
-    """A prompt inside its template in target ids, and in draft ids without their start."""
+    """A prompt inside its template, in target ids and in draft ids without the start token."""
     session = Session(pair)
     ids = session.encode(prompt)
     return ids, session.draft_prompt(ids)
 
 
 def torch_model(name: str) -> PreTrainedModel:
-    """A starter in torch: a, b or drafter."""
-    found: PreTrainedModel = AutoModelForCausalLM.from_pretrained(starter(name), dtype=torch.float32)
-    return found
+    """A starter model in torch: a, b or drafter."""
+    model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(starter(name), dtype=torch.float32)
+    return model

@@ -1,4 +1,4 @@
-"""`omnidraft adapter`: make adapters of peft's, look into them, and fold them into their checkpoint."""
+"""`omnidraft adapter`: convert adapters from peft, inspect them, fold them into their checkpoint."""
 
 import sys
 from datetime import datetime, timezone
@@ -16,21 +16,21 @@ from omnidraft.runtime.models.adapter_fit import Role, fit
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 
 app = typer.Typer(
-    help="LoRA adapters: convert them from peft, look into them, fold them in.\n\n"
+    help="LoRA adapters: convert from peft, inspect, or fold into a checkpoint.\n\n"
     "`omnidraft generate BUNDLE PROMPT --adapter FILE` uses one.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-OverwriteAdapter = Annotated[bool, typer.Option("--overwrite", help="Replace an adapter that is there.")]
-RoleOption = Annotated[str, typer.Option("--role", help="The model that it is of: drafter or target.")]
+OverwriteAdapter = Annotated[bool, typer.Option("--overwrite", help="Replace an existing adapter.")]
+RoleOption = Annotated[str, typer.Option("--role", help="The adapter's model: drafter or target.")]
 
 
 def refuse_existing_adapter(out: Path, overwrite: bool) -> None:
-    """Refuse to write an adapter where something is, before any work is done.
+    """Refuse to replace files, before any work is done.
 
     Raises:
-        SettingError: one of the two files is there and not to be replaced, or is no adapter.
+        SettingError: one of the adapter's two files exists and `overwrite` is off, or it is not an adapter.
     """
     for file in (out, out.with_suffix(SUFFIX)):
         if file.exists() and not overwrite:
@@ -41,22 +41,22 @@ def refuse_existing_adapter(out: Path, overwrite: bool) -> None:
     except AdapterError as error:
         if error.fault == "not_an_adapter":
             raise SettingError(
-                f"{out} is no adapter, so it is not overwritten", "choose another place"
+                f"{out} is not an adapter, so it is not overwritten", "choose another place"
             ) from None
 
 
 @app.command("convert")
 def convert_command(
-    peft: Annotated[Path, typer.Argument(metavar="PEFT_DIR", help="What peft's save_pretrained wrote.")],
+    peft: Annotated[Path, typer.Argument(metavar="PEFT_DIR", help="Directory written by peft.")],
     bundle: BundlePath,
     out: Annotated[Path, typer.Option("--out", "-o", help="The adapter to write, FILE.safetensors.")],
     role: RoleOption = "drafter",
     overwrite: OverwriteAdapter = False,
     as_json: Json = False,
 ) -> None:
-    """Make an adapter of one that peft trained on the very checkpoint that the bundle was exported from.
+    """Convert an adapter that peft trained on the checkpoint that the bundle was exported from.
 
-    Beside it goes FILE.onnx_adapter, the same for onnxruntime in Java and C.
+    FILE.onnx_adapter, written beside it, holds the same for onnxruntime in Java and C.
     """
     if role not in get_args(Role):
         raise SettingError(f'--role "{role}" is unknown', f"use {' or '.join(get_args(Role))}")
@@ -65,8 +65,8 @@ def convert_command(
     entry = getattr(opened, role)
     if entry.lora is None or entry.fingerprint is None:
         raise AdapterError(
-            f"the {role} of {bundle} takes no adapters; export it again "
-            + ("without --no-lora" if role == "drafter" else "with --lora-target"),
+            f"the {role} of {bundle} takes no adapters",
+            f"export it again {'without --no-lora' if role == 'drafter' else 'with --lora-target'}",
             fault="no_sites",
         )
     from omnidraft.checkpoints.peft_adapter import convert
@@ -89,16 +89,17 @@ def convert_command(
 @app.command("merge")
 def merge_command(
     checkpoint: Annotated[
-        str, typer.Argument(metavar="CHECKPOINT", help="What it was learned on: a directory or a hub id.")
+        str,
+        typer.Argument(metavar="CHECKPOINT", help="What it was trained on: a directory or a hub id."),
     ],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An adapter.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The checkpoint to write, a new directory.")],
     as_json: Json = False,
 ) -> None:
-    """Fold an adapter that has settled into its checkpoint, to be exported as a drafter of its own.
+    """Fold an adapter into its checkpoint, which can then be exported as a drafter.
 
-    A swapped adapter costs time at every step, a small drafter the most; a merged one costs none and can be
-    quantised with the rest, but it cannot be swapped any more.
+    An adapter costs time at every step, the more the smaller the drafter. A folded one costs no time and is
+    quantised with the weights, but cannot be exchanged any more.
     """
     need_export_packages()
     from omnidraft.training.merge import merge
@@ -109,19 +110,19 @@ def merge_command(
         return print_json({**summary(adapter), "checkpoint": checkpoint, "out": str(out)})
     print(f"{out}: {checkpoint} with {_line(adapter)} folded in")
     if adapter.head is not None:
-        print("  its head was left out: a checkpoint has none")
-    print(f"  omnidraft export TARGET --drafter {out} -o BUNDLE makes a bundle of it")
+        print("  its head was left out, since a checkpoint holds no head")
+    print(f"  `omnidraft export TARGET --drafter {out} -o BUNDLE` makes a bundle of it")
 
 
 @app.command("inspect")
 def inspect_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An adapter.")],
     bundle: Annotated[
-        Path | None, typer.Option("--bundle", "-b", help="Also say whether it fits this bundle.")
+        Path | None, typer.Option("--bundle", "-b", help="Also check that it fits this bundle.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Verify an adapter and show what is in it; with --bundle, refuse one that does not fit there."""
+    """Verify an adapter and show what is in it; with --bundle, also check that it fits the bundle."""
     adapter = read_adapter(file)
     fits: dict[str, str] = {}
     if bundle is not None:
@@ -138,7 +139,7 @@ def inspect_command(
 
 
 def summary(adapter: Adapter) -> dict[str, Any]:
-    """What an adapter is, for people."""
+    """An adapter's metadata and sizes as a JSON object."""
     return {
         **metadata_of(adapter),
         "rank": adapter.rank,
@@ -150,15 +151,15 @@ def summary(adapter: Adapter) -> dict[str, Any]:
 
 
 def parameters(adapter: Adapter) -> int:
-    """Values in all tensors."""
+    """The number of values in all tensors."""
     return sum(int(tensor.size) for tensor in adapter.named.values())
 
 
 def _line(adapter: Adapter) -> str:
-    found = []
+    parts = []
     if adapter.tensors:
         targets = metadata_of(adapter)["targets"].replace(",", ", ")
-        found.append(f"rank {adapter.rank} at {len(adapter.tensors)} products ({targets})")
+        parts.append(f"rank {adapter.rank} at {len(adapter.tensors)} products ({targets})")
     if adapter.head is not None:
-        found.append(f"a head of {adapter.head.shape.blocks} blocks")
-    return f"{', '.join(found)}, {parameters(adapter):,} values"
+        parts.append(f"a head of {adapter.head.shape.blocks} blocks")
+    return f"{', '.join(parts)}, {parameters(adapter):,} values"

@@ -1,26 +1,90 @@
-"""`omnidraft bench`: plain decoding against speculation, side by side on the same prompts.
+"""`omnidraft bench`: plain against speculative decoding on the same prompts.
 
-Each prompt is decoded plain, speculative, plain; the ratio of a prompt is speculative speed over the mean of
-the two plain runs around it, so a drift of the machine's speed cancels.
+Each prompt is decoded three times: plain, speculative, plain. The ratio of a prompt is the speculative speed
+over the mean of the two plain runs around it, so a drift of the machine's speed cancels.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
+from rich.table import Table
 
-from omnidraft.runtime.decoding.speculate import Mode
-from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics
+from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal.generation_options import generation_config
+from omnidraft.runtime.decoding.baselines import Mode
+from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load
+from omnidraft.sample_prompts import PROMPTS
 
-_WARM_UP = 2  # prompts whose times are thrown away
+# Greedy; past the end of the text, so that every prompt has the same number of tokens.
+BENCH_CONFIG = GenerationConfig(seed=0, ignore_eos=True)
+_WARM_UP = 2  # prompts at the start whose times are not counted
 _RESAMPLES = 2000
+
+
+def bench_command(
+    context: typer.Context,
+    bundle: options.BundlePath,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(help="File with a prompt on each line (default: built-in prompts).", readable=False),
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure/--no-measure", help="Time this machine first, for -k auto.")
+    ] = True,
+    max_new_tokens: options.MaxNewTokens = 128,
+    temperature: options.Temperature = 0.0,
+    mode: options.Mode = "trie",
+    num_draft_tokens: options.Lengths = "auto",
+    head_threshold: options.HeadThreshold = "1",
+    bitwise: options.Bitwise = False,
+    adapter: options.AdapterPath = None,
+    threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
+    public_key: options.PublicKey = None,
+    as_json: options.Json = False,
+) -> None:
+    """Time plain against speculative decoding, interleaved, prompt by prompt."""
+    config = generation_config(context)
+    session = load(
+        bundle,
+        threads=threads,
+        target_on=target_on,
+        drafter_on=drafter_on,
+        public_key=public_key,
+        adapter=adapter,
+        bitwise=bitwise,
+    )
+    if measure:
+        session.measure(PROMPTS[0])
+    with output.progress_bar("bench", quiet=as_json) as bar:
+        result = bench(
+            session,
+            PROMPTS if prompts is None else options.lines(prompts),
+            replace(config, seed=BENCH_CONFIG.seed, ignore_eos=BENCH_CONFIG.ignore_eos),
+            bar.step,
+        )
+    if as_json:
+        return options.print_json(bench_json(result))
+    output.out.print(bench_table(result))
 
 
 @dataclass(frozen=True)
 class BenchLine:
-    """One prompt: tokens a second and what the rounds did."""
+    """One prompt.
+
+    Attributes:
+        prompt: its text.
+        plain: tokens a second of plain decoding.
+        speculative: tokens a second of speculative decoding.
+        statistics: of the speculative run.
+        same_text: whether both gave the same tokens.
+    """
 
     prompt: str
     plain: float
@@ -30,13 +94,13 @@ class BenchLine:
 
     @property
     def ratio(self) -> float:
-        """Speculative over plain speed."""
+        """Speculative speed over plain speed."""
         return self.speculative / self.plain
 
 
 @dataclass(frozen=True)
-class Result:
-    """A benchmark: its lines, and the figures over all of them."""
+class BenchResult:
+    """A benchmark: its lines, the speed-up predicted from counts and costs, and figures over all lines."""
 
     lines: list[BenchLine]
     predicted: float
@@ -56,7 +120,7 @@ class Result:
 
     @property
     def tokens_per_target_pass(self) -> float:
-        """Over all prompts."""
+        """Emitted tokens over target passes, over all prompts."""
         emitted = sum(line.statistics.emitted for line in self.lines)
         return emitted / sum(line.statistics.rounds for line in self.lines)
 
@@ -69,52 +133,43 @@ class Result:
 def bench(
     session: Session,
     prompts: Sequence[str],
-    *,
-    max_new_tokens: int = 128,
-    num_draft_tokens: int | Literal["auto"] = "auto",
-    head_threshold: float | Literal["auto"] = 1.0,
-    mode: Mode = "trie",
-    temperature: float = 0.0,
-    ignore_eos: bool = True,
+    config: GenerationConfig = BENCH_CONFIG,
     progress: Callable[[int, int], None] = lambda *_: None,
-) -> Result:
-    """Time both ways of decoding on each prompt, past the end of the text unless that is to be heeded."""
-    asked = GenerationConfig(
-        max_new_tokens,
-        temperature,
-        0,
-        mode,
-        num_draft_tokens,
-        ignore_eos=ignore_eos,
-        head_threshold=head_threshold,
-    )
+) -> BenchResult:
+    """Time plain and speculative decoding on each prompt.
+
+    Args:
+        session: with a drafter.
+        prompts: at least one.
+        config: of the speculative runs; the plain runs differ from it in the mode alone.
+        progress: called with (done, total) prompts.
+    """
     order = [*prompts[:_WARM_UP], *prompts]
     lines = []
     for i, prompt in enumerate(order):
         progress(i, len(order))
-        line = _measure(session, prompt, asked)
+        line = _measure(session, prompt, config)
         if i >= _WARM_UP:
             lines.append(line)
     progress(len(order), len(order))
-    return Result(lines, _predict(session, lines))
+    return BenchResult(lines, _predict(session, lines))
 
 
-def _measure(session: Session, prompt: str, asked: GenerationConfig) -> BenchLine:
-    def run(this: Mode) -> tuple[list[int], Statistics]:
-        settings = {each.name: getattr(asked, each.name) for each in fields(asked)}
-        found = session.generate(prompt, **{**settings, "mode": this}).finish()
-        return found.token_ids, found.statistics
+def _measure(session: Session, prompt: str, config: GenerationConfig) -> BenchLine:
+    def run(mode: Mode) -> tuple[list[int], Statistics]:
+        generation = session.generate(prompt, config, mode=mode).finish()
+        return generation.token_ids, generation.statistics
 
-    ids, first = run("plain")
-    other_ids, speculative = run(asked.mode)
+    plain_ids, first = run("plain")
+    speculative_ids, speculative = run(config.mode)
     _, second = run("plain")
     plain = (first.emitted + second.emitted) / (first.total_seconds + second.total_seconds)
     speed = speculative.emitted / speculative.total_seconds
-    return BenchLine(prompt, plain, speed, speculative, ids == other_ids)
+    return BenchLine(prompt, plain, speed, speculative, plain_ids == speculative_ids)
 
 
 def _predict(session: Session, lines: Sequence[BenchLine]) -> float:
-    """Speed-up that the bundle's costs and the counted rounds promise, without a clock (method section 6)."""
+    """Speed-up predicted from the session's costs and the counted rounds (method section 6)."""
     costs = session.costs
     rounds = sum(line.statistics.rounds for line in lines)
     emitted = sum(line.statistics.emitted for line in lines)
@@ -124,8 +179,8 @@ def _predict(session: Session, lines: Sequence[BenchLine]) -> float:
     return emitted * costs.round_seconds(0) / seconds if rounds else 1.0
 
 
-def as_json(result: Result) -> dict[str, object]:
-    """A result for machines."""
+def bench_json(result: BenchResult) -> dict[str, object]:
+    """A result as a JSON object."""
     low, high = result.interval
     return {
         "speed_up": result.speed_up,
@@ -142,7 +197,7 @@ def as_json(result: Result) -> dict[str, object]:
                 "ratio": line.ratio,
                 "tokens_per_target_pass": line.statistics.tokens_per_target_pass,
                 "acceptance_of_drafted": line.statistics.acceptance_of_drafted,
-                "acceptance_of_tested": line.statistics.acceptance_of_tested,
+                "acceptance_of_evaluated": line.statistics.acceptance_of_evaluated,
                 "milliseconds_per_round": dict(_milliseconds(line.statistics)),
                 "same_text": line.same_text,
             }
@@ -154,3 +209,30 @@ def as_json(result: Result) -> dict[str, object]:
 def _milliseconds(statistics: Statistics) -> Iterator[tuple[str, float]]:
     for name, seconds in statistics.seconds.items():
         yield name, 1000.0 * seconds / max(1, statistics.rounds)
+
+
+def bench_table(result: BenchResult) -> Table:
+    """A result as a table, a prompt a row."""
+    low, high = result.interval
+    table = Table(
+        title=f"speculative against plain: {result.speed_up:.2f}x (95 % {low:.2f}-{high:.2f}, predicted "
+        f"{result.predicted:.2f}x), {result.tokens_per_target_pass:.2f} tokens per target pass"
+    )
+    table.add_column("prompt", no_wrap=True, overflow="ellipsis", max_width=30)
+    for name in ("plain tok/s", "fast tok/s", "ratio", "tok/pass", "accepted", "same text"):
+        table.add_column(name, justify="right")
+    for line in result.lines:
+        table.add_row(
+            line.prompt,
+            f"{line.plain:.0f}",
+            f"{line.speculative:.0f}",
+            f"{line.ratio:.2f}x",
+            f"{line.statistics.tokens_per_target_pass:.2f}",
+            f"{line.statistics.acceptance_of_drafted:.0%}",
+            "yes" if line.same_text else "no",
+        )
+    if not all(line.same_text for line in result.lines):
+        table.caption = (
+            "other text: it was sampled, or quantised kernels rounded a near-tie otherwise in a longer pass"
+        )
+    return table

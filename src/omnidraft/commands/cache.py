@@ -1,8 +1,7 @@
-"""`omnidraft cache`: look into files of learned n-grams, merge, shorten, show and delete them."""
+"""`omnidraft cache`: inspect, merge, shorten, export and delete files of learned n-grams."""
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from omnidraft.commands.terminal.options import PUBLIC_KEY
+from omnidraft.commands.terminal.options import PUBLIC_KEY, Json, print_json
 from omnidraft.errors import SettingError, counted
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.disk.atomic_write import place_of, write_atomically
@@ -23,7 +22,7 @@ from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 
 app = typer.Typer(
-    help="Files of learned n-grams: look into them, merge, shorten, export and delete them.\n\n"
+    help="Files of learned n-grams: inspect, merge, shorten, export or delete them.\n\n"
     "`omnidraft generate BUNDLE PROMPT --cache FILE` makes one.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -33,40 +32,51 @@ CachePath = Annotated[Path, typer.Argument(metavar="FILE", help="A file of learn
 BundlePath = Annotated[
     Path | None,
     typer.Option(
-        "--bundle", "-b", help="The bundle it was learned with: shows text instead of ids.", readable=False
+        "--bundle", "-b", help="The bundle that it belongs to; shows text instead of ids.", readable=False
     ),
 ]
 Out = Annotated[
     Path | None,
-    typer.Option("--out", "-o", help="Where the result goes (default: in place).", readable=False),
+    typer.Option("--out", "-o", help="Where to write the result (default: in place).", readable=False),
 ]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace a file that is none of this command's.")
+    bool, typer.Option("--overwrite", help="Also replace a file that this command did not write.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
 @dataclass(frozen=True)
 class Names:
-    """What ids stand for."""
+    """The bytes of ids.
+
+    Attributes:
+        vocab_map: has the bytes of the target's tokens.
+        pieces: bytes of each draft token; None for control tokens.
+    """
 
     vocab_map: VocabMap
-    pieces: list[bytes | None]  # bytes of each draft token
+    pieces: list[bytes | None]
 
     @classmethod
     def of_bundle(cls, path: Path) -> "Names":
-        """
+        """The names of a bundle's pair.
+
         Raises:
-            BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+            BundleError, VocabMapError, TokenizerError: the bundle is refused.
         """
-        # The variable holds for every command; the option is where a bundle's graphs are run.
+        # Commands that run graphs have the option --public-key; the variable holds for all commands.
         bundle = open_bundle(path, os.environ.get(PUBLIC_KEY) or None)
         drafter = Tokenizer.from_file(bundle.file(bundle.drafter.tokenizer))
         return cls(load_vocab_map(bundle.file(bundle.vocab_map)), drafter.tokens)
 
 
 def entries_json(table: CacheTable, chosen: Sequence[int], names: Names | None) -> list[dict[str, Any]]:
-    """Entries for people, by index: ids and counts, and with names the text and the bytes behind the ids."""
+    """Entries as JSON objects: ids and counts and, with names, the text and the bytes of the ids.
+
+    Args:
+        table: of the cache.
+        chosen: indices of the entries.
+        names: of the bundle; None shows ids alone.
+    """
     counts = zip(
         *(column[chosen].tolist() for column in (table.hits, table.accepted, table.ticks)), strict=True
     )
@@ -102,13 +112,8 @@ def summary(table: CacheTable) -> dict[str, Any]:
         "bytes": size,
         "bytes_per_entry": round(size / len(table), 2) if len(table) else None,
         "rounds": table.tick,
-        "hits": int(table.hits.sum()),
-        "accepted": int(table.accepted.sum()),
-        "writer": f"{table.writer:016x}" if table.writer else None,
-        "replicas": {
-            f"{r:016x}": {"hits": int(c[0].sum(dtype=np.uint64)), "accepted": int(c[1].sum(dtype=np.uint64))}
-            for r, c in zip(table.replicas, table.counts, strict=True)
-        },
+        "hits": int(table.hits.sum(dtype=np.uint64)),
+        "accepted": int(table.accepted.sum(dtype=np.uint64)),
     }
 
 
@@ -116,7 +121,7 @@ def prune(table: CacheTable, max_entries: int, policy: str) -> CacheTable:
     """The table without the entries that the policy evicts first.
 
     Raises:
-        SettingError: a bound below 0 or an unknown policy.
+        SettingError: the bound is below 0, or the policy is unknown.
     """
     if policy not in POLICIES:
         raise SettingError(f'--policy "{policy}" is unknown', f"use {' or '.join(POLICIES)}")
@@ -132,29 +137,25 @@ def prune(table: CacheTable, max_entries: int, policy: str) -> CacheTable:
 def inspect_command(
     file: CachePath,
     bundle: BundlePath = None,
-    top: Annotated[int, typer.Option(min=0, help="Show that many of the most used n-grams.")] = 10,
+    top: Annotated[int, typer.Option(min=0, help="Show this many of the most used n-grams.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Verify a cache and show how much is in it, who counted, and what is used most.
+    """Verify a cache and show its size, its counts and its most used n-grams.
 
     With --bundle it is also compared with the bundle's vocabulary map.
     """
     names, table = _open(file, bundle)
-    found = summary(table)
+    counts = summary(table)
     most = eviction_order("lfu", table.hits, table.ticks, table.targets)[::-1][:top]
     used = entries_json(table, most.tolist(), names)
     if as_json:
-        return _print_json({**found, "most_used": used})
-    per_entry = f", {found['bytes_per_entry']} an entry" if len(table) else ""
-    print(f"{file}: {counted(found['entries'], 'n-gram')} in {counted(found['bytes'], 'byte')}{per_entry}")
-    print(f"  drafter {found['drafter'][:12]}, target {found['target'][:12]} (SHA-256 of the tokenizers)")
+        return print_json({**counts, "most_used": used})
+    per_entry = f", {counts['bytes_per_entry']} an entry" if len(table) else ""
+    print(f"{file}: {counted(counts['entries'], 'n-gram')} in {counted(counts['bytes'], 'byte')}{per_entry}")
+    print(f"  drafter {counts['drafter'][:12]}, target {counts['target'][:12]} (SHA-256 of the tokenizers)")
     print(
-        f"  {counted(found['hits'], 'use')}, {found['accepted']:,} accepted, "
-        f"learned in {counted(found['rounds'], 'round')}"
-    )
-    print(
-        f"  counted by {counted(len(found['replicas']), 'replica')}; "
-        f"goes on as {found['writer'] or 'a new one'}"
+        f"  {counted(counts['hits'], 'use')}, {counts['accepted']:,} accepted, "
+        f"learned in {counted(counts['rounds'], 'round')}"
     )
     for entry in used:
         print(f"  {entry['hits']:>10,}  {_line(entry)}")
@@ -163,19 +164,19 @@ def inspect_command(
 @app.command("merge")
 def merge_command(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Two caches or more, of one pair.", readable=False)
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Caches of one pair of models.", readable=False),
     ],
     out: Annotated[
         Path,
-        typer.Option("--out", "-o", help="Where the merged cache goes; may be one of them.", readable=False),
+        typer.Option("--out", "-o", help="The merged cache; may be one of the files.", readable=False),
     ],
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Put what several caches know into one.
+    """Merge several caches: all their n-grams, each with its largest counts.
 
-    The order does not matter, and merging a cache twice adds nothing: every device's own counts are kept
-    apart in the file.
+    The order does not matter, and merging a cache twice changes nothing.
     """
     tables = [read_table(file) for file in files]
     merged = tables[0]
@@ -188,15 +189,15 @@ def merge_command(
 @app.command("prune")
 def prune_command(
     file: CachePath,
-    max_entries: Annotated[int, typer.Option("--max-entries", "-n", help="Entries that stay.")],
+    max_entries: Annotated[int, typer.Option("--max-entries", "-n", help="Number of entries to keep.")],
     policy: Annotated[
-        str, typer.Option(help="lfu: the least used go first; lru: the longest unused.")
+        str, typer.Option(help="Entries to drop first: lfu, the least used; lru, the longest unused.")
     ] = "lfu",
     out: Out = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Shorten a cache to its most useful entries."""
+    """Keep the most useful entries of a cache and drop the others."""
     table = read_table(file)
     left = prune(table, max_entries, policy)
     write_table(out or file, left, overwrite=overwrite)
@@ -213,14 +214,14 @@ def export_json_command(
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Write a cache as JSON for people: each target token with its pieces, as text and as bytes.
+    """Write a cache as JSON: each target token with its pieces, as text and as bytes.
 
-    Without --bundle there are ids only. The JSON cannot be read back; copy the cache itself to keep it.
+    Without --bundle it has ids only. omnidraft does not read the JSON back; to keep a cache, copy its file.
     """
     names, table = _open(file, bundle)
     whole = {**summary(table), "ngrams": entries_json(table, range(len(table)), names)}
     if out is None:
-        return _print_json(whole)
+        return print_json(whole)
     text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
     try:
         place = place_of(out)
@@ -228,7 +229,7 @@ def export_json_command(
             raise SettingError(f"{out} is the cache itself", "choose another place")
         if not overwrite and not _may_replace(place):
             raise SettingError(
-                f"{out} is no exported cache, so it is not replaced",
+                f"{out} is not an exported cache, so it is not replaced",
                 "choose another place or add --overwrite",
             )
         write_atomically(place, text.encode())
@@ -237,25 +238,25 @@ def export_json_command(
 
 
 def _may_replace(place: Path) -> bool:
-    """Whether there is no file, an empty one, or one that `export-json` wrote."""
+    """Whether the file is absent, empty, or written by `export-json`."""
     if not place.exists() or place.stat().st_size == 0:
         return True
     try:
-        found = json.loads(place.read_bytes())
+        value = json.loads(place.read_bytes())
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and {"ngrams", "drafter", "target"} <= found.keys()
+    return isinstance(value, dict) and {"ngrams", "drafter", "target"} <= value.keys()
 
 
 @app.command("wipe")
 def wipe_command(file: CachePath, as_json: Json = False) -> None:
-    """Delete a cache and all that writing it left behind. What is no cache stays.
+    """Delete a cache, also a damaged one, and the temporary files of its writes.
 
-    A damaged cache is deleted too.
+    A file that is not a cache stays.
     """
     count = wipe(file)
     if as_json:
-        return _print_json({"path": str(file), "deleted": count})
+        return print_json({"path": str(file), "deleted": count})
     print(f"{file}: deleted")
 
 
@@ -266,7 +267,7 @@ def _open(file: Path, bundle: Path | None) -> tuple[Names | None, CacheTable]:
 
 def _report(path: Path, table: CacheTable, as_json: bool, **more: object) -> None:
     if as_json:
-        return _print_json({"path": str(path), **summary(table), **more})
+        return print_json({"path": str(path), **summary(table), **more})
     print(f"{path}: {counted(len(table), 'n-gram')}, {counted(len(encode(table)), 'byte')}")
 
 
@@ -278,7 +279,3 @@ def _line(entry: dict[str, Any]) -> str:
 
 def _show(data: bytes) -> str:
     return data.decode("utf-8", "backslashreplace")
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

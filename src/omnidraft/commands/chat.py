@@ -1,4 +1,4 @@
-"""`omnidraft chat`: a small terminal chat; Ctrl-C cancels an answer, not the program."""
+"""`omnidraft chat`: a conversation in the terminal. Ctrl-C cancels an answer, not the program."""
 
 import os
 import signal
@@ -8,23 +8,24 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, TextIO
+from typing import TextIO
 
 import typer
 
 from omnidraft.commands.terminal import options
-from omnidraft.commands.terminal.open_session import SessionOptions, kept, opened, tell
+from omnidraft.commands.terminal.generation_options import generation_config, notices
+from omnidraft.commands.terminal.open_session import SessionOptions, open_session, saved_on_exit, tell
 from omnidraft.errors import ContextError, OmnidraftError, counted
 from omnidraft.runtime.session.api import Generation, GenerationConfig, Session, Statistics
 
 HELP = """\
-/stats        what was said and how fast
-/save FILE    write this conversation to a file, with all that was learned
-/load FILE    take over a saved one; an answer that was cut short goes on
-/adapter FILE use a LoRA adapter from the next round on; /adapter none takes it away
+/stats        count answers and tokens, and show the speed
+/save FILE    save this conversation to a file, with what was learned
+/load FILE    load a saved conversation; an unfinished answer goes on
+/adapter FILE use a LoRA adapter from the next round on; /adapter none removes it
 /reset        begin a new conversation
-/help         this list
-/quit         leave (so does Ctrl-D); Ctrl-C cancels an answer"""
+/help         show this list
+/quit         leave (also Ctrl-D); Ctrl-C cancels an answer"""
 
 
 def chat(
@@ -32,62 +33,57 @@ def chat(
     bundle: options.BundlePath,
     max_new_tokens: options.MaxNewTokens = 512,
     temperature: options.Temperature = 0.0,
-    seed: Annotated[int | None, typer.Option(help="Repeats sampled answers (default: drawn anew).")] = None,
-    mode: options.Mode = "trie",
-    num_draft_tokens: options.Lengths = "auto",
-    head_threshold: options.HeadThreshold = "1",
-    stop: options.Stop = None,
-    no_drafter: options.NoDrafter = False,
+    seed: options.Seed = None,
     top_k: options.TopK = 0,
     top_p: options.TopP = 1.0,
     min_p: options.MinP = 0.0,
     repetition_penalty: options.Penalty = 1.0,
+    stop: options.Stop = None,
+    mode: options.Mode = "trie",
+    num_draft_tokens: options.Lengths = "auto",
+    head_threshold: options.HeadThreshold = "1",
     verification: options.Verification = "auto",
-    threads: options.Threads = None,
-    target_on: options.TargetOn = "cpu",
-    drafter_on: options.DrafterOn = "cpu",
+    no_drafter: options.NoDrafter = False,
     cache: options.CachePath = None,
-    public_key: options.PublicKey = None,
     adapter: options.AdapterPath = None,
     profile: options.ProfilePath = None,
     trace: options.TracePath = None,
+    threads: options.Threads = None,
+    target_on: options.TargetOn = "cpu",
+    drafter_on: options.DrafterOn = "cpu",
+    public_key: options.PublicKey = None,
 ) -> None:
-    """Talk to a bundle in the terminal; Ctrl-C cancels an answer, /help lists commands."""
-    request = GenerationConfig(
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        seed=seed,
-        mode=mode,  # type: ignore[arg-type] # any text; a wrong one is refused by `check`
-        num_draft_tokens=options.lengths(num_draft_tokens),
-        head_threshold=options.threshold(head_threshold),
-        stop=tuple(stop or ()),
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        repetition_penalty=repetition_penalty,
-        verification=verification,  # type: ignore[arg-type] # likewise
+    """Talk to a bundle in the terminal. Ctrl-C cancels an answer; /help lists the commands."""
+    config = generation_config(context)
+    tell(notices(context))
+    session = open_session(
+        SessionOptions(
+            bundle,
+            threads=threads,
+            drafter=not no_drafter,
+            cache=cache,
+            target_on=target_on,
+            drafter_on=drafter_on,
+            public_key=public_key,
+            adapter=adapter,
+            trace=trace,
+            profile=profile,
+        )
     )
-    request.check()
-    tell(options.notices(context))
-    wanted = SessionOptions(
-        bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter,
-        trace=trace, profile=profile,
-    )  # fmt: skip
-    session = opened(wanted)
-    with kept(session, cache):
-        Chat(session, request, sys.stdin, sys.stdout).run()
+    with saved_on_exit(session, cache):
+        Chat(session, config, sys.stdin, sys.stdout).run()
 
 
 class Chat:
-    """A conversation in a terminal, or through a pipe: one message a line."""
+    """A conversation in a terminal or through a pipe, one message a line."""
 
-    def __init__(self, session: Session, request: GenerationConfig, source: TextIO, out: TextIO) -> None:
-        self._session, self._request, self._source, self._out = session, request, source, out
+    def __init__(self, session: Session, config: GenerationConfig, source: TextIO, out: TextIO) -> None:
+        self._session, self._config, self._source, self._out = session, config, source, out
         self._totals = Statistics()
         self._answers = 0
 
     def run(self) -> None:
-        """Read and answer until the end."""
+        """Read messages and answer them until the input ends."""
         while True:
             try:
                 line = self._read()
@@ -113,7 +109,7 @@ class Chat:
             return None
 
     def _take(self, line: str) -> bool:
-        """Act on one line; False ends the chat."""
+        """Act on one line: a command or a message. False ends the chat."""
         command, _, argument = line.partition(" ")
         match command:
             case "":
@@ -139,18 +135,16 @@ class Chat:
             case "/adapter":
                 self._use_adapter(argument.strip())
             case _ if command.startswith("/"):
-                self._say(f"{command} is no command; /help lists them")
+                self._say(f"{command} is not a command; /help lists them")
             case _:
                 self._answer(line)
         return True
 
     def _answer(self, message: str) -> None:
-        seed = self._request.seed
-        # With one seed for all, the same draws would meet every answer.
-        request = (
-            self._request if seed is None else replace(self._request, seed=(seed + self._answers) % 2**64)
-        )
-        self._stream(self._session.chat(message, request))
+        config, seed = self._config, self._config.seed
+        if seed is not None:  # one seed for all answers would give each the same random numbers
+            config = replace(config, seed=(seed + self._answers) % 2**64)
+        self._stream(self._session.chat(message, config))
         self._answers += 1
 
     def _use_adapter(self, file: str) -> None:
@@ -207,7 +201,7 @@ class Chat:
 
 
 def _path(text: str) -> Path:
-    """A file's name as people type it: perhaps in quotes, perhaps from their home directory."""
+    """A path as typed: quotes around it are removed, ~ is the home directory."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]

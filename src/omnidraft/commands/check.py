@@ -1,28 +1,47 @@
 """`omnidraft check`: can this drafter write that target's tokens, before anything is exported?"""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
+from rich.table import Table
 
+from omnidraft.commands.terminal import options, output
 from omnidraft.export.build_vocab_map import Progress, build_vocab_map
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 _EXAMPLES = 8
 
 
+def check(
+    drafter: Annotated[str, typer.Argument(help="The drafter's directory or its tokenizer.json.")],
+    target: Annotated[str, typer.Argument(help="The target's directory or its tokenizer.json.")],
+    as_json: options.Json = False,
+) -> None:
+    """Compare two vocabularies as bytes: which of the target's tokens the drafter can write."""
+    with output.progress_bar("compare", quiet=as_json) as bar:
+        comparison = compare(drafter, target, bar.step)
+    if as_json:
+        return options.print_json(asdict(comparison))
+    output.out.print(comparison_table(comparison, _name(drafter), _name(target)))
+
+
 @dataclass(frozen=True)
 class Comparison:
-    """Two vocabularies compared as bytes; counts are of target tokens unless said otherwise.
+    """Two vocabularies compared as bytes; counts are of target tokens unless stated otherwise.
 
     Attributes:
-        draft_tokens, target_tokens: sizes of the two vocabularies.
+        draft_tokens: size of the drafter's vocabulary, in draft tokens.
+        target_tokens: size of the target's vocabulary.
         text_tokens: target tokens that stand for text.
-        direct: with a draft token of equal bytes.
-        spelled: written by several draft tokens.
-        byte_fallback: among them, those that need the drafter's single-byte tokens.
-        orphans: that the drafter can never propose (control tokens without a partner, unwritable bytes).
+        direct: tokens with a draft token of equal bytes.
+        spelled: tokens that several draft tokens write.
+        byte_fallback: spelled tokens that need the drafter's single-byte tokens.
+        orphans: tokens that the drafter can never propose: control tokens without a partner, unwritable
+            bytes.
         expanded: draft tokens that the target writes as several of its own.
         longest_spelling: draft tokens in the longest spelling.
         paired_controls: control tokens with the same role, as (draft, target) contents.
@@ -46,53 +65,89 @@ def compare(drafter: str | Path, target: str | Path, progress: Progress | None =
     """Compare two tokenizers, given as directories or tokenizer.json files.
 
     Raises:
-        TokenizerError: one is absent or of a kind whose bytes cannot be read.
+        TokenizerError: a tokenizer is absent, or of a kind whose bytes cannot be read.
     """
-    ours, theirs = Tokenizer.from_file(drafter), Tokenizer.from_file(target)
-    found = build_vocab_map(ours, theirs, progress=progress)
-    text = np.array([bool(token) for token in theirs.tokens])
-    lengths = found.spellings.lengths
-    single_bytes = _fallback_ids(ours)
-    spelled = np.flatnonzero(text & (lengths > 1))
-    names = (
-        {c.id: c.content for c in ours.controls.values()},
-        {c.id: c.content for c in theirs.controls.values()},
-    )
-    pairs = [
-        (names[0][d], names[1][t])
-        for d, t in enumerate(found.direct.tolist())
-        if d in names[0] and t in names[1]
-    ]
+    draft_side, target_side = Tokenizer.from_file(drafter), Tokenizer.from_file(target)
+    vocab_map = build_vocab_map(draft_side, target_side, progress=progress)
+    text = np.array([bool(token) for token in target_side.tokens])
+    lengths = vocab_map.spellings.lengths
+    single_bytes = _fallback_ids(draft_side)
+    spelled = [int(t) for t in np.flatnonzero(text & (lengths > 1))]
     return Comparison(
-        draft_tokens=len(ours),
-        target_tokens=len(theirs),
+        draft_tokens=len(draft_side),
+        target_tokens=len(target_side),
         text_tokens=int(text.sum()),
         direct=int((text & (lengths == 1)).sum()),
         spelled=len(spelled),
-        byte_fallback=sum(any(d in single_bytes for d in found.spell(int(t))) for t in spelled),
+        byte_fallback=sum(any(d in single_bytes for d in vocab_map.spell(t)) for t in spelled),
         orphans=int((lengths == 0).sum()),
-        expanded=int((found.expansions.lengths > 0).sum()),
+        expanded=int((vocab_map.expansions.lengths > 0).sum()),
         longest_spelling=int(lengths.max(initial=0)),
-        paired_controls=pairs,
-        examples=_examples(ours, theirs, found.spell, [int(t) for t in spelled]),
+        paired_controls=_paired_controls(draft_side, target_side, vocab_map.direct.tolist()),
+        examples=_examples(draft_side, target_side, vocab_map.spell, spelled),
     )
 
 
+def _paired_controls(
+    draft_side: Tokenizer, target_side: Tokenizer, direct: list[int]
+) -> list[tuple[str, str]]:
+    """Contents of the control tokens that the direct map pairs."""
+    draft_names = {c.id: c.content for c in draft_side.controls.values()}
+    target_names = {c.id: c.content for c in target_side.controls.values()}
+    return [
+        (draft_names[d], target_names[t])
+        for d, t in enumerate(direct)
+        if d in draft_names and t in target_names
+    ]
+
+
 def _fallback_ids(tokenizer: Tokenizer) -> set[int]:
-    """Ids of the `<0xNN>` tokens of a SentencePiece drafter; a byte-level one has letters only."""
+    """Ids of the `<0xNN>` tokens of a SentencePiece tokenizer; a byte-level one has none."""
     if tokenizer.kind == "byte_level":
         return set()
     return set(tokenizer.byte_ids.values())
 
 
 def _examples(
-    ours: Tokenizer, theirs: Tokenizer, spell: Callable[[int], list[int]], spelled: list[int]
+    draft_side: Tokenizer, target_side: Tokenizer, spell: Callable[[int], list[int]], spelled: list[int]
 ) -> list[tuple[str, list[str]]]:
-    """Evenly spread spelled tokens that a person can read."""
-    readable = [t for t in spelled if _show(theirs.tokens[t]).strip().isalnum()]
+    """Some spelled tokens that a person can read, evenly spread."""
+    readable = [t for t in spelled if _show(target_side.tokens[t]).strip().isalnum()]
     chosen = readable[:: max(1, len(readable) // _EXAMPLES)][:_EXAMPLES]
-    return [(_show(theirs.tokens[t]), [_show(ours.tokens[d]) for d in spell(t)]) for t in chosen]
+    return [(_show(target_side.tokens[t]), [_show(draft_side.tokens[d]) for d in spell(t)]) for t in chosen]
 
 
 def _show(token: bytes | None) -> str:
     return (token or b"").decode("utf-8", "backslashreplace")
+
+
+def comparison_table(comparison: Comparison, drafter: str, target: str) -> Table:
+    """The counts of a comparison, and its examples.
+
+    Args:
+        comparison: of the two vocabularies.
+        drafter: its name. target: its name.
+    """
+    c, text = comparison, max(1, comparison.text_tokens)
+    table = Table(title=f"{drafter} as drafter for {target}", show_header=False)
+    for name, value in (
+        ("draft vocabulary", f"{c.draft_tokens:,}"),
+        ("target vocabulary", f"{c.target_tokens:,} ({c.text_tokens:,} text)"),
+        ("direct map (equal bytes)", f"{c.direct:,} ({c.direct / text:.1%})"),
+        ("spelled by several draft tokens", f"{c.spelled:,} ({c.spelled / text:.1%})"),
+        ("  of these with byte tokens", f"{c.byte_fallback:,}"),
+        ("  longest spelling", f"{c.longest_spelling} draft tokens"),
+        ("orphans (never proposed)", f"{c.orphans:,}"),
+        ("draft tokens longer than a target token", f"{c.expanded:,}"),
+        ("paired control tokens", ", ".join(f"{a} = {b}" for a, b in c.paired_controls) or "none"),
+    ):
+        table.add_row(name, value)
+    for whole, pieces in c.examples:
+        table.add_row(f"  e.g. {whole!r}", " ".join(repr(p) for p in pieces))
+    return table
+
+
+def _name(tokenizer: str) -> str:
+    """A tokenizer's name for the title of a table."""
+    path = Path(tokenizer)
+    return path.parent.name if path.name == "tokenizer.json" else path.name

@@ -1,51 +1,72 @@
-"""`omnidraft demo`: one drafter, two targets with other vocabularies, before and after it learned of each."""
+"""`omnidraft demo`: one drafter and two targets with other vocabularies, before and after it learned."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from omnidraft.commands.bench import Result, as_json, bench
-from omnidraft.learning.online.profiles import profile_of
-from omnidraft.runtime.models.adapter_file import read_adapter
+import typer
+from rich.table import Table
+
+from omnidraft.commands.bench import BENCH_CONFIG, BenchResult, bench, bench_json
+from omnidraft.commands.starters import StarterPair, export_starters, find_starters
+from omnidraft.commands.terminal import options, output
 from omnidraft.runtime.session.api import load
 from omnidraft.sample_prompts import PROMPTS, word_problems
 
-STARTERS = ("a", "b")
 PROMPT = PROMPTS[0]
 TIMED = (*PROMPTS, *word_problems(18))
 
 
+def demo(
+    place: Annotated[
+        Path, typer.Option("--out", "-o", help="Directory for the bundles and the picture.")
+    ] = Path("omnidraft-demo"),
+    starters: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Directory of the starter models (default: examples/starters of the checkout that the "
+            "working directory or the package is in).",
+            readable=False,
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Export both starter pairs, answer a prompt with each, and compare plain and speculative speed."""
+    starters = find_starters(starters)
+    options.need_export_packages()
+    with output.progress_bar("export", quiet=as_json) as bar:
+        pairs = export_starters(place, bar.stage, starters)
+    results = []
+    for pair in pairs:
+        with output.progress_bar(f"time {pair.name}", quiet=as_json) as bar:
+            results.append(show(pair, bar.step))
+    picture = place / "speed.png"
+    draw(results, picture)
+    if as_json:
+        return options.print_json(demo_json(results))
+    show_demo(results, picture)
+
+
 @dataclass(frozen=True)
-class Exported:
-    """A starter target with the drafter as it is, and with what it learned of this target folded in.
-
-    Attributes:
-        name: of the target. untrained, learned: bundles. cache: the n-grams that were learned.
-    """
-
-    name: str
-    untrained: Path
-    learned: Path
-    cache: Path
-
-
-@dataclass(frozen=True)
-class Shown:
+class DemoResult:
     """One target's part of the demo.
 
     Attributes:
-        name: of the target. text, plain_text: the answer to `PROMPT` with the learned drafter, without one.
-        untrained, learned: times on `TIMED`, each beside plain decoding: the drafter as it is, with an empty
-            cache, and with what it learned of this target.
-        ngrams: how many of those there are.
+        name: of the target.
+        text: the answer to `PROMPT` with the learned drafter.
+        plain_text: the answer without a drafter.
+        untrained: times on `TIMED` with the drafter as it is and an empty cache.
+        learned: times on `TIMED` with the learned drafter and the learned n-grams.
+        ngrams: number of the learned n-grams.
     """
 
     name: str
     text: str
     plain_text: str
-    untrained: Result
-    learned: Result
+    untrained: BenchResult
+    learned: BenchResult
     ngrams: int
 
     @property
@@ -55,88 +76,100 @@ class Shown:
         return sum(line.plain for line in lines) / len(lines)
 
 
-def starter(name: str) -> Path:
-    """The directory of a starter model: drafter, a or b."""
-    return Path(__file__).resolve().parents[3] / "examples/starters" / name
-
-
-def export_starters(place: Path, progress: Callable[[str, int, int], None]) -> list[Exported]:
-    """Export both starter pairs, and both again with what was learned folded into the drafter.
-
-    A step of a drafter this small is mostly overhead, which places for adapters would add to. Bundles that
-    are there already and whole are kept.
-    """
-    from omnidraft.errors import BundleError
-    from omnidraft.export.bundle import export_bundle
-    from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantize import FP32, INT8
-    from omnidraft.runtime.bundle.bundle import open_bundle
-    from omnidraft.training.merge import merge
-
-    options = Options(FP32, drafter_quantization=INT8, overwrite=True, lora_drafter=False, head_blocks=None)
-
-    def made(target: str, drafter: Path, bundle: Path) -> Path:
-        try:
-            open_bundle(bundle)
-        except BundleError:
-            export_bundle(str(starter(target)), str(drafter), bundle, options, progress)
-        return bundle
-
-    found = []
-    for name in STARTERS:
-        untrained = made(name, starter("drafter"), place / f"starter-{name}")
-        profile = profile_of(starter("learned"), open_bundle(untrained))
-        drafter = place / f"drafter-learned-{name}"
-        if not drafter.exists():
-            merge(str(starter("drafter")), read_adapter(profile.adapter), drafter)
-        learned = made(name, drafter, place / f"starter-{name}-learned")
-        found.append(Exported(f"starter-{name}", untrained, learned, profile.cache))
-    return found
-
-
 def show(
-    pair: Exported,
+    pair: StarterPair,
     progress: Callable[[int, int], None],
     prompts: Sequence[str] = TIMED,
     max_new_tokens: int = 96,
-) -> Shown:
-    """Answer the prompt, then time plain decoding against the drafter before and after learning."""
+) -> DemoResult:
+    """Answer the prompt, then time the drafter before and after learning against plain decoding."""
     untrained, learned = load(pair.untrained), load(pair.learned, cache=pair.cache)
     ngrams = len(learned.cache)
     plain = untrained.generate(PROMPT, mode="plain", max_new_tokens=max_new_tokens).finish()
-    found = learned.generate(PROMPT, max_new_tokens=max_new_tokens).finish()
+    answer = learned.generate(PROMPT, max_new_tokens=max_new_tokens).finish()
+    config = replace(BENCH_CONFIG, max_new_tokens=max_new_tokens)
     results = []
     for i, session in enumerate((untrained, learned)):
         session.measure(PROMPT)
 
-        def step(done: int, of: int, before: int = i) -> None:
-            progress(before * of + done, 2 * of)
+        def step(done: int, total: int, before: int = i) -> None:
+            progress(before * total + done, 2 * total)
 
-        results.append(bench(session, prompts, max_new_tokens=max_new_tokens, progress=step))
-    return Shown(pair.name, found.text, plain.text, results[0], results[1], ngrams)
+        results.append(bench(session, prompts, config, step))
+    return DemoResult(pair.name, answer.text, plain.text, results[0], results[1], ngrams)
 
 
-def to_json(shown: Sequence[Shown]) -> dict[str, Any]:
-    """All that was shown, for machines."""
+def demo_json(results: Sequence[DemoResult]) -> dict[str, Any]:
+    """The results as a JSON object, a target an entry."""
     return {
         each.name: {
             "text": each.text,
             "same_text": each.text == each.plain_text,
             "learned_ngrams": each.ngrams,
-            "untrained": as_json(each.untrained),
-            "learned": as_json(each.learned),
+            "untrained": bench_json(each.untrained),
+            "learned": bench_json(each.learned),
         }
-        for each in shown
+        for each in results
     }
 
 
-def draw(shown: Sequence[Shown], file: Path) -> None:
-    """Tokens a second, plain against omnidraft before and after learning, as a picture."""
+def show_demo(results: Sequence[DemoResult], picture: Path) -> None:
+    """Print the texts, a table, bars, and the path of the picture."""
+    output.out.print(f"[bold]{PROMPT}[/bold]")
+    for one in results:
+        same = (
+            "identical to plain decoding" if one.text == one.plain_text else "NOT the text of plain decoding"
+        )
+        output.out.print(f"\n[bold]{one.name}[/bold] ({same})")
+        output.out.print(one.text.strip(), markup=False)
+    output.out.print(demo_table(results))
+    _print_bars(results)
+    output.out.print(f"\npicture: {picture}")
+
+
+def demo_table(results: Sequence[DemoResult]) -> Table:
+    """Speeds of every target: plain, with the untrained drafter, with the learned one."""
+    prompts = len(results[0].learned.lines)
+    table = Table(
+        title=f"one drafter, {len(results)} targets: {prompts} prompts, greedy, beside plain decoding"
+    )
+    for name in ("", "drafter", "tok/s", "ratio", "95 %", "tokens per target pass", "n-grams at first"):
+        table.add_column(name, justify="right" if name not in ("", "drafter") else "left")
+    for one in results:
+        table.add_row(one.name, "none (plain)", f"{one.plain:.0f}", "1.00x", "", "1.00", "")
+        for name, result, ngrams in (("untrained", one.untrained, 0), ("learned", one.learned, one.ngrams)):
+            low, high = result.interval
+            table.add_row(
+                "",
+                name,
+                f"{one.plain * result.speed_up:.0f}",
+                f"{result.speed_up:.2f}x",
+                f"{low:.2f}-{high:.2f}",
+                f"{result.tokens_per_target_pass:.2f}",
+                str(ngrams),
+            )
+    return table
+
+
+def _print_bars(results: Sequence[DemoResult]) -> None:
+    widest = max(one.plain * max(1.0, one.untrained.speed_up, one.learned.speed_up) for one in results)
+    for one in results:
+        for name, speed, style in (
+            ("plain", one.plain, "dim"),
+            ("untrained", one.plain * one.untrained.speed_up, "cyan"),
+            ("learned", one.plain * one.learned.speed_up, "blue"),
+        ):
+            bar = "█" * max(1, round(50 * speed / widest))
+            output.out.print(f"{one.name:>10} {name:>9} [{style}]{bar}[/{style}] {speed:.0f} tok/s")
+
+
+def draw(results: Sequence[DemoResult], file: Path) -> None:
+    """Write a PNG of the tokens a second: plain, with the untrained drafter, with the learned one."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.0, 0.9 + 1.25 * len(shown)), layout="constrained")
+    figure = Figure(figsize=(7.0, 0.9 + 1.25 * len(results)), layout="constrained")
     axes = figure.add_subplot()
-    for row, one in enumerate(reversed(shown)):
+    for row, one in enumerate(reversed(results)):
         axes.barh(
             row + 0.28, one.plain, height=0.26, color="#9aa5b1", label=None if row else "plain decoding"
         )
@@ -151,7 +184,7 @@ def draw(shown: Sequence[Shown], file: Path) -> None:
                 f"{result.speed_up:.2f}x, {result.tokens_per_target_pass:.2f} tokens per target pass",
                 va="center", color="white" if colour == "#2f6fde" else "black", fontsize=9,
             )  # fmt: skip
-    axes.set_yticks(range(len(shown)), [one.name for one in reversed(shown)])
+    axes.set_yticks(range(len(results)), [one.name for one in reversed(results)])
     axes.set_xlabel("tokens a second (greedy, same text)")
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0.12)

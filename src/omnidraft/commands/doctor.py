@@ -1,4 +1,4 @@
-"""`omnidraft doctor`: what this machine has, what a bundle would do on it, and what to mend."""
+"""`omnidraft doctor`: check this machine, and what a bundle does on it, with remedies."""
 
 import sys
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal import options, output
 from omnidraft.doctor.check import Check
 from omnidraft.errors import counted
 
@@ -16,22 +16,21 @@ from omnidraft.errors import counted
 def doctor(
     bundle: Annotated[
         Path | None,
-        typer.Argument(metavar="[BUNDLE]", help="A directory made by `omnidraft export`; none: the machine."),
+        typer.Argument(metavar="[BUNDLE]", help="A directory made by `omnidraft export`; optional."),
     ] = None,
     public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check this machine, and a bundle on it; the exit status is 1 where something fails."""
-    from omnidraft.commands.terminal import output
+    """Check this machine, and a bundle on it. The exit status is 1 if a check fails."""
     from omnidraft.doctor.examine import examine
 
     with output.progress_bar("doctor", quiet=as_json) as bar:
-        found = examine(bundle, public_key, bar.stage)
-    counts = Counter(check.verdict for check in found)
+        checks = examine(bundle, public_key, bar.stage)
+    counts = Counter(check.verdict for check in checks)
     if as_json:
-        options.print_json({"checks": [check.as_json() for check in found], "failed": counts["fail"]})
+        options.print_json({"checks": [check.as_json() for check in checks], "failed": counts["fail"]})
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(found)))
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(checks)))
         sys.stdout.write(
             f"{counts['ok']} ok, {counted(counts['warn'], 'warning')}, {counted(counts['fail'], 'failure')}\n"
         )

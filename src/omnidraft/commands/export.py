@@ -1,12 +1,13 @@
-"""`omnidraft export`: two checkpoints in, a checked bundle out."""
+"""`omnidraft export`: turn two checkpoints into a checked bundle."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.errors import SettingError
 from omnidraft.export.npu.npu_providers import NAMED
@@ -14,6 +15,7 @@ from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, WEIGH
 
 if TYPE_CHECKING:
     from omnidraft.export.npu.npu import NpuOptions
+    from omnidraft.export.report import Report
 
 
 @tells_when_interrupted(lambda _: "nothing was written")
@@ -22,126 +24,181 @@ def export(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="The model to speed up: a Hugging Face directory or hub id, or a directory of Optimum's.",
+            help="The model to speed up: a Hugging Face directory or hub id, or a directory of Optimum.",
         ),
     ],
-    drafter: Annotated[str, typer.Option("--drafter", "-d", help="The small model, likewise.")],
+    drafter: Annotated[str, typer.Option("--drafter", "-d", help="The small model, given the same way.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The bundle directory to make.")],
-    quant: Annotated[
-        str,
-        typer.Option(
-            help=f"How the target's weights are stored: {options.one_of(WEIGHTS)}, or a longer name such as "
-            "int4-b128-gptq (docs/quantization.md)."
-        ),
-    ] = "int4",
-    drafter_quant: Annotated[
-        str | None, typer.Option(help="How the drafter's are stored, likewise (default: as --quant).")
-    ] = None,
-    block: Annotated[
-        int,
-        typer.Option(
-            help=f"Weights that share a scale: {options.one_of(map(str, BLOCKS))}; fewer are closer, "
-            "more are faster."
-        ),
-    ] = 32,
-    embedding: Annotated[
-        str, typer.Option(help=f"Embedding tables: {options.one_of(WEIGHTS)}; smaller at the same speed.")
-    ] = "fp32",
-    lm_head: Annotated[
-        str,
-        typer.Option(
-            "--lm-head",
-            help=f"Of int4 weights the LM head: {options.one_of(HEADS)}; int8 is closer and larger.",
-        ),
-    ] = "same",
-    quant_method: Annotated[
-        str, typer.Option(help=f"How int4 weights are found: {options.one_of(METHODS)}.")
-    ] = "round",
-    calibration: Annotated[
-        Path | None,
-        typer.Option(help="For gptq and qnn: a file with a text on each line (default: built-in prompts)."),
-    ] = None,
     max_length: Annotated[
         int | None,
-        typer.Option(help="Tokens that the context holds (default: the models' own, at most 2048)."),
+        typer.Option(help="Tokens that the context holds (default: the models' limit, at most 2048)."),
     ] = None,
     pair: Annotated[
         list[str] | None,
-        typer.Option(help="Control tokens that mean the same, as DRAFTER=TARGET: '<think>=<think>'."),
+        typer.Option(
+            help="Control tokens of the same meaning, DRAFTER=TARGET, such as '<think>=<think>'; repeatable."
+        ),
     ] = None,
     check_memory: Annotated[
         float | None,
         typer.Option(help="GB of float32 weights that the checks may hold (default: what is free)."),
     ] = None,
-    npu: Annotated[
-        list[str] | None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing bundle.")] = False,
+    quant: Annotated[
+        str,
         typer.Option(
-            metavar="|".join((*NAMED, "all")),
-            help="Static graphs for accelerators, too; nnapi only by its name.",
+            help=f"How the target's weights are stored: {options.one_of(WEIGHTS)}, or a longer name such as "
+            "int4-b128-gptq (docs/quantization.md).",
+            rich_help_panel=options.WEIGHTS,
+        ),
+    ] = "int4",
+    drafter_quant: Annotated[
+        str | None,
+        typer.Option(
+            help="How the drafter's weights are stored (default: as --quant).",
+            rich_help_panel=options.WEIGHTS,
         ),
     ] = None,
-    kv_length: Annotated[
-        int | None,
-        typer.Option(help="With --npu: tokens that a static graph attends to (default: the context)."),
-    ] = None,
-    num_draft_tokens: Annotated[
-        int, typer.Option(help="With --npu: draft tokens that one static verification takes.")
-    ] = 4,
-    prefill_chunk: Annotated[
-        int | None, typer.Option(help="With --npu: tokens of a prompt in one static pass (default: 64).")
-    ] = None,
-    npu_lora_rank: Annotated[
-        int | None,
+    block: Annotated[
+        int,
         typer.Option(
-            help="With --npu: LoRA rank that static float graphs take (default: no adapters there)."
+            help=f"Weights that share a scale: {options.one_of(map(str, BLOCKS))}. Small blocks are more "
+            "accurate, large ones faster.",
+            rich_help_panel=options.WEIGHTS,
+        ),
+    ] = 32,
+    embedding: Annotated[
+        str,
+        typer.Option(
+            help=f"How embedding tables are stored: {options.one_of(WEIGHTS)}. The speed is the same.",
+            rich_help_panel=options.WEIGHTS,
+        ),
+    ] = "fp32",
+    lm_head: Annotated[
+        str,
+        typer.Option(
+            "--lm-head",
+            help=f"The LM head where weights are int4: {options.one_of(HEADS)}. int8 is more accurate and "
+            "larger.",
+            rich_help_panel=options.WEIGHTS,
+        ),
+    ] = "same",
+    quant_method: Annotated[
+        str,
+        typer.Option(
+            help=f"How int4 weights are computed: {options.one_of(METHODS)}.", rich_help_panel=options.WEIGHTS
+        ),
+    ] = "round",
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            help="For gptq and qnn: text file with a text on each line (default: built-in prompts).",
+            rich_help_panel=options.WEIGHTS,
         ),
     ] = None,
     lora_target: Annotated[
-        bool, typer.Option("--lora-target", help="Let LoRA adapters enter the target, too.")
+        bool,
+        typer.Option(
+            "--lora-target", help="Let the target take LoRA adapters too.", rich_help_panel=options.LEARNING
+        ),
     ] = False,
-    no_lora: Annotated[bool, typer.Option("--no-lora", help="Let none enter the drafter.")] = False,
+    no_lora: Annotated[
+        bool,
+        typer.Option(
+            "--no-lora", help="Let the drafter take no LoRA adapters.", rich_help_panel=options.LEARNING
+        ),
+    ] = False,
     head: Annotated[
         bool,
         typer.Option(
             "--head/--no-head",
-            help="Give the drafter an adaptive head, which training can make end drafts early.",
+            help="Give the drafter an adaptive head, which can be trained to end drafts early.",
+            rich_help_panel=options.LEARNING,
         ),
     ] = True,
     head_blocks: Annotated[
-        int | None, typer.Option(help="Of the head: residual blocks, 1 to 3 (default: 1).")
+        int | None,
+        typer.Option(
+            help="Residual blocks of the head, 1 to 3 (default: 1).", rich_help_panel=options.LEARNING
+        ),
     ] = None,
     train_step: Annotated[
         bool,
         typer.Option(
-            "--train-step", help="Also write what the drafter learns by on the device, without torch."
+            "--train-step",
+            help="Also write the graph with which the drafter learns on the device, without torch.",
+            rich_help_panel=options.LEARNING,
         ),
     ] = False,
     train_rank: Annotated[
-        int | None, typer.Option(help="With --train-step: LoRA rank of what is learned (default: 16).")
+        int | None,
+        typer.Option(
+            help="With --train-step: LoRA rank of what is learned (default: 16).",
+            rich_help_panel=options.LEARNING,
+        ),
+    ] = None,
+    npu: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="|".join((*NAMED, "all")),
+            help="Also write static graphs for accelerators; all leaves out nnapi.",
+            rich_help_panel=options.GRAPHS,
+        ),
+    ] = None,
+    kv_length: Annotated[
+        int | None,
+        typer.Option(
+            help="With --npu: tokens that a static graph attends to (default: the context).",
+            rich_help_panel=options.GRAPHS,
+        ),
+    ] = None,
+    num_draft_tokens: Annotated[
+        int,
+        typer.Option(
+            help="With --npu: draft tokens that a static target pass verifies.",
+            rich_help_panel=options.GRAPHS,
+        ),
+    ] = 4,
+    prefill_chunk: Annotated[
+        int | None,
+        typer.Option(
+            help="With --npu: tokens of a prompt in a static pass (default: 64).",
+            rich_help_panel=options.GRAPHS,
+        ),
+    ] = None,
+    npu_lora_rank: Annotated[
+        int | None,
+        typer.Option(
+            help="With --npu: LoRA rank that static float graphs take (default: they take no adapters).",
+            rich_help_panel=options.GRAPHS,
+        ),
     ] = None,
     ort: Annotated[
-        bool, typer.Option("--ort", help="Also write .ort files and the operators that they need.")
+        bool,
+        typer.Option(
+            "--ort",
+            help="Also write .ort files, with the list of operators that they need.",
+            rich_help_panel=options.GRAPHS,
+        ),
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a bundle that is there.")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Turn a target and a drafter into a bundle for onnxruntime, and check it.
+    """Turn a target and a drafter into a bundle for onnxruntime, and check the bundle.
 
-    The graphs are compared with torch and the drafter's acceptance is measured before and after
-    quantisation; an export whose drafter broke fails and leaves nothing behind.
+    The graphs are compared with torch, and the acceptance of the drafter is measured before and after
+    quantisation. An export fails if quantisation broke the drafter; a failed export leaves nothing behind.
     """
     options.need_export_packages(target, drafter)
-    from omnidraft.commands.terminal import output
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
     from omnidraft.export.quantize.quantization import Choices, with_choices
 
     names = [quant, quant if drafter_quant is None else drafter_quant]
-    of_target, of_drafter = with_choices(names, Choices(block, embedding, lm_head, quant_method))
+    target_weights, drafter_weights = with_choices(names, Choices(block, embedding, lm_head, quant_method))
     texts = None if calibration is None else tuple(options.lines(calibration))
-    chosen = Options(
-        of_target,
-        of_drafter,
+    settings = Options(
+        target_weights,
+        drafter_weights,
         max_length,
         overwrite,
         pairs=tuple(pair or ()),
@@ -155,36 +212,42 @@ def export(
         ort=ort,
     )
     with output.progress_bar("export", quiet=as_json) as bar:
-        report = export_bundle(target, drafter, out, chosen, bar.stage)
+        report = export_bundle(target, drafter, out, settings, bar.stage)
     if as_json:
         return options.print_json({**asdict(report), "path": str(report.path)})
-    output.say(f"{report.path}: {output.size(report.bytes)}")
-    for role, each in report.parity.items():
-        for name, parity in each.items():
-            output.say(
+    for line in _lines(report):
+        output.say(line)
+
+
+def _lines(report: "Report") -> Iterator[str]:
+    """What was checked and measured, a line each."""
+    yield f"{report.path}: {output.size(report.bytes)}"
+    for role, graphs in report.parity.items():
+        for name, parity in graphs.items():
+            yield (
                 f"  {role} {name} against torch: max difference {parity.max_difference:.2g}, "
                 f"greedy agreement {parity.greedy_agreement:.1%} of {parity.positions} positions"
             )
     for name, step in report.train.items():
-        output.say(
+        yield (
             f"  {name} against torch: after a step the loss differs by {step.loss:.1g}, the gradient by "
-            f"{step.gradient:.1g}, what was learned by {step.tensors:.1g} of its size"
+            f"{step.gradient:.1g}, the learned tensors by {step.tensors:.1g} of their size"
         )
-    for role, found in report.adopted.items():
-        output.say(
-            f"  {role} adopted as it is, not quantised here: a row changes by {found.rows:.2g} with "
-            f"what follows it, by {found.rewind:.2g} with what was forgotten, by {found.block:.2g} "
-            f"outside a block ({found.positions} positions)"
+    for role, adopted in report.adopted.items():
+        yield (
+            f"  {role} adopted as it is, not quantised here: a row changes by {adopted.rows:.2g} with the "
+            f"rows after it, by {adopted.rewind:.2g} with rows that were rewound, by {adopted.block:.2g} "
+            f"outside a block ({adopted.positions} positions)"
         )
-    output.say(
+    yield (
         f"  acceptance of the drafter: {report.before.of_drafted:.1%} before quantisation "
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
         f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
     )
-    for sentence in report.limits:
-        output.out.print(f"  not checked wholly: {sentence}")
+    for limit in report.limits:
+        yield f"  not checked wholly: {limit}"
     peak = "" if report.peak_bytes is None else f", {output.size(report.peak_bytes)} of memory at the peak"
-    output.out.print(f"  {report.seconds:.0f} s{peak}")
+    yield f"  {report.seconds:.0f} s{peak}"
 
 
 def _head_blocks(head: bool, blocks: int | None) -> int | None:
@@ -193,12 +256,12 @@ def _head_blocks(head: bool, blocks: int | None) -> int | None:
     return 1 if head and blocks is None else blocks
 
 
-def _train_rank(wanted: bool, rank: int | None) -> int | None:
+def _train_rank(train_step: bool, rank: int | None) -> int | None:
     from omnidraft.export.options import USUAL_RANK
 
-    if not wanted and rank is not None:
+    if not train_step and rank is not None:
         raise SettingError(f"--train-rank {rank} is for --train-step", "add that, or leave --train-rank out")
-    return USUAL_RANK if wanted and rank is None else rank
+    return USUAL_RANK if train_step and rank is None else rank
 
 
 def _npu(
@@ -207,16 +270,26 @@ def _npu(
     calibration: tuple[str, ...] | None,
     lora_rank: int | None,
 ) -> "NpuOptions | None":
-    """What is to be exported for accelerators."""
+    """Options of the static graphs; None where no accelerator is named.
+
+    Args:
+        names: of accelerators.
+        lengths: --kv-length, --prefill-chunk and --num-draft-tokens, in tokens.
+        calibration: texts; built-in prompts when None.
+        lora_rank: that static float graphs take.
+
+    Raises:
+        SettingError: an option of static graphs without --npu, or an unknown accelerator.
+    """
     from omnidraft.export.npu.npu import NpuOptions
     from omnidraft.export.npu.npu_providers import accelerators
 
-    wanted = accelerators(names)
-    if not wanted:
-        given = {"--kv-length": lengths[0], "--prefill-chunk": lengths[1], "--npu-lora-rank": lora_rank}
-        for option, value in given.items():
+    providers = accelerators(names)
+    if not providers:
+        values = {"--kv-length": lengths[0], "--prefill-chunk": lengths[1], "--npu-lora-rank": lora_rank}
+        for option, value in values.items():
             if value is not None:
                 raise SettingError(f"{option} {value} is for --npu", f"add that, or leave {option} out")
         return None
-    found = NpuOptions(wanted, *lengths, lora_rank=lora_rank)
-    return found if calibration is None else replace(found, calibration=calibration)
+    npu = NpuOptions(providers, *lengths, lora_rank=lora_rank)
+    return npu if calibration is None else replace(npu, calibration=calibration)

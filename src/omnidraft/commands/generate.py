@@ -1,12 +1,13 @@
-"""`omnidraft generate`: write on from a prompt, and say what it took."""
+"""`omnidraft generate`: continue a prompt, and report what the rounds did."""
 
 import sys
 from typing import Annotated, Any
 
 import typer
 
-from omnidraft.commands.terminal import options
-from omnidraft.commands.terminal.open_session import SessionOptions, kept, opened, tell
+from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal.generation_options import generation_config, notices
+from omnidraft.commands.terminal.open_session import SessionOptions, open_session, saved_on_exit, tell
 from omnidraft.errors import counted
 from omnidraft.runtime.session.api import Generation
 
@@ -17,121 +18,120 @@ def generate(
     prompt: Annotated[
         str,
         typer.Argument(
-            metavar="PROMPT", help="What to go on from, in quotes; - reads it from standard input."
+            metavar="PROMPT", help="The text to continue, in quotes; - reads it from standard input."
         ),
     ],
     max_new_tokens: options.MaxNewTokens = 128,
     temperature: options.Temperature = 0.0,
-    seed: Annotated[int | None, typer.Option(help="Repeats a sampled text (default: drawn anew).")] = None,
-    mode: options.Mode = "trie",
-    num_draft_tokens: options.Lengths = "auto",
-    head_threshold: options.HeadThreshold = "1",
-    stop: options.Stop = None,
-    plain: Annotated[bool, typer.Option("--plain", help="The target alone; nothing is drafted.")] = False,
-    no_drafter: options.NoDrafter = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Leave out the bundle's prompt template.")] = False,
+    seed: options.Seed = None,
     top_k: options.TopK = 0,
     top_p: options.TopP = 1.0,
     min_p: options.MinP = 0.0,
     repetition_penalty: options.Penalty = 1.0,
-    verification: options.Verification = "auto",
+    stop: options.Stop = None,
+    raw: options.Raw = False,
     logprobs: options.Logprobs = False,
+    mode: options.Mode = "trie",
+    num_draft_tokens: options.Lengths = "auto",
+    head_threshold: options.HeadThreshold = "1",
+    verification: options.Verification = "auto",
+    plain: options.Plain = False,
+    no_drafter: options.NoDrafter = False,
+    bitwise: options.Bitwise = False,
+    cache: options.CachePath = None,
+    adapter: options.AdapterPath = None,
+    profile: options.ProfilePath = None,
+    trace: options.TracePath = None,
     threads: options.Threads = None,
     target_on: options.TargetOn = "cpu",
     drafter_on: options.DrafterOn = "cpu",
-    cache: options.CachePath = None,
     public_key: options.PublicKey = None,
-    adapter: options.AdapterPath = None,
-    profile: options.ProfilePath = None,
-    bitwise: options.Bitwise = False,
-    trace: options.TracePath = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write on from a prompt. Its distribution is the target's own; drafting only saves time."""
-    from omnidraft.commands.terminal import output
-
-    idle = options.notices(context)
-    wanted = SessionOptions(
-        bundle, threads, not no_drafter, cache, target_on, drafter_on, public_key, adapter,
-        bitwise, trace, profile,
-    )  # fmt: skip
-    session = opened(wanted)
-    found = session.generate(
-        sys.stdin.read() if prompt == "-" else prompt,
-        max_new_tokens=max_new_tokens,
-        temperature=temperature,
-        seed=seed,
-        mode="plain" if plain else mode,  # type: ignore[arg-type] # any text; a wrong one is refused there
-        num_draft_tokens=options.lengths(num_draft_tokens),
-        head_threshold=options.threshold(head_threshold),
-        stop=tuple(stop or ()),
-        raw=raw,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        repetition_penalty=repetition_penalty,
-        verification=verification,  # type: ignore[arg-type] # likewise
-        logprobs=logprobs,
+    """Continue a prompt. The text has the target's own distribution; drafting only saves time."""
+    idle = notices(context)
+    config = generation_config(context)
+    session = open_session(
+        SessionOptions(
+            bundle,
+            threads=threads,
+            drafter=not no_drafter,
+            cache=cache,
+            target_on=target_on,
+            drafter_on=drafter_on,
+            public_key=public_key,
+            adapter=adapter,
+            bitwise=bitwise,
+            trace=trace,
+            profile=profile,
+        )
     )
+    generation = session.generate(sys.stdin.read() if prompt == "-" else prompt, config, raw=raw)
     tell(idle)
-    with kept(session, cache):
-        for piece in found:
+    with saved_on_exit(session, cache):
+        for piece in generation:
             if not as_json:
                 sys.stdout.write(piece.text)
                 sys.stdout.flush()
         if as_json:
-            options.print_json(_as_json(found, len(session.cache)))
+            options.print_json(_as_json(generation, len(session.cache)))
     if not as_json:
-        told = summary(found, len(session.cache), drafter=session.weights.drafter is not None)
-        output.err.print(f"\n[dim]{told}[/dim]", soft_wrap=True)
+        line = summary(generation, len(session.cache), drafter=session.loaded.drafter is not None)
+        output.err.print(f"\n[dim]{line}[/dim]", soft_wrap=True)
 
 
-def summary(found: Generation, cache_size: int, *, drafter: bool = True) -> str:
-    """One line about an answer, which a drafter was loaded for or not."""
-    s = found.statistics
+def summary(generation: Generation, cache_size: int, *, drafter: bool = True) -> str:
+    """One line about a generation.
+
+    Args:
+        generation: finished.
+        cache_size: number of learned n-grams.
+        drafter: whether a drafter was loaded.
+    """
+    s = generation.statistics
     return (
         f"{counted(s.emitted, 'token')} in {s.total_seconds:.2f} s "
         f"({s.emitted / max(s.total_seconds, 1e-9):.0f} a second), "
         f"{s.tokens_per_target_pass:.2f} per target pass, "
-        f"{drafting(found) if drafter else 'nothing drafted'}, "
-        f"{counted(cache_size, 'n-gram')} learned; ended by {found.stop_reason}"
-        + ("" if _seed(found) is None else f", seed {found.seed}")
+        f"{drafting(generation) if drafter else 'nothing drafted'}, "
+        f"{counted(cache_size, 'n-gram')} learned; ended by {generation.stop_reason}"
+        + ("" if _seed(generation) is None else f", seed {generation.seed}")
     )
 
 
-def drafting(found: Generation) -> str:
-    """What became of the draft, in words; nothing drafted is said as such, with what to do."""
-    s = found.statistics
-    if s.drafted or found.request.mode == "plain":
+def drafting(generation: Generation) -> str:
+    """How many draft tokens were accepted; where nothing was drafted, why, and what changes it."""
+    s = generation.statistics
+    if s.drafted or generation.config.mode == "plain":
         return f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted"
-    if found.request.num_draft_tokens == "auto" and s.emitted > 1:
+    if generation.config.num_draft_tokens == "auto" and s.emitted > 1:
         return "nothing drafted, since it would not pay here (-k 4 drafts nevertheless)"
     return "nothing drafted"
 
 
-def _seed(found: Generation) -> int | None:
-    """None where nothing was drawn."""
-    return found.seed if found.request.temperature > 0.0 else None
+def _seed(generation: Generation) -> int | None:
+    """The seed; None where nothing was sampled."""
+    return generation.seed if generation.config.temperature > 0.0 else None
 
 
-def _as_json(found: Generation, cache_size: int) -> dict[str, Any]:
-    """An answer and its counts."""
-    s = found.statistics
+def _as_json(generation: Generation, cache_size: int) -> dict[str, Any]:
+    """A generation and its counts."""
+    s = generation.statistics
     return {
-        "text": found.text,
-        "token_ids": found.token_ids,
-        **({"logprobs": found.logprobs} if found.logprobs else {}),
-        "stop_reason": found.stop_reason,
-        "stop_string": found.stop_string,
-        "seed": _seed(found),
-        "prompt_tokens": len(found.prompt_ids),
+        "text": generation.text,
+        "token_ids": generation.token_ids,
+        **({"logprobs": generation.logprobs} if generation.logprobs else {}),
+        "stop_reason": generation.stop_reason,
+        "stop_string": generation.stop_string,
+        "seed": _seed(generation),
+        "prompt_tokens": len(generation.prompt_ids),
         "rounds": s.rounds,
         "drafted": s.drafted,
         "accepted": s.accepted,
         "emitted": s.emitted,
         "tokens_per_target_pass": s.tokens_per_target_pass,
         "acceptance_of_drafted": s.acceptance_of_drafted,
-        "acceptance_of_tested": s.acceptance_of_tested,
+        "acceptance_of_evaluated": s.acceptance_of_evaluated,
         "cache_size": cache_size,
         "seconds": s.seconds,
     }

@@ -1,4 +1,4 @@
-"""`omnidraft keygen | sign | verify`: keys, signatures of bundles, and whether one holds."""
+"""`omnidraft keygen`, `sign` and `verify`: make keys, sign bundles and check signatures."""
 
 import getpass
 import os
@@ -16,14 +16,17 @@ PASSPHRASE = "OMNIDRAFT_KEY_PASSPHRASE"
 
 
 def keygen(
-    out: Annotated[Path, typer.Option("--out", "-o", help="NAME: makes NAME.private.pem, NAME.public.pem.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="NAME: writes NAME.private.pem, NAME.public.pem."),
+    ],
     encrypt: Annotated[
         bool,
-        typer.Option("--encrypt", help=f"Ask for a passphrase (or take {PASSPHRASE}) for the private key."),
+        typer.Option("--encrypt", help=f"Encrypt the private key; the passphrase is typed, or {PASSPHRASE}."),
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Make a pair of Ed25519 keys: the private one signs bundles, the public one goes to their users."""
+    """Make a pair of Ed25519 keys: the private key signs bundles, their users check with the public key."""
     from omnidraft.signing import make_keys, need_cryptography
 
     need_cryptography()
@@ -40,12 +43,11 @@ def sign(
     key: Annotated[Path, typer.Option("--key", help="Your private key, NAME.private.pem.")],
     as_json: options.Json = False,
 ) -> None:
-    """Verify every hash of a bundle and sign its manifest; writes manifest.sig beside it."""
+    """Verify every hash of a bundle and sign its manifest; writes manifest.sig into the bundle."""
     from omnidraft.signing import sign_bundle
 
     name = sign_bundle(bundle, key, lambda: passphrase_of(key))
-    if os.name == "posix" and key.stat().st_mode & 0o077:
-        sys.stderr.write(f"omnidraft: others can read {key}; run `chmod 600 {key}`\n")
+    warn_readable(key)
     if as_json:
         return options.print_json({"bundle": str(bundle), "key": name})
     sys.stdout.write(f"{bundle} is signed with key {name}\n")
@@ -59,26 +61,36 @@ def verify(
     ],
     as_json: options.Json = False,
 ) -> None:
-    """Check a bundle's signature and every hash, and name files that no signature covers."""
-    found = open_bundle(bundle, key)
-    extra = unlisted_files(found)
+    """Check a bundle's signature and every hash, and name the files that the signature does not cover."""
+    opened = open_bundle(bundle, key)
+    unlisted, count = unlisted_files(opened), len(opened.stamps)
     if as_json:
-        return options.print_json({"key": found.signed_by, "files": len(found.stamps), "unlisted": extra})
-    sys.stdout.write(f"{bundle}: signed with key {found.signed_by}, all {len(found.stamps)} hashes match\n")
-    for name in extra:
+        return options.print_json({"key": opened.signed_by, "files": count, "unlisted": unlisted})
+    sys.stdout.write(f"{bundle}: signed with key {opened.signed_by}, all {count} hashes match\n")
+    for name in unlisted:
         sys.stdout.write(f"not covered, and read by nothing: {name}\n")
 
 
+def warn_readable(key: Path) -> None:
+    """Tell on standard error that other users can read a private key."""
+    if os.name == "posix" and key.stat().st_mode & 0o077:
+        sys.stderr.write(f"omnidraft: others can read {key}; run `chmod 600 {key}`\n")
+
+
 def passphrase_of(key: Path, repeat: bool = False) -> bytes:
-    """The passphrase of a key, from the environment or typed without being shown."""
-    given = os.environ.get(PASSPHRASE)
-    if not given and not sys.stdin.isatty():
+    """The passphrase of a key, from the environment, or typed and not shown.
+
+    Raises:
+        SettingError: there is no terminal, the passphrase is empty, or the repetition differs.
+    """
+    from_environment = os.environ.get(PASSPHRASE)
+    if not from_environment and not sys.stdin.isatty():
         raise SettingError(
             f"{key} needs a passphrase and there is no terminal to ask for it", f"set {PASSPHRASE}"
         )
-    typed = given or getpass.getpass(f"Passphrase of {key}: ")
+    typed = from_environment or getpass.getpass(f"Passphrase of {key}: ")
     if not typed:
         raise SettingError("the passphrase is empty", "type one, or make the key without --encrypt")
-    if repeat and not given and getpass.getpass("The same again: ") != typed:
+    if repeat and not from_environment and getpass.getpass("Repeat the passphrase: ") != typed:
         raise SettingError("the two passphrases differ", "nothing was written, so try again")
     return typed.encode()

@@ -1,4 +1,4 @@
-"""`omnidraft trace`: look into what was recorded, show it as JSON, delete it."""
+"""`omnidraft trace`: inspect recorded generations, export them as JSON, delete them."""
 
 import json
 import sys
@@ -18,23 +18,26 @@ from omnidraft.runtime.traces.trace_file import VERSION
 from omnidraft.runtime.traces.trace_reader import read_segments
 
 app = typer.Typer(
-    help="Recorded generations: look into them, export and delete them.\n\n"
+    help="Recorded generations: inspect, export or delete them.\n\n"
     "`omnidraft generate BUNDLE PROMPT --trace DIRECTORY` records; nothing is recorded without it.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 TracePath = Annotated[
     Path,
-    typer.Argument(
-        metavar="TRACE", help="A directory that was recorded in, or one file of it.", readable=False
-    ),
+    typer.Argument(metavar="TRACE", help="A directory of recordings, or one file of it.", readable=False),
 ]
 
 
 def summary(trace: Path, names: Names | None) -> dict[str, Any]:
-    """What `inspect` prints."""
+    """Counts over all files of a trace.
+
+    Args:
+        trace: a directory or one file.
+        names: of the bundle that the trace must be of; None checks no bundle.
+    """
     counts = dict.fromkeys(
-        ("records", "rounds", "tokens", "accepted", "drafted", "tested", "passed", "bytes", "torn_bytes"), 0
+        ("records", "rounds", "tokens", "accepted", "drafted", "evaluated", "accepted_drafts", "bytes", "torn_bytes"), 0
     )
     segments, vocabularies = 0, None
     for file, segment in read_segments(trace, _vocabularies(names)):
@@ -43,19 +46,19 @@ def summary(trace: Path, names: Names | None) -> dict[str, Any]:
         counts["torn_bytes"] += segment.torn
         for record in segment.generations():
             counts["records"] += 1
-            for found in record.rounds:
-                _count(counts, found)
-    found_in = vocabularies.__dict__ if vocabularies else {}
-    return {"version": VERSION, "segments": segments, **counts, **found_in}
+            for traced in record.rounds:
+                _count(counts, traced)
+    fingerprints = vocabularies.__dict__ if vocabularies else {}
+    return {"version": VERSION, "segments": segments, **counts, **fingerprints}
 
 
-def _count(counts: dict[str, int], found: TracedRound) -> None:
+def _count(counts: dict[str, int], traced: TracedRound) -> None:
     counts["rounds"] += 1
-    counts["tokens"] += len(found.tokens)
-    counts["accepted"] += sum(token.accepted for token in found.tokens)
-    counts["drafted"] += len(found.draft)
-    counts["tested"] += found.tested
-    counts["passed"] += found.passed
+    counts["tokens"] += len(traced.tokens)
+    counts["accepted"] += sum(token.accepted for token in traced.tokens)
+    counts["drafted"] += len(traced.draft)
+    counts["evaluated"] += traced.evaluated
+    counts["accepted_drafts"] += traced.accepted_drafts
 
 
 def _vocabularies(names: Names | None) -> Vocabularies | None:
@@ -63,7 +66,7 @@ def _vocabularies(names: Names | None) -> Vocabularies | None:
 
 
 def records_json(trace: Path, names: Names | None) -> Iterator[dict[str, Any]]:
-    """Each record for people: ids, probabilities and, with names, the text that they stand for."""
+    """The records as JSON objects: ids, probabilities and, with names, the text of the ids."""
     for _, segment in read_segments(trace, _vocabularies(names)):
         for record in segment.generations():
             yield _record_json(record, names)
@@ -74,17 +77,17 @@ def _record_json(record: Traced, names: Names | None) -> dict[str, Any]:
     if names is not None:
         pieces = names.pieces
         before = b"".join((pieces[d] if d < len(pieces) else None) or b"" for d in start.context)
-        said = b"".join(names.vocab_map.bytes_of(token.token_id) for token in record.tokens)
-        text = {"text_before": _show(before), "text": _show(said)}
+        written = b"".join(names.vocab_map.bytes_of(token.token_id) for token in record.tokens)
+        text = {"text_before": _show(before), "text": _show(written)}
     return {
         **text,
         **start_json(start),
-        "rounds": [round_json(found) for found in record.rounds],
+        "rounds": [round_json(traced) for traced in record.rounds],
     }
 
 
 def start_json(start: Start) -> dict[str, Any]:
-    """How a record begins."""
+    """The start of a record as a JSON object."""
     return {
         "drafter_adapter": start.drafter_adapter,
         "target_adapter": start.target_adapter,
@@ -96,20 +99,20 @@ def start_json(start: Start) -> dict[str, Any]:
     }
 
 
-def round_json(found: TracedRound) -> dict[str, Any]:
-    """A round."""
+def round_json(traced: TracedRound) -> dict[str, Any]:
+    """A round as a JSON object."""
     return {
-        "position": found.position,
-        "draft": list(found.draft),
-        "tested": found.tested,
-        "passed": found.passed,
-        "judged": [{"kind": j.kind.name.lower(), "draft": j.draft, "label": j.label} for j in found.judged],
-        "tokens": [token_json(token) for token in found.tokens],
+        "position": traced.position,
+        "draft": list(traced.draft),
+        "evaluated": traced.evaluated,
+        "accepted_drafts": traced.accepted_drafts,
+        "labels": [{"kind": j.kind.name.lower(), "draft": j.draft, "label": j.label} for j in traced.labels],
+        "tokens": [token_json(token) for token in traced.tokens],
     }
 
 
 def token_json(token: TracedToken) -> dict[str, Any]:
-    """An emitted token."""
+    """An emitted token as a JSON object."""
     return {
         "token_id": token.token_id,
         "surprisal": token.surprisal,
@@ -123,31 +126,31 @@ def token_json(token: TracedToken) -> dict[str, Any]:
 
 
 def masses_json(masses: Masses) -> dict[str, Any]:
-    """The largest masses of a distribution."""
+    """The largest probabilities of a distribution as a JSON object."""
     ids, probabilities = masses.ids.tolist(), masses.probabilities.tolist()
     return {"ids": ids, "probabilities": probabilities, "rest": masses.rest}
 
 
 @app.command("inspect")
 def inspect_command(trace: TracePath, bundle: BundlePath = None, as_json: Json = False) -> None:
-    """Verify a trace and show how much is in it; with --bundle, also that it is of the bundle's pair."""
-    found = summary(trace, None if bundle is None else Names.of_bundle(bundle))
+    """Verify a trace and show how much it holds; with --bundle, also that it is of the bundle's pair."""
+    counts = summary(trace, None if bundle is None else Names.of_bundle(bundle))
     if as_json:
-        return print_json(found)
+        return print_json(counts)
     print(
-        f"{trace}: {counted(found['records'], 'record')} in {counted(found['segments'], 'file')} "
-        f"of {counted(found['bytes'], 'byte')} together"
+        f"{trace}: {counted(counts['records'], 'record')} in {counted(counts['segments'], 'file')} "
+        f"of {counted(counts['bytes'], 'byte')} together"
     )
-    drafter, target = found["draft_fingerprint"], found["target_fingerprint"]
+    drafter, target = counts["draft_fingerprint"], counts["target_fingerprint"]
     print(f"  drafter {drafter[:12]}, target {target[:12]} (SHA-256 of the tokenizers)")
     print(
-        f"  {counted(found['tokens'], 'target token')} in {counted(found['rounds'], 'round')}, "
-        f"{found['accepted']:,} proposed"
+        f"  {counted(counts['tokens'], 'target token')} in {counted(counts['rounds'], 'round')}, "
+        f"{counts['accepted']:,} proposed"
     )
-    print(f"  {found['passed']:,} of {found['drafted']:,} draft tokens accepted")
-    if found["torn_bytes"]:
-        print(f"  left out: {counted(found['torn_bytes'], 'byte')} of writes that were broken off")
-    print("  whoever has it and the bundle can read every prompt and answer in it; `trace wipe` deletes it")
+    print(f"  {counts['passed']:,} of {counts['drafted']:,} draft tokens accepted")
+    if counts["torn_bytes"]:
+        print(f"  left out: {counted(counts['torn_bytes'], 'byte')} of interrupted writes")
+    print("  with the bundle, every prompt and answer in it can be read; `omnidraft trace wipe` deletes it")
 
 
 @app.command("export-json")
@@ -159,9 +162,9 @@ def export_json_command(
         typer.Option("--out", "-o", help="A new file (default: standard output).", readable=False),
     ] = None,
 ) -> None:
-    """Write a trace as JSON lines for people, a record a line; with --bundle also the text.
+    """Write a trace as JSON lines, a record a line; with --bundle also the text.
 
-    It cannot be read back; copy the trace itself to keep it.
+    omnidraft does not read the JSON back. To keep a trace, copy its files.
     """
     names = None if bundle is None else Names.of_bundle(bundle)
     lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records_json(trace, names))
@@ -180,7 +183,7 @@ def export_json_command(
 
 @app.command("wipe")
 def wipe_command(trace: TracePath, as_json: Json = False) -> None:
-    """Delete a trace; what else is in its directory stays."""
+    """Delete a trace. Other files in its directory stay."""
     count = wipe(trace)
     if as_json:
         return print_json({"path": str(trace), "deleted": count})

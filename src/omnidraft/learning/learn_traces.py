@@ -1,4 +1,6 @@
-"""From recorded generations to an adapter, without torch: batches in a seeded order, a file to go on from."""
+"""Learn an adapter from recorded generations, without torch: batches in a seeded order, resumable from a
+file.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +27,20 @@ from omnidraft.runtime.traces.trace_reader import read_traces
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 CHECKPOINT = StateFormat("omnidraft.learner_state", "1", "learning")
-Progress = Callable[[Learned, int], None]  # what a step did, and how many there will have been
+LearnProgress = Callable[[Learned, int], None]  # the result of a step, and the number of all steps
 
 
 @dataclass(frozen=True)
 class LearnOptions:
-    """How to learn from traces.
+    """Options of learning from traces.
 
     Attributes:
-        step: of the learner; its rate is the highest of the schedule.
-        steps: in all; one pass when None.
+        step: of the learner; its learning rate is the highest of the schedule.
+        steps: in total; one pass when None.
         batch_size: responses in a step.
-        schedule: see `rate.rate_at`.
+        schedule: see `schedule.rate_at`.
         max_length: draft tokens of a response with its prompt; the drafter's context when None.
-        target_adapter: digest of the adapter that the target has; None for none.
+        target_adapter: digest of the target's adapter; None for no adapter.
     """
 
     step: StepOptions = field(default_factory=StepOptions)
@@ -70,12 +72,15 @@ class LearnOptions:
 
 @dataclass(frozen=True)
 class LearnedFromTraces:
-    """What came of it.
+    """The result of learning.
 
     Attributes:
-        adapter: for a session. responses: that there were. steps: in all; done: of them now.
+        adapter: for a session.
+        responses: that were learned from.
+        steps: in total.
+        done: steps of this run.
         skipped: of all steps, those that were not finite and changed nothing.
-        losses: of the steps that were done now.
+        losses: of the steps of this run.
     """
 
     adapter: Adapter
@@ -89,11 +94,11 @@ class LearnedFromTraces:
 def responses_of(
     traces: Sequence[str | Path], bundle: Bundle, vocab_map: VocabMap, options: LearnOptions
 ) -> list[Aligned]:
-    """All that traces have to learn from; a trace on a device is bounded (spec/trace.md), so memory holds it.
+    """The responses in traces, all in memory; a trace on a device is bounded (spec/trace.md).
 
     Raises:
-        TraceFileError: a trace that is none, is broken, or of another pair.
-        SettingError: a record of the target with another adapter, or nothing to learn from.
+        TraceFileError: a file is not a trace, is damaged, or is of another pair.
+        SettingError: a record is of the target with another adapter, or there is nothing to learn from.
     """
     longest = bundle.drafter.kv.max_length
     if options.max_length is not None and options.max_length > longest:
@@ -105,10 +110,10 @@ def responses_of(
     aligner = Aligner(full_trie(vocab_map), options.max_length or longest)
     bos = bundle.drafter.bos_id
     of_traces = TraceAligner(aligner, () if bos is None else (bos,), options.target_adapter)
-    found = list(from_traces(read_traces(traces, Vocabularies.of(vocab_map)), of_traces))
-    if not found:
+    responses = list(from_traces(read_traces(traces, Vocabularies.of(vocab_map)), of_traces))
+    if not responses:
         raise SettingError("the traces hold nothing to learn from", "record some text with --trace first")
-    return found
+    return responses
 
 
 def learn(
@@ -118,14 +123,17 @@ def learn(
     *,
     checkpoint: Path | None = None,
     every: int = 20,
-    progress: Progress = lambda *_: None,
+    progress: LearnProgress = lambda *_: None,
 ) -> LearnedFromTraces:
-    """Learn, going on where the checkpoint ended as if there had been no break.
+    """Learn, and continue from the checkpoint with the steps that would have followed it.
 
     Args:
-        learner: new. responses: at least one.
-        options: those that the learner was made with.
-        checkpoint: read if it is there, written every so many steps and at the end.
+        learner: new.
+        responses: at least one.
+        options: of the learner.
+        checkpoint: read if it exists, written after every `every` steps and at the end; None for no
+            checkpoint.
+        every: steps between two checkpoints.
         progress: called after each step.
 
     Raises:
@@ -146,10 +154,10 @@ def learn(
     losses = []
     while learner.steps < total:
         learner.rate = rate_at(options.schedule, options.step.learning_rate, learner.steps, total)
-        found = learner.learn([responses[i] for i in _batch(learner.steps, len(responses), options)])
-        losses.append(found.loss)
-        progress(found, total)
-        if checkpoint is not None and (found.step % every == 0 or found.step == total):
+        step = learner.learn([responses[i] for i in _batch(learner.steps, len(responses), options)])
+        losses.append(step.loss)
+        progress(step, total)
+        if checkpoint is not None and (step.step % every == 0 or step.step == total):
             CHECKPOINT.write(checkpoint, learner.state(), {"settings": settings})
     return LearnedFromTraces(
         learner.adapter(), len(responses), learner.steps, len(losses), learner.skipped, losses_of(losses)
@@ -157,7 +165,7 @@ def learn(
 
 
 def _batch(step: int, count: int, options: LearnOptions) -> list[int]:
-    """Which responses a step learns from: each pass goes over all of them in an order of its own."""
+    """Indices of the responses of a step. Each pass takes all responses, in its own order."""
     each = -(-count // options.batch_size)
     order = np.random.default_rng([options.step.seed, step // each]).permutation(count)
     start = step % each * options.batch_size
@@ -165,9 +173,9 @@ def _batch(step: int, count: int, options: LearnOptions) -> list[int]:
 
 
 def _digest(responses: Sequence[Aligned]) -> str:
-    """Of what is learned: the texts, in draft tokens, and where each response begins."""
-    found = hashlib.sha256()
+    """SHA-256 over the draft tokens of all responses, with the length of each prompt."""
+    digest = hashlib.sha256()
     for response in responses:
-        found.update(f"{response.prompt_length} {len(response.draft_ids)}\n".encode())
-        found.update(response.draft_ids.astype("<i4").tobytes())
-    return found.hexdigest()
+        digest.update(f"{response.prompt_length} {len(response.draft_ids)}\n".encode())
+        digest.update(response.draft_ids.astype("<i4").tobytes())
+    return digest.hexdigest()

@@ -1,11 +1,11 @@
-"""The average of adapters: of what they add to the products, not of their factors.
+"""The weighted average of LoRA adapters, computed on the products A B and not on the factors.
 
-What an adapter adds is A B, and the mean of A times the mean of B is something else than the mean of A B.
-Factors that lie side by side, [A1 A2] [w1 B1; w2 B2], are the weighted mean exactly, at the sum of the ranks;
-a singular value decomposition gives the nearest product of any smaller rank (Eckart and Young, 1936).
+The mean of A times the mean of B is not the mean of A B. Concatenated factors, [A1 A2] [w1 B1; w2 B2], are
+the weighted mean exactly, with the sum of the ranks. A singular value decomposition gives the nearest product
+of any smaller rank (Eckart and Young, 1936).
 
-Heads are small networks on the same hidden state, and their values are averaged (McMahan et al., 2017): that
-is no mean of what they say, and a wrong head only costs speed.
+The tensors of adaptive heads, small networks on the same hidden state, are averaged (McMahan et al., 2017).
+The result is not the mean of their outputs; a wrong head only costs speed.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from omnidraft.runtime.bundle.lora_sites import MAX_RANK
 from omnidraft.runtime.models.adapter import Adapter, Floats
 
 Matrix = npt.NDArray[np.float64]
-_ROUNDING = 1e-7  # of the largest singular value: what is below it is float32's rounding
+_ROUNDING = 1e-7  # share of the largest singular value; smaller values are rounding of float32
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class AveragedAdapter:
     """A mean of adapters.
 
     Attributes:
-        lost: what the smaller rank left out, as a share of the mean (Frobenius norms), 0 to 1.
+        adapter: the mean.
+        lost: error of the smaller rank as a share of the mean (Frobenius norms), 0 to 1.
     """
 
     adapter: Adapter
@@ -38,27 +39,28 @@ class AveragedAdapter:
 def average(
     adapters: Sequence[Adapter], weights: Sequence[float], created: str, rank: int | None = None
 ) -> AveragedAdapter:
-    """The weighted mean of what adapters of one base add.
+    """The weighted mean of adapters of one base.
 
     Args:
-        adapters: at least one. weights: one each, not negative; they need not add up to 1.
-        created: the mean's time, ISO 8601 in UTC.
-        rank: at each place at most; the largest that one of them has there when None.
+        adapters: at least one.
+        weights: one for each adapter, not negative; their sum need not be 1.
+        created: the creation time of the mean, ISO 8601 in UTC.
+        rank: at each site at most; the largest rank of the adapters at that site when None.
 
     Raises:
-        SettingError: no adapters, of different bases, or weights that are no weights.
-        AdapterError: the mean is no adapter (a value overflows).
+        SettingError: there are no adapters, they have different bases, or the weights are not valid.
+        AdapterError: the mean is not a valid adapter (a value overflows).
     """
     shares = _shares(adapters, weights)
-    first, places = adapters[0], sorted({site for each in adapters for site in each.tensors})
+    first, sites = adapters[0], sorted({site for each in adapters for site in each.tensors})
     if rank is not None and not 1 <= rank <= MAX_RANK:
-        raise SettingError(f"rank {rank} is outside 1..{MAX_RANK}", "8 to 32 are usual")
+        raise SettingError(f"rank {rank} is outside 1..{MAX_RANK}", "8 to 32 are usual", setting="rank")
     tensors, whole, left = {}, 0.0, 0.0
-    for place in places:
-        parts = [(s, *each.tensors[place]) for s, each in zip(shares, adapters, strict=True)
-                 if place in each.tensors]  # fmt: skip
+    for site in sites:
+        parts = [(s, *each.tensors[site]) for s, each in zip(shares, adapters, strict=True)
+                 if site in each.tensors]  # fmt: skip
         most = max(len(b) for _, _, b in parts) if rank is None else rank
-        tensors[place], values = _mean(parts, min(most, MAX_RANK))
+        tensors[site], values = _mean(parts, min(most, MAX_RANK))
         whole += float((values**2).sum())
         left += float((values[min(most, MAX_RANK) :] ** 2).sum())
     head = _mean_head([(s, each.head) for s, each in zip(shares, adapters, strict=True) if each.head])
@@ -67,17 +69,17 @@ def average(
 
 
 def size(adapter: Adapter) -> float:
-    """How much an adapter adds: the Frobenius norm over all its products."""
+    """The Frobenius norm over all products A B of an adapter."""
     return float(np.sqrt(sum((_factored([(1.0, a, b)])[1] ** 2).sum() for a, b in adapter.tensors.values())))
 
 
 def _shares(adapters: Sequence[Adapter], weights: Sequence[float]) -> Matrix:
-    found = np.asarray(weights, dtype=np.float64)
+    values = np.asarray(weights, dtype=np.float64)
     if (
         not adapters
-        or found.shape != (len(adapters),)
-        or not (found >= 0).all()
-        or not 0 < found.sum() < np.inf
+        or values.shape != (len(adapters),)
+        or not (values >= 0).all()
+        or not 0 < values.sum() < np.inf
     ):
         raise SettingError(
             f"{len(adapters)} adapters cannot be averaged by the weights {list(weights)!s:.80}",
@@ -88,12 +90,12 @@ def _shares(adapters: Sequence[Adapter], weights: Sequence[float]) -> Matrix:
         raise SettingError(
             f"the adapters are of {len(kinds)} different bases or pairs of tokenizers", "average those of one"
         )
-    shares: Matrix = found / found.sum()
+    shares: Matrix = values / values.sum()
     return shares
 
 
 def _mean_head(parts: Sequence[tuple[float, Head]]) -> Head | None:
-    """The mean of the heads that there are."""
+    """The mean of the heads of those adapters that have one."""
     whole = sum(share for share, _ in parts)
     if whole <= 0.0:
         return None
@@ -110,17 +112,17 @@ def _mean_head(parts: Sequence[tuple[float, Head]]) -> Head | None:
 
 
 def _mean(parts: Sequence[tuple[float, Floats, Floats]], rank: int) -> tuple[tuple[Floats, Floats], Matrix]:
-    """Factors of the mean, and all its singular values."""
+    """The factors of the mean, and all singular values of the mean."""
     (left, right), values = _factored(parts)
     kept = max(1, min(rank, int((values > _ROUNDING * values[0]).sum())))
     scale = np.sqrt(values[:kept])
     a, b = left[:, :kept] * scale, scale[:, None] * right[:kept]
-    with np.errstate(over="ignore"):  # an adapter refuses what is infinite
+    with np.errstate(over="ignore"):  # `Adapter` refuses infinite values
         return (np.ascontiguousarray(a, np.float32), np.ascontiguousarray(b, np.float32)), values
 
 
 def _factored(parts: Sequence[tuple[float, Floats, Floats]]) -> tuple[tuple[Matrix, Matrix], Matrix]:
-    """The singular value decomposition of sum_i w_i A_i B_i, without ever making that product."""
+    """The singular value decomposition of sum_i w_i A_i B_i, without computing that product."""
     a = np.concatenate([each for _, each, _ in parts], axis=1, dtype=np.float64)  # [in, sum of ranks]
     b = np.concatenate([w * each.astype(np.float64) for w, _, each in parts])  # [sum of ranks, out]
     qa, ra = np.linalg.qr(a)

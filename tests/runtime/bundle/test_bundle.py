@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from omnidraft.commands.terminal.output import bundle_table, out
+from omnidraft.commands.inspect import bundle_table
+from omnidraft.commands.terminal.output import out
 from omnidraft.errors import BundleError, OmnidraftError
 from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
 from omnidraft.runtime.session.api import load

@@ -1,4 +1,4 @@
-"""Who learns in `omnidraft adapt`: torch from a checkpoint, or the bundle's training step without it."""
+"""Choice of the learner of `omnidraft adapt`: torch on a checkpoint, or the bundle's training graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from omnidraft.training.trainer_options import TrainerOptions
 
 LEARNERS = ("auto", "torch", "onnx")
-USUAL_RANK = 32  # with torch; a training step has its own
+USUAL_RANK = 32  # with torch; the rank of a training graph is fixed
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,14 @@ class Learning:
     """How the drafter learns.
 
     Attributes:
-        learner: torch, onnx (the bundle's training graph, without torch) or auto: onnx where it is there.
+        learner: torch, onnx (the bundle's training graph, without torch) or auto: onnx if the bundle has the
+            graph.
         drafter: checkpoint of the bundle's drafter, for torch.
-        objective, rate: see `TrainerOptions`. head: also train the adaptive head.
-        lora_rank: with torch, the usual one when None; a training step's is fixed at export.
-        answering: by which the answers are given that it learns from.
+        objective: see `TrainerOptions`.
+        rate: learning rate.
+        lora_rank: with torch, `USUAL_RANK` when None; that of a training graph is fixed at export.
+        head: also train the adaptive head.
+        answering: settings of the answers that it learns from.
     """
 
     learner: str = "auto"
@@ -44,9 +47,10 @@ class Learning:
     answering: AdaptSettings = field(default_factory=dict)
 
     def check(self, bundle: Bundle) -> None:
-        """
+        """Refuse a bundle that this cannot learn for.
+
         Raises:
-            SettingError: nothing can learn this way here.
+            SettingError: a setting does not fit the bundle, or a package is missing.
         """
         if self.learner not in LEARNERS:
             raise SettingError(f'--learner "{self.learner}" is unknown', f"use one of {', '.join(LEARNERS)}")
@@ -63,10 +67,10 @@ class Learning:
         if self.drafter is None:
             no_step = bundle.drafter.train is None
             why = f"{bundle.path.name} holds no training step, so torch learns" if no_step else "torch learns"
-            other = "export with --train-step" if no_step else "leave out --learner torch"
+            remedy = "export with --train-step" if no_step else "leave out --learner torch"
             raise SettingError(
                 f"{why}, which needs the weights that the drafter was exported from",
-                f"give their directory or hub id with --drafter, or {other}",
+                f"give their directory or hub id with --drafter, or {remedy}",
             )
         if missing := [name for name in ("torch", "transformers") if not find_spec(name)]:
             raise SettingError(
@@ -95,23 +99,23 @@ class Learning:
             )
 
     def settings(self, bundle: Bundle) -> AdaptSettings:
-        """What going on with a bundle's target needs to have the same."""
-        found: AdaptSettings = {
+        """The settings that a later run for the same target must have too."""
+        settings: AdaptSettings = {
             "objective": self.objective,
             "rate": self.rate,
             **self.answering,
             "head": self.head,
         }
         if self.learner != "torch" and bundle.drafter.train is not None:
-            return {"learner": "onnx", **found}
-        return {"learner": "torch", **found, "lora_rank": self._rank}
+            return {"learner": "onnx", **settings}
+        return {"learner": "torch", **settings, "lora_rank": self._rank}
 
     @property
     def _rank(self) -> int:
         return USUAL_RANK if self.lora_rank is None else self.lora_rank
 
     def make(self, weights: LoadedBundle) -> Learner:
-        """A learner for the drafter of some weights."""
+        """A learner for the drafter of a loaded bundle."""
         self.check(weights.bundle)
         if self.learner != "torch" and weights.bundle.drafter.train is not None:
             from omnidraft.learning.step.ort_learner import OrtLearner
@@ -123,18 +127,20 @@ class Learning:
         return AveragedLearner(TorchLearner(self.drafter, weights, self._trainer_options()))
 
     def _step_options(self) -> StepOptions:
-        """
+        """Options of the training graph.
+
         Raises:
-            SettingError: the rate is none.
+            SettingError: the rate is not a number of at least 0.
         """
         from omnidraft.learning.step.ort_learner import StepOptions
 
         return StepOptions(self.objective, self.rate, weight_decay=0.0, head=self.head)
 
     def _trainer_options(self) -> TrainerOptions:
-        """
+        """Options of torch.
+
         Raises:
-            SettingError: the rate is none.
+            SettingError: the rate is not a number of at least 0.
         """
         from omnidraft.training.trainer_options import TrainerOptions
 

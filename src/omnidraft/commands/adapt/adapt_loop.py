@@ -1,4 +1,4 @@
-"""The loop of `omnidraft adapt`: which bundle answers which prompt, and what it came to."""
+"""The loop of `omnidraft adapt`: which bundle answers which prompt, and when to stop."""
 
 from __future__ import annotations
 
@@ -31,28 +31,32 @@ class BundleSchedule:
     """Which bundle answers which prompt.
 
     Attributes:
-        bundles: prompt number from which on each answers, the first of them 0, ascending.
+        bundles: (number of the first prompt, path of the bundle), ascending; the first number is 0.
     """
 
     bundles: Sequence[tuple[int, Path]]
 
     @classmethod
     def parse(cls, first: Path, switches: Sequence[str]) -> BundleSchedule:
-        """The first bundle, and the others as `N=BUNDLE`.
+        """A schedule from the first bundle and from switches.
+
+        Args:
+            first: answers from prompt 0 on.
+            switches: `N=BUNDLE` each.
 
         Raises:
-            SettingError: one is not in that form, or two are at the same prompt.
+            SettingError: a switch does not have this form, or two are at the same prompt.
         """
-        found = [(0, first)]
+        bundles = [(0, first)]
         for each in switches:
             number, _, path = each.partition("=")
             if not (number.isdecimal() and int(number) > 0 and path):
-                raise SettingError(f'--switch-at "{each}" is not NUMBER=BUNDLE', "100=my-other-bundle is")
-            found.append((int(number), Path(path)))
-        found.sort(key=lambda item: item[0])
-        if len({number for number, _ in found}) < len(found):
+                raise SettingError(f'--switch-at "{each}" is not NUMBER=BUNDLE', "such as 100=my-bundle")
+            bundles.append((int(number), Path(path)))
+        bundles.sort(key=lambda item: item[0])
+        if len({number for number, _ in bundles}) < len(bundles):
             raise SettingError("two --switch-at are at the same prompt", "give each a number of its own")
-        return cls(found)
+        return cls(bundles)
 
     def at(self, prompt: int) -> Path:
         """The bundle that answers a prompt."""
@@ -64,13 +68,22 @@ class Loop:
     """The loop of the command.
 
     Attributes:
-        ended: why it stopped. skipped: prompts that could not be answered, with the reason.
+        adaptation: answers and learns.
+        learning: makes its learners.
+        schedule: which bundle answers.
+        config: of the answers.
+        raw: leave out the bundle's prompt template.
+        threads: of a target pass.
+        public_key: of the bundles' signer.
+        stop: set to stop after the current answer.
+        ended: why the loop stopped.
+        skipped: sentences about prompts that could not be answered.
     """
 
     adaptation: Adaptation
     learning: Learning
     schedule: BundleSchedule
-    request: GenerationConfig
+    config: GenerationConfig
     raw: bool = False
     threads: int | None = None
     public_key: PublicKey | None = None
@@ -81,57 +94,64 @@ class Loop:
     def run(
         self, prompts: Sequence[str], minutes: float | None, on_line: Callable[[CurveLine], None]
     ) -> list[CurveLine]:
-        """Answer from where the checkpoint is; returns the lines of this run."""
+        """Answer the prompts after the last checkpoint; returns the lines of the curve that it added."""
         until = None if minutes is None else time.monotonic() + 60.0 * minutes
-        found: list[CurveLine] = []
+        lines: list[CurveLine] = []
         loaded: Path | None = None
         while self.adaptation.position < len(prompts):
             if self.stop.is_set() or (until is not None and time.monotonic() >= until):
                 self.ended = "interrupted" if self.stop.is_set() else "minutes"
                 break
-            wanted = self.schedule.at(self.adaptation.position)
-            if wanted != loaded:
-                self._load(wanted)
-                loaded = wanted
+            path = self.schedule.at(self.adaptation.position)
+            if path != loaded:
+                self._load(path)
+                loaded = path
             at = self.adaptation.position
             try:
-                line = self.adaptation.answer(prompts[at], self.request, raw=self.raw)
+                line = self.adaptation.answer(prompts[at], self.config, raw=self.raw)
             except PromptError as error:
-                self.skipped.append(f"prompt {at + 1} is passed by: {error}")
+                self.skipped.append(f"prompt {at + 1} is skipped: {error}")
                 self.adaptation.skip()
                 continue
-            found.append(line)
+            lines.append(line)
             on_line(line)
         if loaded is not None:
             self.adaptation.write()
-        return found
+        return lines
 
     def _load(self, path: Path) -> None:
-        weights = load_bundle(open_bundle(path, self.public_key), threads=self.threads)
-        self.adaptation.switch(weights, self.learning.settings(weights.bundle))
-        self.adaptation.session.template = template_of(weights.bundle)
+        loaded = load_bundle(open_bundle(path, self.public_key), threads=self.threads)
+        self.adaptation.switch(loaded, self.learning.settings(loaded.bundle))
+        self.adaptation.session.template = template_of(loaded.bundle)
 
 
 def check(place: Path, bundle: Bundle, learning: Learning, options: AdaptOptions) -> None:
-    """
+    """Refuse, before anything is loaded, what cannot be learned.
+
+    Args:
+        place: of the adaptation.
+        bundle: whose target answers.
+        learning: how the drafter learns.
+        options: of the adaptation.
+
     Raises:
-        SettingError: the place is a bundle, nothing can learn of a bundle here, or what was learned in the
-            place was so with other settings.
+        SettingError: the place is a bundle, the learner does not fit the bundle, or the place was begun with
+            other settings.
     """
     if (place / MANIFEST).exists():
         raise SettingError(f"--out {place} is a bundle", "give a directory of its own for what is learned")
     learning.check(bundle)
-    ours = {**options.settings, **learning.settings(bundle)}
-    if theirs := profile_of(place, bundle).differing(ours):
-        wanted = _typed({name: ours[name] for name in theirs})
+    settings = {**options.settings, **learning.settings(bundle)}
+    if recorded := profile_of(place, bundle).differing(settings):
+        typed = _typed({name: settings[name] for name in recorded})
         raise SettingError(
-            f"{place} was begun with {_typed(theirs)} and not with {wanted}",
+            f"{place} was begun with {_typed(recorded)} and not with {typed}",
             "give the same to go on, or another --out to start over",
         )
 
 
 def _typed(settings: AdaptSettings) -> str:
-    """AdaptSettings as they are typed."""
+    """Settings as options of the command line."""
     options = {f"--{name.replace('_', '-')}": value for name, value in settings.items()}
     flags = {True: "{}", False: "no {}"}
     return " ".join(
@@ -141,19 +161,19 @@ def _typed(settings: AdaptSettings) -> str:
 
 
 @contextmanager
-def stopping(stop: threading.Event, told: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C ends the loop after the answer that is going on; the second one ends it at once."""
+def stopping(stop: threading.Event, notify: Callable[[], None]) -> Iterator[None]:
+    """The first Ctrl-C ends the loop after the current answer, the second one at once."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def note(number: int, _: object) -> None:
+    def on_signal(number: int, _: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
-        told()
+        notify()
 
-    before = signal.signal(signal.SIGINT, note)
+    before = signal.signal(signal.SIGINT, on_signal)
     try:
         yield
     finally:

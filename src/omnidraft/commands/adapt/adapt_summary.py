@@ -1,9 +1,9 @@
-"""What `omnidraft adapt` says at its end: the first answers beside the last, and where the curve is."""
+"""Summary of `omnidraft adapt`: the first answers beside the last ones, and the files of the curve."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,23 @@ PICTURE = "curve.png"
 
 @dataclass(frozen=True)
 class Summary:
-    """What an adaptation came to, over all its runs in a place.
+    """Result of an adaptation, over all its runs in a place.
 
     Attributes:
-        answers: in all runs; now: in this one. first, last: means over the first and the last quarter.
-        learned, rolled_back: intervals.
+        place: the directory.
+        ended: why the last run stopped.
+        answers: number in all runs.
+        now: number in the last run.
+        first: means over the first quarter of the answers.
+        last: means over the last quarter.
+        learned: number of intervals whose adapter was taken into use.
+        rolled_back: number of intervals whose adapter was given up.
         learning_seconds: in all runs.
+        cache: number of learned n-grams.
+        targets: names of their directories.
+        curve: file of the curve.
+        picture: file of its picture, if drawn.
+        skipped: sentences about prompts that could not be answered.
     """
 
     place: str
@@ -46,7 +57,13 @@ class Summary:
 
 
 def summary(place: Path, loop: Loop, now: int) -> Summary:
-    """Read back from what was written, with the picture drawn."""
+    """Read the curve, draw its picture and sum both up.
+
+    Args:
+        place: of the adaptation.
+        loop: that ended.
+        now: number of answers in this run.
+    """
     lines = read_curve(place / CURVE)
     picture = place / PICTURE if lines and can_draw() else None
     if picture is not None:
@@ -80,17 +97,12 @@ def _quarter(lines: Sequence[CurveLine], all_lines: Sequence[CurveLine]) -> dict
     }
 
 
-def as_json(found: Summary) -> dict[str, Any]:
-    """For machines."""
-    return asdict(found)
+FEW = 32  # answers; a quarter of them is one interval
 
 
-FEW = 32  # answers, of which a quarter is one interval
-
-
-def table(found: Summary) -> Table:
-    """For people: the first quarter of the answers beside the last."""
-    table = Table(title=f"{counted(found.answers, 'answer')}, {found.now} of them now")
+def table(result: Summary) -> Table:
+    """The first quarter of the answers beside the last one."""
+    table = Table(title=f"{counted(result.answers, 'answer')}, {result.now} of them now")
     for heading in ("", "first quarter", "last quarter"):
         table.add_column(heading, justify="left" if not heading else "right")
     for name, label, form in (
@@ -100,15 +112,15 @@ def table(found: Summary) -> Table:
         ("speed_up_interval_95", "  95 % of it", "{0[0]:.2f}-{0[1]:.2f}x"),
         ("speed_up_predicted", "speed-up, predicted from the counts", "{:.2f}x"),
     ):
-        cells = ["-" if v is None else form.format(v) for v in (found.first[name], found.last[name])]
+        cells = ["-" if v is None else form.format(v) for v in (result.first[name], result.last[name])]
         table.add_row(label, *cells)
-    table.add_row("intervals learned, rolled back", "", f"{found.learned}, {found.rolled_back}")
-    table.add_row("n-grams learned", "", f"{found.cache:,}")
-    if found.answers < FEW:
-        table.caption = f"too few to tell a gain from chance: {counted(found.answers, 'answer')}"
+    table.add_row("intervals learned, rolled back", "", f"{result.learned}, {result.rolled_back}")
+    table.add_row("n-grams learned", "", f"{result.cache:,}")
+    if result.answers < FEW:
+        table.caption = f"too few to tell a gain from chance: {counted(result.answers, 'answer')}"
     return table
 
 
-def files(found: Summary) -> list[str]:
-    """Where the curve and its picture are, one line each, whole however narrow the terminal is."""
-    return [f"curve: {found.curve}", *([f"picture: {found.picture}"] if found.picture else [])]
+def files(result: Summary) -> list[str]:
+    """Paths of the curve and its picture, a line each; a terminal does not break them."""
+    return [f"curve: {result.curve}", *([f"picture: {result.picture}"] if result.picture else [])]

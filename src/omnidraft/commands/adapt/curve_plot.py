@@ -1,4 +1,4 @@
-"""A learning curve as a picture: tokens per target pass, acceptance and speed-up, answer by answer."""
+"""Picture of a learning curve: tokens per target pass, acceptance and speed-up of each answer."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ _PANELS = (
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is there."""
+    """Whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 def draw_curve(lines: Sequence[CurveLine], file: Path) -> None:
-    """Write a PNG; dots are answers, lines the last `WINDOW`, dashes other targets, red lines roll-backs.
+    """Write a PNG.
+
+    Dots are answers, lines means over the last `WINDOW` answers, dashed lines switches of the target, red
+    lines rollbacks.
 
     Raises:
-        SettingError: no matplotlib, or the file cannot be written.
+        SettingError: matplotlib is not installed, or the file cannot be written.
     """
     if not can_draw():
         raise SettingError(NEEDED)
@@ -52,9 +55,7 @@ def draw_curve(lines: Sequence[CurveLine], file: Path) -> None:
                 axes.axvline(after.answer - 0.5, color="#555555", lw=1, ls="--")
         axes.set_ylabel(label)
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_title(
-        f"over the last {WINDOW} answers (of the speed-up their median)", fontsize=9, loc="left"
-    )
+    panels[0].set_title(f"over the last {WINDOW} answers (speed-up: median)", fontsize=9, loc="left")
     panels[-1].set_xlabel("answers")
     picture = io.BytesIO()
     figure.savefig(picture, dpi=130, format="png")
@@ -65,8 +66,11 @@ def draw_curve(lines: Sequence[CurveLine], file: Path) -> None:
 
 
 def running(lines: Sequence[CurveLine], name: str) -> list[float]:
-    """Over the last `WINDOW` answers of a target, NaN where unknown: ratios of sums, of speed-ups medians."""
-    found, start = [], 0
+    """One value for each answer, over the last `WINDOW` answers of its target.
+
+    Speed-ups are medians, other values ratios of sums; NaN where unknown.
+    """
+    values, start = [], 0
     for i, line in enumerate(lines):
         if i and lines[i - 1].target != line.target:
             start = i
@@ -76,5 +80,5 @@ def running(lines: Sequence[CurveLine], name: str) -> list[float]:
             value = median(known) if known else None
         else:
             value = mean(latest)[name]
-        found.append(float("nan") if value is None else value)
-    return found
+        values.append(float("nan") if value is None else value)
+    return values

@@ -1,6 +1,6 @@
-"""What speculation gained along a curve: measured interval by interval, and predicted from counts and costs.
+"""Speed-up along a learning curve: measured in each interval, and predicted from counts and costs.
 
-Clocks on a busy machine lie upwards, so no figure here is a mean of times.
+A busy machine makes measured times longer, never shorter, so no figure here is a mean of times.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ _TAIL = 0.025  # on each side of a 95 % interval
 
 @dataclass(frozen=True)
 class Gain:
-    """Speed over that of plain decoding, for some answers.
+    """Speed of some answers over the speed of plain decoding.
 
     Attributes:
         measured: median over intervals of answers; None where plain decoding was not measured.
-        low, high: its 95 % interval; None where there are too few intervals for one.
-        predicted: what the counted rounds cost at the usual seconds of each; None likewise.
+        low: lower end of its 95 % interval; None with too few intervals.
+        high: upper end.
+        predicted: from the counted rounds, at the usual seconds of each; None where costs are unknown.
     """
 
     measured: float | None
@@ -36,10 +37,11 @@ class Gain:
 
 
 def gain(lines: Sequence[CurveLine], all_lines: Sequence[CurveLine]) -> Gain:
-    """Of some answers of a curve.
+    """Speed-up of some answers of a curve.
 
     Args:
-        lines: in their order. all_lines: the whole curve, which the usual seconds are medians over.
+        lines: of the answers, in order.
+        all_lines: of the whole curve, for the usual seconds.
     """
     ratios = [
         plain * sum(x.tokens for x in group) / max(sum(x.seconds for x in group), 1e-9)
@@ -51,13 +53,13 @@ def gain(lines: Sequence[CurveLine], all_lines: Sequence[CurveLine]) -> Gain:
 
 
 def _intervals(lines: Sequence[CurveLine]) -> list[tuple[float, list[CurveLine]]]:
-    """The answers that share a measurement of plain decoding, which is made as an interval begins."""
-    found = [(key, list(group)) for key, group in groupby(lines, lambda line: (line.target, line.plain))]
-    return [(plain, group) for (_, plain), group in found if plain is not None]
+    """Plain speed and answers of each interval; plain decoding is measured at its start."""
+    groups = [(key, list(group)) for key, group in groupby(lines, lambda line: (line.target, line.plain))]
+    return [(plain, group) for (_, plain), group in groups if plain is not None]
 
 
 def median_interval(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """A 95 % interval of the median by order statistics, which no outlier moves; (None, None) below 6 values.
+    """A 95 % interval of the median by order statistics; (None, None) below 6 values. No outlier moves it.
 
     The k-th smallest and largest, with k the largest for which P(Binomial(n, 1/2) < k) is at most 0.025.
     """
@@ -69,7 +71,7 @@ def median_interval(values: Sequence[float]) -> tuple[float | None, float | None
 
 
 def _predicted(lines: Sequence[CurveLine], all_lines: Sequence[CurveLine]) -> float | None:
-    """Plain seconds of the tokens over seconds of the rounds, each at its target's usual cost."""
+    """Plain seconds of the tokens over the seconds of the rounds, each at its target's usual cost."""
     plain = seconds = 0.0
     targets = {line.target for line in lines}
     usual = {target: _Usual.of([x for x in all_lines if x.target == target]) for target in targets}
@@ -84,7 +86,13 @@ def _predicted(lines: Sequence[CurveLine], all_lines: Sequence[CurveLine]) -> fl
 
 @dataclass(frozen=True)
 class _Usual:
-    """Medians over a target's curve: seconds of a plain token, of first rounds, of others by draft tokens."""
+    """Medians over the curve of one target.
+
+    Attributes:
+        plain: seconds of a plain token.
+        first: seconds of the first round of an answer.
+        rounds: seconds of the other rounds, by number of draft tokens.
+    """
 
     plain: float | None
     first: float
@@ -93,16 +101,16 @@ class _Usual:
     @classmethod
     def of(cls, lines: Sequence[CurveLine]) -> _Usual:
         plain = [line.plain for line in lines if line.plain is not None]
-        found = defaultdict[int, list[tuple[float, int]]](list)
+        by_length = defaultdict[int, list[tuple[float, int]]](list)
         for line in lines:
             for drafted, count, seconds in line.costs:
-                found[drafted].append((seconds, count))
-        rounds = {drafted: _weighted_median(pairs) for drafted, pairs in found.items()}
+                by_length[drafted].append((seconds, count))
+        rounds = {drafted: _weighted_median(pairs) for drafted, pairs in by_length.items()}
         firsts = [line.first for line in lines if line.first]
         return cls(median(plain) if plain else None, median(firsts) if firsts else 0.0, rounds)
 
 
 def _weighted_median(pairs: list[tuple[float, int]]) -> float:
-    """Of values that count so often each."""
+    """Median of (value, weight) pairs."""
     values, weights = (np.array(each) for each in zip(*sorted(pairs), strict=True))
     return float(values[np.searchsorted(weights.cumsum(), weights.sum() / 2)])

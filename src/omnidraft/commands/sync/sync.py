@@ -1,4 +1,4 @@
-"""`omnidraft sync`: share what drafters learned through a store, with nothing sent that was not named."""
+"""`omnidraft sync`: share what drafters learned through a store; only named files are sent."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,19 +24,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 Directory = Annotated[
-    Path, typer.Argument(metavar="DIR", help="What `sync pull --into` filled.", readable=False)
+    Path, typer.Argument(metavar="DIR", help="Directory of `sync pull --into`.", readable=False)
 ]
 
 
 @app.command("withdraw")
-@tells_when_interrupted(lambda _: "some of the device's files may be left; the same command deletes them")
+@tells_when_interrupted(lambda _: "some files of the device may be left; the same command deletes them")
 def withdraw_command(
     bundle: BundlePath,
     store: StoreAddress,
-    device: Annotated[str, typer.Option("--device", help="The name that it was pushed under.")],
+    device: Annotated[str, typer.Option("--device", help="The name that the files were pushed under.")],
     as_json: Json = False,
 ) -> None:
-    """Remove all that a device sent from a store. What was published from it meanwhile stays published."""
+    """Remove the files of a device from a store. Releases that were made from them stay."""
     from omnidraft.sync import push
     from omnidraft.sync.store import open_store
 
@@ -49,7 +49,7 @@ def withdraw_command(
 
 @app.command("rollback")
 def rollback_command(directory: Directory, as_json: Json = False) -> None:
-    """Use the previous adapter again; the release that is given up is not taken by itself again."""
+    """Use the previous adapter again. Later pulls do not take the abandoned release again by themselves."""
     state = roll_back(directory)
     if as_json:
         return options.print_json(_state_json(state))
@@ -58,7 +58,7 @@ def rollback_command(directory: Directory, as_json: Json = False) -> None:
 
 @app.command("status")
 def status_command(directory: Directory, as_json: Json = False) -> None:
-    """Say what a directory has in use, what it had before, and which release it saw last."""
+    """Show the adapter in use in a directory, the one before it, and the newest release seen."""
     state = read_installed(directory)
     if state is None:
         raise SettingError(f"{directory} holds nothing that was pulled", "run `omnidraft sync pull` first")
@@ -73,8 +73,8 @@ def status_command(directory: Directory, as_json: Json = False) -> None:
 def _used(used: Used | None) -> str:
     if used is None:
         return "the drafter without an adapter"
-    came = f"release {used.number}" if used.number else "this device's own adapter"
-    return f"{came} ({used.file.sha256[:12]})"
+    origin = f"release {used.number}" if used.number else "this device's own adapter"
+    return f"{origin} ({used.file.sha256[:12]})"
 
 
 def _state_json(state: Installed) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the commands of `omnidraft sync` share: their arguments, and a bundle's pair of models."""
+"""Arguments of the commands of `omnidraft sync`, a bundle's pair of models, and releases as JSON."""
 
 import os
 from collections.abc import Iterator
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal import options, output
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 from omnidraft.sync.release import Release, StoredFile
 
 if TYPE_CHECKING:
     from omnidraft.sync.publish import ChannelPair
-    from omnidraft.sync.store import Progress
+    from omnidraft.sync.store import TransferProgress
 
 BundlePath = Annotated[
     Path,
-    typer.Argument(metavar="BUNDLE", help="The bundle whose pair of models this is for.", readable=False),
+    typer.Argument(metavar="BUNDLE", help="A bundle of the pair of models.", readable=False),
 ]
 StoreAddress = Annotated[
     str, typer.Argument(metavar="STORE", help="A folder, or a URL: s3://bucket/place, https://host/place.")
@@ -31,7 +31,7 @@ def open_pair(bundle: Path) -> "ChannelPair":
     """The pair of models of a bundle.
 
     Raises:
-        BundleError, VocabMapError: the bundle is not what it must be.
+        BundleError, VocabMapError: the bundle is refused.
     """
     from omnidraft.sync.publish import ChannelPair
 
@@ -40,16 +40,14 @@ def open_pair(bundle: Path) -> "ChannelPair":
 
 
 @contextmanager
-def transfer(what: str, quiet: bool) -> Iterator["Progress"]:
-    """How many bytes were moved, on standard error."""
-    from omnidraft.commands.terminal import output
-
+def transfer(what: str, quiet: bool) -> Iterator["TransferProgress"]:
+    """Show on standard error how many bytes were transferred."""
     with output.progress_bar(what, quiet=quiet) as bar:
         yield bar.stage
 
 
 def release_json(release: Release) -> dict[str, Any]:
-    """A release for programs."""
+    """A release as a JSON object."""
 
     def file(each: StoredFile | None) -> dict[str, Any] | None:
         return None if each is None else {"sha256": each.sha256, "bytes": each.size}

@@ -1,4 +1,4 @@
-"""`omnidraft sync pull`: what became of the newest release, and why where it was not taken."""
+"""`omnidraft sync pull`: fetch the newest release, and say whether it was taken and why."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from omnidraft.runtime.models.adapter import Adapter
     from omnidraft.sync.publish import ChannelPair
     from omnidraft.sync.pull import Pulled, Trial
-    from omnidraft.sync.store import Progress
+    from omnidraft.sync.store import TransferProgress
 
-# Exit statuses of a pull that did not put the newest release to use; 1 and 2 are refusals and wrong options.
+# Exit statuses where the newest release was not taken; 1 is a refusal, 2 a wrong option.
 STATUS = {"too few recordings": 3, "not better": 4, "not better before": 4}
 
 
-def _kept(given: Mapping[str, Any]) -> str:
-    into = given["into"]
-    return f"what is in use in {into} is whole (`omnidraft sync status {into}`), and the same command goes on"
+def _kept(arguments: Mapping[str, Any]) -> str:
+    into = arguments["into"]
+    return f"the files in use in {into} are whole (`omnidraft sync status {into}`); the same command goes on"
 
 
 @tells_when_interrupted(_kept)
@@ -44,43 +44,44 @@ def pull_command(
     into: Annotated[
         Path,
         typer.Option(
-            "--into", help="Where adapters are kept; `--adapter DIR` uses the best of them.", readable=False
+            "--into", help="Directory for adapters; `--adapter DIR` uses the one in use.", readable=False
         ),
     ],
     public_key: Annotated[
         Path | None,
         typer.Option(
-            "--public-key", help="The publisher's key, NAME.public.pem: only what it signed is taken."
+            "--public-key", help="The publisher's key, NAME.public.pem; only its releases are taken."
         ),
     ] = None,
     traces: Annotated[
         Path | None,
         typer.Option(
             "--traces",
-            help=f"Try it on these recent traces, and keep the better; {LEAST_GENERATIONS} recorded "
-            "generations are needed (without this option it is used untried).",
+            help="Compare the adapters on these recent traces and keep the better one; "
+            f"{LEAST_GENERATIONS} recorded generations are needed (default: use it without a trial).",
             readable=False,
         ),
     ] = None,
     adapter: Annotated[
         Path | None,
-        typer.Option("--adapter", help="The device's own adapter, where it is in use now.", readable=False),
+        typer.Option("--adapter", help="The device's own adapter, if it is in use now.", readable=False),
     ] = None,
     cache: Annotated[
         Path | None,
         typer.Option(
-            "--cache", help="The device's own n-grams: merge the published ones in.", readable=False
+            "--cache", help="The device's own n-grams; the published ones are merged in.", readable=False
         ),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Try what was refused before once more.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also try a release refused before.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Fetch the newest release, verify it, try it on this device's traces, and use it where it is better.
+    """Fetch the newest release, verify it, try it on this device's traces, and use it if it is better.
 
-    Signature, models, tokenizers, sizes and hashes are checked, and an older release than one seen before is
-    refused. With --traces both adapters read what was recorded here, and the new one is used if its drafts
-    would surely have been accepted more often; without, it is taken as it is. Traces stay here. The trial
-    needs 8 recorded generations: with fewer the adapter is not taken, and the next pull tries it again.
+    Signature, models, tokenizers, sizes and hashes are checked, and a release older than one seen before is
+    refused. With --traces, the new adapter and the one in use are compared on what was recorded here, and the
+    new one is used if its drafts are accepted significantly more often; without --traces it is used untried.
+    Traces stay on this device. The trial needs 8 recorded generations: with fewer the adapter is not taken,
+    and the next pull tries it again.
 
     Exit status: 0 the newest release is in use, or has n-grams only; 1 something was refused or failed;
     2 wrong options; 3 not taken, too few recordings to try it on; 4 not taken, tried (now or before) and not
@@ -95,79 +96,92 @@ def pull_command(
     with transfer("pull", as_json) as progress:
         trial = None if traces is None else _trial(traces, pair, progress)
         device = Device(pair.bundle, pair.vocab_map, into, public_key, trial, adapter, cache, again)
-        found = pull(open_store(store), device, progress)
+        pulled = pull(open_store(store), device, progress)
     if as_json:
-        options.print_json(
-            {
-                "outcome": found.outcome,
-                "why_not_taken": found.why_not_taken,
-                "recordings": None if found.shadow is None else found.shadow.generations,
-                "recordings_needed": LEAST_GENERATIONS,
-                "release": release_json(found.release),
-                "shadow": None if found.shadow is None else _shadow_json(found.shadow),
-                "adapter": None if found.adapter is None else str(found.adapter),
-                "learned": found.learned,
-                "signed_by": found.key,
-            }
-        )
+        options.print_json(_as_json(pulled))
     else:
-        print(_sentence(found, into, traces))
-        if found.learned is not None:
-            print(f"{cache}: {counted(found.learned, 'new n-gram')}")
-        if found.key is None:
+        print(_sentence(pulled, into, traces))
+        if pulled.learned is not None:
+            print(f"{cache}: {counted(pulled.learned, 'new n-gram')}")
+        if pulled.key is None:
             print("the signature was not checked; --public-key checks it")
-    if found.why_not_taken is not None:
-        raise typer.Exit(STATUS[found.why_not_taken])
+    if pulled.why_not_taken is not None:
+        raise typer.Exit(STATUS[pulled.why_not_taken])
 
 
-def _trial(traces: Path, pair: "ChannelPair", progress: "Progress") -> "Trial":
-    """A trial on traces that says when it begins: it takes longer than the download."""
+def _trial(traces: Path, pair: "ChannelPair", progress: "TransferProgress") -> "Trial":
+    """A trial on traces that reports its start, since it takes longer than the download."""
     from omnidraft.sync.trial import trial_on
 
     compare = trial_on(traces, pair.bundle, pair.vocab_map)
 
-    def told(current: "Adapter | None", offered: "Adapter") -> "AdapterComparison":
+    def trial(current: "Adapter | None", offered: "Adapter") -> "AdapterComparison":
         progress("try it on what was recorded", 0, 0)
         return compare(current, offered)
 
-    return told
+    return trial
 
 
-def _shadow_json(found: Any) -> dict[str, Any]:
-    values = asdict(found)
+def _as_json(pulled: "Pulled") -> dict[str, Any]:
+    comparison = pulled.comparison
+    return {
+        "outcome": pulled.outcome,
+        "why_not_taken": pulled.why_not_taken,
+        "recordings": None if comparison is None else comparison.generations,
+        "recordings_needed": LEAST_GENERATIONS,
+        "release": release_json(pulled.release),
+        "shadow": None if comparison is None else _comparison_json(comparison),
+        "adapter": None if pulled.adapter is None else str(pulled.adapter),
+        "learned": pulled.learned,
+        "signed_by": pulled.key,
+    }
+
+
+def _comparison_json(comparison: "AdapterComparison") -> dict[str, Any]:
+    values = asdict(comparison)
     for end in ("low", "high"):
-        values[end] = values[end] if found.is_enough else None
-    return {**values, "difference": found.offered - found.current, "better": found.is_better}
+        values[end] = values[end] if comparison.is_enough else None
+    difference = comparison.offered - comparison.current
+    return {**values, "difference": difference, "better": comparison.is_better}
 
 
-def _sentence(found: "Pulled", into: Path, traces: Path | None) -> str:
-    number, s = found.release.number, found.shadow
-    if found.outcome == "newest":
+def _sentence(pulled: "Pulled", into: Path, traces: Path | None) -> str:
+    """What the pull did, in one sentence."""
+    number, comparison = pulled.release.number, pulled.comparison
+    if pulled.outcome == "newest":
         return f"release {number} is in use already; the store has no newer one"
-    if found.outcome == "no adapter":
-        stays = "the drafter stays as it is" if found.adapter is None else "the adapter in use stays"
+    if pulled.outcome == "no adapter":
+        stays = "the drafter stays as it is" if pulled.adapter is None else "the adapter in use stays"
         return f"release {number} has n-grams only; {stays}"
-    if found.why_not_taken == "not better before":
+    if pulled.why_not_taken == "not better before":
         return (
             f"release {number} was not taken: it was tried before or given up, and the store has no newer "
             "one; --again tries it once more"
         )
-    if s is None:
+    if comparison is None:
         return (
             f"release {number} is in use, untried (no --traces); `omnidraft sync rollback {into}` undoes it"
         )
-    if found.why_not_taken == "too few recordings":
+    if pulled.why_not_taken == "too few recordings":
+        recorded = counted(comparison.generations, "recorded generation")
         return (
-            f"release {number} was not taken: {traces} has {counted(s.generations, 'recorded generation')} "
-            f"and {LEAST_GENERATIONS} are needed to try it; record more with `omnidraft generate --trace "
-            f"{traces}`, or pull without --traces to take it untried"
+            f"release {number} was not taken: {traces} has {recorded} and {LEAST_GENERATIONS} are needed to "
+            f"try it; record more with `omnidraft generate --trace {traces}`, or pull without --traces to "
+            "take it untried"
         )
-    read = f"{counted(s.generations, 'recorded generation')} ({counted(s.positions, 'place')})"
-    current = "the adapter that was in use" if found.had_adapter else "the drafter without an adapter"
-    compared = (
-        f"on {read} {s.offered:.4f} of its draft tokens would have been accepted and {s.current:.4f} of "
-        f"those of {current}, a difference of {s.low:+.4f} to {s.high:+.4f} (95 %)"
+    figures = _figures(comparison, pulled.had_adapter)
+    if pulled.outcome == "switched":
+        return f"release {number} is in use, better: {figures}"
+    verdict = "worse" if comparison.high < 0 else "not surely better"
+    return f"release {number} was not taken, {verdict}: {figures}"
+
+
+def _figures(comparison: "AdapterComparison", had_adapter: bool) -> str:
+    """Acceptance with both adapters."""
+    generations = counted(comparison.generations, "recorded generation")
+    current = "the adapter that was in use" if had_adapter else "the drafter without an adapter"
+    return (
+        f"on {generations} ({counted(comparison.positions, 'place')}) {comparison.offered:.4f} of its draft "
+        f"tokens would have been accepted and {comparison.current:.4f} of those of {current}, a difference "
+        f"of {comparison.low:+.4f} to {comparison.high:+.4f} (95 %)"
     )
-    if found.outcome == "switched":
-        return f"release {number} is in use, better: {compared}"
-    return f"release {number} was not taken, {'worse' if s.high < 0 else 'not surely better'}: {compared}"

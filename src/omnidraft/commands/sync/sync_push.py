@@ -1,7 +1,8 @@
-"""`omnidraft sync push`: what a device sends, listed first with what it tells of its user."""
+"""`omnidraft sync push`: send learned files to a store, after a table of what they reveal."""
 
 import secrets
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,18 +10,20 @@ import typer
 from rich.table import Table
 
 from omnidraft.commands.sync.sync_options import BundlePath, Json, StoreAddress, open_pair, transfer
-from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
-from omnidraft.commands.terminal.open_session import existing, learned_of
+from omnidraft.commands.terminal.open_session import existing, learned_of, tell
 from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.adaptation import CURVE
 from omnidraft.learning.online.curve import read_curve
 
 if TYPE_CHECKING:
     from omnidraft.sync.publish import ChannelPair
+    from omnidraft.sync.push import Pushed, PushItem
+    from omnidraft.sync.push_record import Push
 
 
-@tells_when_interrupted(lambda _: "a push is seen once it is whole, and the same command goes on with it")
+@tells_when_interrupted(lambda _: "a push is visible once it is whole; the same command goes on with it")
 def push_command(
     bundle: BundlePath,
     store: StoreAddress,
@@ -34,20 +37,20 @@ def push_command(
         Path | None,
         typer.Option(
             "--traces",
-            help="Send what was recorded in this directory: every prompt and answer, word for word.",
+            help="Send the recordings in this directory: every prompt and answer, word for word.",
             readable=False,
         ),
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option("--device", help="A name that the store knows this device by (default: a random one)."),
+        typer.Option("--device", help="Name of this device in the store (default: a random one)."),
     ] = None,
     accepted_tokens: Annotated[
         int | None,
         typer.Option(
             "--accepted-tokens",
-            help="Weight of the adapter in averages: the target's tokens that its drafts were accepted for "
-            "(default: counted in --adapted or --traces).",
+            help="Weight of the adapter in averages: the number of accepted tokens of its drafts (default: "
+            "counted in --adapted or --traces).",
         ),
     ] = None,
     adapted: Annotated[
@@ -56,19 +59,17 @@ def push_command(
             "--adapted",
             metavar="PLACE",
             help="Send what `omnidraft adapt --out PLACE` learned of this bundle's target: its adapter, its "
-            "n-grams and the accepted tokens that it counted; its answers stay here.",
+            "n-grams and its count of accepted tokens. Its answers are not sent.",
             readable=False,
         ),
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Send what the table lists without asking.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Send without asking.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Send this device's own adapter and n-grams, or its traces, to a store. Nothing else is ever sent.
+    """Send this device's own adapter and n-grams, or its traces, to a store. Nothing else is sent.
 
-    What goes is listed first, with what it tells of you, and goes with --yes or when you say so. It takes the
-    place of what this device sent before. A push that was broken off is invisible; the next goes on with it.
+    A table first lists the files and what they reveal about you; they are sent with --yes, or when you agree.
+    They replace what this device sent before. An interrupted push is invisible; the next one goes on with it.
     """
     from omnidraft.sync import push
     from omnidraft.sync.channel import utc
@@ -96,43 +97,46 @@ def push_command(
     with transfer("push", as_json) as progress:
         done = push.push(place, record, items, progress)
     if as_json:
-        return options.print_json(
-            {
-                "device": name,
-                "channel": pair.channel.id,
-                "accepted_tokens": record.accepted,
-                "sent": [{"kind": i.kind, "file": str(i.source), "bytes": len(i.data)} for i in items],
-                "new_files": done.sent,
-                "new_bytes": done.sent_bytes,
-            }
-        )
-    there = f", {done.present} there already" if done.present else ""
-    print(f"{place.shown}: {counted(done.sent, 'file')} sent{there}")
+        return options.print_json(_as_json(record, items, done, pair))
+    present = f", {done.present} there already" if done.present else ""
+    print(f"{place.shown}: {counted(done.sent, 'file')} sent{present}")
     if device is None:
-        print(f"this device was called {name}; give --device {name} from now on, so that it stays one device")
+        print(f"this device was named {name}; give --device {name} from now on, so that it stays one device")
+
+
+def _as_json(
+    record: "Push", items: "Sequence[PushItem]", done: "Pushed", pair: "ChannelPair"
+) -> dict[str, Any]:
+    return {
+        "device": record.device,
+        "channel": pair.channel.id,
+        "accepted_tokens": record.accepted,
+        "sent": [{"kind": i.kind, "file": str(i.source), "bytes": len(i.data)} for i in items],
+        "new_files": done.sent,
+        "new_bytes": done.sent_bytes,
+    }
 
 
 def _learned(place: Path, pair: "ChannelPair") -> tuple[Path | None, Path, int]:
-    """The adapter (None before the first), the cache and the accepted tokens of an adaptation's target."""
-    found = learned_of(place, pair.bundle)
-    progress, name = found.progress(), found.directory.name
-    # What came after the last checkpoint is answered again by whoever goes on, and would count twice.
+    """The adapter (None if there is none), the cache and the accepted tokens of an adaptation's target."""
+    profile = learned_of(place, pair.bundle)
+    progress, name = profile.progress(), profile.directory.name
+    # Answers after the last checkpoint are given again when the adaptation goes on, and would count twice.
     lines = read_curve(place / CURVE)[: progress.answered if progress else 0]
     accepted = sum(max(0, line.tokens - line.passes) for line in lines if line.target == name)
-    adapter = existing(found.adapter)
+    adapter = existing(profile.adapter)
     if adapter is None:
-        sys.stderr.write(f"omnidraft: {place} has no adapter of this target yet, only n-grams\n")
-    return adapter, found.cache, accepted
+        tell([f"{place} has no adapter of this target, only n-grams"])
+    return adapter, profile.cache, accepted
 
 
-def _show_push(record: Any, items: Any, due: Any, shown: str) -> None:
-    from omnidraft.commands.terminal import output
-
-    table = Table(title=f"to {shown}, as device {record.device}")
-    for column in ("what", "file", "bytes", "", "what it tells of you"):
+def _show_push(record: "Push", items: "Sequence[PushItem]", due: "Sequence[PushItem]", store: str) -> None:
+    """Print the table of a push: its files, and what each reveals."""
+    table = Table(title=f"to {store}, as device {record.device}")
+    for column in ("what", "file", "bytes", "", "what it reveals about you"):
         table.add_column(column, justify="right" if column == "bytes" else "left", overflow="fold")
     for item in items:
-        state = "is sent" if item in due else "is there"
+        state = "is sent" if item in due else "is in the store"
         table.add_row(item.kind, str(item.source), f"{len(item.data):,}", state, item.tells)
     table.add_row(
         "record",

@@ -1,13 +1,13 @@
-"""`omnidraft sync list | fetch | publish`: the training side of a store."""
+"""`omnidraft sync list`, `fetch` and `publish`: the training side of a store."""
 
-import os
-import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
-from omnidraft.commands.signing import passphrase_of
+from omnidraft.commands.signing import passphrase_of, warn_readable
 from omnidraft.commands.sync.sync_options import (
     BundlePath,
     Json,
@@ -16,32 +16,32 @@ from omnidraft.commands.sync.sync_options import (
     release_json,
     transfer,
 )
-from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
+from omnidraft.commands.terminal.open_session import tell
 from omnidraft.errors import SettingError, counted
 from omnidraft.sync.release import LARGEST
 
+if TYPE_CHECKING:
+    from omnidraft.sync.publish import Contents, ReleaseMean, Sent
+
 Devices = Annotated[
     list[str] | None,
-    typer.Option("--device", help="Only what this device sent; may be repeated (default: all devices)."),
+    typer.Option("--device", help="Only the files of this device; repeatable (default: all devices)."),
 ]
 
 
 @tells_when_interrupted(lambda _: "nothing was changed")
 def list_command(bundle: BundlePath, store: StoreAddress, as_json: Json = False) -> None:
-    """Show what devices sent for a pair of models, each file verified, and the newest release."""
-    from rich.table import Table
-
-    from omnidraft.commands.terminal import output
+    """Verify and list what devices sent for a pair of models, and show the newest release."""
     from omnidraft.sync import publish
-    from omnidraft.sync.average import size
     from omnidraft.sync.store import open_store
 
     pair, place = open_pair(bundle), open_store(store)
     with transfer("list", as_json) as progress:
         sent = publish.sent_by_devices(place, pair, (), progress)
     newest = publish.latest_release(place, pair.channel, None)
-    rows = [_row(each, size) for each in sent]
+    rows = [_row(each) for each in sent]
     if as_json:
         return options.print_json(
             {
@@ -62,7 +62,10 @@ def list_command(bundle: BundlePath, store: StoreAddress, as_json: Json = False)
     output.out.print(table)
 
 
-def _row(each: Any, size: Any) -> dict[str, Any]:
+def _row(each: "Sent") -> dict[str, Any]:
+    """The files of one device as a JSON object."""
+    from omnidraft.sync.average import size
+
     push = each.push
     return {
         "device": each.device,
@@ -76,7 +79,7 @@ def _row(each: Any, size: Any) -> dict[str, Any]:
 
 
 @tells_when_interrupted(
-    lambda given: f"the files in {given['into']} are whole, and the same command fetches the others"
+    lambda arguments: f"the files in {arguments['into']} are whole, and the same command fetches the others"
 )
 def fetch_command(
     bundle: BundlePath,
@@ -88,22 +91,22 @@ def fetch_command(
     device: Devices = None,
     as_json: Json = False,
 ) -> None:
-    """Copy the traces that devices sent into a directory, verified; what is there is not fetched again."""
+    """Copy the traces of devices into a directory, verified. Existing files are not fetched again."""
     from omnidraft.sync.fetch import fetch
     from omnidraft.sync.store import open_store
 
     with transfer("fetch", as_json) as progress:
-        found = fetch(open_store(store), open_pair(bundle), into, device or (), progress)
+        counts = fetch(open_store(store), open_pair(bundle), into, device or (), progress)
     if as_json:
-        return options.print_json({"into": str(into), "devices": found})
-    for name, files in found.items():
+        return options.print_json({"into": str(into), "devices": counts})
+    for name, files in counts.items():
         print(f"{into / name}: {counted(files, 'file')}")
-    if not found:
+    if not counts:
         print(f"no device sent traces to {store}")
 
 
 @tells_when_interrupted(
-    lambda given: "the newest release is the old one or the new one, whole (`omnidraft sync list` says which)"
+    lambda _: "the newest release is the old one or the new one, whole (`omnidraft sync list` says which)"
 )
 def publish_command(
     bundle: BundlePath,
@@ -112,29 +115,31 @@ def publish_command(
     adapter: Annotated[
         Path | None,
         typer.Option(
-            "--adapter", help="Publish this trained adapter (default: the devices' mean).", readable=False
+            "--adapter",
+            help="Publish this trained adapter (default: the devices' mean).",
+            readable=False,
         ),
     ] = None,
     device: Devices = None,
     rank: Annotated[
-        int | None, typer.Option(help="Rank of the mean (default: the devices' own largest).")
+        int | None, typer.Option(help="Rank of the mean (default: the largest rank of the devices).")
     ] = None,
     cap: Annotated[
         int,
         typer.Option(
             min=1,
-            help="Accepted tokens that a device counts with in the mean at most.",
-            show_default="no bound",
+            help="Largest number of accepted tokens that one device counts with in the mean.",
+            show_default="no limit",
         ),
     ] = LARGEST,
-    days: Annotated[float, typer.Option(help="Devices refuse it after so many days.")] = 180.0,
+    days: Annotated[float, typer.Option(help="Days after which devices refuse the release.")] = 180.0,
     as_json: Json = False,
 ) -> None:
-    """Make one adapter and one cache of what devices sent, or publish a trained adapter; sign and number it.
+    """Publish a signed, numbered release: n-grams, and the mean of the devices' adapters or a trained one.
 
-    Caches are merged, with the newest release's. Adapters are averaged by their accepted tokens: the mean of
-    what they add to the products, cut to a rank by a singular value decomposition. Devices take it up with
-    `sync pull`.
+    Caches are merged, also with that of the newest release. The mean of the adapters is that of what they add
+    to the products, weighted by accepted tokens and cut to a rank by a singular value decomposition. Devices
+    fetch the release with `sync pull`.
     """
     from omnidraft.runtime.models.adapter_file import read_adapter
     from omnidraft.runtime.models.adapter_fit import fit
@@ -149,12 +154,11 @@ def publish_command(
     pair, place = open_pair(bundle), open_store(store)
     with transfer("publish", as_json) as progress:
         sent = publish.sent_by_devices(place, pair, device or (), progress)
-    for each in sent:
-        if each.refusal:
-            sys.stderr.write(f"omnidraft: what {each.device} sent is left out: {each.refusal}\n")
-    newest = publish.newest_of(place, pair.channel, raw_public(private))
+    tell(f"what {each.device} sent is left out: {each.refusal}" for each in sent if each.refusal)
     caches = [each.cache for each in sent if each.cache is not None]
-    before = publish.cache_of(place, newest, pair.vocab_map)
+    before = publish.cache_of(
+        place, publish.newest_of(place, pair.channel, raw_public(private)), pair.vocab_map
+    )
     cache = publish.merged(caches + ([] if before is None else [before]))
     mean = None if adapter is not None else publish.mean_of(sent, rank, cap)
     chosen = None if mean is None else mean.averaged.adapter
@@ -164,8 +168,7 @@ def publish_command(
     devices = sum(each.refusal is None for each in sent)
     contents = publish.Contents(chosen, cache, mean.accepted if mean else 0, devices, days)
     release = publish.publish(place, pair.channel, contents, private)
-    if os.name == "posix" and key.stat().st_mode & 0o077:
-        sys.stderr.write(f"omnidraft: others can read {key}; run `chmod 600 {key}`\n")
+    warn_readable(key)
     if as_json:
         weights, lost = ({}, 0.0) if mean is None else (mean.weights, mean.averaged.lost)
         return options.print_json(
@@ -175,12 +178,18 @@ def publish_command(
         f"{place.shown}: release {release.number}, good until {release.expires}, "
         f"of {counted(devices, 'device')}"
     )
-    if chosen is not None:
-        print(f"  adapter of rank {chosen.rank}" + ("" if mean else ", as given"))
+    for line in _content_lines(contents, mean):
+        print(line)
+
+
+def _content_lines(contents: "Contents", mean: "ReleaseMean | None") -> Iterator[str]:
+    """What a release holds, a line each."""
+    if contents.adapter is not None:
+        yield f"  adapter of rank {contents.adapter.rank}" + ("" if mean else ", as given")
     if mean is not None:
         tokens = counted(mean.accepted, "token")
-        print(f"  the mean by {tokens}, {mean.averaged.lost:.2%} of it lost to the rank")
+        yield f"  the mean by {tokens}, {mean.averaged.lost:.2%} of it lost to the rank"
         for name, weight in mean.weights.items():
-            print(f"    {name}: {counted(weight, 'token')}, {weight / mean.accepted:.1%}")
-    if cache is not None:
-        print(f"  {counted(len(cache), 'n-gram')}")
+            yield f"    {name}: {counted(weight, 'token')}, {weight / mean.accepted:.1%}"
+    if contents.cache is not None:
+        yield f"  {counted(len(contents.cache), 'n-gram')}"

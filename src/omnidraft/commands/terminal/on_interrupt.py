@@ -1,4 +1,4 @@
-"""Ctrl-C in a long command: one line that says what is kept, and exit status 130."""
+"""Ctrl-C in a long command: one line that says what was kept, and exit status 130."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -11,13 +11,13 @@ P = ParamSpec("P")
 
 
 def tells_when_interrupted(
-    kept: Callable[[Mapping[str, Any]], str],
+    describe: Callable[[Mapping[str, Any]], str],
 ) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """For a command that may be broken off.
+    """Decorator of a command that can be interrupted.
 
     Args:
-        kept: from the command's arguments by name, what is there afterwards and how to go on; nothing is
-            printed where it is empty.
+        describe: from the command's arguments by name, what was kept and how to go on. Nothing is printed
+            where it returns an empty text.
     """
 
     def decorate(command: Callable[P, None]) -> Callable[P, None]:
@@ -26,8 +26,8 @@ def tells_when_interrupted(
             try:
                 command(*args, **values)
             except KeyboardInterrupt:
-                if told := kept(values):
-                    sys.stderr.write(f"omnidraft: stopped; {told}\n")
+                if sentence := describe(values):
+                    sys.stderr.write(f"omnidraft: stopped; {sentence}\n")
                 raise typer.Exit(130) from None
 
         return run

@@ -1,4 +1,4 @@
-"""How `generate` and `chat` open a bundle, as the memory allows, and keep what was learned at the end."""
+"""Open a bundle as the command line asks for it, and save on exit what the session learned."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,15 @@ from omnidraft.sync.installed import adapter_in_use
 
 @dataclass(frozen=True)
 class SessionOptions:
-    """A bundle, and how the command line was asked to open it (see `load_bundle` and `Session`)."""
+    """A bundle, and how to open it.
+
+    Attributes:
+        path: the bundle.
+        threads, target_on, drafter_on, public_key: see `load_bundle`.
+        drafter: load the drafter, if the memory suffices.
+        cache, adapter, bitwise, trace: see `Session`; `adapter` may also be a directory of `sync pull`.
+        profile: a directory of `omnidraft adapt`, whose adapter and n-grams the session begins with.
+    """
 
     path: Path
     threads: int | None = None
@@ -34,93 +42,97 @@ class SessionOptions:
     profile: Path | None = None
 
 
-def open_session(wanted: SessionOptions) -> tuple[Session, list[str]]:
-    """A session, and what its user should know.
+def open_session(options: SessionOptions) -> Session:
+    """Open a session, and tell on standard error what of the options is not used, and why.
 
-    That is why it has no drafter where it was wanted and the memory is too short for it, and why it has
-    learned nothing where a cache was given.
+    Raises:
+        OmnidraftError: the bundle or one of the files is refused.
     """
-    if wanted.cache is not None:
-        check_place(wanted.cache)
-    bundle, reason = open_bundle(wanted.path, wanted.public_key), None
-    if wanted.drafter:
-        there = placed(bundle, target_on=wanted.target_on, drafter_on=wanted.drafter_on)
-        needs = memory_need(there), memory_need(there, drafter=False)
-        reason = why_plain(needs[0].total, needs[1].total, available_bytes())
-    weights = load_bundle(
+    if options.cache is not None:
+        check_place(options.cache)
+    bundle = open_bundle(options.path, options.public_key)
+    no_drafter = _why_no_drafter(options, bundle) if options.drafter else None
+    loaded = load_bundle(
         bundle,
-        threads=wanted.threads,
-        drafter=wanted.drafter and reason is None,
-        target_on=wanted.target_on,
-        drafter_on=wanted.drafter_on,
+        threads=options.threads,
+        drafter=options.drafter and no_drafter is None,
+        target_on=options.target_on,
+        drafter_on=options.drafter_on,
     )
-    adapter, cache = wanted.adapter, wanted.cache
-    if adapter is not None and adapter.is_dir():  # what `omnidraft sync pull` keeps there
-        adapter = adapter_in_use(adapter)
-    if wanted.profile is not None:
-        learned = learned_of(wanted.profile, bundle)
-        adapter, cache = adapter or existing(learned.adapter), cache or existing(learned.cache)
-    session = Session(weights, cache=cache, adapter=adapter, bitwise=wanted.bitwise, trace=wanted.trace)
+    adapter, cache = _learned(options, bundle)
+    session = Session(loaded, cache=cache, adapter=adapter, bitwise=options.bitwise, trace=options.trace)
     session.template = template_of(bundle)
-    told = [reason, session.cache_notice, *_of_profile(wanted, adapter)]
-    return session, [notice for notice in told if notice]
+    notices = [no_drafter, session.cache_notice, *_unused_of_profile(options, adapter)]
+    tell(notice for notice in notices if notice)
+    return session
 
 
-def _of_profile(wanted: SessionOptions, adapter: Path | None) -> Iterator[str]:
-    """What of a profile is not used, and why."""
-    place = wanted.profile
+def _why_no_drafter(options: SessionOptions, bundle: Bundle) -> str | None:
+    """Why there is too little memory for the drafter; None where there is enough."""
+    there = placed(bundle, target_on=options.target_on, drafter_on=options.drafter_on)
+    needs = memory_need(there), memory_need(there, drafter=False)
+    return why_plain(needs[0].total, needs[1].total, available_bytes())
+
+
+def _learned(options: SessionOptions, bundle: Bundle) -> tuple[Path | None, Path | None]:
+    """The adapter and the n-gram cache to begin with; those of the profile where no option names another."""
+    adapter, cache = options.adapter, options.cache
+    if adapter is not None and adapter.is_dir():
+        adapter = adapter_in_use(adapter)
+    if options.profile is not None:
+        profile = learned_of(options.profile, bundle)
+        adapter, cache = adapter or existing(profile.adapter), cache or existing(profile.cache)
+    return adapter, cache
+
+
+def _unused_of_profile(options: SessionOptions, adapter: Path | None) -> Iterator[str]:
+    """Sentences that say which part of a profile is not used, and why."""
+    place = options.profile
     if place is None:
         return
-    if wanted.adapter is not None:
-        yield f"the adapter of --profile {place} is not used, since --adapter {wanted.adapter} was given"
+    if options.adapter is not None:
+        yield f"the adapter of --profile {place} is not used, since --adapter {options.adapter} was given"
     elif adapter is None:
-        yield f"{place} has no adapter of this target yet, only n-grams"
-    if wanted.cache is not None:
-        yield f"the n-grams of --profile {place} are not used, since --cache {wanted.cache} was given"
+        yield f"{place} has no adapter of this target, only n-grams"
+    if options.cache is not None:
+        yield f"the n-grams of --profile {place} are not used, since --cache {options.cache} was given"
 
 
 def learned_of(place: Path, bundle: Bundle) -> Profile:
-    """What `omnidraft adapt` left of a bundle's target.
+    """What `omnidraft adapt` learned of a bundle's target.
 
     Raises:
-        SettingError: nothing.
+        SettingError: it learned nothing of that target.
     """
-    found = profile_of(place, bundle)
-    if not found.cache.is_file():
+    profile = profile_of(place, bundle)
+    if not profile.cache.is_file():
         raise SettingError(
             f"{place} has nothing that was learned of the target of {bundle.path.name}",
             "run `omnidraft adapt` with it first",
         )
-    return found
+    return profile
 
 
 def existing(path: Path) -> Path | None:
-    """A file that is there."""
+    """The path, if it is a file; else None."""
     return path if path.is_file() else None
 
 
-def opened(wanted: SessionOptions) -> Session:
-    """A session, after its user was told the notices of `open_session`."""
-    session, notices = open_session(wanted)
-    tell(notices)
-    return session
-
-
 @contextmanager
-def kept(session: Session, cache: Path | None) -> Iterator[None]:
-    """At the end of what is within, be it an interrupt: write the cache where it is kept, close the trace."""
+def saved_on_exit(session: Session, cache: Path | None) -> Iterator[None]:
+    """On exit, also on Ctrl-C: save the n-gram cache if it has a file, and close the trace."""
     try:
         yield
     finally:
-        refused = None if cache is None else session.save_cache(cache)
-        if refused is not None:
-            tell([f"{cache} was no whole cache of this pair of models and is kept as {refused}"])
+        replaced = None if cache is None else session.save_cache(cache)
+        if replaced is not None:
+            tell([f"{cache} was not a whole cache of this pair of models and is kept as {replaced}"])
         if session.trace is not None:
             session.trace.close()
             tell([session.trace.problem] if session.trace.problem else [])
 
 
 def tell(notices: Iterable[str]) -> None:
-    """Sentences for the user, on standard error."""
+    """Print sentences on standard error."""
     for notice in notices:
         sys.stderr.write(f"omnidraft: {notice}\n")

@@ -1,10 +1,9 @@
-"""The command line's options: their names, what their values mean, and which mean nothing."""
+"""Options that several commands have: names, help texts and the panel of `--help` that each is in."""
 
 import json
 import platform
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,8 +13,11 @@ import typer
 from omnidraft.errors import SettingError
 from omnidraft.export.adopt.find_graph import find_graph
 from omnidraft.learning.step.schedule import SCHEDULES
-from omnidraft.runtime.decoding.speculate import MODES, VERIFICATIONS
-from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.decoding.baselines import MODES, VERIFICATIONS
+
+# Panels of `--help`; options without a panel come first, under "Options".
+TEXT, DRAFTING, LEARNED, MACHINE = "Text", "Drafting", "Learned and recorded", "Machine"
+LEARNING, FILES, GRAPHS, WEIGHTS = "Learning", "Files", "Graphs", "Weights"
 
 
 def one_of(names: Iterable[str]) -> str:
@@ -30,187 +32,222 @@ PublicKey = Annotated[
     typer.Option(
         "--public-key",
         envvar=PUBLIC_KEY,
-        help="The signer's public key in PEM form: a bundle without its signature is refused.",
+        help="Public key of the signer, a PEM file. A bundle without a signature by this key is refused.",
     ),
 ]
-# `readable=False`: what cannot be read is refused where it is read, in a sentence.
+# `readable=False`: a path that cannot be read is refused where it is read, in one sentence.
 BundlePath = Annotated[
     Path,
     typer.Argument(metavar="BUNDLE", help="A directory made by `omnidraft export`.", readable=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads of a target pass (default: by its size).")]
+
+MaxNewTokens = Annotated[
+    int,
+    typer.Option("--max-new-tokens", "-n", help="Largest number of output tokens.", rich_help_panel=TEXT),
+]
+Temperature = Annotated[
+    float,
+    typer.Option(
+        "--temperature",
+        "-t",
+        help="0: always the most probable token. Above 0: tokens are sampled.",
+        rich_help_panel=TEXT,
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="Repeats a sampled text (default: a random seed).", rich_help_panel=TEXT),
+]
+TopK = Annotated[
+    int, typer.Option(help="Keep this many of the most probable tokens; 0 keeps all.", rich_help_panel=TEXT)
+]
+TopP = Annotated[
+    float,
+    typer.Option(
+        help="Keep the most probable tokens whose probabilities add up to this.", rich_help_panel=TEXT
+    ),
+]
+MinP = Annotated[
+    float,
+    typer.Option(
+        help="Keep tokens with at least this share of the largest probability.", rich_help_panel=TEXT
+    ),
+]
+Penalty = Annotated[
+    float, typer.Option(help="Above 1: tokens that were used become less likely.", rich_help_panel=TEXT)
+]
+Stop = Annotated[
+    list[str] | None,
+    typer.Option(help="Text that ends the output and is left out of it; repeatable.", rich_help_panel=TEXT),
+]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="Leave out the bundle's prompt template.", rich_help_panel=TEXT)
+]
+Logprobs = Annotated[
+    bool,
+    typer.Option(
+        "--logprobs",
+        help="With --json: each token's natural log-probability under the distribution that it was sampled "
+        "from; at temperature 0, under the target's distribution at temperature 1.",
+        rich_help_panel=TEXT,
+    ),
+]
+
+Mode = Annotated[
+    str,
+    typer.Option(
+        help=f"How to draft: {one_of(MODES)}. plain drafts nothing; lookup copies from the context. All "
+        "modes keep the target's distribution, except paper above temperature 0.",
+        rich_help_panel=DRAFTING,
+    ),
+]
 Lengths = Annotated[
-    str, typer.Option("--num-draft-tokens", "-k", help="Draft tokens in each round; auto: as many as pay.")
+    str,
+    typer.Option(
+        "--num-draft-tokens",
+        "-k",
+        help="Draft tokens of a round; auto: the number that is fastest here.",
+        rich_help_panel=DRAFTING,
+    ),
 ]
 HeadThreshold = Annotated[
     str,
     typer.Option(
-        help="With a trained head (--adapter): stop a draft that is refused with a larger chance than this, "
-        "0 to 1 (1: never); auto: where going on does not pay, if -k is auto too."
+        help="With a trained head (--adapter): end a draft when the probability that it is refused exceeds "
+        "this, 0 to 1 (1: never). auto: when going on does not pay; needs -k auto.",
+        rich_help_panel=DRAFTING,
     ),
 ]
-Temperature = Annotated[
-    float,
-    typer.Option("--temperature", "-t", help="0 always takes the likeliest token; above, tokens are drawn."),
-]
-MaxNewTokens = Annotated[int, typer.Option("--max-new-tokens", "-n", help="Output tokens at most.")]
-Stop = Annotated[
-    list[str] | None, typer.Option(help="Text that ends the output and is no part of it; may be repeated.")
-]
-NoDrafter = Annotated[
-    bool, typer.Option("--no-drafter", help="Do not load the drafter: slower, and less memory.")
-]
-Mode = Annotated[
-    str,
-    typer.Option(
-        help=f"How to draft: {one_of(MODES)}. plain drafts nothing, lookup copies from the context; all are "
-        "exact, but paper above temperature 0."
-    ),
-]
-TopK = Annotated[int, typer.Option(help="Keep so many of the most probable tokens; 0 keeps all.")]
-TopP = Annotated[float, typer.Option(help="Keep the most probable tokens of this mass.")]
-MinP = Annotated[float, typer.Option(help="Keep this share of the largest probability and more.")]
-Penalty = Annotated[float, typer.Option(help="Above 1: repeats become less likely.")]
 Verification = Annotated[
     str,
     typer.Option(
-        help=f"How drafts of mode trie are judged above temperature 0: {one_of(VERIFICATIONS)}; all exact; "
-        "auto: what pays."
+        help=f"How drafts of mode trie are verified above temperature 0: {one_of(VERIFICATIONS)}, all exact; "
+        "auto: the faster one.",
+        rich_help_panel=DRAFTING,
+    ),
+]
+Plain = Annotated[
+    bool, typer.Option("--plain", help="Use the target alone, as --mode plain.", rich_help_panel=DRAFTING)
+]
+NoDrafter = Annotated[
+    bool,
+    typer.Option(
+        "--no-drafter", help="Do not load the drafter: less memory, and slower.", rich_help_panel=DRAFTING
+    ),
+]
+Bitwise = Annotated[
+    bool,
+    typer.Option(
+        "--bitwise",
+        help="Make plain and speculative greedy text the same in int8 and int4 too; slower.",
+        rich_help_panel=DRAFTING,
+    ),
+]
+
+CachePath = Annotated[
+    Path | None,
+    typer.Option(
+        help="File of learned n-grams: read at the start if it exists, written at the end.",
+        readable=False,
+        rich_help_panel=LEARNED,
+    ),
+]
+AdapterPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--adapter",
+        help="LoRA adapter of the drafter or of the target; or a directory of `sync pull`.",
+        readable=False,
+        rich_help_panel=LEARNED,
+    ),
+]
+ProfilePath = Annotated[
+    Path | None,
+    typer.Option(
+        "--profile",
+        help="Directory of `omnidraft adapt`: use its adapter and n-grams of this target, and do not change "
+        "them. --adapter and --cache replace them.",
+        readable=False,
+        rich_help_panel=LEARNED,
+    ),
+]
+TracePath = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace",
+        help="Record the text and the target's probabilities into this directory, for training. They stay on "
+        "this machine.",
+        readable=False,
+        rich_help_panel=LEARNED,
+    ),
+]
+
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Threads of a target pass (default: by the target's size).", rich_help_panel=MACHINE
     ),
 ]
 TargetOn = Annotated[
     str,
     typer.Option(
         metavar="PLACE",
-        help="Where the target runs: cpu; npu (the static graphs, on the CPU); qnn, qnn-fp16, coreml, nnapi, "
-        "maybe with options, as qnn:soc_model=57.",
+        help="Where the target runs: cpu; npu (the static graphs, on the CPU); qnn, qnn-fp16, coreml or "
+        "nnapi, each also with options, such as qnn:soc_model=57.",
+        rich_help_panel=MACHINE,
     ),
 ]
-DrafterOn = Annotated[str, typer.Option(metavar="PLACE", help="Where the drafter runs, likewise.")]
-Bitwise = Annotated[
-    bool,
-    typer.Option("--bitwise", help="Plain and speculative greedy text are the same in int8 and int4 too."),
+DrafterOn = Annotated[
+    str,
+    typer.Option(metavar="PLACE", help="Where the drafter runs: the same places.", rich_help_panel=MACHINE),
 ]
-CachePath = Annotated[
-    Path | None,
-    typer.Option(help="Learned n-grams: read if it is there, written back at the end.", readable=False),
-]
-Logprobs = Annotated[
-    bool,
-    typer.Option(
-        "--logprobs",
-        help="With --json: each token's natural log-probability under the distribution that it was drawn from; "
-        "at temperature 0, under the target's own at temperature 1.",
-    ),
-]
+
 Schedule = Annotated[
     str,
     typer.Option(
-        help=f"Of the learning rate: {one_of(SCHEDULES)}; decay rises at first and falls to 0 at the end."
+        help=f"Of the learning rate: {one_of(SCHEDULES)}. decay rises at first and falls to 0 at the end.",
+        rich_help_panel=LEARNING,
     ),
 ]
 MaxLength = Annotated[
-    int | None, typer.Option(help="Draft tokens of a response with its prompt (default: the context).")
+    int | None,
+    typer.Option(
+        help="Largest number of draft tokens of a prompt with its response (default: the context).",
+        rich_help_panel=LEARNING,
+    ),
 ]
 TargetAdapter = Annotated[
     Path | None,
     typer.Option(
-        help="The target's adapter while the traces were recorded (default: it had none); its records are "
-        "learned from.",
+        help="Adapter that the target had while the traces were recorded (default: none). Only its records "
+        "are learned from.",
         readable=False,
+        rich_help_panel=FILES,
     ),
 ]
 Checkpoint = Annotated[
     Path | None,
     typer.Option(
-        help="A file that the same command goes on from where it is there; it is kept up to date.",
+        help="File that is kept up to date; the same command goes on from it if it exists.",
         readable=False,
+        rich_help_panel=FILES,
     ),
 ]
-CheckpointEvery = Annotated[int, typer.Option(min=1, help="Write --checkpoint after so many steps.")]
-_SHORT = {"max_new_tokens": "-n", "temperature": "-t", "num_draft_tokens": "-k"}
-_SAMPLED = ("seed", "top_k", "top_p", "min_p", "verification")  # without a meaning where nothing is drawn
-_WITH_DRAFTER = ("trie", "match", "direct", "paper")
-
-
-def notices(context: typer.Context) -> list[str]:
-    """What the user should know of options that do nothing, or less than they promise; a sentence each.
-
-    Raises:
-        SettingError: options that contradict one another.
-    """
-    values = context.params
-    given = {n for n in values if getattr(context.get_parameter_source(n), "name", "") == "COMMANDLINE"}
-    mode, greedy = values["mode"], values["temperature"] == 0.0
-    if values.get("logprobs") and not values["as_json"]:
-        raise SettingError("--logprobs shows nothing without --json", "add --json")
-    if values.get("plain") and mode not in ("trie", "plain"):
-        raise SettingError(f"--plain and --mode {mode} contradict each other", "give one of them")
-    if values["no_drafter"] and "mode" in given and mode in _WITH_DRAFTER:
-        raise SettingError(
-            f"--mode {mode} needs the drafter, which --no-drafter leaves out", "give one of them"
-        )
-    found = [f"{_option(n)} does nothing at temperature 0" for n in _SAMPLED if greedy and n in given]
-    if mode == "paper" and not greedy:
-        found.append(
-            "mode paper is approximate above temperature 0: its output has not the target's distribution"
-        )
-    return found
-
-
-def as_typed(sentence: str, arguments: Sequence[str]) -> str:
-    """A refusal that begins with a setting's name in Python, with the option in its place as it was typed."""
-    word, _, rest = sentence.partition(" ")
-    for option in (_option(word), _option(word.rpartition("_")[2])):  # learning_rate is --rate
-        if any(a == option or a.startswith(f"{option}=") for a in arguments):
-            return f"{option} {rest}"
-    if word not in {field.name for field in fields(GenerationConfig)}:
-        return sentence
-    short = _SHORT.get(word)
-    typed = short is not None and any(a.startswith(short) for a in arguments)
-    return f"{short if typed else _option(word)} {rest}"
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-AdapterPath = Annotated[
-    Path | None,
-    typer.Option(
-        "--adapter",
-        help="A LoRA adapter of the drafter, or of the target; or a directory of `sync pull`.",
-        readable=False,
-    ),
-]
-
-ProfilePath = Annotated[
-    Path | None,
-    typer.Option(
-        "--profile",
-        help="What `omnidraft adapt` left: its adapter and n-grams of this target are used, and not changed; "
-        "--adapter or --cache beside it take their place.",
-        readable=False,
-    ),
-]
-
-TracePath = Annotated[
-    Path | None,
-    typer.Option(
-        "--trace",
-        help="Record the text and what the target would have said into this directory, for training; "
-        "stays on this machine.",
-        readable=False,
-    ),
+CheckpointEvery = Annotated[
+    int, typer.Option(min=1, help="Steps between two writes of --checkpoint.", rich_help_panel=FILES)
 ]
 
 
 def need_export_packages(*models: str) -> None:
-    """Say what is missing instead of failing on an import.
+    """Refuse to export where a package is missing, with the command that installs it.
 
     Args:
-        models: what is to be exported; checkpoints, where none is named. Graphs are adopted without torch.
+        models: what is exported, directories or hub ids; checkpoints where there is none. Graphs of Optimum
+            are adopted without torch.
+
+    Raises:
+        SettingError: a package is missing.
     """
     checkpoint = next((name for name in models if find_graph(name) is None), None)
     if models and checkpoint is None:
@@ -229,49 +266,24 @@ def need_export_packages(*models: str) -> None:
         )
 
 
-def lengths(text: str) -> Any:
-    """The number of draft tokens, or "auto"."""
-    if text == "auto":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise SettingError(
-            f'--num-draft-tokens "{text}" is neither a number nor auto', "4 is usual"
-        ) from None
-
-
-def threshold(text: str) -> Any:
-    """Where a head stops a draft, or "auto"."""
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise SettingError(
-            f'--head-threshold "{text}" is neither a number nor auto', "0.5 is usual"
-        ) from None
-
-
 def lines(file: Path) -> list[str]:
-    """The lines of a file of prompts."""
+    """The lines of a text file that are not blank.
+
+    Raises:
+        SettingError: the file cannot be read, or all of its lines are blank.
+    """
     try:
-        found = [line.strip() for line in file.read_text(encoding="utf-8").split("\n") if line.strip()]
+        text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingError(
             f"{file} cannot be read as UTF-8 text ({error})", "give a prompt on each line"
         ) from None
-    if not found:
+    prompts = [line.strip() for line in text.split("\n") if line.strip()]
+    if not prompts:
         raise SettingError(f"{file} holds no prompts", "give one on each line")
-    return found
-
-
-def short(name: str) -> str:
-    """A tokenizer's name for a table's title."""
-    path = Path(name)
-    return path.parent.name if path.name == "tokenizer.json" else path.name
+    return prompts
 
 
 def print_json(value: Any) -> None:
-    """What `--json` promises: one object on standard output."""
+    """Print one JSON object on standard output, for `--json`."""
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""How far a long command is: a bar where a terminal shows it, else a plain line now and then."""
+"""Progress of a long command: a bar in a terminal, elsewhere a plain line every ten seconds."""
 
 import sys
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from threading import Event, Thread
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 
-EVERY = 10.0  # seconds between two plain lines, so what is done sooner prints none
+EVERY = 10.0  # seconds between two plain lines; a shorter command prints none
 err = Console(stderr=True, highlight=False)
 
 
 class Bar:
-    """What is being done and how much of it, moved by (done, total) or by (what, done, total)."""
+    """A progress bar, moved by (done, total) or by (what, done, total)."""
 
     def __init__(self, progress: Progress, description: str) -> None:
         self._progress, self._description = progress, description
@@ -25,7 +25,7 @@ class Bar:
         self._progress.update(self._task, completed=done, total=total)
 
     def stage(self, what: str, done: int, total: int) -> None:
-        """Move the bar and say what is being done."""
+        """Move the bar and name the current step."""
         self._progress.update(
             self._task, completed=done, total=total, description=f"{self._description}: {what}"
         )
@@ -33,10 +33,11 @@ class Bar:
 
 @contextmanager
 def progress_bar(description: str, *, quiet: bool = False) -> Iterator[Bar]:
-    """A bar on standard error, gone when it is done; where that is no terminal, a line every ten seconds.
+    """A bar on standard error that is removed at the end; plain lines where that is not a terminal.
 
     Args:
-        description: of the whole. quiet: show neither, as where a program reads what is printed.
+        description: of the whole command.
+        quiet: show nothing, for output that a program reads.
     """
     columns = (
         SpinnerColumn(),
@@ -51,23 +52,23 @@ def progress_bar(description: str, *, quiet: bool = False) -> Iterator[Bar]:
             yield bar
             return
         ended = Event()
-        # A thread of its own: what takes longest is often one call that says nothing meanwhile.
-        teller = Thread(target=_tell, args=(progress, ended), daemon=True)
-        teller.start()
+        # A separate thread: the longest step is often one call that reports nothing.
+        writer = Thread(target=_write_lines, args=(progress, ended), daemon=True)
+        writer.start()
         try:
             yield bar
         finally:
             ended.set()
-            teller.join()
+            writer.join()
 
 
-def _tell(progress: Progress, ended: Event) -> None:
+def _write_lines(progress: Progress, ended: Event) -> None:
     while not ended.wait(EVERY):
         sys.stderr.write(f"omnidraft: {line_of(progress.tasks[0])}\n")
         sys.stderr.flush()
 
 
 def line_of(task: Task) -> str:
-    """A task as one plain line: what, how far, for how long."""
+    """A task as one plain line: its name, how far it is, how long it has run."""
     far = f", {task.completed:,.0f} of {task.total:,.0f} ({task.percentage:.0f} %)" if task.total else ""
     return f"{task.description}{far}, {timedelta(seconds=int(task.elapsed or 0))}"

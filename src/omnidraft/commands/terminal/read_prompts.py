@@ -1,4 +1,4 @@
-"""Prompts from a text file, JSON lines, a dataset of the hub, or our own word problems."""
+"""Prompts from a text file, from JSON lines, or from a dataset of the hub."""
 
 from __future__ import annotations
 
@@ -13,43 +13,28 @@ from typing import Any
 
 from omnidraft.errors import SettingError
 
-FIELDS = ("question", "prompt", "instruction", "text", "input")  # in this order, where none is named
+FIELDS = ("question", "prompt", "instruction", "text", "input")  # tried in this order when no field is named
 _LINES = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
 
 
 def read_prompts(
     source: str, *, field: str | None = None, template: str | None = None, count: int | None = None
 ) -> list[str]:
-    """Prompts in their order, blank ones left out.
+    """Prompts in their order, without blank ones.
 
     Args:
-        source: a text file with a prompt on each line, a file of JSON lines (also .gz), or a dataset of
-            the hub as `NAME`, `NAME:CONFIG` or `NAME:CONFIG:SPLIT`, which needs the package `datasets`.
-        field: of a row; the first of `FIELDS` that it has when None.
-        template: in place of a field: text with the names of fields in braces.
-        count: at most so many.
+        source: a text file with a prompt on each line, a file of JSON lines or a JSON list (also .gz), or a
+            dataset of the hub as `NAME`, `NAME:CONFIG` or `NAME:CONFIG:SPLIT`, which needs the package
+            `datasets`.
+        field: of a row; when None, the first of `FIELDS` that the row has.
+        template: in place of a field: text with names of fields in braces.
+        count: the largest number of prompts; all when None.
 
     Raises:
-        SettingError: it cannot be read, or has no prompts.
+        SettingError: the source cannot be read, or has no prompts.
     """
-    path = Path(source).expanduser()
-    if path.is_file():
-        if not path.name.endswith(_LINES):
-            if field or template:
-                raise SettingError(f"{source} has lines and no fields", "leave out --field and --template")
-            found: Iterator[str] = iter(_text(path).split("\n"))
-        else:
-            found = (_prompt(row, field, template, source) for row in _rows(path))
-    elif path.is_dir():
-        raise SettingError(f"{source} is a directory", "give a .txt or .jsonl file in it")
-    elif path.exists() or path.suffix or source.startswith((".", "/", "~")):
-        raise SettingError(
-            f"there is no file {source}", "give a .txt or .jsonl file, or a dataset of the hub"
-        )
-    else:
-        found = (_prompt(row, field, template, source) for row in _dataset(source))
     prompts: list[str] = []
-    for prompt in found:
+    for prompt in _all_prompts(source, field, template):
         if count is not None and len(prompts) >= count:
             break
         if prompt.strip():
@@ -59,8 +44,26 @@ def read_prompts(
     return prompts
 
 
+def _all_prompts(source: str, field: str | None, template: str | None) -> Iterator[str]:
+    """Prompts as they are, also blank ones."""
+    path = Path(source).expanduser()
+    if path.is_file():
+        if not path.name.endswith(_LINES):
+            if field or template:
+                raise SettingError(f"{source} has lines and no fields", "leave out --field and --template")
+            return iter(_text(path).split("\n"))
+        return (_prompt(row, field, template, source) for row in _rows(path))
+    if path.is_dir():
+        raise SettingError(f"{source} is a directory", "give a .txt or .jsonl file in it")
+    if path.exists() or path.suffix or source.startswith((".", "/", "~")):
+        raise SettingError(
+            f"there is no file {source}", "give a .txt or .jsonl file, or a dataset of the hub"
+        )
+    return (_prompt(row, field, template, source) for row in _dataset(source))
+
+
 def digest(prompts: list[str]) -> str:
-    """What tells one list of prompts from another."""
+    """SHA-256 over a list of prompts, in hexadecimal digits."""
     return hashlib.sha256("\0".join(prompts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -73,18 +76,18 @@ def _text(path: Path) -> str:
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The objects of JSON lines, or of one JSON list, as many datasets are."""
+    """The objects of JSON lines, or of one JSON list."""
     text = _text(path)
     if text.lstrip().startswith("["):
         try:
             rows = json.loads(text)
         except ValueError as error:
             raise SettingError(
-                f"{path} is no whole JSON list ({error})", "give JSON lines or a list"
+                f"{path} is not a whole JSON list ({error})", "give JSON lines or a list"
             ) from None
         for number, row in enumerate(rows, 1):
             if not isinstance(row, dict):
-                raise SettingError(f"entry {number} of {path} is no JSON object", "give a list of objects")
+                raise SettingError(f"entry {number} of {path} is not a JSON object", "give a list of objects")
             yield row
         return
     for number, line in enumerate(text.split("\n"), 1):
@@ -95,7 +98,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         except ValueError:
             row = None
         if not isinstance(row, dict):
-            raise SettingError(f"line {number} of {path} is no JSON object", "give a file of JSON lines")
+            raise SettingError(f"line {number} of {path} is not a JSON object", "give a file of JSON lines")
         yield row
 
 
@@ -113,20 +116,22 @@ def _prompt(row: Mapping[str, Any], field: str | None, template: str | None, sou
             ) from None
     names = [field] if field else [name for name in FIELDS if isinstance(row.get(name), str)]
     if not names or not isinstance(row.get(names[0]), str):
-        there = [name for name in ([field] if field else FIELDS) if name in row]
-        if there:
-            value = json.dumps(row[there[0]], ensure_ascii=False, default=str)
+        present = [name for name in ([field] if field else FIELDS) if name in row]
+        if present:
+            value = json.dumps(row[present[0]], ensure_ascii=False, default=str)
             raise SettingError(
-                f"{there[0]} of a row of {source} is {value:.40}, which is no text",
-                "mend the row, or name another field with --field",
+                f"{present[0]} of a row of {source} is {value:.40}, which is not text",
+                "correct the row, or name another field with --field",
             )
-        what = f"no text {field}" if field else "none of " + ", ".join(FIELDS)
-        raise SettingError(f"a row of {source} has {what}, but {has}", "name the prompt's with --field")
+        missing = f"no field {field}" if field else "none of " + ", ".join(FIELDS)
+        raise SettingError(
+            f"a row of {source} has {missing}, but {has}", "name the field of the prompt with --field"
+        )
     return str(row[names[0]])
 
 
 def _dataset(source: str) -> Iterator[Mapping[str, Any]]:
-    """The rows of a dataset of the hub; only what is asked for is fetched."""
+    """The rows of a dataset of the hub, fetched as they are read."""
     if not find_spec("datasets"):
         raise SettingError(
             f"there is no file {source}, and a dataset of the hub needs the package datasets",
@@ -138,7 +143,7 @@ def _dataset(source: str) -> Iterator[Mapping[str, Any]]:
     config, _, split = rest.partition(":")
     try:
         yield from load_dataset(name, config or None, split=split or "train", streaming=True)
-    except Exception as error:  # of many kinds, all of them about what was asked for
+    except Exception as error:  # of many kinds, all about the name that was given
         raise SettingError(
             f"the dataset {source} cannot be read ({error!s:.160})", "check its name, config and split"
         ) from None

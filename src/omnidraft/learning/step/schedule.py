@@ -1,4 +1,4 @@
-"""The learning rate over a pass: constant, or rising at first and falling to 0 at the end."""
+"""The learning rate over a pass: constant, or with a warm-up and a decay to 0."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ WARM_UP, DECAY = 0.05, 0.3  # shares of a pass
 def check_schedule(schedule: str) -> None:
     """
     Raises:
-        SettingError: there is none of that name.
+        SettingError: the name is unknown.
     """
     if schedule not in SCHEDULES:
-        raise SettingError(f'schedule "{schedule}" is unknown', "use constant or decay")
+        raise SettingError(f'schedule "{schedule}" is unknown', "use constant or decay", setting="schedule")
 
 
 def rate_at(schedule: Schedule, rate: float, step: int, total: int) -> float:
-    """The learning rate of step 0, 1, ... of a pass of `total` steps whose highest rate is `rate`.
+    """The learning rate of a step.
 
-    "constant", as in the paper, is for learning without an end; "decay" rises over the first 5 % and falls
-    to 0 over the last 30 %.
+    Args:
+        schedule: "constant", as in the paper, for learning without an end; "decay" rises over the first 5 %
+            of the steps and falls to 0 over the last 30 %.
+        rate: the highest rate.
+        step: from 0.
+        total: steps of the pass.
     """
     if schedule == "constant":
         return rate
