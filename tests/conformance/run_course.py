@@ -16,7 +16,7 @@ from omnidraft.learning.online.guard import Guard, GuardOptions
 from omnidraft.learning.online.interval import decide, roll_back, take_up
 from omnidraft.learning.online.profiles import AdaptationProgress
 from omnidraft.learning.step.schedule import rate_at
-from omnidraft.learning.step.step_tensors import initial, sites_of, vector_of
+from omnidraft.learning.step.step_tensors import initial_vector, sites_of, vector_of
 from omnidraft.runtime.bundle.head import Head
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.bundle.train_step_entry import layout_of
@@ -119,14 +119,20 @@ def run_stop(vector: Vector) -> None:
     model, asked = Table(given["table"], given["acceptance"]), list[float]()
     length, random = FixedLength(given["count"], given["threshold"]), Given(given["uniforms"])
 
-    def more(drawn: int, stands: float) -> int:
-        asked.append(stands)
-        return length.more(drawn, stands)
+    class Asked:
+        """The length, which notes what it is told."""
 
-    draft = Drafter(model).propose(
-        [given["last"]], given["count"], given["temperature"], np.array(given["banned"], dtype=np.int64),
-        random, more if length.hears else None,
-    )  # fmt: skip
+        stops_early = length.stops_early
+
+        def next(self) -> int:
+            return length.next()
+
+        def more(self, drawn: int, survival: float) -> int:
+            asked.append(survival)
+            return length.more(drawn, survival)
+
+    banned = np.array(given["banned"], dtype=np.int64)
+    draft = Drafter(model).propose([given["last"]], Asked(), given["temperature"], banned, random)  # type: ignore[arg-type]
     random.finish()
     assert (draft.tokens, model.reads) == (expect["tokens"], expect["reads"])
     assert len(asked) == len(expect["asked"]) and close(asked, expect["asked"])
@@ -141,7 +147,7 @@ def run_vector(vector: Vector) -> None:
     lora, scale = LoraSites(None, sites), given["alpha"] / given["rank"]
     layout = layout_of(lora, given["rank"])
     assert [{"name": n, "shape": list(s)} for n, s in layout.tensors.items()] == expect["tensors"]
-    assert np.allclose(initial(layout, int(given["seed"], 16)), expect["vector"], rtol=1e-7, atol=0)
+    assert np.allclose(initial_vector(layout, int(given["seed"], 16)), expect["vector"], rtol=1e-7, atol=0)
     full = np.array(given["full"], np.float32)
     found = sites_of(full, layout, lora, scale)
     for name, wanted in expect["adapter"].items():

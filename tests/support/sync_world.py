@@ -13,7 +13,7 @@ from fsspec.implementations.dirfs import DirFileSystem
 from omnidraft.errors import OmnidraftError, SyncError
 from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
-from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.models.adapter_file import encode_adapter, write_adapter
 from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.runtime.vocab.cache_store import write_table
@@ -23,7 +23,7 @@ from omnidraft.sync.channel import utc
 from omnidraft.sync.installed import adapter_in_use
 from omnidraft.sync.publish import ChannelPair, Contents, mean_of, merged, publish, sent_by_devices
 from omnidraft.sync.pull import Device, Pulled, pull
-from omnidraft.sync.push import Item, Pushed, adapter_item, cache_item, push, push_of, trace_items
+from omnidraft.sync.push import Pushed, PushItem, adapter_item, cache_item, push, push_of, trace_items
 from omnidraft.sync.release import LARGEST, Release
 from omnidraft.sync.store import Store, open_store
 from support.adapters import BASE, OPEN, adapter
@@ -56,10 +56,10 @@ CHANNEL = PAIR.channel
 
 def cache_of(number: int) -> CacheTable:
     """The n-grams of a device, different for each number."""
-    return table(counted={number + 1: [(number + 2, number + 1)] * len(GRAM_IDS)}, writer=number + 1)
+    return table(counts=[(number + 2, number + 1)] * len(GRAM_IDS))
 
 
-def items_of(place: Path, number: int) -> list[Item]:
+def items_of(place: Path, number: int) -> list[PushItem]:
     """What a device has to send, from files, different for each number."""
     place.mkdir(exist_ok=True)
     file, cache = place / f"{number}.safetensors", place / f"{number}.odc"
@@ -69,10 +69,10 @@ def items_of(place: Path, number: int) -> list[Item]:
     return [adapter_item(file, PAIR.bundle, TOY), cache_item(cache, TOY)]
 
 
-def made_items(number: int) -> list[Item]:
+def made_items(number: int) -> list[PushItem]:
     """The same without any files, so that pushing is all that takes time."""
     data = {"adapter": encode_adapter(adapter(2, number)), "cache": encode(cache_of(number))}
-    return [Item(kind, Path(kind), content, "") for kind, content in data.items()]
+    return [PushItem(kind, Path(kind), content, "") for kind, content in data.items()]
 
 
 def push_number(
@@ -87,7 +87,7 @@ def publish_number(store: Store, number: int, **others: Any) -> Release:
     """Publish an adapter and a cache of that number, under whichever number is due."""
     settings: dict[str, Any] = {"key": KEY, "days": 1.0, "now": None, "channel": PAIR.channel} | others
     grams = GRAM_IDS[: 1 + number % 4]
-    cache = table(grams, {7: [(number + 1, 0)] * len(grams)}, writer=0)
+    cache = table(grams, [(number + 1, 0)] * len(grams))
     contents = Contents(adapter(2, number), cache, number, 1, settings["days"])
     return publish(store, settings["channel"], contents, settings["key"], settings["now"])
 

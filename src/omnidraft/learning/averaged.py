@@ -1,7 +1,7 @@
-"""A learner whose adapter is an average over its steps: what one batch pulled too far, others pull back.
+"""A learner whose adapter is a running average over its steps.
 
-At a constant rate, which learning without an end needs, the last step's adapter is noisy; the average is what
-a falling rate would have come to, at the rate of a high one.
+Learning without an end needs a constant rate, at which the adapter of the last step is noisy. The average is
+as steady as with a decaying rate, and learns as fast as with a high one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from omnidraft.learning.step.learner import Learned, Learner
 from omnidraft.runtime.bundle.lora_sites import a_name, b_name
 from omnidraft.runtime.models.adapter import Adapter, Floats
 
-KEPT = 0.9  # of the average at a step, at most: in the first ones less
+KEPT = 0.9  # largest share of the average that a step keeps; smaller in the first steps
 _PREFIX, _STEPS = "average.", "average_steps"
 
 
@@ -27,14 +27,15 @@ class RunningMean:
     """Tensors averaged over steps.
 
     Attributes:
-        tensors: by name; none before the first step. steps: so far.
+        tensors: by name; empty before the first step.
+        steps: so far.
     """
 
     def __init__(self, tensors: Mapping[str, Floats] | None = None, steps: int = 0) -> None:
         self.tensors, self.steps = dict(tensors or {}), steps
 
     def add(self, latest: Mapping[str, Floats]) -> None:
-        """Take in what a step came to."""
+        """Add the tensors of a step."""
         share = np.float32(min(KEPT, self.steps / (self.steps + 9.0)))
         for name, tensor in latest.items():
             before = self.tensors.get(name)
@@ -43,7 +44,7 @@ class RunningMean:
 
 
 class AveragedLearner:
-    """Another learner, and the average of the tensors that it had after each step; its head is the latest."""
+    """Wraps a learner and averages its tensors after each step; the head is the latest."""
 
     def __init__(self, inner: Learner) -> None:
         self.inner = inner
@@ -51,7 +52,7 @@ class AveragedLearner:
 
     @property
     def rate(self) -> float:
-        """Of the learner."""
+        """Learning rate of the wrapped learner."""
         return self.inner.rate
 
     @rate.setter
@@ -59,19 +60,18 @@ class AveragedLearner:
         self.inner.rate = rate
 
     def learn(self, responses: Sequence[Aligned]) -> Learned:
-        """One step, and its part of the average.
+        """Do one step and add its tensors to the average.
 
         Raises:
-            AdapterError: `non_finite`, what the step came to.
+            AdapterError: `non_finite`, the step gave a value that is not finite.
         """
-        found = self.inner.learn(responses)
-        if found.skipped:
-            return found
-        self._mean.add(_tensors(self.inner.adapter()))
-        return found
+        step = self.inner.learn(responses)
+        if not step.skipped:
+            self._mean.add(_tensors(self.inner.adapter()))
+        return step
 
     def adapter(self) -> Adapter:
-        """The average; before the first step, what the learner begins with."""
+        """The average; before the first step, the learner's initial adapter."""
         latest = self.inner.adapter()
         mean = self._mean.tensors
         if not mean:
@@ -80,25 +80,26 @@ class AveragedLearner:
         return replace(latest, tensors=sites)
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """The learner's, the average and its steps."""
+        """The state of the learner, the average and its steps."""
         average = {_PREFIX + name: tensor.copy() for name, tensor in self._mean.tensors.items()}
         return {**self.inner.state(), **average, _STEPS: np.array([self._mean.steps], np.int64)}
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from a `state()`.
+        """Take over a `state()`.
 
         Raises:
-            SettingError: it is of another learner; nothing was taken over.
+            SettingError: the state is of another learner; nothing changed.
         """
-        wanted = {_PREFIX + name: t.shape for name, t in _tensors(self.inner.adapter()).items()}
-        found = {name: a.shape for name, a in state.items() if name.startswith(_PREFIX)}
-        if _STEPS not in state or (found and found != wanted):
+        expected = {_PREFIX + name: t.shape for name, t in _tensors(self.inner.adapter()).items()}
+        averaged = {name: a.shape for name, a in state.items() if name.startswith(_PREFIX)}
+        if _STEPS not in state or (averaged and averaged != expected):
             raise SettingError(
-                f"the state of a learner averages {len(found)} tensors and this one has {len(wanted)} others",
+                f"the state of a learner averages {len(averaged)} tensors and this learner has "
+                f"{len(expected)} others",
                 "go on with the LoRA rank that it was begun with",
             )
         self.inner.restore({n: a for n, a in state.items() if not n.startswith(_PREFIX) and n != _STEPS})
-        average = {name.removeprefix(_PREFIX): np.array(state[name], np.float32) for name in found}
+        average = {name.removeprefix(_PREFIX): np.array(state[name], np.float32) for name in averaged}
         self._mean = RunningMean(average, int(state[_STEPS][0]))
 
 

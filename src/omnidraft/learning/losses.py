@@ -1,4 +1,4 @@
-"""What the losses of a run tell: their mean, and of a long one the means of its beginning and its end."""
+"""A summary of the losses of a run: their mean, and for a long run the means of its first and last steps."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-COMPARED = 10  # steps at either end, at least: one batch's loss tells more of its texts than of the drafter
-ENOUGH = 4 * COMPARED  # steps from which on the two ends are compared
+COMPARED = (
+    10  # least steps at either end: the loss of one batch depends more on its texts than on the drafter
+)
+ENOUGH = 4 * COMPARED  # least steps of a run whose ends are compared
 
 
 @dataclass(frozen=True)
@@ -15,9 +17,10 @@ class Losses:
     """Means over steps whose loss was finite.
 
     Attributes:
-        mean: over all; None where there was none.
-        first, last: over the first and the last `compared` steps; None where there were fewer than `ENOUGH`.
-        compared: a tenth of the steps, `COMPARED` at least; 0 where nothing is compared.
+        mean: over all steps; None without steps.
+        first: over the first `compared` steps; None for fewer than `ENOUGH` steps.
+        last: over the last `compared` steps; None likewise.
+        compared: a tenth of the steps, at least `COMPARED`; 0 where nothing is compared.
     """
 
     mean: float | None
@@ -33,7 +36,7 @@ class Losses:
 
 
 def losses_of(losses: Sequence[float]) -> Losses:
-    """Of the loss of each step."""
+    """Summarise the losses of the steps, in order."""
     finite = [loss for loss in losses if isfinite(loss)]
     mean = sum(finite) / len(finite) if finite else None
     if len(finite) < ENOUGH:

@@ -1,4 +1,4 @@
-"""Where things lie in a store, and what a bundle's channel is. spec/sync.md."""
+"""Names in a store, and the channel of a bundle (spec/sync.md)."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -7,8 +7,8 @@ from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sync.release import Channel
 
-RECORD = "push"  # of a device, among its files
-LATEST = "latest"  # the newest release
+RECORD = "push"  # name of the record of a device, beside its files
+LATEST = "latest"  # name of the newest release
 
 
 def channel_of_bundle(bundle: Bundle, vocab_map: VocabMap) -> Channel:
@@ -19,9 +19,9 @@ def channel_of_bundle(bundle: Bundle, vocab_map: VocabMap) -> Channel:
     """
     base, target = bundle.drafter.fingerprint, bundle.target.fingerprint
     if base is None or target is None:
-        who = "drafter" if base is None else "target"
+        role = "drafter" if base is None else "target"
         raise SyncError(
-            f"{bundle.path} does not say which weights its {who} has, so nothing can be known to fit it",
+            f"{bundle.path} does not name the weights of its {role}, so nothing can be checked to fit it",
             "run `omnidraft export` again from the checkpoints",
             fault="no_fingerprint",
         )
@@ -29,35 +29,35 @@ def channel_of_bundle(bundle: Bundle, vocab_map: VocabMap) -> Channel:
 
 
 def devices_folder(channel: Channel) -> str:
-    """Of all devices of a channel; each has a folder of its own name in it."""
+    """The folder of all devices of a channel; each device has a folder with its name in it."""
     return f"channels/{channel.id}/devices"
 
 
 def device_folder(channel: Channel, device: str) -> str:
-    """Of one device: its files by their SHA-256, and its record."""
+    """The folder of one device: files named by their SHA-256, and the record."""
     return f"{devices_folder(channel)}/{device}"
 
 
 def latest_name(channel: Channel) -> str:
-    """Of the newest release."""
+    """The name of the newest release."""
     return f"channels/{channel.id}/{LATEST}"
 
 
 def releases_folder(channel: Channel) -> str:
-    """Of all releases that are kept, by their numbers."""
+    """The folder of all releases that are kept, named by their numbers."""
     return f"channels/{channel.id}/releases"
 
 
 def release_name(channel: Channel, number: int) -> str:
-    """Of one release."""
+    """The name of one release."""
     return f"{releases_folder(channel)}/{number:015d}"
 
 
 def files_folder(channel: Channel) -> str:
-    """Of the files that releases name, by their SHA-256."""
+    """The folder of the files of releases, named by their SHA-256."""
     return f"channels/{channel.id}/files"
 
 
 def utc(days: float = 0.0) -> str:
-    """Now, or so many days later, as records have it."""
+    """The time in `days` days from now in the form of records, ISO 8601 in UTC."""
     return (datetime.now(timezone.utc) + timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")

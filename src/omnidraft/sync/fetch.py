@@ -1,4 +1,4 @@
-"""Copy the traces that devices sent to the training side, verified, into a directory that training reads."""
+"""Copy the traces of devices from a store into a directory for training; every file is verified."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,23 +11,35 @@ from omnidraft.sync.installed import unwritable
 from omnidraft.sync.publish import ChannelPair, sent_by_devices
 from omnidraft.sync.push import TRACE
 from omnidraft.sync.release import StoredFile
-from omnidraft.sync.store import Progress, Store, short
+from omnidraft.sync.store import Store, TransferProgress, short
 
 
 def fetch(
-    store: Store, pair: ChannelPair, into: Path, chosen: Sequence[str] = (), progress: Progress | None = None
+    store: Store,
+    pair: ChannelPair,
+    into: Path,
+    chosen: Sequence[str] = (),
+    progress: TransferProgress | None = None,
 ) -> dict[str, int]:
-    """Have all traces of some devices below a directory, `into/DEVICE/trace-NNNNNNNNNN.odt`.
+    """Copy the traces of devices to `into/DEVICE/trace-NNNNNNNNNN.odt`; files that are present are not copied
+    again.
+
+    Args:
+        store: to read from.
+        pair: the pair of models of the channel.
+        into: the directory, made if absent.
+        chosen: names of devices; all devices when empty.
+        progress: called after each chunk.
 
     Returns:
-        how many segments each device has; devices without any are left out.
+        the number of segments of each device; devices without segments are left out.
 
     Raises:
         SettingError: a chosen device sent nothing.
-        SyncError: the store cannot be reached, a file of it is damaged, or `into` cannot be written.
-        TraceFileError: a segment is refused, or of another pair.
+        SyncError: the store cannot be reached, a file in it is damaged, or `into` cannot be written.
+        TraceFileError: a segment is refused, or is of another pair.
     """
-    found = {}
+    counts = {}
     for sent in sent_by_devices(store, pair, chosen):
         if sent.push is None or not sent.push.traces:
             continue
@@ -39,12 +51,17 @@ def fetch(
                 )
             except OSError as error:
                 raise unwritable(into, error) from None
-        found[sent.device] = len(sent.push.traces)
-    return found
+        counts[sent.device] = len(sent.push.traces)
+    return counts
 
 
 def _fetch(
-    store: Store, pair: ChannelPair, name: str, file: StoredFile, place: Path, progress: Progress | None
+    store: Store,
+    pair: ChannelPair,
+    name: str,
+    file: StoredFile,
+    place: Path,
+    progress: TransferProgress | None,
 ) -> None:
     if place.is_file() and StoredFile.of(place.read_bytes()) == file:
         return

@@ -1,7 +1,9 @@
-"""What a device has of a channel: the adapter in use, the one before it, and the newest release it ever saw.
+"""The files of a channel on a device: the adapter in use, the previous one, and the newest release seen
+(spec/sync.md).
 
-A directory with one pointer file, `current`, and files named by their SHA-256. Replacing the pointer is the
-switch; whatever else was going on when a process was killed is not pointed to. spec/sync.md.
+A directory with one pointer file, `current`, and files named by their SHA-256. Replacing the pointer file is
+the switch. Files of a process that was killed are not named in the pointer file, and the next process removes
+them.
 """
 
 import contextlib
@@ -26,7 +28,7 @@ from omnidraft.sync.release import (
 )
 
 POINTER = "current"
-ADAPTER, CACHE = ".safetensors", ".odc"  # what stands behind the SHA-256 in a file's name
+ADAPTER, CACHE = ".safetensors", ".odc"  # endings of file names, after the SHA-256
 _MOST_BYTES = 2048
 _KEPT = re.compile(f"{HASH}({re.escape(ADAPTER)}|{re.escape(CACHE)})")
 _LEFT = re.compile(f"\\.({_KEPT.pattern}|{POINTER})\\.[0-9a-f]{{16}}\\.tmp")
@@ -41,7 +43,12 @@ _FORM = re.compile(
 
 @dataclass(frozen=True)
 class Used:
-    """An adapter that is or was in use, and the release that it came with; 0 for the device's own."""
+    """An adapter that is or was in use.
+
+    Attributes:
+        number: of its release; 0 for the device's own adapter.
+        file: of the adapter.
+    """
 
     number: int
     file: StoredFile
@@ -52,13 +59,17 @@ class Used:
 
 @dataclass(frozen=True)
 class Installed:
-    """What a directory holds.
+    """The content of the pointer file.
 
     Attributes:
+        channel: of the device's bundle.
         seen: the newest release that was verified.
-        refused: the newest whose adapter was not kept, 0 for none.
-        key: id of the key that a release was last checked with; then every release must be signed.
-        current, previous: adapters, None for the drafter as it is. cache: of the newest release with one.
+        refused: number of the newest release whose adapter was not taken, 0 for none.
+        key: id of the key that a release was last checked with; None if none was. With a key, every later
+            release must be signed.
+        current: the adapter in use; None for the drafter without an adapter.
+        previous: the adapter before it; None likewise.
+        cache: of the newest release that has one.
     """
 
     channel: Channel
@@ -71,13 +82,13 @@ class Installed:
 
     @property
     def files(self) -> set[str]:
-        """The names of all files that it points to."""
+        """The names of all files in the pointer file."""
         used = {f"{each.file.sha256}{ADAPTER}" for each in (self.current, self.previous) if each}
         return used | ({f"{self.cache.sha256}{CACHE}"} if self.cache else set())
 
     @property
     def text(self) -> bytes:
-        """The pointer file."""
+        """The bytes of the pointer file."""
         seen = f"{self.seen.number} {self.seen.sha256}" if self.seen else "none"
         return (
             f"omnidraft.installed 1\n{self.channel.lines}seen {seen}\nrefused {self.refused}\n"
@@ -86,12 +97,12 @@ class Installed:
         ).encode()
 
     def switched(self, to: Used | None) -> "Installed":
-        """With another adapter in use, and the one that was as the previous."""
+        """This state with another adapter in use; the present adapter becomes the previous one."""
         return self if to == self.current else replace(self, current=to, previous=self.current)
 
 
 def read_installed(place: Path) -> Installed | None:
-    """What a directory holds; None where nothing was installed yet.
+    """The content of a directory; None where nothing is installed.
 
     Raises:
         SyncError: `unreadable` or `malformed`.
@@ -108,38 +119,38 @@ def read_installed(place: Path) -> Installed | None:
             "check the path and its permissions",
             fault="unreadable",
         ) from None
-    found = _FORM.fullmatch(data.decode("latin-1"))
-    if found is None:
+    fields = _FORM.fullmatch(data.decode("latin-1"))
+    if fields is None:
         raise SyncError(
             f"{pointer} is not what `omnidraft sync pull` wrote",
-            "give another directory, or delete it and with it the memory of which releases are older",
+            "give another directory, or delete it, which also forgets the newest release seen",
             fault="malformed",
         )
-    seen = None if found["seen"] == "none" else Seen(int(found["seen"].split()[0]), found["seen"].split()[1])
+    number, _, sha256 = fields["seen"].partition(" ")
     return Installed(
-        channel_of(found),
-        seen,
-        int(found["refused"]),
-        None if found["key"] == "none" else found["key"],
-        _used(found["current"]),
-        _used(found["previous"]),
-        StoredFile.read(found["cache"]),
+        channel=channel_of(fields),
+        seen=Seen(int(number), sha256) if sha256 else None,
+        refused=int(fields["refused"]),
+        key=None if fields["key"] == "none" else fields["key"],
+        current=_used(fields["current"]),
+        previous=_used(fields["previous"]),
+        cache=StoredFile.read(fields["cache"]),
     )
 
 
 def _used(text: str) -> Used | None:
     if text == "none":
         return None
-    number, _, file = text.partition(" ")
-    found = StoredFile.read(file)
-    assert found is not None, "the form has a file here"
-    return Used(int(number), found)
+    number, _, rest = text.partition(" ")
+    file = StoredFile.read(rest)
+    assert file is not None, "the pattern has a file here"
+    return Used(int(number), file)
 
 
 def install(place: Path, state: Installed) -> None:
-    """Replace the pointer, by who has claimed the directory.
+    """Replace the pointer file; the caller has claimed the directory.
 
-    Killed at any point, the old or the new state is there, whole.
+    A kill at any moment leaves the old state or the new one, whole.
 
     Raises:
         SyncError: `unwritable`.
@@ -151,15 +162,17 @@ def install(place: Path, state: Installed) -> None:
 
 
 def tidy(place: Path, state: Installed) -> None:
-    """Remove what nothing points to, and what killed processes left; by who has claimed the directory."""
+    """Remove files that the pointer file does not name, and files of killed processes; the caller has claimed
+    it.
+    """
     for file in place.iterdir():
         if (_KEPT.fullmatch(file.name) and file.name not in state.files) or _LEFT.fullmatch(file.name):
-            with contextlib.suppress(OSError):  # it is only room
+            with contextlib.suppress(OSError):  # a file that stays only takes space
                 file.unlink()
 
 
 def keep(place: Path, data: bytes, suffix: str) -> StoredFile:
-    """Put a file into a directory, without pointing to it.
+    """Write a file into a directory; the pointer file does not change.
 
     Raises:
         SyncError: `unwritable`.
@@ -173,7 +186,7 @@ def keep(place: Path, data: bytes, suffix: str) -> StoredFile:
 
 
 def kept(place: Path, file: StoredFile, suffix: str) -> bytes | None:
-    """A file of a directory; None where it is absent or damaged."""
+    """The bytes of a file in a directory; None where it is absent or damaged."""
     try:
         data = (place / f"{file.sha256}{suffix}").read_bytes()
     except OSError:
@@ -182,10 +195,10 @@ def kept(place: Path, file: StoredFile, suffix: str) -> bytes | None:
 
 
 def adapter_in_use(place: Path) -> Path | None:
-    """The file of the adapter that a directory has in use; None for the drafter as it is.
+    """The file of the adapter in use; None for the drafter without an adapter.
 
     Raises:
-        SyncError: nothing was installed there.
+        SyncError: `absent`, nothing is installed there; `unreadable` or `malformed`.
     """
     state = read_installed(place)
     if state is None:
@@ -196,10 +209,10 @@ def adapter_in_use(place: Path) -> Path | None:
 
 
 def roll_back(place: Path) -> Installed:
-    """Use the previous adapter again; the release of the one that was in use is not taken up by itself again.
+    """Use the previous adapter again. The release of the present adapter is not taken again without --again.
 
     Raises:
-        SyncError: `absent`, where there is no previous; `in_use` or `unwritable`.
+        SyncError: `absent`, no adapter is in use; `in_use` or `unwritable`.
     """
     with claimed_directory(place):
         state = read_installed(place)
@@ -222,7 +235,7 @@ def roll_back(place: Path) -> Installed:
 
 @contextlib.contextmanager
 def claimed_directory(place: Path) -> Iterator[None]:
-    """The directory for this process alone, made where it is absent.
+    """Lock a directory for this process; make it if it is absent.
 
     Raises:
         SyncError: `in_use` or `unwritable`.
@@ -244,7 +257,7 @@ def claimed_directory(place: Path) -> Iterator[None]:
 
 
 def unwritable(place: Path, error: OSError) -> SyncError:
-    """That a directory cannot be written."""
+    """The error of a directory that cannot be written."""
     return SyncError(
         f"{place} cannot be written ({error.strerror})",
         "make room, or give another directory",

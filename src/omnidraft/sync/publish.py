@@ -1,10 +1,11 @@
-"""The training side: what devices sent becomes one adapter and one cache, signed and numbered.
+"""The training side: publish one adapter and one cache as a signed, numbered release.
 
-The files go first, then the release under its number, and the pointer to it last: until then nobody sees it.
+The files are written first, then the release under its number, then the name of the newest release. Devices
+see the release only after the last write.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnidraft.errors import AdapterError, CacheFileError, OmnidraftError, SettingError, SyncError
@@ -42,20 +43,24 @@ from omnidraft.sync.release import (
     decode_release,
     encode_release,
 )
-from omnidraft.sync.store import Progress, Store, short
+from omnidraft.sync.store import Store, TransferProgress, short
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-KEPT = 10  # releases that stay in a store
+KEPT = 10  # releases kept in a store
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What a device sent, verified.
+    """The files of a device, verified.
 
     Attributes:
-        push: its record; None where that is refused. refusal: why something of it is left out.
+        device: name of the device.
+        push: its record; None where the record is refused.
+        adapter: None where there is none, or a file is refused.
+        cache: None likewise.
+        refusal: why a file or the record is refused; None if nothing is.
     """
 
     device: str
@@ -67,45 +72,51 @@ class Sent:
 
 @dataclass(frozen=True)
 class ChannelPair:
-    """A bundle's pair of models, as the training side needs it."""
+    """The pair of models of a bundle, for the training side."""
 
     bundle: Bundle
     vocab_map: VocabMap
 
     @property
     def channel(self) -> Channel:
-        """Of the bundle."""
+        """The channel of the bundle."""
         return channel_of_bundle(self.bundle, self.vocab_map)
 
 
 def sent_by_devices(
-    store: Store, pair: ChannelPair, chosen: Sequence[str] = (), progress: Progress | None = None
+    store: Store, pair: ChannelPair, chosen: Sequence[str] = (), progress: TransferProgress | None = None
 ) -> list[Sent]:
-    """What the devices of a channel sent; one whose files are refused does not keep the others out.
+    """Read the files of the devices of a channel. A device whose files are refused does not stop the others.
 
     Args:
-        chosen: devices by name; all of them when empty.
+        store: to read from.
+        pair: the pair of models of the channel.
+        chosen: names of devices; all devices when empty.
+        progress: called after each chunk.
 
     Raises:
-        SettingError: a chosen device sent nothing. SyncError: the store cannot be reached.
+        SettingError: a chosen device sent nothing.
+        SyncError: the store cannot be reached.
     """
-    there = store.names(devices_folder(pair.channel))
-    if absent := sorted(set(chosen) - set(there)):
+    devices = store.names(devices_folder(pair.channel))
+    if absent := sorted(set(chosen) - set(devices)):
         raise SettingError(
             f"device {absent[0]} sent nothing for this pair of models to {store.shown}",
-            f"those that did: {', '.join(there) or 'none'}",
+            f"those that did: {', '.join(devices) or 'none'}",
         )
-    return [_sent(store, pair, name, progress) for name in there if not chosen or name in chosen]
+    return [_sent(store, pair, name, progress) for name in devices if not chosen or name in chosen]
 
 
-def _sent(store: Store, pair: ChannelPair, device: str, progress: Progress | None) -> Sent:
+def _sent(store: Store, pair: ChannelPair, device: str, progress: TransferProgress | None) -> Sent:
     push, folder = None, device_folder(pair.channel, device)
     adapter, cache = None, None
     try:
         push = decode_push(store.read(f"{folder}/{RECORD}", MOST_PUSH_BYTES))
         pair.channel.check(push.channel, f"the push of {device}")
         if push.device != device:
-            raise SyncError(f"it is of device {push.device}", f"let {device} push again", fault="foreign")
+            raise SyncError(
+                f"the push is of device {push.device}", f"let {device} push again", fault="foreign"
+            )
         if push.adapter is not None:
             adapter = decode_adapter(_file(store, folder, push.adapter, ADAPTER, progress))
             fit(adapter, pair.bundle, pair.vocab_map, "drafter")
@@ -113,13 +124,15 @@ def _sent(store: Store, pair: ChannelPair, device: str, progress: Progress | Non
             cache = decode_cache(_file(store, folder, push.cache, CACHE, progress))
             check_against(cache, pair.vocab_map)
     except (SyncError, AdapterError, CacheFileError) as error:
-        if getattr(error, "fault", "") == "unreachable":
+        if error.fault == "unreachable":
             raise
         return Sent(device, push, refusal=str(error))
     return Sent(device, push, adapter, cache)
 
 
-def _file(store: Store, folder: str, file: StoredFile, suffix: str, progress: Progress | None) -> bytes:
+def _file(
+    store: Store, folder: str, file: StoredFile, suffix: str, progress: TransferProgress | None
+) -> bytes:
     name = f"{folder}/{file.sha256}{suffix}"
     data = store.read(name, file.size, progress, file.size)
     file.check(data, f"{short(name)} in {store.shown}")
@@ -128,10 +141,11 @@ def _file(store: Store, folder: str, file: StoredFile, suffix: str, progress: Pr
 
 @dataclass(frozen=True)
 class ReleaseMean:
-    """The mean of devices' adapters.
+    """The mean of the adapters of devices.
 
     Attributes:
-        weights: accepted tokens that each device counted with, by name.
+        averaged: the mean.
+        weights: accepted tokens of each device, by name.
     """
 
     averaged: AveragedAdapter
@@ -139,57 +153,60 @@ class ReleaseMean:
 
     @property
     def accepted(self) -> int:
-        """Of all devices."""
+        """Accepted tokens of all devices."""
         return sum(self.weights.values())
 
 
 def mean_of(sent: Sequence[Sent], rank: int | None, cap: int = LARGEST) -> ReleaseMean | None:
-    """The mean of the devices' adapters by their accepted tokens; None without any.
+    """The mean of the devices' adapters, weighted by accepted tokens; None where no device has an adapter.
 
     Args:
-        rank: see `average`. cap: tokens that a device counts with at most; what it says cannot be checked.
+        sent: from `sent_by_devices`.
+        rank: see `average`.
+        cap: largest weight of a device, because the numbers of devices cannot be checked.
 
     Raises:
-        SettingError, AdapterError: see `average`.
+        SettingError: see `average`.
+        AdapterError: see `average`.
     """
-    found = [(each.adapter, each.push) for each in sent if each.adapter and each.push]
-    if not found:
+    parts = [(each.adapter, each.push) for each in sent if each.adapter and each.push]
+    if not parts:
         return None
-    weights = {push.device: min(push.accepted, cap) for _, push in found}
+    weights = {push.device: min(push.accepted, cap) for _, push in parts}
     return ReleaseMean(
-        average([adapter for adapter, _ in found], list(weights.values()), utc(), rank), weights
+        average([adapter for adapter, _ in parts], list(weights.values()), utc(), rank), weights
     )
 
 
 def merged(caches: Sequence[CacheTable]) -> CacheTable | None:
-    """What several caches know, as large as a session holds, and of no writer: each device counts on."""
+    """What several caches know, cut to the size that a session holds."""
     if not caches:
         return None
-    found = caches[0]
+    table = caches[0]
     for each in caches[1:]:
-        found = merge(found, each)
-    return replace(bounded(found), writer=0)
+        table = merge(table, each)
+    return bounded(table)
 
 
 def latest_release(store: Store, channel: Channel, public_key: bytes | None) -> Release | None:
-    """The newest release of a channel; None where there is none yet.
+    """The newest release of a channel; None where there is none.
 
     Raises:
-        SyncError: it is refused, or the store cannot be reached.
+        SyncError: the release is refused, or the store cannot be reached.
     """
     name = latest_name(channel)
     if store.size(name) is None:
         return None
-    found, _ = decode_release(store.read(name, MOST_BYTES), public_key)
-    channel.check(found.channel, f"{name} in {store.shown}")
-    return found
+    release, _ = decode_release(store.read(name, MOST_BYTES), public_key)
+    channel.check(release.channel, f"{name} in {store.shown}")
+    return release
 
 
 def newest_of(store: Store, channel: Channel, public_key: bytes) -> Release | None:
-    """The newest release, which the next one follows; None where there is none yet.
+    """The newest release, before publishing the next; None where there is none.
 
     Raises:
-        SyncError: it is not of this key or damaged, or the store cannot be reached.
+        SyncError: the release is of another key or damaged, or the store cannot be reached.
     """
     try:
         return latest_release(store, channel, public_key)
@@ -198,30 +215,35 @@ def newest_of(store: Store, channel: Channel, public_key: bytes) -> Release | No
             raise
         raise SyncError(
             f"the newest release is not ours: {error}",
-            f"to publish all the same, remove {latest_name(channel)}",
+            f"to publish nevertheless, remove {latest_name(channel)}",
             fault=error.fault,
         ) from None
 
 
 def cache_of(store: Store, release: Release | None, vocab_map: VocabMap) -> CacheTable | None:
-    """The n-grams of a release.
+    """The n-grams of a release; None where it has none.
 
     Raises:
-        SyncError, CacheFileError: they are not what was published.
+        SyncError: the file is not the published one.
+        CacheFileError: the file is refused.
     """
     if release is None or release.cache is None:
         return None
-    found = decode_cache(_file(store, files_folder(release.channel), release.cache, CACHE, None))
-    check_against(found, vocab_map)
-    return found
+    table = decode_cache(_file(store, files_folder(release.channel), release.cache, CACHE, None))
+    check_against(table, vocab_map)
+    return table
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What is to be published.
+    """The contents of the next release.
 
     Attributes:
-        accepted, devices: see `Release`. days: that it is good for.
+        adapter: None for none.
+        cache: None for none.
+        accepted: see `Release`.
+        devices: see `Release`.
+        days: until it expires.
     """
 
     adapter: Adapter | None
@@ -234,12 +256,19 @@ class Contents:
 def publish(
     store: Store, channel: Channel, contents: Contents, key: "Ed25519PrivateKey", now: str | None = None
 ) -> Release:
-    """Sign and publish under the next number.
+    """Sign the contents and publish them under the next number.
+
+    Args:
+        store: to write to.
+        channel: of the pair of models.
+        contents: of the release.
+        key: to sign with.
+        now: ISO 8601 in UTC; the clock's time when None.
 
     Raises:
         SettingError: there is nothing to publish.
-        SyncError: the newest release is of another key or damaged; somebody published meanwhile (`taken`);
-            `read_only` or `unreachable`.
+        SyncError: the newest release is of another key or damaged; another release was published meanwhile
+            (`taken`); `read_only` or `unreachable`.
     """
     if contents.adapter is None and contents.cache is None:
         raise SettingError(
@@ -259,7 +288,7 @@ def publish(
         min(contents.accepted, LARGEST), contents.devices,
     )  # fmt: skip
     record = encode_release(release, sign(release.text, key))
-    decode_release(record, raw_public(key))  # what a device would refuse is not published
+    decode_release(record, raw_public(key))  # refuse to publish what a device would refuse
     for suffix, data in files.items():
         name = f"{files_folder(channel)}/{named[suffix].sha256}{suffix}"
         if store.size(name) != len(data):
@@ -275,14 +304,14 @@ def _numbers(store: Store, channel: Channel) -> Iterator[int]:
 
 
 def _prune(store: Store, channel: Channel) -> None:
-    """Remove releases before the last `KEPT`, and the files that only they name."""
+    """Remove releases before the last `KEPT`, and files that no kept release names."""
     numbers = sorted(_numbers(store, channel))
     named = set()
     for number in numbers[-KEPT:]:
         try:
             release, _ = decode_release(store.read(release_name(channel, number), MOST_BYTES), None)
         except OmnidraftError:
-            return  # whose files these are is not known
+            return  # the files of this release are unknown
         named |= {f"{file.sha256}{suffix}" for file, suffix in
                   ((release.adapter, ADAPTER), (release.cache, CACHE)) if file}  # fmt: skip
     for number in numbers[:-KEPT]:

@@ -1,7 +1,8 @@
-"""What a device does with a release: verify it, try it in shadow, and switch to it or stay.
+"""Fetch the newest release on a device: verify it, compare its adapter with the one in use, and switch or
+stay.
 
-Everything is downloaded and checked beside what is in use; one pointer file makes the switch. A process that
-is killed, a network that breaks off and a disk that is full leave what was in use.
+All files are downloaded and checked beside those in use; replacing one pointer file is the switch. A kill, a
+broken connection or a full disk leaves the files in use as they were.
 """
 
 from collections.abc import Callable
@@ -46,24 +47,27 @@ from omnidraft.sync.release import (
     check_release,
     decode_release,
 )
-from omnidraft.sync.store import Progress, Store, short
+from omnidraft.sync.store import Store, TransferProgress, short
 
 Trial = Callable[[Adapter | None, Adapter], AdapterComparison]  # the adapter in use, the offered one
-Outcome = Literal["switched", "kept", "newest", "refused before", "no adapter"]
+PullOutcome = Literal["switched", "kept", "newest", "refused before", "no adapter"]
 WhyNot = Literal["too few recordings", "not better", "not better before"]
 
 
 @dataclass(frozen=True)
 class Device:
-    """What is pulled for.
+    """The device that pulls.
 
     Attributes:
+        bundle: of the device.
+        vocab_map: of the bundle.
         into: the directory of `sync/installed.py`.
-        public_key: of the signer; None leaves signatures unchecked, where none was ever checked.
-        trial: compares adapters on recent traces; None where there are none, and then the release is taken.
-        own: an adapter that the device learned by itself and has in use; None for what the directory has.
-        cache: the device's own n-grams, which the release's are merged into.
-        again: try once more what was refused before.
+        public_key: of the signer; None leaves signatures unchecked, which is allowed where none was checked
+            before.
+        trial: compares adapters on recent traces; None takes the release without a comparison.
+        own: an adapter that the device learned and has in use; None for the adapter in `into`.
+        cache: the device's own n-grams, into which those of the release are merged; None for none.
+        again: try a release again that was refused before.
     """
 
     bundle: Bundle
@@ -77,25 +81,27 @@ class Device:
 
     @property
     def channel(self) -> Channel:
-        """Of the bundle."""
+        """The channel of the bundle."""
         return channel_of_bundle(self.bundle, self.vocab_map)
 
 
 @dataclass(frozen=True)
 class Pulled:
-    """What a pull did.
+    """The result of a pull.
 
     Attributes:
-        shadow: how the offered adapter compared; None where it was not tried.
-        adapter: the file in use now; None for the drafter as it is.
-        had_adapter: whether there was an adapter that the offered one was compared with.
-        learned: n-grams that were new to the device's own cache; None where none was given.
-        key: id of the key that the signature was checked with.
+        outcome: of the release's adapter.
+        release: the newest release.
+        comparison: of the offered adapter with the one in use; None where there was no trial.
+        adapter: the file in use now; None for the drafter without an adapter.
+        learned: n-grams that were new to the device's own cache; None without a cache.
+        key: id of the key that the signature was checked with; None where it was not checked.
+        had_adapter: whether an adapter was in use before.
     """
 
-    outcome: Outcome
+    outcome: PullOutcome
     release: Release
-    shadow: AdapterComparison | None
+    comparison: AdapterComparison | None
     adapter: Path | None
     learned: int | None
     key: str | None
@@ -103,20 +109,29 @@ class Pulled:
 
     @property
     def why_not_taken(self) -> WhyNot | None:
-        """Why the release's adapter is not in use; None where it is, or where it has none."""
+        """Why the release's adapter is not in use; None where it is in use, or where the release has none."""
         if self.outcome == "refused before":
             return "not better before"
-        if self.outcome != "kept" or self.shadow is None:
+        if self.outcome != "kept" or self.comparison is None:
             return None
-        return "not better" if self.shadow.is_enough else "too few recordings"
+        return "not better" if self.comparison.is_enough else "too few recordings"
 
 
-def pull(store: Store, device: Device, progress: Progress | None = None, now: str | None = None) -> Pulled:
-    """Take the newest release up if it is right and better.
+def pull(
+    store: Store, device: Device, progress: TransferProgress | None = None, now: str | None = None
+) -> Pulled:
+    """Take the newest release if it is valid and its adapter is better.
+
+    Args:
+        store: to read from.
+        device: that pulls.
+        progress: called after each chunk.
+        now: ISO 8601 in UTC; the clock's time when None.
 
     Raises:
-        SyncError: it is refused, or the store cannot be reached, or the directory cannot be written.
-        AdapterError, CacheFileError: a file of it is refused, or one of the device's own.
+        SyncError: the release is refused, the store cannot be reached, or the directory cannot be written.
+        AdapterError: an adapter of the release or of the device is refused.
+        CacheFileError: a cache of the release or of the device is refused.
     """
     key = None if device.public_key is None else read_public_key(device.public_key)
     with claimed_directory(device.into):
@@ -125,7 +140,7 @@ def pull(store: Store, device: Device, progress: Progress | None = None, now: st
         release, signer = decode_release(data, key)
         check_release(release, device.channel, state.seen, now or utc())
         offered = _files(store, release, device, progress)
-        state, outcome, found = _decide(state, release, offered, device)
+        state, outcome, comparison = _decide(state, release, offered, device)
         state = replace(state, seen=Seen(release.number, StoredFile.of(release.text).sha256))
         state = replace(state, key=signer or state.key, cache=release.cache or state.cache)
         if state != read_installed(device.into):
@@ -135,14 +150,14 @@ def pull(store: Store, device: Device, progress: Progress | None = None, now: st
         used = state.current
         had = (state.previous if outcome == "switched" else used) is not None
     adapter = None if used is None else device.into / f"{used.file.sha256}{ADAPTER}"
-    return Pulled(outcome, release, found, adapter, learned, signer, had)
+    return Pulled(outcome, release, comparison, adapter, learned, signer, had)
 
 
 def _state(device: Device, key: bytes | None) -> Installed:
     state = read_installed(device.into)
     if state is None:
         return Installed(device.channel)
-    device.channel.check(state.channel, f"what {device.into} holds")
+    device.channel.check(state.channel, f"the content of {device.into}")
     if state.key is not None and key is None:
         raise SyncError(
             f"releases in {device.into} were checked with key {state.key} so far",
@@ -160,13 +175,15 @@ def _latest(store: Store, device: Device) -> bytes:
             raise
         raise SyncError(
             f"{store.shown} has no release for the pair of models of {device.bundle.path.name}",
-            "check the store's address and the bundle, or ask whoever publishes there",
+            "check the store's address and the bundle, or ask its publisher",
             fault="missing",
         ) from None
 
 
-def _files(store: Store, release: Release, device: Device, progress: Progress | None) -> Adapter | None:
-    """Have all files of a release in the directory, each verified; its adapter."""
+def _files(
+    store: Store, release: Release, device: Device, progress: TransferProgress | None
+) -> Adapter | None:
+    """Put all files of a release into the directory, each verified; return the adapter."""
     adapter = None
     if release.adapter is not None:
         data = _file(store, release, release.adapter, ADAPTER, device.into, progress)
@@ -181,13 +198,18 @@ def _files(store: Store, release: Release, device: Device, progress: Progress | 
 
 
 def _keep(place: Path, data: bytes, suffix: str) -> StoredFile:
-    """Put a file into the directory, if it is not there."""
+    """Put a file into the directory if it is absent or damaged."""
     file = StoredFile.of(data)
     return file if kept(place, file, suffix) is not None else keep(place, data, suffix)
 
 
 def _file(
-    store: Store, release: Release, file: StoredFile, suffix: str, place: Path, progress: Progress | None
+    store: Store,
+    release: Release,
+    file: StoredFile,
+    suffix: str,
+    place: Path,
+    progress: TransferProgress | None,
 ) -> bytes:
     data = kept(place, file, suffix)
     if data is None:
@@ -199,8 +221,8 @@ def _file(
 
 def _decide(
     state: Installed, release: Release, offered: Adapter | None, device: Device
-) -> tuple[Installed, Outcome, AdapterComparison | None]:
-    """The state after a release, whether its adapter is used, and how it compared."""
+) -> tuple[Installed, PullOutcome, AdapterComparison | None]:
+    """The state after a release, what happened to its adapter, and the comparison."""
     if offered is None or release.adapter is None:
         return _with_own(state, device)[0], "no adapter", None
     new = Used(release.number, release.adapter)
@@ -213,15 +235,16 @@ def _decide(
         return state.switched(new), "newest", None
     if device.trial is None:
         return state.switched(new), "switched", None
-    found = device.trial(used, offered)
-    if found.is_better:
-        return replace(state.switched(new), refused=0), "switched", found
-    # With too little text to tell the next pull tries again.
-    return replace(state, refused=release.number if found.is_enough else state.refused), "kept", found
+    comparison = device.trial(used, offered)
+    if comparison.is_better:
+        return replace(state.switched(new), refused=0), "switched", comparison
+    # With too few generations the next pull tries the release again.
+    refused = release.number if comparison.is_enough else state.refused
+    return replace(state, refused=refused), "kept", comparison
 
 
 def _with_own(state: Installed, device: Device) -> tuple[Installed, Adapter | None]:
-    """The state with the device's own adapter in use, if one is given; and the adapter in use."""
+    """The state, with the device's own adapter in use if it has one; and the adapter in use."""
     if device.own is not None:
         adapter = read_adapter(device.own)
         fit(adapter, device.bundle, device.vocab_map, "drafter")
@@ -229,12 +252,14 @@ def _with_own(state: Installed, device: Device) -> tuple[Installed, Adapter | No
     if state.current is None:
         return state, None
     data = kept(device.into, state.current.file, ADAPTER)
-    # One that is gone or damaged cannot be in use.
+    # An adapter that is absent or damaged cannot be in use.
     return (replace(state, current=None), None) if data is None else (state, decode_adapter(data))
 
 
 def _merge(device: Device, state: Installed) -> int | None:
-    """Merge the newest release's n-grams into the device's own; how many were new. Twice does no more."""
+    """Merge the newest release's n-grams into the device's cache; the number of new ones. Repeating it adds
+    nothing.
+    """
     assert device.cache is not None
     data = None if state.cache is None else kept(device.into, state.cache, CACHE)
     if data is None:
@@ -244,13 +269,13 @@ def _merge(device: Device, state: Installed) -> int | None:
         write_table(device.cache, theirs)
         return len(theirs)
     own = read_table(device.cache, device.vocab_map)
-    both = bounded(replace(merge(own, theirs), writer=own.writer))
+    both = bounded(merge(own, theirs))
     if encode_cache(both) != encode_cache(own):
         write_table(device.cache, both)
     return int((~np.isin(both.targets, own.targets)).sum())
 
 
 def bounded(table: CacheTable) -> CacheTable:
-    """A cache as large as a session holds, its least used n-grams left out."""
+    """A cache cut to the capacity of a session; the least used n-grams are left out."""
     order = eviction_order("lfu", table.hits, table.ticks, table.targets)
     return table.keep(np.sort(order[max(0, len(table) - CAPACITY) :]))

@@ -1,7 +1,7 @@
-"""What a device sends: its own adapter and cache, or its traces, and nothing else; the record goes last.
+"""Send a device's own adapter, cache and traces to a store; the record goes last.
 
-Files are named by their SHA-256, so a push that was broken off goes on where it was, and until the record is
-there nobody sees any of it.
+Files are named by their SHA-256, so an interrupted push continues where it stopped. Readers see the files of
+a push only after its record is written.
 """
 
 from collections.abc import Sequence
@@ -23,19 +23,21 @@ from omnidraft.sync.installed import ADAPTER, CACHE
 from omnidraft.sync.push_record import MOST_BYTES, Push, decode_push, encode_push
 from omnidraft.sync.push_record import check_device as check_device
 from omnidraft.sync.release import LARGEST, MAX_FILE, Channel, StoredFile
-from omnidraft.sync.store import Progress, Store
+from omnidraft.sync.store import Store, TransferProgress
 
 TRACE = SUFFIX
 
 
 @dataclass(frozen=True)
-class Item:
-    """A file to be sent, as it was read and checked.
+class PushItem:
+    """A file to send, read and checked.
 
     Attributes:
-        kind: adapter, cache or trace. source: where it was.
-        tells: what whoever reads it learns of the user, in a few words.
-        accepted: of a segment, target tokens that were proposed and accepted in it.
+        kind: adapter, cache or trace.
+        source: path of the file.
+        data: its bytes.
+        tells: what a reader of the file learns about the user, in a few words.
+        accepted: target tokens that were proposed and accepted in a segment; 0 for other files.
     """
 
     kind: str
@@ -46,83 +48,94 @@ class Item:
 
     @property
     def file(self) -> StoredFile:
-        """What names it."""
+        """The entry of the file in a record."""
         return StoredFile.of(self.data)
 
     @property
     def stored_name(self) -> str:
-        """Its name in the device's folder."""
+        """The name in the device's folder."""
         return self.file.sha256 + {"adapter": ADAPTER, "cache": CACHE, "trace": TRACE}[self.kind]
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push did: files and bytes that were sent, and that were there already."""
+    """The result of a push.
+
+    Attributes:
+        sent: files that were sent.
+        sent_bytes: their bytes.
+        present: files that the store had already.
+    """
 
     sent: int
     sent_bytes: int
     present: int
 
 
-def adapter_item(path: Path, bundle: Bundle, vocab_map: VocabMap) -> Item:
-    """The device's own adapter, of the bundle's drafter.
+def adapter_item(path: Path, bundle: Bundle, vocab_map: VocabMap) -> PushItem:
+    """The device's own adapter of the bundle's drafter.
 
     Raises:
-        AdapterError: it is refused.
+        AdapterError: the adapter is refused.
     """
     adapter = read_adapter(path)
     fit(adapter, bundle, vocab_map, "drafter")
-    return Item(
+    return PushItem(
         "adapter", path, encode_adapter(adapter), "numbers that the drafter learned from what was said here"
     )
 
 
-def cache_item(path: Path, vocab_map: VocabMap) -> Item:
+def cache_item(path: Path, vocab_map: VocabMap) -> PushItem:
     """The device's own n-grams.
 
     Raises:
-        CacheFileError: they are refused.
+        CacheFileError: the cache is refused.
     """
     table = read_table(path, vocab_map)
-    return Item(
+    return PushItem(
         "cache", path, encode(table), "which of the target's tokens were said here, and how often; no text"
     )
 
 
-def trace_items(place: Path, vocab_map: VocabMap) -> list[Item]:
+def trace_items(place: Path, vocab_map: VocabMap) -> list[PushItem]:
     """The segments of a trace.
 
     Raises:
-        TraceFileError: one is refused, or there is none.
+        TraceFileError: a segment is refused, or there is none.
     """
     if not place.is_dir() or not (segments := segments_of(place)):
         raise TraceFileError(f"{place} holds no trace", "check the path", fault="not_a_trace")
-    wanted = Vocabularies.of(vocab_map)
-    return [_segment(path, wanted) for path in segments]
+    vocabularies = Vocabularies.of(vocab_map)
+    return [_segment(path, vocabularies) for path in segments]
 
 
-def _segment(path: Path, wanted: Vocabularies) -> Item:
+def _segment(path: Path, vocabularies: Vocabularies) -> PushItem:
     try:
         data = path.read_bytes()
         segment = decode_trace(data)
-        wanted.check(segment.header.vocabularies)
+        vocabularies.check(segment.header.vocabularies)
     except OSError as error:
         raise TraceFileError(f"{path} cannot be read ({error.strerror})", fault="unreadable") from None
     except TraceFileError as error:
         raise TraceFileError(f"{path} is refused: {error}", "leave it out", fault=error.fault) from None
     tokens = (token for record in segment.generations() for token in record.tokens)
     accepted = sum(token.accepted for token in tokens)
-    return Item("trace", path, data, "EVERY PROMPT AND ANSWER in it, word for word", accepted)
+    return PushItem("trace", path, data, "EVERY PROMPT AND ANSWER in it, word for word", accepted)
 
 
-def push_of(items: Sequence[Item], device: str, channel: Channel, accepted: int | None, now: str) -> Push:
+def push_of(items: Sequence[PushItem], device: str, channel: Channel, accepted: int | None, now: str) -> Push:
     """The record of a push.
 
     Args:
-        accepted: tokens that the device's drafts were accepted for; counted in its traces when None.
+        items: to send.
+        device: name of the device.
+        channel: of the bundle.
+        accepted: target tokens that the device's drafts proposed and the target accepted; counted in the
+            traces when None.
+        now: ISO 8601 in UTC.
 
     Raises:
-        SettingError: nothing to send, a file too large, or an adapter without a weight.
+        SettingError: there is nothing to send, a file is too large, or an adapter has no weight.
     """
     if not items:
         raise SettingError("nothing is to be sent", "give --adapter, --cache, --adapted or --traces")
@@ -137,8 +150,7 @@ def push_of(items: Sequence[Item], device: str, channel: Channel, accepted: int 
             raise SettingError(
                 "an adapter is averaged by the tokens that its drafts were accepted for",
                 "give --accepted-tokens, which `omnidraft trace inspect` counts, or "
-                "--adapted with the directory of an `omnidraft adapt`, which has "
-                "them",
+                "--adapted with the directory of an `omnidraft adapt`, which has them",
             )
         accepted = sum(item.accepted for item in items)
     if not 0 <= accepted <= LARGEST:
@@ -147,11 +159,11 @@ def push_of(items: Sequence[Item], device: str, channel: Channel, accepted: int 
     return Push(device, channel, now, accepted, by_kind.get("adapter"), by_kind.get("cache"), traces)
 
 
-def missing(store: Store, push: Push, items: Sequence[Item]) -> list[Item]:
-    """What the store has not yet of a push.
+def missing(store: Store, push: Push, items: Sequence[PushItem]) -> list[PushItem]:
+    """The files of a push that the store does not have.
 
     Raises:
-        SyncError: it cannot be reached.
+        SyncError: the store cannot be reached.
     """
     folder = device_folder(push.channel, push.device)
     names = set(store.names(folder))
@@ -162,31 +174,36 @@ def missing(store: Store, push: Push, items: Sequence[Item]) -> list[Item]:
     ]
 
 
-def push(store: Store, record: Push, items: Sequence[Item], progress: Progress | None = None) -> Pushed:
-    """Send what is missing, then the record, then remove what the device sent before and no longer names.
+def push(
+    store: Store, record: Push, items: Sequence[PushItem], progress: TransferProgress | None = None
+) -> Pushed:
+    """Send the missing files, then the record; then remove earlier files that the record does not name.
 
     Raises:
         SyncError: `read_only`, `unreachable`.
     """
     folder = device_folder(record.channel, record.device)
     due = missing(store, record, items)
-    whole, done = sum(len(item.data) for item in due), 0
+    total, done = sum(len(item.data) for item in due), 0
     for item in due:
         store.write(f"{folder}/{item.stored_name}", item.data)
         done += len(item.data)
         if progress:
-            progress(item.source.name, done, whole)
+            progress(item.source.name, done, total)
     if due or not _same(read_push(store, record.channel, record.device), record):
         store.write(f"{folder}/{RECORD}", encode_push(record))
     named = {item.stored_name for item in items} | {RECORD}
     for name in store.names(folder):
         if name not in named:
             store.delete(f"{folder}/{name}")
-    return Pushed(len(due), whole, len(items) - len(due))
+    return Pushed(len(due), total, len(items) - len(due))
 
 
 def withdraw(store: Store, channel: Channel, device: str) -> int:
-    """Remove all that a device ever sent, its record first; return how many files went.
+    """Remove all files of a device, the record first.
+
+    Returns:
+        the number of files that were removed.
 
     Raises:
         SyncError: `read_only`, `unreachable`.
@@ -199,10 +216,10 @@ def withdraw(store: Store, channel: Channel, device: str) -> int:
 
 
 def read_push(store: Store, channel: Channel, device: str) -> Push | None:
-    """What the store has of a device; None where that is nothing, or no record.
+    """The record of a device; None where there is none, or an invalid one.
 
     Raises:
-        SyncError: it cannot be reached.
+        SyncError: the store cannot be reached.
     """
     name = f"{device_folder(channel, device)}/{RECORD}"
     if store.size(name) is None:
@@ -216,5 +233,5 @@ def read_push(store: Store, channel: Channel, device: str) -> Push | None:
 
 
 def _same(old: Push | None, new: Push) -> bool:
-    """Whether a record says what another does, but for the time."""
+    """Whether two records differ in the time alone."""
     return old is not None and replace(old, created=new.created) == new

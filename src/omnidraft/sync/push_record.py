@@ -1,6 +1,6 @@
-"""What a device has put into a store, as the store keeps it: one small record for each device. spec/sync.md.
+"""The record of a device in a store: a short text that names all its files (spec/sync.md).
 
-There is one way to write it, and reading it is total.
+A record has exactly one form in bytes, and the reader refuses every other input with a named fault.
 """
 
 import re
@@ -36,12 +36,17 @@ _FORM = re.compile(
 
 @dataclass(frozen=True)
 class Push:
-    """All that a store has of a device.
+    """The files of a device in a store.
 
     Attributes:
-        device: the name that it goes by. created: ISO 8601 in UTC.
-        accepted: tokens of the target that its drafts were accepted for; its adapter's weight.
-        adapter, cache: its own. traces: segments by their names, ascending.
+        device: name of the device.
+        channel: the pair of models.
+        created: ISO 8601 in UTC.
+        accepted: target tokens that the device's drafts proposed and the target accepted; the weight of its
+            adapter.
+        adapter: the device's own; None for none.
+        cache: the device's own; None for none.
+        traces: name and file of each segment, by ascending name.
     """
 
     device: str
@@ -54,10 +59,10 @@ class Push:
 
 
 def check_device(name: str) -> str:
-    """The name of a device, if it can be one.
+    """The name, if it is a valid name of a device.
 
     Raises:
-        SettingError: it cannot.
+        SettingError: the name is not valid.
     """
     if not re.fullmatch(DEVICE, name):
         raise SettingError(
@@ -79,34 +84,36 @@ def encode_push(push: Push) -> bytes:
 
 
 def decode_push(data: bytes) -> Push:
-    """The record in some bytes.
+    """Parse the bytes of a record.
 
     Raises:
         SyncError: `not_a_push`, `version`, `malformed` or `too_large`.
     """
     line, _, _ = data[: len(_TITLE) + 20].partition(b"\n")
     if not line.startswith(_TITLE.encode()):
-        raise SyncError("it is no record of a push", "let the device push again", fault="not_a_push")
+        raise SyncError(
+            "the file is not the record of a push", "let the device push again", fault="not_a_push"
+        )
     if line != f"{_TITLE}{VERSION}".encode():
         raise SyncError("the push has a later format", "update omnidraft", fault="version")
-    found = _FORM.fullmatch(data.decode("latin-1")) if len(data) <= MOST_BYTES else None
-    if found is None:
+    fields = _FORM.fullmatch(data.decode("latin-1")) if len(data) <= MOST_BYTES else None
+    if fields is None:
         raise SyncError(
             "the push is not written as spec/sync.md says", "let the device push again", fault="malformed"
         )
-    traces = tuple(_segment(line) for line in found["traces"].splitlines())
+    traces = tuple(_segment(line) for line in fields["traces"].splitlines())
     if any(a >= b for (a, _), (b, _) in pairwise(traces)):
         raise SyncError(
             "the push names its traces out of order", "let the device push again", fault="malformed"
         )
-    adapter, cache = (StoredFile.read(found[name]) for name in ("adapter", "cache"))
+    adapter, cache = (StoredFile.read(fields[name]) for name in ("adapter", "cache"))
     sizes = [file.size for file in (adapter, cache, *(file for _, file in traces)) if file]
     if max(sizes, default=0) > MAX_FILE:
         raise SyncError(
             f"the push has a file of more than {MAX_FILE} bytes", "leave it out", fault="too_large"
         )
-    accepted = int(found["accepted"])
-    return Push(found["device"], channel_of(found), found["created"], accepted, adapter, cache, traces)
+    accepted = int(fields["accepted"])
+    return Push(fields["device"], channel_of(fields), fields["created"], accepted, adapter, cache, traces)
 
 
 def _segment(line: str) -> tuple[str, StoredFile]:

@@ -1,7 +1,7 @@
-"""A release: what the training side published for one pair of models, signed and numbered. spec/sync.md.
+"""A release: an adapter and a cache that the training side published for a pair of models (spec/sync.md).
 
-The file is a signature (spec/signing.md) over the lines that follow it. There is one way to write it, and
-reading it is total.
+The file is a signature (spec/signing.md) over the lines that follow it. A release has exactly one form in
+bytes, and the reader refuses every other input with a named fault.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from omnidraft.errors import SignatureError, SyncError
 from omnidraft.runtime.bundle.signature import FILE_BYTES, Signature, decode, encode, fault_of, key_id
 
 VERSION = 1
-MOST_BYTES = 2048  # of a release's file; the longest there can be has 819
+MOST_BYTES = 2048  # of the file of a release; the longest possible has 819
 MAX_FILE = 1 << 28  # bytes of an adapter, a cache or a segment
 NUMBER = "[1-9][0-9]{0,14}"
 LARGEST = 10**15 - 1
@@ -34,11 +34,13 @@ _FORM = re.compile(
 
 @dataclass(frozen=True)
 class Channel:
-    """A pair of models, and so who can use what of whom.
+    """A pair of models. Devices of one channel can use each other's adapters and caches.
 
     Attributes:
-        base: fingerprint of the drafter's checkpoint, which adapters are added to. target: of the target's.
-        draft_tokenizer, target_tokenizer: fingerprints of the tokenizers.
+        base: fingerprint of the drafter's checkpoint, to which adapters are added.
+        target: fingerprint of the target's checkpoint.
+        draft_tokenizer: fingerprint of the drafter's tokenizer.
+        target_tokenizer: fingerprint of the target's tokenizer.
     """
 
     base: str
@@ -48,7 +50,7 @@ class Channel:
 
     @property
     def lines(self) -> str:
-        """The channel as it stands in records."""
+        """The lines of the channel in records."""
         return "".join(f"{name} {value}\n" for name, value in self.__dict__.items())
 
     @property
@@ -56,21 +58,25 @@ class Channel:
         """Its name in a store: SHA-256 of its lines, 64 hexadecimal digits."""
         return hashlib.sha256(self.lines.encode()).hexdigest()
 
-    def check(self, found: "Channel", what: str) -> None:
-        """Refuse what is of another channel.
+    def check(self, channel: "Channel", what: str) -> None:
+        """Refuse another channel.
+
+        Args:
+            channel: of a file or record.
+            what: the file or record, for the message.
 
         Raises:
             SyncError: `foreign`.
         """
-        for who, ours, theirs in (
-            ("drafter's weights", self.base, found.base),
-            ("target's weights", self.target, found.target),
-            ("drafter's tokenizer", self.draft_tokenizer, found.draft_tokenizer),
-            ("target's tokenizer", self.target_tokenizer, found.target_tokenizer),
+        for name, ours, theirs in (
+            ("drafter's weights", self.base, channel.base),
+            ("target's weights", self.target, channel.target),
+            ("drafter's tokenizer", self.draft_tokenizer, channel.draft_tokenizer),
+            ("target's tokenizer", self.target_tokenizer, channel.target_tokenizer),
         ):
             if ours != theirs:
                 raise SyncError(
-                    f"{what} is of a {who} {theirs[:12]} and this bundle's is {ours[:12]}",
+                    f"{what} is of a {name} {theirs[:12]} and this bundle's is {ours[:12]}",
                     "use it with the pair of models that it was made for",
                     fault="foreign",
                 )
@@ -78,19 +84,24 @@ class Channel:
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file as a record names it: SHA-256 in hexadecimal digits, and its bytes."""
+    """A file in a record.
+
+    Attributes:
+        sha256: in hexadecimal digits.
+        size: in bytes.
+    """
 
     sha256: str
     size: int
 
     @classmethod
     def of(cls, data: bytes) -> "StoredFile":
-        """What names these bytes."""
+        """The entry of these bytes."""
         return cls(hashlib.sha256(data).hexdigest(), len(data))
 
     @classmethod
     def read(cls, text: str) -> "StoredFile | None":
-        """From its form in a record, `HASH BYTES` or `none`."""
+        """Parse the form in a record, `HASH BYTES` or `none`."""
         sha256, _, size = text.partition(" ")
         return None if text == "none" else cls(sha256, int(size))
 
@@ -98,7 +109,11 @@ class StoredFile:
         return f"{self.sha256} {self.size}"
 
     def check(self, data: bytes, what: str) -> None:
-        """Refuse other bytes than these.
+        """Refuse bytes of another size or hash.
+
+        Args:
+            data: the bytes that were read.
+            what: the file, for the message.
 
         Raises:
             SyncError: `size` or `checksum`.
@@ -119,13 +134,18 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Release:
-    """What was published, the later the higher its number.
+    """The lines of a release.
 
     Attributes:
-        created, expires: ISO 8601 in UTC; past `expires` it is refused, so that nobody is kept on an old one.
-        adapter, cache: the drafter's adapter and the n-grams; at least one of them.
-        accepted: accepted tokens that its adapter was averaged by; 0 where it was trained.
-        devices: how many took part.
+        number: higher than that of every earlier release.
+        channel: the pair of models.
+        created: ISO 8601 in UTC.
+        expires: ISO 8601 in UTC; a device refuses the release after it, so that a store cannot hold back
+            newer ones.
+        adapter: of the drafter; None for none.
+        cache: n-grams; None for none. A release has an adapter, a cache or both.
+        accepted: accepted tokens, the weights of the average; 0 where the adapter was trained.
+        devices: that took part.
     """
 
     number: int
@@ -139,7 +159,7 @@ class Release:
 
     @property
     def text(self) -> bytes:
-        """The lines that are signed."""
+        """The signed lines."""
         return (
             f"{_TITLE}{VERSION}\nnumber {self.number}\n{self.channel.lines}"
             f"created {self.created}\nexpires {self.expires}\n"
@@ -176,7 +196,7 @@ def decode_release(data: bytes, public_key: bytes | None) -> tuple[Release, str 
             "the release does not begin with a signature", "ask its publisher for another", fault="malformed"
         ) from None
     text = data[FILE_BYTES:]
-    if public_key is not None:  # before anything in it is believed
+    if public_key is not None:  # before its content is used
         _check_signature(text, signature, public_key)
     return parse_release(text), None if public_key is None else signature.key_id
 
@@ -199,14 +219,16 @@ def _check_signature(text: bytes, signature: Signature, public_key: bytes) -> No
 
 
 def parse_release(text: bytes) -> Release:
-    """The release in the lines that are signed.
+    """Parse the signed lines of a release.
 
     Raises:
         SyncError: `not_a_release`, `version`, `malformed`.
     """
     line, _, _ = text.partition(b"\n")
     if not line.startswith(_TITLE.encode()):
-        raise SyncError("it is no release", "give a store that `omnidraft sync` wrote", fault="not_a_release")
+        raise SyncError(
+            "the file is not a release", "give a store that `omnidraft sync` wrote", fault="not_a_release"
+        )
     if line != f"{_TITLE}{VERSION}".encode():
         shown = line[len(_TITLE) : len(_TITLE) + 20].decode("ascii", "replace")
         raise SyncError(
@@ -214,14 +236,14 @@ def parse_release(text: bytes) -> Release:
             "update omnidraft",
             fault="version",
         )
-    found = _FORM.fullmatch(text.decode("latin-1"))  # every byte is a character, and no other one fits
-    if found is None or (found["adapter"], found["cache"]) == ("none", "none"):
+    fields = _FORM.fullmatch(text.decode("latin-1"))  # latin-1 maps every byte to one character
+    if fields is None or (fields["adapter"], fields["cache"]) == ("none", "none"):
         raise SyncError(
             "the release is not written as spec/sync.md says",
             "ask its publisher for another",
             fault="malformed",
         )
-    adapter, cache = (StoredFile.read(found[name]) for name in ("adapter", "cache"))
+    adapter, cache = (StoredFile.read(fields[name]) for name in ("adapter", "cache"))
     if max(file.size for file in (adapter, cache) if file) > MAX_FILE:
         raise SyncError(
             f"the release has a file of more than {MAX_FILE} bytes",
@@ -229,25 +251,30 @@ def parse_release(text: bytes) -> Release:
             fault="too_large",
         )
     return Release(
-        int(found["number"]),
-        channel_of(found),
-        found["created"],
-        found["expires"],
-        adapter,
-        cache,
-        int(found["accepted"]),
-        int(found["devices"]),
+        number=int(fields["number"]),
+        channel=channel_of(fields),
+        created=fields["created"],
+        expires=fields["expires"],
+        adapter=adapter,
+        cache=cache,
+        accepted=int(fields["accepted"]),
+        devices=int(fields["devices"]),
     )
 
 
-def channel_of(found: re.Match[str]) -> Channel:
-    """The channel in a record that fits `CHANNEL_LINES`."""
-    return Channel(*(found[name] for name in ("base", "target", "draft_tokenizer", "target_tokenizer")))
+def channel_of(fields: re.Match[str]) -> Channel:
+    """The channel in a record that matches `CHANNEL_LINES`."""
+    return Channel(*(fields[name] for name in ("base", "target", "draft_tokenizer", "target_tokenizer")))
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The newest release that a device ever verified: its number, and the SHA-256 of its lines."""
+    """The newest release that a device verified.
+
+    Attributes:
+        number: of the release.
+        sha256: of its signed lines.
+    """
 
     number: int
     sha256: str
@@ -257,7 +284,10 @@ def check_release(release: Release, channel: Channel, seen: Seen | None, now: st
     """Refuse a release that a device must not take.
 
     Args:
-        channel: of the device's bundle. seen: None where it verified none yet. now: ISO 8601 in UTC.
+        release: from `decode_release`.
+        channel: of the device's bundle.
+        seen: the newest release that the device verified; None before the first.
+        now: ISO 8601 in UTC.
 
     Raises:
         SyncError: `foreign`, `older`, `conflict` or `expired`.
@@ -266,8 +296,8 @@ def check_release(release: Release, channel: Channel, seen: Seen | None, now: st
     if seen is not None and release.number < seen.number:
         raise SyncError(
             f"the store offers release {release.number} and this device has "
-            f"seen {seen.number}: somebody put an old one back",
-            "do not use this store before its publisher has made a newer one",
+            f"seen {seen.number}: an old release was put back",
+            "do not use this store before its publisher has made a newer release",
             fault="older",
         )
     if (
@@ -278,12 +308,12 @@ def check_release(release: Release, channel: Channel, seen: Seen | None, now: st
         raise SyncError(
             f"the store's release {release.number} is not the one that this "
             "device has seen under that number",
-            "tell its publisher, who has to take the next",
+            "tell its publisher, who has to publish the next number",
             fault="conflict",
         )
     if release.expires < now:
         raise SyncError(
-            f"release {release.number} was good until {release.expires} and it is {now}",
+            f"release {release.number} was valid until {release.expires} and it is {now}",
             "check this machine's clock, or ask its publisher for a new one",
             fault="expired",
         )

@@ -1,7 +1,7 @@
-"""A store: a folder, a bucket or a web server, by fsspec, with the few operations that syncing needs.
+"""A store: a folder, a bucket or a web server that fsspec can reach, with the operations that syncing needs.
 
-Every write is whole or absent. In a folder that is a file and a rename; object stores put whole objects; of
-others a temporary name is moved to its place.
+A write is whole or absent. In a folder it is a temporary file and a rename; an object store writes whole
+objects; in other file systems a temporary name is moved to its place.
 """
 
 import re
@@ -15,17 +15,17 @@ from typing import Any
 from omnidraft.errors import OmnidraftError, SettingError, SyncError, reason
 from omnidraft.runtime.disk.atomic_write import write_atomically
 
-Progress = Callable[[str, int, int], None]  # what is moved, bytes done, bytes in all
+TransferProgress = Callable[[str, int, int], None]  # name of the file, bytes done, bytes in total
 _OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oci", "oss", "tos", "hf", "memory"}
 _READ_ONLY = {"http", "https"}
 _CHUNK = 1 << 18
 
 
 class Store:
-    """A place in a file system of fsspec.
+    """A directory in a file system of fsspec.
 
     Attributes:
-        shown: its address for people, without a password.
+        shown: its address for messages, without a password.
     """
 
     def __init__(self, fs: Any, root: str, shown: str) -> None:
@@ -33,11 +33,14 @@ class Store:
         protocol = fs.protocol
         self._protocols = {protocol} if isinstance(protocol, str) else set(protocol)
 
-    def read(self, name: str, most: int, progress: Progress | None = None, of: int = 0) -> bytes:
-        """A file's bytes.
+    def read(self, name: str, most: int, progress: TransferProgress | None = None, of: int = 0) -> bytes:
+        """The bytes of a file.
 
         Args:
-            most: bytes that it may have. of: how many it is known to have, for the progress.
+            name: of the file.
+            most: bytes at most.
+            progress: called after each chunk.
+            of: expected bytes, for the progress.
 
         Raises:
             SyncError: `missing`, `too_large` or `unreachable`.
@@ -50,7 +53,7 @@ class Store:
                 if done > most:
                     raise SyncError(
                         f"{short(name)} in {self.shown} has more than {most} bytes",
-                        "ask who put it there",
+                        "ask its publisher",
                         fault="too_large",
                     )
                 if progress:
@@ -58,10 +61,12 @@ class Store:
         return b"".join(chunks)
 
     def write(self, name: str, data: bytes, *, new: bool = False) -> None:
-        """Put a file, whole or not at all.
+        """Write a file, whole or not at all.
 
         Args:
-            new: refuse where there is one.
+            name: of the file.
+            data: its bytes.
+            new: refuse to replace a file.
 
         Raises:
             SyncError: `taken`, `read_only` or `unreachable`.
@@ -92,7 +97,7 @@ class Store:
                 self._fs.mv(temporary, path)
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, sorted; none where it is absent.
+        """The names in a folder, sorted; empty where the folder is absent.
 
         Raises:
             SyncError: `unreachable`.
@@ -100,15 +105,15 @@ class Store:
         self._fs.invalidate_cache()
         try:
             with self._telling(folder):
-                found = self._fs.ls(self._path(folder), detail=False)
+                paths = self._fs.ls(self._path(folder), detail=False)
         except SyncError as error:
             if error.fault == "missing":
                 return []
             raise
-        return sorted({str(each).rstrip("/").rpartition("/")[2] for each in found} - {""})
+        return sorted({str(each).rstrip("/").rpartition("/")[2] for each in paths} - {""})
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file; None where it is absent.
+        """The size of a file in bytes; None where the file is absent.
 
         Raises:
             SyncError: `unreachable`.
@@ -124,7 +129,7 @@ class Store:
         return -1 if size is None else int(size)
 
     def delete(self, name: str) -> None:
-        """Remove a file, if it is there.
+        """Remove a file, if it exists.
 
         Raises:
             SyncError: `unreachable`.
@@ -142,19 +147,19 @@ class Store:
     def _taken(self, name: str) -> SyncError:
         return SyncError(
             f"{short(name)} is in {self.shown} already",
-            "somebody published meanwhile, try again",
+            "another release was published meanwhile, try again",
             fault="taken",
         )
 
     @contextmanager
     def _telling(self, name: str) -> Iterator[None]:
-        """Turn what a file system raises into a sentence."""
+        """Turn the exceptions of a file system into `SyncError`."""
         try:
             yield
         except OmnidraftError:
             raise
         except FileNotFoundError as error:
-            hidden = error.__cause__  # over HTTP every failure is told as an absent file
+            hidden = error.__cause__  # over HTTP fsspec reports every failure as an absent file
             if hidden is not None and getattr(hidden, "status", None) != 404:
                 raise self._unreachable(name, hidden) from None
             raise SyncError(
@@ -172,10 +177,13 @@ class Store:
 
 
 def open_store(address: str) -> Store:
-    """A store by its address, a path or a URL that fsspec knows.
+    """Open a store.
+
+    Args:
+        address: a path, or a URL of a file system of fsspec.
 
     Raises:
-        SettingError: fsspec or what it needs for this address is not installed, or it knows no such address.
+        SettingError: fsspec or a package for this address is not installed, or the address is not valid.
     """
     if find_spec("fsspec") is None:
         raise SettingError("syncing needs the package fsspec", "run `pip install 'omnidraft[sync]'`")
@@ -188,19 +196,19 @@ def open_store(address: str) -> Store:
         raise SettingError(f"{shown} needs a package that is not installed ({_reason(error)})") from None
     except Exception as error:  # likewise
         raise SettingError(
-            f"{shown} is no store ({_reason(error)})", "give a folder, or a URL such as s3://bucket/place"
+            f"{shown} is not a store ({_reason(error)})", "give a folder, or a URL such as s3://bucket/place"
         ) from None
     protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
     if protocols & {"file", "local"} and Path(root).is_file():
         raise SettingError(
-            f"{shown} is a file and no store", "give a folder, or a URL such as s3://bucket/place"
+            f"{shown} is a file and not a store", "give a folder, or a URL such as s3://bucket/place"
         )
     return Store(fs, str(root), shown)
 
 
 def short(name: str) -> str:
-    """A name in a store for people: of each SHA-256 in it the first 12 digits."""
-    return re.sub("[0-9a-f]{64}", lambda found: found[0][:12], name)
+    """A name for messages, with the first 12 digits of each SHA-256."""
+    return re.sub("[0-9a-f]{64}", lambda match: match[0][:12], name)
 
 
 def _reason(error: BaseException) -> str:

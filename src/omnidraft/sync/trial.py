@@ -1,4 +1,4 @@
-"""Try an offered adapter in shadow: the drafter on the device's recent traces, by onnxruntime alone."""
+"""Compare an offered adapter with the one in use on the device's recent traces; onnxruntime alone."""
 
 from collections import deque
 from pathlib import Path
@@ -16,16 +16,16 @@ from omnidraft.runtime.traces.trace_reader import read_traces
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.sync.pull import Trial
 
-RECENT = 256  # recorded generations that are read at most, the latest
+RECENT = 256  # recorded generations read at most; the latest
 
 
 def trial_on(traces: Path, bundle: Bundle, vocab_map: VocabMap) -> Trial:
-    """A trial on what was recorded in a directory.
+    """A trial on the traces in a directory.
 
-    Records of the target with an adapter are left out: another target's distributions would judge.
+    Records of the target with an adapter are left out: they have the distributions of another target.
 
     Raises:
-        TraceFileError: it is no trace of this pair.
+        TraceFileError: the directory is not a trace of this pair.
     """
     recorded = read_traces(traces, Vocabularies.of(vocab_map))
     recent = deque((each for each in recorded if each.start.target_adapter is None), maxlen=RECENT)

@@ -1,1 +1,5 @@
-"""TODO."""
+"""`omnidraft adapt`: answer, learn from the answers, guard the adapter, roll back (spec/learner.md).
+
+Begin with adaptation.py, the loop. adapted_target.py holds one target, interval.py and guard.py decide,
+profiles.py and curve.py are the files.
+"""

@@ -171,7 +171,7 @@ class Adaptation:
             tokens=counts.emitted,
             passes=counts.rounds,
             drafted=counts.drafted,
-            accepted=counts.passed,
+            accepted=counts.accepted_drafts,
             seconds=steady_seconds(first, costs),
             plain=median(plain) if plain else None,
             cache=len(target.session.cache),
@@ -185,8 +185,7 @@ class Adaptation:
         self.position += 1
 
     def write(self) -> None:
-        """Write the checkpoint, then the copies for other readers. A kill at any moment loses no checkpoint.
-        """
+        """Write the checkpoint, then the copies for readers; a kill at any moment leaves a checkpoint."""
         target, progress = self._current, self._current.progress
         progress.prompts, progress.position, progress.answered = self._prompts, self.position, self.answered
         self.curve.sync()
@@ -210,12 +209,11 @@ class Adaptation:
         and a repeated run must give the same answers.
         """
         target = self._current
-        pair = target.session.pair
-        pair.read, pair.alone, pair.held = [], [], 0
-        target.session.drafter.forget()
+        target.session.text.decoder.cached.clear()
+        target.session.models.drafter.forget()
         target.recorded.take()  # drop the record of an answer that was interrupted
         seed = None if config.seed is None else (config.seed + self.position) % (1 << 64)
-        answer = target.session.generate(prompt, raw=raw, **vars(replace(config, seed=seed)))
+        answer = target.session.generate(prompt, replace(config, seed=seed), raw=raw)
         self.running = answer
         try:
             return answer, _rounds_of(answer)
@@ -284,10 +282,9 @@ class Adaptation:
 
 
 def _rounds_of(generation: Generation) -> list[tuple[int, float]]:
-    """Run a generation to its end; draft tokens and seconds of each round, without the time of recording it.
-    """
+    """Run a generation to its end; draft tokens and seconds of each round, without the time of recording."""
     rounds = [piece.round for piece in generation if piece.round is not None]
-    return [(len(r.draft), sum(asdict(r.seconds).values()) - r.seconds.trace) for r in rounds]
+    return [(len(r.draft), sum(asdict(r.seconds).values())) for r in rounds]
 
 
 def _claimed(place: Path) -> int:

@@ -27,7 +27,6 @@ from omnidraft.runtime.traces.trace_file import decode as decode_trace
 from omnidraft.runtime.traces.trace_memory import TraceMemory
 from omnidraft.runtime.vocab.cache_file import decode as decode_cache
 from omnidraft.runtime.vocab.cache_file import encode as encode_cache
-from omnidraft.runtime.vocab.cache_store import new_replica
 from omnidraft.runtime.vocab.cache_table import check_against
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
@@ -149,7 +148,7 @@ class AdaptedTarget:
         self.guard.restore(checkpoint.progress.guard)
         table = decode_cache(checkpoint.cache)
         check_against(table, self.session.vocab_map)
-        self.session.pair.cache = NgramCache.of_table(table, self.session.vocab_map)
+        self.session.cache = NgramCache.of_table(table, self.session.vocab_map)
         self.swap_in()
         for number in (*self.progress.memory, *self.progress.pending):
             try:
@@ -174,7 +173,6 @@ class AdaptedTarget:
     def checkpoint(self) -> LearningCheckpoint:
         """The whole state, between two answers."""
         cache = self.session.cache
-        cache.replica = cache.replica or new_replica()
         progress = self.progress
         progress.guard = self.guard.state()
         good = {} if self.progress.good == self.progress.version else self.good

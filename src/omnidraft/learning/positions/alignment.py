@@ -1,10 +1,10 @@
-"""A response of the target as training positions of the drafter (method sections 5.1 and 5.2); numpy only.
+"""Align a response of the target with the drafter's positions (method sections 5.1 and 5.2); numpy only.
 
-The drafter reads its own prompt and then the spelling of every emitted token, so each target token begins and
-ends where a draft token does, and both models have read the same text there. Nothing is encoded again.
+The drafter reads its own prompt and then the spelling of every emitted token. Each target token therefore
+begins and ends at a draft token, where both models have read the same text. No text is encoded again.
 
-Row j of a response is the drafter's logits after the prompt and j draft tokens: it predicts draft token j.
-The target's row i was computed after its tokens before i: it is the distribution of token i.
+Row j of a response is the drafter's logits after the prompt and j draft tokens; it predicts draft token j.
+Row i of the target was computed after the target tokens before i; it is the distribution of token i.
 """
 
 from __future__ import annotations
@@ -34,12 +34,15 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SparseDistributions:
-    """Distributions over draft tokens, as many ids in each row; -1 fills up.
+    """N distributions over draft tokens, each with at most K listed ids.
 
     Attributes:
-        rows: the response row that each distribution is of, shape [N]. Two distributions may be of one row.
-        ids, probabilities: shape [N, K]. other: of all ids that are not listed, shape [N].
-        weights: shape [N]; see `DraftDistribution`.
+        rows: the row of the response that each distribution belongs to, shape [N]. Two distributions may
+            belong to one row.
+        ids: draft ids, shape [N, K]; -1 is padding.
+        probabilities: of these ids, shape [N, K]; 0 at padding.
+        other: probability of all ids that are not listed, shape [N].
+        weights: see `DraftDistribution`, shape [N].
     """
 
     rows: Offsets
@@ -54,15 +57,17 @@ class SparseDistributions:
 
 @dataclass(frozen=True)
 class TargetTokens:
-    """What is known of each target token, shapes [n].
+    """The n target tokens of a response; every array has shape [n].
 
     Attributes:
-        ids: target ids. before: the target id in front of each, -1 where it was not given.
-        rows: the response row where the token's spelling begins. lengths: draft tokens that write it, 0 or
-            more.
-        direct: whether it has a partner of its own in the drafter's vocabulary.
+        ids: target ids.
+        before: the target id before each token; -1 where it is unknown.
+        rows: the row of the response where the spelling of the token begins.
+        lengths: draft tokens of the spelling, 0 or more.
+        direct: whether the token has a direct partner in the drafter's vocabulary.
         probabilities: p of the token; NaN where its row was cut and does not list it.
-        starts, ends: byte offsets in the response.
+        starts: byte offset of the token in the response.
+        ends: byte offset of its end.
     """
 
     ids: Ids
@@ -77,16 +82,20 @@ class TargetTokens:
 
 @dataclass(frozen=True)
 class Aligned:
-    """One response, ready for every objective.
+    """One response, with the inputs of every objective.
 
     Attributes:
-        draft_ids: prompt and response in draft tokens. prompt_length: of the prompt, >= 1.
-        owners: the target token that each draft token of the response helps to write, shape [m].
+        draft_ids: prompt and response in draft tokens.
+        prompt_length: draft tokens of the prompt, >= 1.
+        owners: the index of the target token that each of the m draft tokens of the response writes, shape
+            [m].
         tokens: of the target.
-        trie_distributions: the target's distribution in the drafter's vocabulary, wherever it has one.
-        direct_distributions: one for each target token: its row on the intersection of the vocabularies.
-            `other` is what the row does not list, `weights` the listed mass on the intersection plus that.
-        target_rows: the target's rows, for the objectives that need its own vocabulary.
+        trie_distributions: the target's distribution in the drafter's vocabulary, at each position that has
+            one.
+        direct_distributions: for each target token, its row on the intersection of the vocabularies. `other`
+            is the mass that the row does not list, `weights` the listed mass on the intersection plus
+            `other`.
+        target_rows: the target's rows, for the objectives that need the target's vocabulary.
         vocab_map: of the pair.
         target_hidden: the target's last hidden states, shape [n, target width], for dskd alone.
     """
@@ -103,20 +112,18 @@ class Aligned:
 
     @property
     def num_rows(self) -> int:
-        """Rows of logits that the distributions may be of: one after the prompt, and one after each draft
-        token.
-        """
+        """Rows of logits: one after the prompt, and one after each draft token of the response."""
         return len(self.draft_ids) - self.prompt_length + 1
 
 
 @dataclass(frozen=True)
 class Aligner:
-    """How responses are aligned.
+    """Options of the alignment.
 
     Attributes:
-        trie: its active spellings are what the drafter is taught; `full_trie` for all.
-        max_length: draft tokens of a prompt and response together; later target tokens are dropped.
-        keep: draft ids that a distribution lists at most.
+        trie: its active spellings are taught; `full_trie` for all spellings.
+        max_length: draft tokens of prompt and response together; later target tokens are dropped.
+        keep: draft ids in a distribution at most.
     """
 
     trie: ActiveTrie
@@ -136,10 +143,10 @@ class Aligner:
         """The training positions of one response.
 
         Args:
-            draft_prompt: the prompt in draft ids, with its start token; at least one id.
-            tokens: the n target ids that were emitted.
-            rows: the target's distributions before each of them.
-            before: the last target id of the prompt.
+            draft_prompt: the prompt in draft ids, with the start token; at least one id.
+            tokens: the n emitted target ids.
+            rows: the target's distribution before each of them, n rows.
+            before: the last target id of the prompt; -1 if unknown.
             roots: the rows' distributions at the root of this trie, where they are known better than cut rows
                 tell.
             target_hidden: see `Aligned`.
@@ -155,7 +162,7 @@ class Aligner:
         count = int(np.searchsorted(np.cumsum(lengths), self.max_length - len(draft_prompt), side="right"))
         ids, lengths = np.asarray(tokens[:count], dtype=np.int32), lengths[:count]
         response = [d for t in ids for d in vocab_map.spell(int(t))]
-        found = TargetTokens(
+        target_tokens = TargetTokens(
             ids=ids,
             before=np.array([before, *ids[:-1]][:count], dtype=np.int32),
             rows=np.cumsum(lengths) - lengths,
@@ -169,9 +176,9 @@ class Aligner:
             draft_ids=np.array([*draft_prompt, *response], dtype=np.int32),
             prompt_length=len(draft_prompt),
             owners=np.repeat(np.arange(count), lengths),
-            tokens=found,
-            trie_distributions=self._trie_distributions(found, rows, known),
-            direct_distributions=self._direct_distributions(found, rows),
+            tokens=target_tokens,
+            trie_distributions=self._trie_distributions(target_tokens, rows, known),
+            direct_distributions=self._direct_distributions(target_tokens, rows),
             target_rows=TargetRows(rows.ids[:count], rows.probabilities[:count], rows.rest[:count]),
             vocab_map=vocab_map,
             target_hidden=None if target_hidden is None else target_hidden[:count],
@@ -187,9 +194,10 @@ class Aligner:
             )
         if not rows.finite:
             raise SettingError(
-                "a target row is no distribution (finite, not negative, of sum 1)", "leave the response out"
+                "a target row is not a distribution (finite, not negative, of sum 1)",
+                "leave the response out",
             )
-        for who, ids, size in (
+        for name, ids, size in (
             ("draft prompt", draft_prompt, vocab_map.draft_size),
             ("response", tokens, vocab_map.target_size),
             ("target rows", rows.ids[rows.ids != -1], vocab_map.target_size),
@@ -197,7 +205,7 @@ class Aligner:
             values = np.asarray(ids)
             if len(values) and not (int(values.min()) >= 0 and int(values.max()) < size):
                 raise SettingError(
-                    f"the {who} hold an id outside 0..{size - 1}", "use the vocabulary map of this pair"
+                    f"the {name} hold an id outside 0..{size - 1}", "use the vocabulary map of this pair"
                 )
 
     def _is_direct(self, token: int) -> bool:
@@ -207,40 +215,40 @@ class Aligner:
     def _trie_distributions(
         self, tokens: TargetTokens, rows: TargetRows, roots: Sequence[DraftDistribution | None]
     ) -> SparseDistributions:
-        """Before each token, or after the one before it; and inside each spelling."""
-        trie, found = self.trie, list[tuple[int, DraftDistribution | None]]()
+        """One distribution at the start of each token, and one at each position inside a spelling."""
+        trie, placed = self.trie, list[tuple[int, DraftDistribution | None]]()
         for i, token in enumerate(tokens.ids):
             row, spelling = int(tokens.rows[i]), trie.map.spellings.row(int(token))
             node = node_of(trie, self._spelling_in_trie(tokens, i - 1))
             if node is not None and has_children(trie, node):
-                found.append((row, after_distribution(trie, rows, i - 1, node, roots[i])))
+                placed.append((row, after_distribution(trie, rows, i - 1, node, roots[i])))
             else:
-                found.append((row, roots[i]))
+                placed.append((row, roots[i]))
             if len(self._spelling_in_trie(tokens, i)) < 2:
                 continue
             for depth in range(1, len(spelling)):
                 node = node_of(trie, spelling[:depth])
                 assert node is not None
-                found.append((row + depth, inside_distribution(trie, rows, i, node)))
+                placed.append((row + depth, inside_distribution(trie, rows, i, node)))
         return _sparse(
-            [(row, distribution.top(self.keep)) for row, distribution in found if distribution is not None]
+            [(row, distribution.top(self.keep)) for row, distribution in placed if distribution is not None]
         )
 
     def _spelling_in_trie(self, tokens: TargetTokens, i: int) -> npt.NDArray[np.generic]:
-        """The spelling of a token that decisions can lead to; empty for aliases and for tokens not active."""
+        """The spelling of token i if it is active in the trie; empty for aliases and for inactive tokens."""
         leaf = int(self.trie.map.leaf_of[tokens.ids[i]]) if i >= 0 else -1
         active = leaf >= 0 and bool(self.trie.active[leaf])
         return self.trie.map.spellings.row(int(tokens.ids[i])) if active else np.empty(0, dtype=np.int32)
 
     def _direct_distributions(self, tokens: TargetTokens, rows: TargetRows) -> SparseDistributions:
-        found = []
+        placed = []
         for i in range(len(tokens.ids)):
             ids, p, outside = direct_distribution(self.trie.map, rows, i)
             distribution = DraftDistribution(ids, p, float(rows.rest[i]), max(0.0, 1.0 - outside)).top(
                 self.keep
             )
-            found.append((int(tokens.rows[i]), distribution))
-        return _sparse(found)
+            placed.append((int(tokens.rows[i]), distribution))
+        return _sparse(placed)
 
 
 def _or_nan(value: float | None) -> float:

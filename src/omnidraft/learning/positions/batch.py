@@ -1,7 +1,7 @@
 """Aligned responses as one batch of arrays; numpy only, training/data/batch.py makes tensors of the same.
 
-Every response has its rows of logits one after another in a common list [R], and every distribution, token
-and label says which of these rows it is of. So objectives know nothing of sequences, padding and prompts.
+The rows of logits of all responses form one list [R]. Every distribution, token and label has the index of
+its row in that list, so objectives need no sequences, padding or prompts.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The target's distribution in the drafter's vocabulary at each place of a draft context (method section
-5.2); numpy only.
+"""The target's distribution over *draft* tokens at each position of a draft context; numpy only.
 
-Where a spelling may begin, inside one, or right after one, the target's row says how likely each next *draft*
-token is. Mass whose draft token is not known stands in one bucket, OTHER: the end of a token inside a
-spelling, and what a row that was cut does not list. Target tokens that nothing spells are in neither: the
-drafter cannot propose them, so the distribution is the one given that none of them comes, and the weight is
-how likely that is.
+A position is at the start of a spelling, inside a spelling, or right after one (method section 5.2). Mass
+whose draft token is unknown is in one bucket, OTHER: the end of a token inside a spelling, and the mass that
+a cut row does not list. Target tokens without a spelling are excluded, because the drafter cannot propose
+them. The distribution is conditional on none of them coming next, and the weight is the probability of that
+condition.
 """
 
 from __future__ import annotations
@@ -24,12 +23,13 @@ _NOTHING = 1e-12  # mass below which a conditional distribution is rounding
 
 @dataclass(frozen=True)
 class DraftDistribution:
-    """A distribution over draft tokens and OTHER, which sum to 1.
+    """A distribution over draft tokens and OTHER, of sum 1.
 
     Attributes:
-        ids: distinct draft ids. probabilities: theirs, float64.
-        other: probability of all draft tokens that are not listed.
-        weight: how likely the target is to say something that the drafter can write.
+        ids: distinct draft ids, shape [K].
+        probabilities: of these ids, shape [K].
+        other: probability of OTHER, all draft tokens that are not listed.
+        weight: probability that the target continues with a token that the drafter can write.
     """
 
     ids: Ids
@@ -38,7 +38,7 @@ class DraftDistribution:
     weight: float = 1.0
 
     def top(self, count: int) -> DraftDistribution:
-        """The `count` likeliest ids; the others join OTHER."""
+        """The `count` most likely ids; the mass of the others moves to OTHER."""
         if len(self.ids) <= count:
             return self
         kept = np.argpartition(-self.probabilities, count - 1)[:count]
@@ -49,14 +49,14 @@ class DraftDistribution:
 
 
 def full_trie(vocab_map: VocabMap) -> ActiveTrie:
-    """The trie in which every spelling is active, as with a prefilled cache."""
+    """The trie with every spelling active, as with a prefilled cache."""
     trie = ActiveTrie(vocab_map)
     trie.activate_all(np.flatnonzero(vocab_map.leaf_lengths > 1))
     return trie
 
 
 def node_of(trie: ActiveTrie, spelling: npt.NDArray[np.generic]) -> Node | None:
-    """Where a spelling leads in a trie, if it is there."""
+    """The node of a spelling in the trie; None if the trie does not have it."""
     node = trie.root(int(spelling[0])) if len(spelling) else None
     for token in spelling[1:]:
         node = None if node is None else trie.child(node, int(token))
@@ -64,13 +64,13 @@ def node_of(trie: ActiveTrie, spelling: npt.NDArray[np.generic]) -> Node | None:
 
 
 def has_children(trie: ActiveTrie, node: Node) -> bool:
-    """Whether an active spelling goes on from a node."""
+    """Whether an active spelling continues below a node."""
     low = node.low + int(trie.map.leaf_lengths[node.low] == node.depth)
     return bool(trie.active[low : node.high].any())
 
 
 def root_distribution(trie: ActiveTrie, rows: TargetRows, row: int) -> DraftDistribution | None:
-    """Where a spelling begins: the mass below each child of the root; None where nothing can be written."""
+    """At the start of a spelling: the mass below each child of the root; None where that mass is 0."""
     leaves, p = _leaves(trie, rows, row)
     ids, sums = _by_token(trie.map.leaf_firsts[leaves], p)
     rest = float(rows.rest[row])
@@ -81,10 +81,11 @@ def root_distribution(trie: ActiveTrie, rows: TargetRows, row: int) -> DraftDist
 
 
 def inside_distribution(trie: ActiveTrie, rows: TargetRows, row: int, node: Node) -> DraftDistribution | None:
-    """Inside a spelling: P(child | node), and P(END | node) as OTHER.
+    """Inside a spelling: P(child | node), and P(END | node) as OTHER; None where the row lists nothing below
+    the node.
 
-    Which draft token would follow an END is not known, since the target said something else than the
-    token that ends here. None where the row lists nothing below the node.
+    The draft token after an END is unknown, because the target continued with another token than the one that
+    ends here.
     """
     below = _below(trie, rows, row, node)
     return None if below is None else DraftDistribution(*below)
@@ -93,17 +94,17 @@ def inside_distribution(trie: ActiveTrie, rows: TargetRows, row: int, node: Node
 def after_distribution(
     trie: ActiveTrie, rows: TargetRows, row: int, node: Node, following: DraftDistribution | None
 ) -> DraftDistribution | None:
-    """Right after the token that a node spells, said at `row`: it might have gone on to a child.
+    """Right after the token that a node spells, emitted at `row`: the target could have continued to a child.
 
-    P(child | node) for children; P(END | node) times the next row's root distribution (`following`) outside
-    the children, renormalised, for all others: a draft token that is a child is never read as a new beginning
-    (`E` of method section 4.2).
+    Children have P(child | node). All other draft tokens have P(END | node) times the next row's root
+    distribution (`following`) outside the children, renormalised: a draft token that is a child is never read
+    as the start of a new spelling (`E` of method section 4.2).
     """
     below = _below(trie, rows, row, node)
     if below is None:
         return following
     ids, p, ending = below
-    if following is None:  # the END leads to what the drafter cannot write
+    if following is None:  # after the END comes a token that the drafter cannot write
         total = float(p.sum())
         return None if total <= _NOTHING else DraftDistribution(ids, p / total, 0.0, total)
     outside = ~np.isin(following.ids, trie.children(node)[0])
@@ -123,8 +124,10 @@ def after_distribution(
 
 
 def direct_distribution(vocab_map: VocabMap, rows: TargetRows, row: int) -> tuple[Ids, Probabilities, float]:
-    """A row on the intersection of the vocabularies: draft ids, p of their partners, and listed p outside
-    it.
+    """A row on the intersection of the vocabularies.
+
+    Returns:
+        the draft ids; p of their direct partners; and the listed p outside the intersection.
     """
     listed, p = rows.listed(row)
     leaves = vocab_map.leaf_of[listed]
@@ -135,7 +138,7 @@ def direct_distribution(vocab_map: VocabMap, rows: TargetRows, row: int) -> tupl
 
 
 def _leaves(trie: ActiveTrie, rows: TargetRows, row: int) -> tuple[npt.NDArray[np.integer], Probabilities]:
-    """Places in the trie of a row's tokens, and their probabilities; without those that are not active."""
+    """The leaves of the active tokens in a row, and their probabilities."""
     listed, p = rows.listed(row)
     leaves = trie.map.leaf_of[listed]
     known = leaves >= 0
@@ -146,7 +149,7 @@ def _leaves(trie: ActiveTrie, rows: TargetRows, row: int) -> tuple[npt.NDArray[n
 def _below(
     trie: ActiveTrie, rows: TargetRows, row: int, node: Node
 ) -> tuple[Ids, Probabilities, float] | None:
-    """P(child | node) by draft token, and P(END | node); None where the row lists nothing below it."""
+    """P(child | node) by draft token, and P(END | node); None where the row lists nothing below the node."""
     leaves, p = _leaves(trie, rows, row)
     below = (leaves >= node.low) & (leaves < node.high)
     leaves, p = leaves[below], p[below]

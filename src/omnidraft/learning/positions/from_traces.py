@@ -1,10 +1,9 @@
 """Recorded generations as training positions of the drafter, without a pass of either model; numpy only.
 
-A trace has the target's distribution at temperature 1 before each emitted token, cut to its likeliest ids,
-and beside it the masses below each first draft token, which are of the whole distribution. Which adapter the
-*drafter* had does not matter to either; with another adapter the *target* is another target, so its records
-are refused. What was drafted then matters to nobody: the adaptive head learns from drafts of the drafter as
-it is now.
+A trace has the target's distribution at temperature 1 before each emitted token, cut to its most likely ids,
+and the masses below each first draft token, computed from the whole distribution. Both are independent of the
+*drafter's* adapter. With another adapter the *target* is another target, so its records are refused. The
+recorded drafts are not used: the adaptive head learns from drafts of the current drafter.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from omnidraft.learning.positions.draft_targets import DraftDistribution
 from omnidraft.learning.positions.target_rows import TargetRows
 from omnidraft.runtime.traces.trace import Traced, TracedToken
 
-OPEN = 8  # generations that a later record may go on with: of sessions that shared a store, which alternate
-_NOTHING = 1e-9  # mass at the root below which there is nothing to write
+OPEN = 8  # incomplete generations in memory: sessions that share a store write records in turn
+_NOTHING = 1e-9  # mass at the root below which no draft token can be written
 
 
 @dataclass(frozen=True)
 class TraceAligner:
-    """How recorded generations are aligned.
+    """Options of aligning recorded generations.
 
     Attributes:
-        aligner: of the pair that they were recorded with.
-        start: ids that every context of the drafter begins with (bos).
-        target_adapter: digest of the adapter that the target must have had; None for none.
+        aligner: of the pair that the generations were recorded with.
+        start: ids at the start of every context of the drafter (bos).
+        target_adapter: digest of the target's adapter in every record; None for no adapter.
     """
 
     aligner: Aligner
@@ -39,10 +38,10 @@ class TraceAligner:
     target_adapter: str | None = None
 
     def check(self, traced: Traced) -> None:
-        """Refuse what another target said.
+        """Refuse a record of another target.
 
         Raises:
-            SettingError: it is of the target with another adapter.
+            SettingError: the target had another adapter.
         """
         if traced.start.target_adapter != self.target_adapter:
             raise SettingError(
@@ -52,20 +51,21 @@ class TraceAligner:
             )
 
     def takes(self, traced: Traced) -> bool:
-        """Whether `align` has something to align: a text before the first token, which fits `max_length`."""
+        """Whether `align` gives a response: text comes before the first token, and both fit `max_length`."""
         prompt = self._prompt(traced)
         first = self.aligner.trie.map.spell(traced.rounds[0].tokens[0].token_id)
         return bool(prompt) and len(prompt) + len(first) <= self.aligner.max_length
 
     def align(self, traced: Traced) -> Aligned | None:
-        """One generation; None where nothing of it fits `aligner.max_length` or nothing stands before it.
+        """The positions of one generation; None where no token fits `aligner.max_length` or no text comes
+        before it.
 
-        Every token is spelled as the vocabulary map has it, those too that were written inside a longer draft
-        token, so that each has draft positions. The text before the first token is cut from the left to half
-        of `max_length` where it has to be, and what is said beyond `max_length` is left out.
+        Every token has the spelling of the vocabulary map, also a token that was written inside a longer
+        draft token, so that each has draft positions. The text before the first token is cut from the left if
+        necessary, to no less than half of `max_length`. Tokens beyond `max_length` are left out.
 
         Raises:
-            SettingError: it is of the target with another adapter, or of another pair.
+            SettingError: the record is of the target with another adapter, or of another pair.
         """
         self.check(traced)
         if not self.takes(traced):
@@ -76,7 +76,7 @@ class TraceAligner:
         return self.aligner.align(self._prompt(traced), ids, rows_of(tokens), roots=roots)
 
     def _prompt(self, traced: Traced) -> list[int]:
-        """The start, and as much of the text before the first token as there is room for."""
+        """The start ids, and as much of the text before the first token as fits."""
         spell, most = self.aligner.trie.map.spell, self.aligner.max_length - len(self.start)
         room = most - sum(len(spell(token.token_id)) for token in traced.tokens)
         room = max(room, self.aligner.max_length // 2 - len(self.start), 0)
@@ -85,22 +85,22 @@ class TraceAligner:
 
 
 def from_traces(traces: Iterable[Traced], aligner: TraceAligner) -> Iterator[Aligned]:
-    """What can be learned from recorded generations, each as one response however many records it is in.
+    """The positions of recorded generations; the records of one generation are joined to one response.
 
     Raises:
         SettingError: see `TraceAligner.align`.
     """
     for traced in joined(traces):
-        found = aligner.align(traced)
-        if found is not None:
-            yield found
+        response = aligner.align(traced)
+        if response is not None:
+            yield response
 
 
 def joined(traces: Iterable[Traced]) -> Iterator[Traced]:
-    """Generations made whole of the records that go on with one another: full segments, other adapters.
+    """Join the records that continue one another to whole generations.
 
-    After a pause a record goes on with a text that was not recorded, so it stays alone. `OPEN` generations
-    are in memory.
+    A record ends where a segment is full or the drafter's adapter changes. A record after a pause continues a
+    text that was not recorded, so it stays alone. At most `OPEN` generations are in memory.
     """
     waiting: list[Traced] = []
     for traced in traces:
@@ -115,26 +115,29 @@ def joined(traces: Iterable[Traced]) -> Iterator[Traced]:
 
 
 def rows_of(tokens: Sequence[TracedToken]) -> TargetRows:
-    """The recorded distributions, each with its emitted token, whose probability is known exactly."""
+    """The recorded distributions. Each lists the emitted token with its exact probability."""
     widest = max((len(token.distribution.ids) for token in tokens), default=0) + 1
     ids = np.full((len(tokens), widest), -1, dtype=np.int32)
     probabilities, rest = np.zeros((len(tokens), widest)), np.zeros(len(tokens))
     for i, token in enumerate(tokens):
         others = token.distribution.ids != token.token_id
         n = int(others.sum())
-        said, p = float(np.exp(-token.surprisal)), token.distribution.probabilities[others].astype(np.float64)
-        # Where the row does not list it, it is in the rest.
-        left = max(0.0, token.distribution.rest - said) if n == len(others) else token.distribution.rest
+        emitted, p = (
+            float(np.exp(-token.surprisal)),
+            token.distribution.probabilities[others].astype(np.float64),
+        )
+        # If the row does not list the emitted token, its probability is part of the rest.
+        left = max(0.0, token.distribution.rest - emitted) if n == len(others) else token.distribution.rest
         total = float(p.sum()) + left
-        share = (1.0 - said) / total if total > _NOTHING else 0.0  # float16 sums to 1 within 1/2000
+        share = (1.0 - emitted) / total if total > _NOTHING else 0.0  # float16 sums to 1 within 1/2000
         ids[i, : n + 1] = [*token.distribution.ids[others], token.token_id]
-        probabilities[i, : n + 1] = [*(p * share), said]
-        rest[i] = left * share if total > _NOTHING else 1.0 - said
+        probabilities[i, : n + 1] = [*(p * share), emitted]
+        rest[i] = left * share if total > _NOTHING else 1.0 - emitted
     return TargetRows(ids, probabilities, rest)
 
 
 def _root(token: TracedToken) -> DraftDistribution | None:
-    """The distribution at the root of the whole trie."""
+    """The distribution at the root of the trie with all spellings active."""
     p = token.roots.probabilities.astype(np.float64)
     total = float(p.sum()) + token.roots.rest
     if total <= _NOTHING:
@@ -144,11 +147,11 @@ def _root(token: TracedToken) -> DraftDistribution | None:
 
 
 def _goes_on(earlier: Traced, later: Traced) -> bool:
-    """Whether a record begins where another ends: the same target, and the same text."""
+    """Whether a record begins where another ends, with the same target and the same text."""
     start = later.start
     if not start.continues or start.target_adapter != earlier.start.target_adapter:
         return False
-    pieces = [d for found in earlier.rounds for d in found.pieces]
+    pieces = [d for each in earlier.rounds for d in each.pieces]
     ends = earlier.start.skipped + len(earlier.start.context) + len(pieces)
     if ends != start.skipped + len(start.context):
         return False

@@ -1,6 +1,7 @@
-"""The target's distributions along a response, whole or cut to their likeliest tokens; numpy only.
+"""The target's distributions along a response, whole or cut to the most likely tokens; numpy only.
 
-A row that was cut says how much it lost, so that no objective takes a missing token for an impossible one.
+A cut row has the mass of the ids that it does not list, so that no objective takes a missing token as
+impossible.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ class TargetRows:
     """Row i is the target's distribution before its token i, at temperature 1.
 
     Attributes:
-        ids: distinct target ids of each row, shape [n, m]; -1 fills up.
-        probabilities: theirs, shape [n, m]; 0 where the id is -1.
-        rest: probability of all ids that a row does not list, shape [n]; 0 where it lists every one.
+        ids: distinct target ids of each row, shape [n, m]; -1 is padding.
+        probabilities: of these ids, shape [n, m]; 0 at padding.
+        rest: probability of all ids that a row does not list, shape [n]; 0 where it lists every id.
     """
 
     ids: Ids
@@ -55,38 +56,38 @@ class TargetRows:
         return bool((self.probabilities >= 0).all() and (np.abs(sums - 1.0) < _ROUNDING).all())
 
     def listed(self, row: int) -> tuple[npt.NDArray[np.integer], Probabilities]:
-        """The ids of a row and their probabilities, without what fills it up."""
+        """The ids of a row and their probabilities, without padding."""
         known = self.ids[row] >= 0
         return self.ids[row][known], self.probabilities[row][known]
 
     def of(self, row: int, token: int) -> float | None:
-        """Probability of a token in a row; None where the row does not list it and has a rest."""
-        found = np.flatnonzero(self.ids[row] == token)
-        if len(found):
-            return float(self.probabilities[row, found[0]])
+        """Probability of a token in a row; None where the row does not list the token and has a rest."""
+        columns = np.flatnonzero(self.ids[row] == token)
+        if len(columns):
+            return float(self.probabilities[row, columns[0]])
         return None if self.rest[row] > 0.0 else 0.0
 
 
 def dense_rows(probabilities: npt.NDArray[np.floating]) -> TargetRows:
-    """Whole distributions, shape [n, target vocab]."""
+    """Rows of whole distributions, shape [n, target vocab]."""
     values = np.asarray(probabilities, dtype=np.float64)
     ids = np.broadcast_to(np.arange(values.shape[1], dtype=np.int32), values.shape)
     return TargetRows(ids, values, np.zeros(len(values)))
 
 
 def top_rows(probabilities: npt.NDArray[np.floating], tokens: npt.ArrayLike, count: int) -> TargetRows:
-    """The `count` likeliest ids of each row, the emitted token always among them.
+    """The `count` most likely ids of each row; the emitted token is always one of them.
 
     Args:
         probabilities: whole distributions, shape [n, target vocab].
-        tokens: what was emitted at each row, shape [n].
+        tokens: the emitted token at each row, shape [n].
         count: ids to keep, >= 1.
     """
     values = np.asarray(probabilities, dtype=np.float64)
     count = min(count, values.shape[1])
     emitted = np.asarray(tokens, dtype=np.int64)
     ranks = values.copy()
-    ranks[np.arange(len(values)), emitted] = np.inf  # what was sampled may be unlikely and is still needed
+    ranks[np.arange(len(values)), emitted] = np.inf  # a sampled token may be unlikely, and is needed
     ids = np.argpartition(-ranks, count - 1, axis=1)[:, :count].astype(np.int32)
     kept = np.take_along_axis(values, ids, axis=1)
     rest = np.maximum(values.sum(axis=1) - kept.sum(axis=1), 0.0)

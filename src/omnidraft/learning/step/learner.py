@@ -1,4 +1,4 @@
-"""What whoever adapts a drafter asks of whatever does the arithmetic: torch, or a graph in onnxruntime."""
+"""Interface of a learner; implemented by TorchLearner and OrtLearner."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from omnidraft.runtime.models.adapter import Adapter
 
 @dataclass(frozen=True)
 class Learned:
-    """One training step.
+    """The result of one training step.
 
     Attributes:
-        step: how many there were, with this one. loss: of the batch.
-        terms: mean of each term of the loss, by name; `head` among them where a head is trained.
-        norm: of the gradient, before it was clipped.
+        step: number of this step, from 1.
+        loss: of the batch.
+        terms: mean of each term of the loss, by name; with `head` if the head is trained.
+        norm: of the gradient before clipping.
         skipped: whether the loss or the gradient was not finite, so that nothing changed.
     """
 
@@ -35,23 +36,23 @@ class Learner(Protocol):
     """A drafter's LoRA tensors and head in training.
 
     Attributes:
-        rate: the learning rate of the coming steps, which may be set; no part of `state()`.
+        rate: learning rate of the next steps; may be set, and is not part of `state()`.
     """
 
     rate: float
 
     def learn(self, responses: Sequence[Aligned]) -> Learned:
-        """One step on one batch of at least one response."""
+        """Do one step on a batch of at least one response."""
 
     def adapter(self) -> Adapter:
-        """What was learned so far, as a session takes it."""
+        """The adapter learned so far, for a session."""
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
-        """All that going on needs (tensors, moments, counts), by name, as safetensors can hold it."""
+        """The whole state (tensors, moments, counts) as copies, by name, in data types of safetensors."""
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from a `state()` as if there had been no break.
+        """Take over a `state()`; the next steps are those that would have followed it.
 
         Raises:
-            SettingError: it is of another learner; nothing was taken over.
+            SettingError: the state is of another learner; nothing changed.
         """

@@ -1,4 +1,4 @@
-"""A batch as the training step's graph takes it, and the objectives that it knows (spec/train-step.md)."""
+"""Inputs of the training step's graph, and its objectives (spec/train-step.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from omnidraft.learning.positions.batch import Batch, Distributions, Floats, Num
 Inputs = dict[str, npt.NDArray[np.generic]]
 _FLOOR = 1e-8  # mass below which a distribution is all OTHER
 
-# What each objective's loss is made of: the factor of each term.
+# The factor of each term in the loss of each objective.
 OBJECTIVES: dict[str, dict[str, float]] = {
     "trie-kl": {"trie": 1.0},
     "omnidraft": {"direct": 1.0, "ngram": 0.2},
@@ -24,11 +24,12 @@ OBJECTIVES: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True)
 class StepBatch:
-    """Some responses of a step.
+    """The responses of one call of the graph.
 
     Attributes:
         inputs: of the graph, by name.
-        counts: what each term's sum is over; a step's loss is the sum over terms of factor * sum / count.
+        counts: number of positions in each term's sum; the loss of a step is the sum over terms of
+            factor * sum / count.
     """
 
     inputs: Inputs
@@ -36,7 +37,7 @@ class StepBatch:
 
 
 def step_batch(responses: Sequence[Aligned], factors: dict[str, float]) -> StepBatch:
-    """Responses for one call of the graph; the places of terms without a factor are left out."""
+    """Inputs of one call of the graph; positions of terms without a factor are left out."""
     batch = collate(responses)
     trie, direct = batch.trie, _on_intersection(batch)
     inside = batch.tokens.lengths[batch.labels.tokens] > 1
@@ -63,10 +64,15 @@ def step_batch(responses: Sequence[Aligned], factors: dict[str, float]) -> StepB
 def step_scales(
     parts: Sequence[StepBatch], factors: dict[str, float], terms: Sequence[str]
 ) -> tuple[Floats, dict[str, float]]:
-    """What each term of the graph is multiplied with in every call of a step, and what its sum is over.
+    """The scale of each term in every call of a step, factor / count, and the counts of the step.
 
     Args:
-        parts: all calls of the step. factors: of the objective. terms: of the graph, in its order.
+        parts: all calls of the step.
+        factors: of the objective, by term.
+        terms: of the graph, in its order.
+
+    Returns:
+        the scales, shape [terms]; and the counts by term.
     """
     counts = {name: max(sum(part.counts[name] for part in parts), 1e-6) for name in factors}
     scales = [factors[name] / counts[name] if name in counts else 0.0 for name in terms]
@@ -76,7 +82,7 @@ def step_scales(
 def factors_of(objective: str) -> dict[str, float]:
     """
     Raises:
-        SettingError: the graph does not know the objective.
+        SettingError: the graph does not have the objective.
     """
     if objective not in OBJECTIVES:
         known = " or ".join(OBJECTIVES)
@@ -89,7 +95,7 @@ def factors_of(objective: str) -> dict[str, float]:
 
 
 def _on_intersection(batch: Batch[Numpy]) -> Distributions[Numpy]:
-    """The distributions of direct-mapped tokens, what is outside the intersection in OTHER, of sum 1."""
+    """The distributions at tokens with a direct partner; mass outside the intersection is in OTHER."""
     distributions = _chosen(batch.direct, batch.tokens.direct)
     other = distributions.other + np.maximum(1.0 - distributions.weights, 0.0)
     total = distributions.probabilities.sum(axis=1) + other

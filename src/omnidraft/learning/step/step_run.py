@@ -1,4 +1,4 @@
-"""A training graph of a bundle and the vector that learns in it, with AdamW's moments."""
+"""Run a training graph of a bundle on a vector of parameters with AdamW's moments."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import SettingError
+from omnidraft.learning.step.state_file import Arrays
 from omnidraft.runtime.models.adapter import Floats
 from omnidraft.runtime.models.onnx_session import cpu_session
 
-Arrays = dict[str, npt.NDArray[np.generic]]
 _VECTORS = ("parameters", "exp_avg", "exp_avg_sq")
 
 
 class StepRun:
-    """What learns.
+    """A training graph and its parameters.
 
     Attributes:
-        parameters: the vector, laid out as the manifest says. updates: how often it was changed.
+        updates: steps that changed the parameters.
     """
 
     def __init__(self, graph: Path, folder: Path, begin: Floats, threads: int) -> None:
         """
         Args:
-            graph: a training graph. folder: what the places of its weights are relative to.
-            begin: the vector's values.
+            graph: a training graph.
+            folder: the directory of its external weights.
+            begin: initial parameters.
             threads: of a run.
 
         Raises:
@@ -46,49 +47,54 @@ class StepRun:
 
     @property
     def parameters(self) -> Floats:
+        """The vector, with the layout in the manifest."""
         return self._vectors["parameters"]
 
     def run(self, parts: Sequence[Mapping[str, npt.NDArray[Any]]], settings: Arrays) -> dict[str, Any]:
-        """One step on a batch in parts, at least one: the gradient grows with each, the last applies it.
+        """Do one step on a batch in parts. Each call adds to the gradient, the last call applies it.
+
+        Args:
+            parts: inputs of each call, at least one.
+            settings: inputs of every call.
 
         Returns:
-            the outputs of the last call; `sums`, which the graph does not carry on, of all calls.
+            the outputs of the last call; `sums`, which the graph does not accumulate, over all calls.
         """
         carried: Arrays = {name: np.zeros(shape, np.float32) for name, shape in self._carried.items()}
         state = {**self._vectors, "updates": np.array(self.updates, np.int64)}
-        found, sums = dict[str, Any](), np.zeros(0)
+        outputs, sums = dict[str, Any](), np.zeros(0)
         for i, part in enumerate(parts):
-            given = {**settings, **state, **carried, **part, "last": np.array(i == len(parts) - 1)}
-            found = dict(zip(self._outputs, self._session.run(None, given), strict=True))
-            carried = {name: found[f"next_{name}"] for name in carried}
-            own = found.get("sums", np.zeros(0)).astype(np.float64)
+            inputs = {**settings, **state, **carried, **part, "last": np.array(i == len(parts) - 1)}
+            outputs = dict(zip(self._outputs, self._session.run(None, inputs), strict=True))
+            carried = {name: outputs[f"next_{name}"] for name in carried}
+            own = outputs.get("sums", np.zeros(0)).astype(np.float64)
             sums = own + sums if i else own
-        if found["applied"]:
-            self._vectors = {name: found[f"next_{name}"] for name in _VECTORS}
-            self.updates = int(found["next_updates"])
-        return {**found, "sums": sums}
+        if outputs["applied"]:
+            self._vectors = {name: outputs[f"next_{name}"] for name in _VECTORS}
+            self.updates = int(outputs["next_updates"])
+        return {**outputs, "sums": sums}
 
     def state(self, prefix: str) -> Arrays:
-        """The vectors and the count, copies, with names that begin so."""
+        """Copies of the vectors and the count, with a prefix before their names."""
         vectors = {f"{prefix}{name}": vector.copy() for name, vector in self._vectors.items()}
         return {**vectors, f"{prefix}updates": np.array([self.updates], np.int64)}
 
     def check(self, state: Mapping[str, npt.NDArray[Any]], prefix: str) -> None:
         """
         Raises:
-            SettingError: a `state()` of something else.
+            SettingError: the state is of another graph.
         """
         for name, own in self.state(prefix).items():
-            found = state.get(name)
-            if found is None or (found.dtype, found.shape) != (own.dtype, own.shape):
-                told = "nothing" if found is None else f"{found.dtype} {list(found.shape)}"
+            array = state.get(name)
+            if array is None or (array.dtype, array.shape) != (own.dtype, own.shape):
+                actual = "nothing" if array is None else f"{array.dtype} {list(array.shape)}"
                 raise SettingError(
-                    f"the state of a learner has {told} as {name} and this one "
+                    f"the state of a learner has {actual} as {name} and this learner "
                     f"needs {own.dtype} {list(own.shape)}",
                     "go on with the bundle and settings that it was begun with",
                 )
 
     def restore(self, state: Mapping[str, npt.NDArray[Any]], prefix: str) -> None:
-        """Take over a state that was checked."""
+        """Take over a state that `check` accepted."""
         self._vectors = {name: np.array(state[f"{prefix}{name}"]) for name in _VECTORS}
         self.updates = int(state[f"{prefix}updates"][0])

@@ -1,4 +1,6 @@
-"""The vector of all that learns: its beginning, and its way into an adapter and back (spec/train-step.md)."""
+"""The vector of trained parameters: initial values, and conversion to an adapter and back
+(spec/train-step.md).
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,14 @@ from omnidraft.runtime.bundle.train_step_entry import StepLayout
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.models.adapter import Adapter, Floats
 
-Pair = tuple[Floats, Floats]
+LoraPair = tuple[Floats, Floats]  # A [inputs, rank], B [rank, outputs]
 
 
-def initial(layout: StepLayout, seed: int) -> Floats:
-    """A is uniform within 1 / sqrt(its rows), B is zero: the drafter begins as it is.
+def initial_vector(layout: StepLayout, seed: int) -> Floats:
+    """Initial parameters: A is uniform within 1 / sqrt(rows of A), B is zero, so the drafter is unchanged.
 
-    The n-th number of A's, in the layout's order, is 2 u - 1 of SplitMix64's n-th uniform u, times the bound.
+    The n-th value of all A, in the order of the layout, is (2 u - 1) times the bound, with u the n-th uniform
+    value of SplitMix64.
     """
     rng, vector = SplitMix64(seed), np.zeros(layout.size, np.float32)
     for name, (start, end), shape in layout.spans():
@@ -27,13 +30,13 @@ def initial(layout: StepLayout, seed: int) -> Floats:
     return vector
 
 
-def sites_of(vector: Floats, layout: StepLayout, lora: LoraSites, scale: float) -> dict[str, Pair]:
-    """A and B of each site as an adapter has them: parts side by side, the scale folded into B."""
+def sites_of(vector: Floats, layout: StepLayout, lora: LoraSites, scale: float) -> dict[str, LoraPair]:
+    """A and B of each site in the form of an adapter: parts side by side, the scale multiplied into B."""
     tensors = {name: vector[start:end].reshape(shape) for name, (start, end), shape in layout.spans()}
     return {name: _pack(tensors, name, site, scale) for name, site in lora.sites.items()}
 
 
-def _pack(tensors: dict[str, Floats], name: str, site: Site, scale: float) -> Pair:
+def _pack(tensors: dict[str, Floats], name: str, site: Site, scale: float) -> LoraPair:
     halves = [(tensors[f"{name}.{part}.lora_a"], tensors[f"{name}.{part}.lora_b"]) for part, _ in site.parts]
     a = np.concatenate([each for each, _ in halves], axis=1)
     b = np.zeros((a.shape[1], site.outputs), np.float32)
@@ -45,13 +48,13 @@ def _pack(tensors: dict[str, Floats], name: str, site: Site, scale: float) -> Pa
 
 
 def vector_of(adapter: Adapter, layout: StepLayout, lora: LoraSites, scale: float) -> Floats:
-    """The vector that an adapter which was packed so stands for; what it lacks is zero.
+    """The vector of an adapter that `sites_of` packed; sites that the adapter does not have are zero.
 
     Raises:
-        AdapterError: it does not fit the graph, has another rank, or mixes parts of a site.
+        AdapterError: the adapter does not fit the graph, has another rank, or mixes the parts of a site.
     """
     adapter.check_fits(lora)
-    found: dict[str, Floats] = {}
+    tensors: dict[str, Floats] = {}
     for name, (a, b) in adapter.tensors.items():
         site = lora.sites[name]
         rank = layout.tensors[f"{name}.{site.parts[0][0]}.lora_a"][1]
@@ -64,17 +67,17 @@ def vector_of(adapter: Adapter, layout: StepLayout, lora: LoraSites, scale: floa
         left, column = b.copy(), 0
         for i, (part, width) in enumerate(site.parts):
             place = slice(i * rank, (i + 1) * rank), slice(column, column + width)
-            found[f"{name}.{part}.lora_a"], found[f"{name}.{part}.lora_b"] = (
-                a[:, place[0]],
-                left[place] / scale,
-            )
+            tensors[f"{name}.{part}.lora_a"] = a[:, place[0]]
+            tensors[f"{name}.{part}.lora_b"] = left[place] / scale
             left[place], column = 0.0, column + width
         if left.any():
             raise AdapterError(
-                f"{name} mixes its parts, as no training step does", "begin without an adapter", fault="shape"
+                f"{name} mixes its parts, which no training step does",
+                "begin without an adapter",
+                fault="shape",
             )
     vector: npt.NDArray[np.float32] = np.zeros(layout.size, np.float32)
     for name, (start, end), _ in layout.spans():
-        if name in found:
-            vector[start:end] = found[name].reshape(-1)
+        if name in tensors:
+            vector[start:end] = tensors[name].reshape(-1)
     return vector
