@@ -16,13 +16,14 @@ FOLDERS = ("src/omnidraft", "spec", "docs", "tests", "benchmarks", "recipes", "s
 KINDS = (".py", ".md")
 HEAD = """# Every file
 
-Written by `make tree` from the first paragraph of each module's docstring and the heading of each document; do not
-edit it. Data files are not listed. [layout.md](layout.md) says which package does what, and which may import which.
+Written by `make tree` from the first paragraph of each module's docstring and the heading of each document;
+do not edit it. Data files are not listed. [layout.md](layout.md) says which package does what, and which may
+import which.
 """
 
 
 def description(path: Path) -> str:
-    """The first paragraph of a module's docstring, or the first heading of a document; empty if there is none."""
+    """The first paragraph of a module's docstring, or the first heading of a document; else nothing."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         headings = (line.lstrip("# ").strip() for line in text.splitlines() if line.startswith("# "))

@@ -1,0 +1,1 @@
+"""Scripts that write generated documents of the project."""
