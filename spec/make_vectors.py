@@ -8,13 +8,12 @@ always writes the same bytes.
 import sys
 from pathlib import Path
 
-from vectorlib import cases_cache, cases_invalid
 from vectorlib.cases import decoding, files, learning
 from vectorlib.reference.vocab_map import MAPS
 from vectorlib.writer import VectorWriter
 
 HERE = Path(__file__).resolve().parent
-CASES = (*decoding.CASES, cases_cache, cases_invalid, *files.CASES, *learning.CASES)
+CASES = (*decoding.CASES, *files.CASES, *learning.CASES)
 
 
 def write_vectors(root: Path) -> dict[str, int]:

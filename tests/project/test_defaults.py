@@ -46,7 +46,6 @@ def test_cache_defaults_agree_with_the_spec() -> None:
         assert parameters["capacity"].default == wanted["capacity"], start
         assert parameters["policy"].default == wanted["policy"], start
     assert wanted["max_pieces"] == cache_table.MAX_PIECES
-    assert wanted["max_replicas"] == cache_table.MAX_REPLICAS
     assert wanted["max_entries"] == cache_file.MAX_ENTRIES
 
 

@@ -181,9 +181,9 @@ def failure(call: Callable[..., object], *arguments: object) -> SyncError | None
 
 def in_use(into: Path) -> bytes:
     """The file of the adapter that a device has in use."""
-    found = adapter_in_use(into)
-    assert found is not None
-    return found.read_bytes()
+    file = adapter_in_use(into)
+    assert file is not None
+    return file.read_bytes()
 
 
 def everything(place: Path) -> dict[str, bytes]:

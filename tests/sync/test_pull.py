@@ -46,12 +46,13 @@ TOO_FEW = AdapterComparison(3, 100, 0.3, 0.4, float("-inf"), float("inf"))
 def test_a_release_is_taken_up_once_and_merged(store: Store, tmp_path: Path) -> None:
     release = publish_number(store, 3)
     into, cache = tmp_path / "dir", tmp_path / "mine.odc"
-    write_table(cache, table(GRAM_IDS[:1], {9: [(5, 5)]}, writer=9))
-    found = pull_into(store, into, cache=cache)
-    assert (found.outcome, found.release, found.learned) == ("switched", release, 3)
+    write_table(cache, table(GRAM_IDS[:1], [(5, 5)]))
+    pulled = pull_into(store, into, cache=cache)
+    assert (pulled.outcome, pulled.release, pulled.learned) == ("switched", release, 3)
     assert decode_adapter(in_use(into)).digest == adapter(2, 3).digest
     mine = read_table(cache)
-    assert mine.writer == 9 and mine.targets.tolist() == GRAM_IDS and mine.replicas == (7, 9)
+    assert mine.targets.tolist() == GRAM_IDS
+    assert (mine.hits.tolist(), mine.accepted.tolist()) == ([5, 4, 4, 4], [5, 0, 0, 0])
     before, learned = everything(into), cache.read_bytes()
     again = pull_into(store, into, cache=cache)
     assert (again.outcome, again.learned) == ("newest", 0)
@@ -83,10 +84,10 @@ def test_the_whole_circle(store: Store, tmp_path: Path) -> None:
 def test_shadow_decides_and_the_decision_stands(folder: Store, tmp_path: Path) -> None:
     into, asked = tmp_path / "dir", list[list[str | None]]()
 
-    def trial(found: AdapterComparison) -> Callable[..., AdapterComparison]:
+    def trial(comparison: AdapterComparison) -> Callable[..., AdapterComparison]:
         def compare(*adapters: Adapter | None) -> AdapterComparison:
             asked.append([each.digest if each else None for each in adapters])
-            return found
+            return comparison
 
         return compare
 
@@ -94,9 +95,9 @@ def test_shadow_decides_and_the_decision_stands(folder: Store, tmp_path: Path) -
     assert pull_into(folder, into, trial=trial(TOO_FEW)).outcome == "kept"
     assert read_installed(into).refused == 0  # type: ignore[union-attr]
     assert pull_into(folder, into, trial=trial(BETTER)).outcome == "switched"
-    for number, found in ((2, WORSE), (3, EVEN)):
+    for number, comparison in ((2, WORSE), (3, EVEN)):
         publish_number(folder, number)
-        assert pull_into(folder, into, trial=trial(found)).outcome == "kept"
+        assert pull_into(folder, into, trial=trial(comparison)).outcome == "kept"
         assert decode_adapter(in_use(into)).digest == adapter(2, 1).digest
     assert pull_into(folder, into, trial=trial(BETTER)).outcome == "refused before"
     assert pull_into(folder, into, trial=trial(BETTER), again=True).outcome == "switched"
@@ -171,8 +172,8 @@ def test_pulling_broken_off_at_any_operation_changes_nothing(tmp_path: Path) -> 
         if error is None:
             break
         assert error.fault == "unreachable"
-        found = everything(into)
-        assert {name: found[name] for name in before} == before
+        files = everything(into)
+        assert {name: files[name] for name in before} == before
         broken += 1
     assert broken >= 3
     assert decode_adapter(in_use(into)).digest == adapter(2, 2).digest

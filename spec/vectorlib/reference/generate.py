@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vectorlib.memory import Memory
+from vectorlib.reference.ngram_cache import NgramCache
 from vectorlib.reference.random_source import Distribution, RandomSource
 from vectorlib.reference.sampling import Sampling, draft_distribution, target_distribution
 from vectorlib.reference.translator import Proposal, translate, translate_longest
@@ -69,7 +69,7 @@ class Task:
 def generate(task: Task, random: RandomSource) -> Iterator[dict[str, Any]]:
     """The rounds of a generation, as the JSON objects of the vectors."""
     tokens, context, room = list(task.prompt), list(task.draft_prompt), task.max_new_tokens
-    cache = Memory(task.vocab_map)
+    cache = NgramCache(task.vocab_map)
     for t in task.active:
         cache.insert(t)
     while room > 0 and len(tokens) <= task.max_length:

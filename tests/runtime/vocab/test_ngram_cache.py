@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnidraft.errors import SettingError
+from omnidraft.runtime.decoding.decision import root_masses
 from omnidraft.runtime.decoding.sampling import SamplingConfig, target_distribution
 from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.runtime.vocab.cache_table import MAX_COUNT, eviction_order, first_to_evict
@@ -42,7 +43,7 @@ def ids(cache: NgramCache) -> list[int]:
 
 
 def assert_trie_follows(cache: NgramCache) -> None:
-    """The trie is the one that is built anew from the same entries."""
+    """The trie is the one that is built from the same entries."""
     fresh = ActiveTrie(cache.map)
     for entry in cache.entries():
         fresh.activate(int(cache.map.leaf_of[entry.target_id]))
@@ -51,7 +52,7 @@ def assert_trie_follows(cache: NgramCache) -> None:
     assert cache.trie.grams.tolist() == fresh.grams.tolist() == ids(cache)
     assert sorted(cache.trie.spelled().tolist()) == sorted(fresh.spelled().tolist())
     distribution = target_distribution(np.linspace(-1.0, 1.0, cache.map.target_size), SamplingConfig(1.0))
-    assert cache.trie.root_masses(distribution) == pytest.approx(fresh.root_masses(distribution))
+    assert root_masses(cache.trie, distribution) == pytest.approx(root_masses(fresh, distribution))
 
 
 def test_learning_counts_hits_accepted_and_rounds() -> None:
@@ -191,34 +192,32 @@ def test_a_spelling_of_more_than_255_pieces_is_not_cached() -> None:
 
 
 def test_counts_stop_at_32_bits() -> None:
-    full = table([FO], {1: [(MAX_COUNT, MAX_COUNT)]}, [MAX_COUNT], tick=MAX_COUNT)
+    full = table([FO], [(MAX_COUNT, MAX_COUNT)], [MAX_COUNT], tick=MAX_COUNT)
     cache = NgramCache.of_table(full, TOY)
     cache.learn([FO], 1)
     assert cache.entries() == [Entry(FO, MAX_COUNT, MAX_COUNT, MAX_COUNT)]
     assert cache.tick == MAX_COUNT
 
 
-def test_counts_of_several_replicas_add_up_and_only_ones_own_grow() -> None:
-    both = table([FLAKE, FO], {1: [(5, 2), (0, 0)], 2: [(1, 1), (7, 3)]}, writer=2)
-    cache = NgramCache.of_table(both, TOY)
+def test_a_loaded_cache_goes_on_counting_from_the_counts_of_the_file() -> None:
+    cache = NgramCache.of_table(table([FLAKE, FO], [(6, 3), (7, 3)]), TOY)
     cache.learn([FLAKE, LAKE], 1)
     assert cache.entries() == [Entry(FLAKE, 7, 4, 10), Entry(FO, 7, 3, 1), Entry(LAKE, 1, 0, 10)]
-    found = cache.table()
-    assert found.replicas == (1, 2)
-    assert found.counts.tolist() == [[[5, 0, 0], [2, 0, 0]], [[2, 7, 1], [2, 3, 0]]]
+    saved = cache.table()
+    assert (saved.hits.tolist(), saved.accepted.tolist()) == ([7, 7, 1], [4, 3, 0])
+    assert (saved.ticks.tolist(), saved.tick) == ([10, 1, 10], 10)
 
 
-def test_a_table_without_a_writer_is_continued_by_a_new_replica() -> None:
-    cache = NgramCache.of_table(table([FO], {1: [(5, 2)]}, writer=0), TOY)
+def test_a_table_does_not_change_with_the_cache() -> None:
+    cache = NgramCache.of_table(table([FO], [(5, 2)]), TOY)
+    before = cache.table()
     cache.learn([FO], 1)
-    cache.replica = 9
-    found = cache.table()
-    assert (found.writer, found.replicas) == (9, (1, 9))
-    assert found.counts.tolist() == [[[5], [2]], [[1], [1]]]
+    assert (before.hits.tolist(), before.accepted.tolist()) == ([5], [2])
+    assert (cache.table().hits.tolist(), cache.table().accepted.tolist()) == ([6], [3])
 
 
 def test_loading_into_less_room_keeps_what_the_policy_keeps() -> None:
-    whole = table(GRAM_IDS, {1: [(4, 0), (1, 0), (3, 0), (3, 0)]}, [1, 9, 3, 2])
+    whole = table(GRAM_IDS, [(4, 0), (1, 0), (3, 0), (3, 0)], [1, 9, 3, 2])
     expected: dict[Policy, list[int]] = {"lfu": [0, 2], "lru": [1, 2]}
     for policy, kept in expected.items():
         cache = NgramCache.of_table(whole, TOY, capacity=2, policy=policy)
@@ -231,8 +230,8 @@ def test_loading_into_less_room_keeps_what_the_policy_keeps() -> None:
 def test_saved_and_loaded_it_goes_on_as_if_nothing_had_happened(
     history: list[list[int]], capacity: int
 ) -> None:
-    one = NgramCache(TOY, capacity=capacity, replica=5)
-    other = NgramCache(TOY, capacity=capacity, replica=5)
+    one = NgramCache(TOY, capacity=capacity)
+    other = NgramCache(TOY, capacity=capacity)
     for emitted in history:
         one.learn(emitted, 2)
         other.learn(emitted, 2)
@@ -270,7 +269,7 @@ def test_memory_at_20_000_entries_of_a_wide_target() -> None:
         draft_fingerprint=vocab_map.draft_fingerprint,
         target_fingerprint=vocab_map.target_fingerprint,
     )
-    cache = NgramCache(wide, replica=1)
+    cache = NgramCache(wide)
     for token in range(0, 7 * entries, 7):
         cache.learn([token], 1)
     assert len(cache) == entries

@@ -4,6 +4,6 @@
 Begin with signing.py, the shortest; bundle.py is the manifest.
 """
 
-from vectorlib.cases.files import adapter, bundle, session, signing, sync, trace
+from vectorlib.cases.files import adapter, bundle, cache, cache_invalid, session, signing, sync, trace
 
-CASES = (session, bundle, signing, adapter, trace, sync)
+CASES = (cache, cache_invalid, session, bundle, signing, adapter, trace, sync)

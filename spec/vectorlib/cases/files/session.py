@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from vectorlib.cases.decoding.generate import TEXT
-from vectorlib.cases_cache import EXAMPLE
-from vectorlib.memory import Table, encode
+from vectorlib.cases.files.cache import EXAMPLE
 from vectorlib.reference.generate import MARGIN, Task, generate
+from vectorlib.reference.ngram_cache import CacheTable, encode
 from vectorlib.reference.random_source import MASK, RandomSource, uniforms_of
 from vectorlib.reference.sampling import Sampling
 from vectorlib.reference.vocab_map import TOY
@@ -95,7 +95,7 @@ def write(writer: VectorWriter) -> None:
 
 
 def _valid() -> Iterator[tuple[str, str, State, bytes, list[int] | None]]:
-    empty = encode(Table())
+    empty = encode(CacheTable())
     yield "greedy", "saved in the middle of an answer, with n-grams", BASE, CACHE, DUE
     yield "before_the_first_round", "saved before the first token", *_with(state_of(GREEDY, 0), empty)
     yield (

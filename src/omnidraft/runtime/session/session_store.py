@@ -23,7 +23,6 @@ from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.start_generation import begin
 from omnidraft.runtime.session.text_state import TextState
 from omnidraft.runtime.vocab.cache_file import decode, encode
-from omnidraft.runtime.vocab.cache_store import new_replica
 from omnidraft.runtime.vocab.cache_table import check_against
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.version import __version__
@@ -119,7 +118,6 @@ def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes
         message=text.message,
         answer=saved_answer,
     )
-    text.cache.replica = text.cache.replica or new_replica()
     return saved, encode(text.cache.table())
 
 

@@ -1,6 +1,6 @@
-"""The file of an n-gram cache, format version 1: spec/ngram-cache.md.
+"""The file of an n-gram cache, format version 2: spec/ngram-cache.md.
 
-Reading is total: every length is checked before it is used, and each failure has a name.
+Reading is total: every length is checked before it is used, and each fault has a name.
 """
 
 import struct
@@ -13,31 +13,29 @@ import numpy as np
 import numpy.typing as npt
 
 from omnidraft.errors import CacheFileError
-from omnidraft.runtime.vocab.cache_table import MAX_REPLICAS, CacheTable
+from omnidraft.runtime.vocab.cache_table import CacheTable
 from omnidraft.runtime.vocab.vocab_map import Ragged
 
 MAGIC = b"\x89ODNC\r\n\x1a"
-VERSION = 1
+VERSION = 2
 MAX_ENTRIES = 1 << 23  # times 255 draft tokens stays below 2^31
 
 # magic, version, widths of targets, pieces, ticks and counts, fingerprints of drafter and target, entries,
-# replicas, writer, tick, reserved, then length and CRC-32 of each section
-_HEADER = struct.Struct("<8sI4B32s32sIIQII12I")
+# tick, reserved, then length and CRC-32 of each section
+_HEADER = struct.Struct("<8sI4B32s32sIII10I")
 HEADER_BYTES = _HEADER.size + 4  # and its own CRC-32
-SECTIONS = ("targets", "lengths", "pieces", "ticks", "replicas", "counts")
+SECTIONS = ("targets", "lengths", "pieces", "ticks", "counts")
 Numbers = npt.NDArray[np.unsignedinteger]
 
 
 @dataclass(frozen=True)
 class CacheHeader:
-    """The first 156 bytes, verified: what follows them and how long it is."""
+    """The first 136 bytes, verified: the sections that follow and their lengths."""
 
     widths: tuple[int, int, int, int]  # of targets, pieces, ticks, counts
     draft_fingerprint: str
     target_fingerprint: str
     entries: int
-    replicas: int
-    writer: int
     tick: int
     lengths: tuple[int, ...]  # bytes of each section
     checksums: tuple[int, ...]
@@ -49,18 +47,17 @@ class CacheHeader:
 
 
 def encode(table: CacheTable) -> bytes:
-    """The bytes of a canonical table: equal tables give equal bytes."""
+    """The bytes of a table: equal tables give equal bytes."""
     widths = _widths(table)
     targets, pieces, ticks, counts = (
         column.astype(f"<u{width}").tobytes() for column, width in zip(_columns(table), widths, strict=True)
     )
     lengths = table.spellings.lengths.astype("u1").tobytes()
-    replicas = np.array(table.replicas, dtype="<u8").tobytes()
-    sections = (targets, lengths, pieces, ticks, replicas, counts)
+    sections = (targets, lengths, pieces, ticks, counts)
     header = _HEADER.pack(
         MAGIC, VERSION, *widths,
         bytes.fromhex(table.draft_fingerprint), bytes.fromhex(table.target_fingerprint),
-        len(table), len(table.replicas), table.writer, table.tick, 0,
+        len(table), table.tick, 0,
         *(number for section in sections for number in (len(section), zlib.crc32(section))),
     )  # fmt: skip
     return b"".join([header, struct.pack("<I", zlib.crc32(header)), *sections])
@@ -78,8 +75,8 @@ def decode(data: bytes) -> CacheTable:
     _demand(extra == 0, "trailing_bytes", f"it goes on for {extra} bytes after its end")
     ends = list(accumulate(header.lengths, initial=HEADER_BYTES))
     sections = [data[a:b] for a, b in pairwise(ends)]
-    for name, section, wanted in zip(SECTIONS, sections, header.checksums, strict=True):
-        _demand(zlib.crc32(section) == wanted, "checksum", f"its section of {name} is damaged")
+    for name, section, checksum in zip(SECTIONS, sections, header.checksums, strict=True):
+        _demand(zlib.crc32(section) == checksum, "checksum", f"its section of {name} is damaged")
     table = _table(header, sections)
     _check_ids(table)
     _check_counts(table)
@@ -93,7 +90,7 @@ def decode_header(data: bytes) -> CacheHeader:
     Raises:
         CacheFileError: as for `decode`.
     """
-    _demand(data[:8] == MAGIC, "not_a_cache", "it is no n-gram cache")
+    _demand(data[:8] == MAGIC, "not_a_cache", "it is not an n-gram cache")
     _demand(len(data) >= 12, "truncated", _cut(len(data), HEADER_BYTES))
     version = int.from_bytes(data[8:12], "little")
     _demand(
@@ -106,10 +103,8 @@ def decode_header(data: bytes) -> CacheHeader:
     _demand(zlib.crc32(data[: _HEADER.size]) == checksum, "checksum", "its header is damaged")
     fields = _HEADER.unpack_from(data)
     widths = fields[2:6]
-    draft, target, entries, replicas, writer, tick, reserved = fields[6:13]
-    header = CacheHeader(
-        widths, draft.hex(), target.hex(), entries, replicas, writer, tick, fields[13::2], fields[14::2]
-    )
+    draft, target, entries, tick, reserved = fields[6:11]
+    header = CacheHeader(widths, draft.hex(), target.hex(), entries, tick, fields[11::2], fields[12::2])
     _demand(reserved == 0, "reserved", f"its reserved field is {reserved}, not 0")
     _demand(set(widths) <= {1, 2, 4}, "width", f"its columns are {widths} bytes wide, not 1, 2 or 4")
     _check_lengths(header)
@@ -117,18 +112,17 @@ def decode_header(data: bytes) -> CacheHeader:
 
 
 def _check_lengths(header: CacheHeader) -> None:
-    """The sections must be as long as the counts of entries and replicas say."""
-    n, r = header.entries, header.replicas
+    """The sections must be as long as the number of entries says."""
+    n = header.entries
     _demand(n <= MAX_ENTRIES, "limits", f"it has {n} entries, more than {MAX_ENTRIES}")
-    _demand(r <= MAX_REPLICAS, "limits", f"it has {r} replicas, more than {MAX_REPLICAS}")
     targets, pieces, ticks, counts = header.widths
-    wanted = (n * targets, n, header.lengths[2], n * ticks, 8 * r, 2 * n * r * counts)
-    for name, length, right in zip(SECTIONS, header.lengths, wanted, strict=True):
+    expected = (n * targets, n, header.lengths[2], n * ticks, 2 * n * counts)
+    for name, length, right in zip(SECTIONS, header.lengths, expected, strict=True):
         _demand(length == right, "section_length", f"its section of {name} has {length} bytes, not {right}")
     _demand(
         header.lengths[2] % pieces == 0,
         "section_length",
-        f"its section of pieces has {header.lengths[2]} bytes, no multiple of {pieces}",
+        f"its section of pieces has {header.lengths[2]} bytes, which is not a multiple of {pieces}",
     )
 
 
@@ -151,38 +145,32 @@ def _table(header: CacheHeader, sections: Sequence[bytes]) -> CacheTable:
     for which, ids in (("target", targets), ("draft", pieces)):
         largest = int(ids.max(initial=0))
         _demand(largest < 1 << 31, "id_range", f"it holds {which} id {largest}, more than 2^31 - 1")
+    hits, accepted = _unpack(sections[4], width[3]).astype(np.uint32).reshape(2, header.entries)
     return CacheTable(
-        header.draft_fingerprint, header.target_fingerprint, header.writer, header.tick,
+        header.draft_fingerprint, header.target_fingerprint, header.tick,
         targets.astype(np.int32), Ragged(pieces.astype(np.int32), offsets),
-        _unpack(sections[3], width[2]).astype(np.uint32),
-        tuple(int(r) for r in np.frombuffer(sections[4], dtype="<u8")),
-        _unpack(sections[5], width[3]).astype(np.uint32).reshape(header.replicas, 2, header.entries),
+        _unpack(sections[3], width[2]).astype(np.uint32), hits, accepted,
     )  # fmt: skip
 
 
 def _check_ids(table: CacheTable) -> None:
-    """Targets and replicas ascend, without repetition."""
-    for which, ids in (("target id", table.targets.tolist()), ("replica", list(table.replicas))):
-        for a, b in pairwise(ids):
-            if a >= b:
-                fault = "duplicate" if a == b else "order"
-                what = f"repeats {which} {a}" if a == b else f"holds {which} {b} after {a}"
-                raise CacheFileError(f"it {what}", fault=fault)
+    """Target ids ascend, without repetition."""
+    for a, b in pairwise(table.targets.tolist()):
+        _demand(a != b, "duplicate", f"it repeats target id {a}")
+        _demand(a < b, "order", f"it holds target id {b} after {a}")
 
 
 def _check_counts(table: CacheTable) -> None:
-    """What no cache can have counted."""
-    hits, accepted = table.counts[:, 0], table.counts[:, 1]
-    _demand(bool((accepted <= hits).all()), "counts", "it has an entry accepted more often than used")
+    """Refuse numbers that no cache can have counted."""
+    _demand(
+        bool((table.accepted <= table.hits).all()), "counts", "it has an entry accepted more often than used"
+    )
     latest = int(table.ticks.max(initial=0))
     _demand(latest <= table.tick, "counts", f"it has an entry used in round {latest} of {table.tick}")
 
 
 def _check_canonical(table: CacheTable, header: CacheHeader) -> None:
     """Another way to write the same table is refused, so that equal tables are equal files."""
-    idle = [r for r, counts in zip(table.replicas, table.counts, strict=True) if not counts.any()]
-    _demand(not idle, "not_canonical", f"its replicas {idle} counted nothing")
-    _demand(0 not in table.replicas, "not_canonical", "it has a replica 0")
     right = _widths(table)
     _demand(
         header.widths == right,
@@ -196,12 +184,12 @@ def _demand(holds: bool, fault: str, sentence: str) -> None:
         raise CacheFileError(sentence, fault=fault)
 
 
-def _cut(found: int, wanted: int) -> str:
-    return f"it is cut short: {found} bytes of at least {wanted}"
+def _cut(size: int, least: int) -> str:
+    return f"it is cut short: {size} bytes of at least {least}"
 
 
 def _columns(table: CacheTable) -> tuple[npt.NDArray[np.generic], ...]:
-    return table.targets, table.spellings.values, table.ticks, table.counts
+    return table.targets, table.spellings.values, table.ticks, np.concatenate([table.hits, table.accepted])
 
 
 def _widths(table: CacheTable) -> tuple[int, ...]:

@@ -1,8 +1,6 @@
 """Caches on disk: read one or go on with an empty one, write one so that no crash can spoil it."""
 
 import os
-import secrets
-import time
 from pathlib import Path
 
 from omnidraft.errors import CacheFileError
@@ -111,15 +109,12 @@ def check_place(path: str | Path) -> None:
 def write_cache(path: str | Path, cache: NgramCache) -> Path | None:
     """Save a cache; killed at any point, the old file or the new one is there, whole.
 
-    A cache that counted gets a replica id at its first writing.
-
     Returns:
         where the file is now that was there and is no whole cache of this pair; else None.
 
     Raises:
         CacheFileError: `unwritable`.
     """
-    cache.replica = cache.replica or new_replica()
     table = cache.table()
     return _write(Path(path), table, keep=not _may_replace(Path(path), table))
 
@@ -185,9 +180,3 @@ def wipe(path: str | Path) -> int:
             f"{path} cannot be wiped ({error.strerror})", "check the path", fault="unwritable"
         ) from None
     return 1 + remove_leftovers(place)
-
-
-def new_replica() -> int:
-    """An id for one who counts: 42 bits of time, so that newer ones are higher, then 22 random bits."""
-    milliseconds = time.time_ns() // 1_000_000
-    return (milliseconds % (1 << 42)) << 22 | secrets.randbits(22)

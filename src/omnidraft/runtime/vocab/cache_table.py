@@ -12,7 +12,6 @@ import numpy.typing as npt
 from omnidraft.errors import CacheFileError
 from omnidraft.runtime.vocab.vocab_map import Ids, Ragged, VocabMap
 
-MAX_REPLICAS = 16
 MAX_PIECES = 255  # draft tokens in a cached n-gram, at most
 MAX_COUNT = 2**32 - 1  # counts and ticks stop there
 
@@ -21,81 +20,61 @@ Counts = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, eq=False)
 class CacheTable:
-    """The n-grams of one pair of vocabularies, by ascending target id, and who counted what.
+    """The n-grams of one pair of vocabularies, by ascending target id.
 
     Attributes:
         draft_fingerprint, target_fingerprint: SHA-256 of the two tokenizers, 64 hexadecimal digits.
-        writer: the replica that goes on counting, 0 where there is none yet.
-        tick: rounds that were learned from, at most 2^32 - 1.
+        tick: rounds learned from, at most 2^32 - 1.
         targets: target ids, ascending and distinct, shape [n].
         spellings: the draft tokens of each entry, 2 to 255.
         ticks: the round in which each entry was last emitted, shape [n].
-        replicas: ids of those who counted, ascending.
-        counts: hits and accepted of each replica and entry, shape [replicas, 2, n].
+        hits: times each entry was emitted, shape [n].
+        accepted: times each entry was emitted because it was proposed, shape [n].
     """
 
     draft_fingerprint: str
     target_fingerprint: str
-    writer: int
     tick: int
     targets: Ids
     spellings: Ragged
     ticks: Counts
-    replicas: tuple[int, ...]
-    counts: Counts
+    hits: Counts
+    accepted: Counts
 
     def __len__(self) -> int:
         return len(self.targets)
 
-    @property
-    def hits(self) -> npt.NDArray[np.uint64]:
-        """Times each entry was emitted, over all replicas, shape [n]."""
-        return total(self.counts[:, 0])
-
-    @property
-    def accepted(self) -> npt.NDArray[np.uint64]:
-        """Times each entry was proposed and accepted, over all replicas, shape [n]."""
-        return total(self.counts[:, 1])
-
     def keep(self, chosen: npt.NDArray[np.intp]) -> "CacheTable":
         """The table of some entries, given by their ascending indices."""
-        return canonical(
-            CacheTable(
-                self.draft_fingerprint, self.target_fingerprint, self.writer, self.tick,
-                self.targets[chosen], rows(self.spellings, chosen), self.ticks[chosen],
-                self.replicas, self.counts[:, :, chosen],
-            )
+        return CacheTable(
+            self.draft_fingerprint, self.target_fingerprint, self.tick,
+            self.targets[chosen], rows(self.spellings, chosen),
+            self.ticks[chosen], self.hits[chosen], self.accepted[chosen],
         )  # fmt: skip
 
 
-def total(counts: Counts) -> npt.NDArray[np.uint64]:
-    """Sums over the replicas, shape [replicas, n] -> [n]; 64 bits, because each count may fill 32."""
-    found: npt.NDArray[np.uint64] = counts.sum(axis=0, dtype=np.uint64)
-    return found
-
-
-def canonical(table: CacheTable) -> CacheTable:
-    """The same table as a file holds it: the newest 16 of the replicas that counted anything.
-
-    A replica's id grows with the time at which it began, so the highest ids are the newest.
-    """
-    counting = [r for r in range(len(table.replicas)) if table.counts[r].any()]
-    kept = sorted(counting, key=lambda r: table.replicas[r])[-MAX_REPLICAS:]
-    return CacheTable(
-        table.draft_fingerprint, table.target_fingerprint, table.writer, table.tick,
-        table.targets, table.spellings, table.ticks,
-        tuple(table.replicas[r] for r in kept), table.counts[kept],
-    )  # fmt: skip
-
-
 def merge(a: CacheTable, b: CacheTable) -> CacheTable:
-    """What two caches know together: all entries, and of every replica its larger counts.
+    """All entries of both tables, with the maximum of hits, of accepted and of tick of each entry.
 
-    Commutative, associative, and idempotent. The result may exceed any bound; whoever uses it evicts.
+    Commutative, associative and idempotent. The result may exceed any capacity; a session that loads the
+    result evicts.
 
     Raises:
         CacheFileError: `foreign_vocabulary`, or `spelling` where they write a target token differently.
     """
+    _check_same_pair(a, b)
+    targets: Ids = np.union1d(a.targets, b.targets).astype(np.int32)
+    columns = np.zeros((3, len(targets)), dtype=np.uint32)  # ticks, hits, accepted
+    for table in (a, b):
+        at = np.searchsorted(targets, table.targets)
+        columns[:, at] = np.maximum(columns[:, at], [table.ticks, table.hits, table.accepted])
+    return CacheTable(
+        a.draft_fingerprint, a.target_fingerprint, max(a.tick, b.tick),
+        targets, _merge_spellings(a, b, targets), *columns,
+    )  # fmt: skip
+
+
+def _check_same_pair(a: CacheTable, b: CacheTable) -> None:
     prints = [(t.draft_fingerprint, t.target_fingerprint) for t in (a, b)]
     if prints[0] != prints[1]:
         raise CacheFileError(
@@ -105,26 +84,10 @@ def merge(a: CacheTable, b: CacheTable) -> CacheTable:
             "merge caches of one pair of tokenizers",
             fault="foreign_vocabulary",
         )
-    targets: Ids = np.union1d(a.targets, b.targets).astype(np.int32)
-    replicas = tuple(sorted({*a.replicas, *b.replicas}))
-    ticks = np.zeros(len(targets), dtype=np.uint32)
-    counts = np.zeros((len(replicas), 2, len(targets)), dtype=np.uint32)
-    for t in (a, b):
-        at = np.searchsorted(targets, t.targets)
-        ticks[at] = np.maximum(ticks[at], t.ticks)
-        for r, replica in enumerate(t.replicas):
-            mine = counts[replicas.index(replica)]
-            mine[:, at] = np.maximum(mine[:, at], t.counts[r])
-    return canonical(
-        CacheTable(
-            a.draft_fingerprint, a.target_fingerprint, a.writer if a.writer == b.writer else 0,
-            max(a.tick, b.tick), targets, _merge_spellings(a, b, targets), ticks, replicas, counts,
-        )
-    )  # fmt: skip
 
 
 def _merge_spellings(a: CacheTable, b: CacheTable, targets: Ids) -> Ragged:
-    """Each spelling from where it is known."""
+    """The spelling of each target token, from the table that has the token."""
     common, in_a, in_b = np.intersect1d(a.targets, b.targets, return_indices=True)
     ours, theirs = rows(a.spellings, in_a), rows(b.spellings, in_b)
     if not same_rows(ours, theirs):
@@ -132,7 +95,7 @@ def _merge_spellings(a: CacheTable, b: CacheTable, targets: Ids) -> Ragged:
         raise CacheFileError(
             f"target token {common[wrong]} is {ours.row(wrong).tolist()} in one "
             f"cache and {theirs.row(wrong).tolist()} in the other",
-            "one of them was not written by omnidraft",
+            "one of the caches was not written by omnidraft",
             fault="spelling",
         )
     both = Ragged(
@@ -160,7 +123,7 @@ def same_rows(a: Ragged, b: Ragged) -> bool:
 
 
 def eviction_order(
-    policy: str, hits: npt.NDArray[np.uint64], ticks: Counts, targets: npt.NDArray[np.integer]
+    policy: str, hits: Counts, ticks: Counts, targets: npt.NDArray[np.integer]
 ) -> npt.NDArray[np.intp]:
     """Indices of entries, the first to be evicted first.
 
@@ -170,9 +133,7 @@ def eviction_order(
     return np.lexsort(keys)
 
 
-def first_to_evict(
-    policy: str, hits: npt.NDArray[np.uint64], ticks: Counts, targets: npt.NDArray[np.integer]
-) -> int:
+def first_to_evict(policy: str, hits: Counts, ticks: Counts, targets: npt.NDArray[np.integer]) -> int:
     """The head of `eviction_order`, without sorting. At least one entry; `targets` must ascend."""
     assert len(targets), "nothing to evict"
     first, second = (hits, ticks) if policy == "lfu" else (ticks, hits)

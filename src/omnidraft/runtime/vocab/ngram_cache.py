@@ -17,11 +17,9 @@ from omnidraft.runtime.vocab.cache_table import (
     MAX_PIECES,
     CacheTable,
     Counts,
-    canonical,
     eviction_order,
     first_to_evict,
     rows,
-    total,
 )
 from omnidraft.runtime.vocab.trie import ActiveTrie, grown
 from omnidraft.runtime.vocab.vocab_map import VocabMap
@@ -30,7 +28,7 @@ Policy = Literal["lfu", "lru"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 CAPACITY = 32_768
 
-_TICK, _HITS, _ACCEPTED = 0, 1, 2  # rows of the counts; two more for each other replica
+_TICK, _HITS, _ACCEPTED = 0, 1, 2  # rows of the counts
 
 
 @dataclass(frozen=True)
@@ -51,12 +49,9 @@ class NgramCache:
         capacity: entries at most; the next one evicts another.
         policy: `lfu` evicts what was emitted least, `lru` what was not emitted for longest.
         tick: rounds that were learned from.
-        replica: who counts here, 0 until the cache is first written.
     """
 
-    def __init__(
-        self, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = "lfu", replica: int = 0
-    ) -> None:
+    def __init__(self, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = "lfu") -> None:
         """
         Raises:
             SettingError: a capacity below 1 or an unknown policy.
@@ -67,11 +62,10 @@ class NgramCache:
             )
         if policy not in POLICIES:
             raise SettingError(f'cache policy "{policy}" is unknown', f"use {' or '.join(POLICIES)}")
-        self.map, self.capacity, self.policy, self.replica = vocab_map, capacity, policy, replica
+        self.map, self.capacity, self.policy = vocab_map, capacity, policy
         self.trie = ActiveTrie(vocab_map)
         self.tick = 0
-        self._others: tuple[int, ...] = ()
-        # Column i belongs to trie.grams[i]: tick, hits, accepted, then the other replicas' hits and accepted.
+        # Column i belongs to trie.grams[i].
         self._counts = np.zeros((3, 64), dtype=np.uint32)
 
     def __len__(self) -> int:
@@ -81,10 +75,8 @@ class NgramCache:
         return self._place(target_id) is not None
 
     def entries(self) -> list[Entry]:
-        """All entries, by target id; counts are those of all replicas together."""
-        n = len(self)
-        accepted = total(self._counts[_ACCEPTED::2, :n])
-        columns = self.trie.grams, self._hits(), accepted, self._counts[_TICK, :n]
+        """All entries, by target id."""
+        columns = self.trie.grams, *self._counts[[_HITS, _ACCEPTED, _TICK], : len(self)]
         return [Entry(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
     @property
@@ -144,18 +136,11 @@ class NgramCache:
         return too_many
 
     def table(self) -> CacheTable:
-        """The contents as a value. The cache must have a replica id if it counted anything."""
-        n = len(self)
+        """The contents as a value."""
         grams = self.trie.grams.astype(np.int32)
-        counts = self._counts[1:, :n].reshape(1 + len(self._others), 2, n).copy()
-        assert self.replica or not counts[0].any(), "the cache has counts and no replica id"
-        order = np.argsort([self.replica, *self._others])
-        return canonical(
-            CacheTable(
-                self.map.draft_fingerprint, self.map.target_fingerprint, self.replica, self.tick,
-                grams, rows(self.map.spellings, grams), self._counts[_TICK, :n].copy(),
-                tuple(sorted([self.replica, *self._others])), counts[order],
-            )
+        return CacheTable(
+            self.map.draft_fingerprint, self.map.target_fingerprint, self.tick,
+            grams, rows(self.map.spellings, grams), *self._counts[:, : len(self)].copy(),
         )  # fmt: skip
 
     @classmethod
@@ -167,18 +152,12 @@ class NgramCache:
         Args:
             table: must fit the map, see `cache_table.check_against`.
         """
-        cache = cls(vocab_map, capacity=capacity, policy=policy, replica=table.writer)
-        hits, n = table.hits, len(table)
-        kept = np.sort(eviction_order(policy, hits, table.ticks, table.targets)[max(0, n - capacity) :])
+        cache = cls(vocab_map, capacity=capacity, policy=policy)
+        order = eviction_order(policy, table.hits, table.ticks, table.targets)
+        kept = table.keep(np.sort(order[max(0, len(table) - capacity) :]))
         cache.tick = table.tick
-        cache._others = tuple(r for r in table.replicas if r != table.writer)
-        cache._counts = np.zeros((3 + 2 * len(cache._others), 0), dtype=np.uint32)
-        cache._insert_all(vocab_map.leaf_of[table.targets[kept]])
-        cache._counts[_TICK] = table.ticks[kept]
-        for row, replica in enumerate([table.writer, *cache._others]):
-            if replica in table.replicas:
-                here = table.counts[table.replicas.index(replica)]
-                cache._counts[2 * row + 1 : 2 * row + 3] = here[:, kept]
+        cache._insert_all(vocab_map.leaf_of[kept.targets])
+        cache._counts[:] = kept.ticks, kept.hits, kept.accepted
         return cache
 
     def _insert_all(self, leaves: npt.NDArray[np.integer]) -> None:
@@ -197,8 +176,7 @@ class NgramCache:
         at = int(np.searchsorted(self.trie.grams, target_id))
         return at if at < len(self) and self.trie.grams[at] == target_id else None
 
-    def _hits(self) -> npt.NDArray[np.uint64]:
-        return total(self._counts[_HITS::2, : len(self)])
-
-    def _keys(self) -> tuple[Policy, npt.NDArray[np.uint64], Counts, npt.NDArray[np.intp]]:
-        return self.policy, self._hits(), self._counts[_TICK, : len(self)], self.trie.grams
+    def _keys(self) -> tuple[Policy, Counts, Counts, npt.NDArray[np.intp]]:
+        """The arguments of `eviction_order`."""
+        counts = self._counts[:, : len(self)]
+        return self.policy, counts[_HITS], counts[_TICK], self.trie.grams

@@ -1,26 +1,28 @@
-"""Vectors of `cache/invalid`: files with one fault each, and the fault's name."""
+"""Vectors of `cache/invalid`: files with one fault each, and the name of the fault."""
 
 import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 
-from vectorlib.cases_cache import EXAMPLE, FLAKE, MINE, YOURS, grams
-from vectorlib.memory import MAGIC, Columns, Table, columns_of, encode
+from vectorlib.cases.files.cache import EXAMPLE, grams
+from vectorlib.reference.ngram_cache import MAGIC, CacheEntry, CacheTable, FileColumns, columns_of, encode
 from vectorlib.writer import VectorWriter, vector
 
 GOOD = encode(EXAMPLE)
-HEAD = 156
+HEAD = 136
+LENGTHS = 92  # where the header holds the length and the checksum of each section
 Case = tuple[str, str, str, bytes, str | None]  # name, why, fault, bytes, map
 
 
 def write(writer: VectorWriter) -> None:
-    found = []
-    for make in (_cut, _header, _sections, _ids, _counts, _other_ways, _foreign):
+    """Write the bad files and the list of their faults."""
+    vectors = []
+    for make in (_cut, _version, _header, _sections, _ids, _counts, _other_ways, _foreign):
         for name, why, fault, data, map_name in make():
             writer.file(f"cache/invalid/{name}.bin", data)
-            found.append(vector(name, why, {"file": f"{name}.bin", "map": map_name}, {"fault": fault}))
-    writer.vectors("cache/invalid", "files", found)
+            vectors.append(vector(name, why, {"file": f"{name}.bin", "map": map_name}, {"fault": fault}))
+    writer.vectors("cache/invalid", "files", vectors)
 
 
 def _cut() -> Iterator[Case]:
@@ -47,23 +49,45 @@ def _cut() -> Iterator[Case]:
     yield "two_files", "another cache behind the end", "trailing_bytes", GOOD + GOOD, None
 
 
-def _header() -> Iterator[Case]:
-    """A single bad field, under a right checksum."""
+def _version() -> Iterator[Case]:
+    """Another format version: refused by its name, whatever follows."""
+    old = _version_1()
     yield "version_0", "no such version", "version", _patched(8, "<I", 0), None
-    yield "version_2", "a file of the future", "version", _patched(8, "<I", 2), None
+    yield "version_1", "a whole file of version 1, with a replica: it is not converted", "version", old, "toy"
+    yield "version_1_empty", "a file of version 1 without entries", "version", _version_1(empty=True), "toy"
+    yield "version_1_cut", "the version is checked before the length", "version", old[:12], None
     yield (
-        "version_2_cut",
-        "the version is named before the length",
+        "version_1_layout_2",
+        "the layout of version 2 under number 1",
         "version",
-        _patched(8, "<I", 2)[:12],
+        _patched(8, "<I", 1),
         None,
     )
-    yield "version_big_endian", "integers in the wrong order", "version", _patched(8, ">I", 1), None
-    yield "header_flipped_bit", "the tick changed, its checksum did not", "checksum", _flipped(96), None
-    yield "header_checksum", "the checksum itself is damaged", "checksum", _flipped(152), None
-    yield "reserved", "the reserved field is not 0", "reserved", _patched(100, "<I", 1), None
+    yield "version_3", "a later version", "version", _patched(8, "<I", 3), None
+    yield "version_3_cut", "its length is not known", "version", _patched(8, "<I", 3)[:12], None
+    yield "version_big_endian", "integers in the wrong order", "version", _patched(8, ">I", 2), None
+
+
+def _version_1(*, empty: bool = False) -> bytes:
+    """The worked example, or an empty cache, as version 1 wrote it: with a writer and a table of replicas."""
+    sections = [b""] * 6 if empty else [
+        b"\5\6", b"\3\2", b"\1\2\3\1\4", b"\7\4", struct.pack("<Q", 0x19A00000001), b"\3\1\2\0"
+    ]  # fmt: skip
+    head = struct.pack(
+        "<8sI4B32s32sIIQII", MAGIC, 1, 1, 1, 1, 1, b"\xdd" * 32, b"\xee" * 32,
+        len(sections[0]), len(sections[4]) // 8, 0x19A00000001, 9, 0,
+    )  # fmt: skip
+    head += b"".join(struct.pack("<II", len(s), zlib.crc32(s)) for s in sections)
+    return _sealed(head, b"".join(sections))
+
+
+def _header() -> Iterator[Case]:
+    """A single bad field, under a right checksum."""
+    yield "header_flipped_bit", "the tick changed, its checksum did not", "checksum", _flipped(84), None
+    yield "header_checksum", "the checksum itself is damaged", "checksum", _flipped(132), None
+    yield "reserved", "the reserved field is not 0", "reserved", _patched(88, "<I", 1), None
     yield "width_0", "a column of no width", "width", _patched(12, "<B", 0), None
-    yield "width_3", "a width that is no power of two", "width", _patched(13, "<B", 3), None
+    yield "width_3", "a width that is not a power of two", "width", _patched(13, "<B", 3), None
     yield "width_8", "64-bit ticks", "width", _patched(14, "<B", 8), None
     yield (
         "too_many_entries",
@@ -79,17 +103,19 @@ def _header() -> Iterator[Case]:
         _patched(80, "<I", (1 << 32) - 1),
         None,
     )
-    yield "too_many_replicas", "17 replicas are promised", "limits", _patched(84, "<I", 17), None
 
 
 def _sections() -> Iterator[Case]:
     """Lengths that do not fit, and damage that only a checksum notices."""
     yield "entries_3", "an entry more than the sections have", "section_length", _patched(80, "<I", 3), None
-    yield "replicas_0", "a replica less than the sections have", "section_length", _patched(84, "<I", 0), None
-    for i, name in enumerate(("targets", "lengths", "pieces", "ticks", "replicas", "counts")):
-        at = HEAD + sum(struct.unpack_from("<I", GOOD, 104 + 8 * k)[0] for k in range(i))
+    yield "entries_1", "an entry less than the sections have", "section_length", _patched(80, "<I", 1), None
+    yield "accepted_missing", "hits and nothing more", "section_length", _column(4, [3, 1]), None
+    yield "counts_missing", "no counts at all", "section_length", _column(4, []), None
+    yield "counts_twice", "the counts of two devices", "section_length", _column(4, [3, 1, 2, 0] * 2), None
+    for i, name in enumerate(("targets", "lengths", "pieces", "ticks", "counts")):
+        at = HEAD + sum(struct.unpack_from("<I", GOOD, LENGTHS + 8 * k)[0] for k in range(i))
         yield f"flipped_{name}", f"a bit of the {name} changed", "checksum", _flipped(at), None
-    huge = _patched(104 + 16, "<I", (1 << 32) - 2)
+    huge = _patched(LENGTHS + 16, "<I", (1 << 32) - 2)
     yield (
         "pieces_length_huge",
         "4 GB of pieces are promised: nothing is reserved for them",
@@ -97,7 +123,7 @@ def _sections() -> Iterator[Case]:
         huge,
         None,
     )
-    odd = columns_of(replace(EXAMPLE, entries={5: ((1, 300, 3), 7), 6: ((1, 4), 4)}))
+    odd = columns_of(CacheTable(entries={5: CacheEntry((1, 300, 3)), 6: CacheEntry((1, 4))}))
     one_less = odd.pack(lambda s: s.__setitem__(2, s[2][:-1]))
     yield "pieces_odd", "half a piece at the end of its section", "section_length", one_less, None
     yield (
@@ -135,13 +161,11 @@ def _ids() -> Iterator[Case]:
     )
     yield "duplicate_target", "one target token twice", "duplicate", _column(0, [5, 5]), None
     yield "order_of_targets", "target ids fall", "order", _column(0, [6, 5]), None
-    yield "duplicate_replica", "one replica twice", "duplicate", _replicas(MINE, MINE), None
-    yield "order_of_replicas", "replica ids fall", "order", _replicas(YOURS, MINE), None
 
 
 def _counts() -> Iterator[Case]:
-    yield "accepted_above_hits", "accepted more often than emitted", "counts", _column(5, [3, 1, 4, 0]), None
-    yield "accepted_without_hits", "accepted and never emitted", "counts", _column(5, [3, 0, 2, 1]), None
+    yield "accepted_above_hits", "accepted more often than emitted", "counts", _column(4, [3, 1, 4, 0]), None
+    yield "accepted_without_hits", "accepted and never emitted", "counts", _column(4, [3, 0, 2, 1]), None
     yield "tick_above_cache", "used in a round that has not been", "counts", _column(3, [10, 4]), None
 
 
@@ -150,10 +174,7 @@ def _other_ways() -> Iterator[Case]:
     for i, name in enumerate(("targets", "pieces", "ticks", "counts")):
         widths = [2 if i == k else 1 for k in range(4)]
         yield f"wide_{name}", "a width larger than needed", "not_canonical", _columns(widths).pack(), None
-    yield "idle_replica", "a replica that counted nothing", "not_canonical", _column(5, [0, 0, 0, 0]), None
-    zero = columns_of(replace(EXAMPLE, counts={0: EXAMPLE.counts[MINE]}))
-    yield "replica_0", "0 is no replica", "not_canonical", zero.pack(), None
-    wide = columns_of(Table())
+    wide = columns_of(CacheTable())
     wide.widths = [1, 1, 4, 1]
     yield "empty_wide", "a column without numbers is 1 byte wide", "not_canonical", wide.pack(), None
 
@@ -179,26 +200,38 @@ def _foreign() -> Iterator[Case]:
         "target_id_outside",
         "the map has 13 target tokens",
         "id_range",
-        encode(Table(entries={13: ((1, 2), 0)})),
+        encode(CacheTable(entries={13: CacheEntry((1, 2))})),
         "toy",
     )
     yield (
         "draft_id_outside",
         "the map has 9 draft tokens",
         "id_range",
-        encode(Table(entries={5: ((1, 9), 0)})),
+        encode(CacheTable(entries={5: CacheEntry((1, 9))})),
         "toy",
     )
     yield (
         "spelled_otherwise",
         "FLAKE is f la ke",
         "spelling",
-        encode(Table(entries={5: ((1, 2, 2), 0)})),
+        encode(CacheTable(entries={5: CacheEntry((1, 2, 2))})),
         "toy",
     )
-    yield "spelled_longer", "FLAKE goes on", "spelling", encode(Table(entries={5: ((1, 2, 3, 3), 0)})), "toy"
-    yield "not_spelled", "nothing writes X", "spelling", encode(Table(entries={8: ((1, 2), 0)})), "toy"
-    both = replace(Table(entries={**FLAKE, **grams({"LAKE": 0})}, tick=9), target="e0" * 32)
+    yield (
+        "spelled_longer",
+        "FLAKE goes on",
+        "spelling",
+        encode(CacheTable(entries={5: CacheEntry((1, 2, 3, 3))})),
+        "toy",
+    )
+    yield (
+        "not_spelled",
+        "nothing writes X",
+        "spelling",
+        encode(CacheTable(entries={8: CacheEntry((1, 2))})),
+        "toy",
+    )
+    both = CacheTable(target="e0" * 32, tick=9, entries=grams({"FLAKE": (7,), "LAKE": (0,)}))
     yield "foreign_without_map", "the same, read with a map", "foreign_vocabulary", encode(both), "toy"
 
 
@@ -218,23 +251,16 @@ def _flipped(at: int) -> bytes:
     return GOOD[:at] + bytes([GOOD[at] ^ 1]) + GOOD[at + 1 :]
 
 
-def _columns(widths: list[int]) -> Columns:
+def _columns(widths: list[int]) -> FileColumns:
     return replace(columns_of(EXAMPLE), widths=widths)
 
 
 def _column(which: int, values: list[int], widths: list[int] | None = None) -> bytes:
     """The example with other values in one column."""
-    found = _columns(widths or [1, 1, 1, 1])
-    found.columns[which] = values
-    return found.pack()
+    columns = _columns(widths or [1, 1, 1, 1])
+    columns.columns[which] = values
+    return columns.pack()
 
 
 def _spelled(spelling: tuple[int, ...]) -> bytes:
-    return encode(replace(EXAMPLE, entries={**EXAMPLE.entries, 6: (spelling, 4)}))
-
-
-def _replicas(first: int, second: int) -> bytes:
-    table = replace(EXAMPLE, counts={MINE: EXAMPLE.counts[MINE], YOURS: {5: (1, 1)}})
-    found = columns_of(table)
-    found.columns[4] = [first, second]
-    return found.pack()
+    return encode(replace(EXAMPLE, entries={**EXAMPLE.entries, 6: CacheEntry(spelling, 4, 1, 0)}))

@@ -1,0 +1,177 @@
+"""Vectors of `cache/valid`, `cache/load`, `cache/merge` and `cache/learn`."""
+
+from typing import Any
+
+from vectorlib.reference.ngram_cache import (
+    CacheEntry,
+    CacheTable,
+    NgramCache,
+    encode,
+    eviction_rank,
+    merge,
+)
+from vectorlib.reference.vocab_map import MAPS, TOY
+from vectorlib.writer import VectorWriter, vector
+
+HUGE = (1 << 32) - 1
+LAST_ID = (1 << 31) - 1
+
+
+def grams(numbers: dict[str, tuple[int, ...]]) -> dict[int, CacheEntry]:
+    """Entries of the toy map: tick, hits and accepted by the name of the target token."""
+    return {t: CacheEntry(TOY.spelling(t), *n) for name, n in numbers.items() for t in TOY.t(name)}
+
+
+# The worked example of spec/ngram-cache.md.
+EXAMPLE = CacheTable(tick=9, entries={5: CacheEntry((1, 2, 3), 7, 3, 2), 6: CacheEntry((1, 4), 4, 1, 0)})
+_WIDE = {
+    70_000: CacheEntry(tuple(range(65_530, 65_541)), 70_000, 65_536, 65_536),
+    3: CacheEntry((1, 2), 1),
+    300: CacheEntry((7, 8, 9), 300),
+}
+_MANY = {
+    t: CacheEntry(tuple((t + i) % 251 for i in range(2 + t % 5)), t % 17, t % 9, t % 2 * (t % 9))
+    for t in range(0, 600, 7)
+}
+
+# name, why, table, map
+VALID: list[tuple[str, str, CacheTable, str | None]] = [
+    ("example", "the worked example of spec/ngram-cache.md", EXAMPLE, "toy"),
+    ("empty", "no entry: 136 bytes", CacheTable(), "toy"),
+    ("empty_with_tick", "rounds that taught nothing", CacheTable(tick=12), "toy"),
+    ("prefilled", "entries that were never emitted: the counts are 0 and 1 byte wide",
+     CacheTable(entries=grams({"FLAKE": (0,), "FO": (0,), "FLAS": (0,), "LAKE": (0,)})), "toy"),
+    ("never_accepted", "hits without a proposal", CacheTable(tick=9, entries=grams({"FLAKE": (7, 5, 0)})),
+     "toy"),
+    ("always_accepted", "accepted as often as hit", CacheTable(tick=9, entries=grams({"FLAKE": (9, 5, 5)})),
+     "toy"),
+    ("entry_without_counts", "one of two entries was never emitted", CacheTable(tick=9,
+     entries=grams({"FLAKE": (7, 3, 1), "FO": (2,)})), "toy"),
+    ("all_of_the_map", "every n-gram of the map, in the order of target ids", CacheTable(tick=20,
+     entries=grams({"LAKE": (20, 1, 1), "FLAS": (3, 9, 2), "FO": (4, 2, 0), "FLAKE": (5, 3, 3)})), "toy"),
+    ("widths_2", "ids and counts of 256 and more", CacheTable(tick=300,
+     entries={256: CacheEntry((1, 256), 256, 256, 0)}), None),
+    ("widths_4", "ids, ticks and counts of 65,536 and more", CacheTable(tick=70_000, entries=_WIDE), None),
+    ("widths_border", "255 fits one byte", CacheTable(tick=255,
+     entries={255: CacheEntry((255, 255), 255, 255, 0)}), None),
+    ("widths_border_2", "65,535 fits two", CacheTable(tick=65_535,
+     entries={65_535: CacheEntry((65_535, 0), 65_535, 65_535, 0)}), None),
+    ("largest_numbers", "ids, counts and ticks stop at their last bit", CacheTable(tick=HUGE,
+     entries={LAST_ID: CacheEntry((LAST_ID, 0), HUGE, HUGE, HUGE)}), None),
+    ("longest_spelling", "255 draft tokens", CacheTable(entries={9: CacheEntry(tuple(range(255)))}), None),
+    ("many", "86 entries", CacheTable(tick=16, entries=_MANY), None),
+]  # fmt: skip
+
+_A = CacheTable(tick=9, entries=grams({"FLAKE": (7, 3, 2), "FO": (4, 1, 0)}))
+_B = CacheTable(tick=5, entries=grams({"FLAKE": (5, 6, 1), "LAKE": (1, 1, 0)}))
+_C = CacheTable(tick=12, entries=grams({"FLAKE": (11, 2, 2), "FO": (1, 4, 4)}))
+
+# Merging in another order, in another grouping or twice writes the same bytes: see `_check_properties`.
+MERGES: list[tuple[str, str, CacheTable, CacheTable]] = [
+    ("two_devices", "the union of the entries; of FLAKE the tick and accepted of a, the hits of b", _A, _B),
+    ("two_devices_turned", "commutative: the same bytes in the other order", _B, _A),
+    ("with_itself", "idempotent: a file merged with itself is the file", _A, _A),
+    ("with_empty", "an empty cache changes nothing", _A, CacheTable()),
+    ("with_empty_of_later_tick", "the tick is a maximum too", _A, CacheTable(tick=40)),
+    ("merged_with_part", "what was merged before changes nothing", merge(_A, _B), _B),
+    ("three_from_the_left", "associative: (a b) c", merge(_A, _B), _C),
+    ("three_from_the_right", "associative: a (b c), the same bytes", _A, merge(_B, _C)),
+    ("disjoint", "nothing in common", CacheTable(tick=2, entries=grams({"FO": (2, 1, 1)})), CacheTable(tick=8,
+     entries=grams({"LAKE": (8, 2, 0)}))),
+    ("widths_grow", "the counts of one file need 4 bytes, the ticks of the other 2", CacheTable(tick=9,
+     entries=grams({"FO": (3, 70_000, 5)})), CacheTable(tick=300, entries=grams({"FO": (300, 2, 1)}))),
+    ("largest_numbers", "counts at their last bit stay there", CacheTable(tick=HUGE,
+     entries=grams({"FO": (HUGE, HUGE, HUGE)})), CacheTable(tick=HUGE, entries=grams({"FO": (1, HUGE, 0)}))),
+]  # fmt: skip
+
+# name, why, capacity, policy, rounds of (emitted, accepted), by name
+LEARN: list[tuple[str, str, int, str, list[tuple[str, int]]]] = [
+    ("fills", "every emitted token with a spelling of 2 or more is inserted", 9, "lfu", [("FLAKE S FO", 2),
+     ("X", 0)]),
+    ("counts", "hits, accepted ones among them, and the last round", 9, "lfu", [("FLAKE", 0), ("FLAKE FLAKE",
+     1), ("FO", 1)]),
+    ("twice_in_a_round", "inserted and hit in the same round", 9, "lru", [("LAKE LAKE LAKE", 2)]),
+    ("nothing_to_learn", "direct pairs, aliases, controls and orphans", 9, "lfu", [("S F' <eos> <think> X",
+     3)]),
+    ("lfu", "the fewest hits go first, however lately", 2, "lfu",
+     [("FLAKE FLAKE", 0), ("FO", 0), ("LAKE", 0)]),
+    ("lfu_tie", "equal hits: the longest unused", 2, "lfu", [("FO", 0), ("FLAKE", 0), ("LAKE", 0)]),
+    ("lfu_tie_of_ticks", "all equal: the lowest id", 2, "lfu", [("FO FLAKE", 0), ("LAKE", 0)]),
+    ("lru", "the longest unused goes first, however often it was hit", 2, "lru", [("FLAKE FLAKE", 0), ("FO",
+     0), ("LAKE", 0)]),
+    ("lru_tie", "of the same round: the fewest hits", 2, "lru", [("FLAKE FLAKE FO", 0), ("LAKE", 0)]),
+    ("new_stays", "the entry that is inserted is never evicted for itself", 1, "lfu", [("FLAKE FLAKE", 0),
+     ("FO", 0), ("LAKE", 0)]),
+    ("evicted_within_a_round", "a token of the same round may go again", 1, "lru", [("FLAKE FO LAKE", 3)]),
+    ("comes_back", "an evicted entry starts again from 0", 1, "lfu", [("FLAKE FLAKE", 1), ("FO", 0), ("FLAKE",
+     0)]),
+]  # fmt: skip
+
+_FOUR = CacheTable(
+    tick=20,
+    entries=grams({"FLAKE": (3, 9, 0), "FO": (9, 2, 2), "FLAS": (9, 2, 0), "LAKE": (12, 2, 1)}),
+)
+LOAD: list[tuple[str, str, int, str]] = [
+    ("room_for_all", "nothing is cut", 4, "lfu"),
+    ("lfu_3", "three have 2 hits; of these the oldest tick, then the lowest id goes", 3, "lfu"),
+    ("lfu_2", "then the next id", 2, "lfu"),
+    ("lfu_1", "the most hits stay, however old", 1, "lfu"),
+    ("lru_3", "the oldest tick goes", 3, "lru"),
+    ("lru_2", "of equal ticks and hits the lowest id", 2, "lru"),
+    ("lru_1", "the latest stays, however few its hits", 1, "lru"),
+]
+
+
+def write(writer: VectorWriter) -> None:
+    """Write the vectors of all four folders."""
+    _check_properties()
+    valid = []
+    for name, why, table, map_name in VALID:
+        writer.file(f"cache/valid/{name}.bin", encode(table))
+        valid.append(vector(name, why, {"file": f"{name}.bin", "map": map_name}, {"table": table.as_json()}))
+    writer.vectors("cache/valid", "files", valid)
+    writer.file("cache/load/four.bin", encode(_FOUR))
+    writer.vectors("cache/load", "capacities", [_load(*case) for case in LOAD])
+    writer.vectors("cache/merge", "merges", [_merge(writer, *case) for case in MERGES])
+    writer.vectors("cache/learn", "rounds", [_learn(*case) for case in LEARN])
+
+
+def _check_properties() -> None:
+    """The pairs of cases that must agree do agree."""
+    merged = {name: encode(merge(a, b)) for name, _, a, b in MERGES}
+    assert merged["two_devices"] == merged["two_devices_turned"] == merged["merged_with_part"]
+    assert merged["with_itself"] == merged["with_empty"] == encode(_A)
+    assert merged["three_from_the_left"] == merged["three_from_the_right"]
+
+
+def _merge(writer: VectorWriter, name: str, why: str, a: CacheTable, b: CacheTable) -> dict[str, Any]:
+    files = {"a": a, "b": b, "merged": merge(a, b)}
+    for part, table in files.items():
+        writer.file(f"cache/merge/{name}.{part}.bin", encode(table))
+    inputs = {part: f"{name}.{part}.bin" for part in ("a", "b")}
+    return vector(name, why, inputs, {"file": f"{name}.merged.bin"})
+
+
+def _load(name: str, why: str, capacity: int, policy: str) -> dict[str, Any]:
+    """The entries that a session keeps of a file that is larger than its capacity."""
+    ranked = sorted(_FOUR.entries, key=lambda t: eviction_rank(t, _FOUR.entries[t], policy))
+    inputs = {"file": "four.bin", "map": "toy", "capacity": capacity, "policy": policy}
+    return vector(name, why, inputs, {"targets": sorted(ranked[-capacity:])})
+
+
+def _learn(name: str, why: str, capacity: int, policy: str, rounds: list[tuple[str, int]]) -> dict[str, Any]:
+    vocab_map = MAPS["toy"]
+    cache = NgramCache(vocab_map, capacity, policy)
+    ids = [(vocab_map.t(emitted), accepted) for emitted, accepted in rounds]
+    new = [cache.learn(emitted, accepted) for emitted, accepted in ids]
+    entries = [
+        {"target_id": t, "hits": entry.hits, "accepted": entry.accepted, "tick": entry.tick}
+        for t, entry in sorted(cache.entries.items())
+    ]
+    inputs = {
+        "map": "toy",
+        "capacity": capacity,
+        "policy": policy,
+        "rounds": [{"emitted": emitted, "accepted": accepted} for emitted, accepted in ids],
+    }
+    return vector(name, why, inputs, {"new": new, "entries": entries})
