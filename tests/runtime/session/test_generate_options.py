@@ -141,15 +141,18 @@ def test_the_package_shows_what_it_is_for() -> None:
     assert all(hasattr(omnidraft, name) for name in omnidraft.__all__)
 
 
-def test_the_python_of_the_readme_runs(
+def test_the_python_of_the_readme_and_the_guides_runs(
     bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-bundle").symlink_to(bundle)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert len(blocks) >= 2
-    for block in blocks:
-        exec(block, {})
+    count = 0
+    for page in ("README.md", "docs/python.md", "docs/traces.md"):
+        names: dict[str, object] = {}  # the blocks of a page follow one another
+        for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL):
+            exec(block, names)
+            count += 1
+    assert count >= 6
     assert (tmp_path / "talk.session").is_file()
     assert len(capsys.readouterr().out) > 100
 
