@@ -1,9 +1,9 @@
-"""Block against token-level verification: tokens per target pass, and what each costs the host.
+"""Block against token-level verification: tokens per target pass, and host time of each.
 
     python -m benchmarks.block_verification [BUNDLE ...] [--prompts FILE] [--json]
 
-For each bundle the same prompts are sampled with the same seeds by both; the gain is the geometric mean of
-the prompts' ratios. Then the host work of a round is timed at a target vocabulary of 151,936, as in
+For each bundle both verifications sample the same prompts with the same seeds; the gain is the geometric
+mean of the prompts' ratios. Then the host work of a round is timed at a target vocabulary of 151,936, as in
 benchmarks.host_overhead. Host times are CPU time of the thread, which other processes do not lengthen.
 """
 
@@ -11,14 +11,14 @@ import argparse
 import json
 import math
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.host_overhead import DATA, TARGET_WIDTH, measure
+from benchmarks.host_overhead import TARGET_WIDTH, measure
+from benchmarks.support.task_data import require
 from omnidraft.export.build_vocab_map import build_vocab_map
-from omnidraft.runtime.decoding.speculate import VERIFICATIONS, Verification
+from omnidraft.runtime.decoding.baselines import VERIFICATIONS, Verification
 from omnidraft.runtime.session.api import Session, Statistics, load
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.sample_prompts import PROMPTS
@@ -37,11 +37,11 @@ def sampled(
     drafted: int,
     tokens: int,
 ) -> tuple[Line, list[float]]:
-    """Tokens per target pass over all prompts and seeds, with its standard error; and for each prompt."""
+    """Tokens per target pass: over all prompts and seeds with its standard error, and of each prompt."""
     each: list[Statistics] = []
     session.reset_cache()
     for prompt in prompts:
-        found = Statistics()
+        statistics_of_prompt = Statistics()
         for seed in range(seeds):
             for piece in session.generate(
                 prompt,
@@ -53,8 +53,8 @@ def sampled(
                 ignore_eos=True,
             ):
                 if piece.round is not None:
-                    found.add(piece.round)
-        each.append(found)
+                    statistics_of_prompt.add(piece.round)
+        each.append(statistics_of_prompt)
     rounds = sum(s.rounds for s in each)
     mean = sum(s.emitted for s in each) / rounds
     errors = [s.emitted - mean * s.rounds for s in each]  # of a ratio of sums
@@ -72,10 +72,10 @@ def sampled(
 
 
 def of_bundle(path: Path, prompts: Sequence[str], *, seeds: int, drafted: int, tokens: int) -> list[Line]:
-    """Both verifications at each temperature on a bundle."""
+    """Both verifications on a bundle, at each temperature."""
     session = load(path, threads=1)
-    session.pair.clock = time.thread_time
-    found: list[Line] = []
+    session.models.clock = time.thread_time
+    lines: list[Line] = []
     for t in TEMPERATURES:
         sets = [
             sampled(session, prompts, verification, t, seeds=seeds, drafted=drafted, tokens=tokens)
@@ -86,22 +86,20 @@ def of_bundle(path: Path, prompts: Sequence[str], *, seeds: int, drafted: int, t
         block["gain"] = math.exp(statistics.mean(gains)) - 1.0
         block["gain_error"] = statistics.stdev(gains) / math.sqrt(len(gains))
         token["where"] = block["where"] = path.name
-        found += [token, block]
-    return found
+        lines += [token, block]
+    return lines
 
 
 def at_large_vocabularies() -> list[Line]:
-    """Host work at 151,936 target tokens: rows that always refuse, and rows that agree 7 times in 10."""
-    folder = DATA / "tokenizers"
-    if not folder.is_dir():
-        sys.exit(f"no tokenizers at {folder}; set OMNIDRAFT_DATA to the folder that holds tokenizers/")
+    """Host work at 151,936 target tokens, with rows that always reject and rows that accept 7 of 10."""
+    folder = require("tokenizers")
     drafter, target = Tokenizer.from_file(folder / "llama2"), Tokenizer.from_file(folder / "qwen2")
     vocab_map = build_vocab_map(drafter, target, target_size=TARGET_WIDTH)
-    found: list[Line] = []
+    lines: list[Line] = []
     for name, agreement in (("random", 0.0), ("agreeing", 0.7)):
         for verification in VERIFICATIONS:
             cost = measure(vocab_map, agreement, 1.0, True, verification, time.thread_time)
-            found.append(
+            lines.append(
                 {
                     "where": f"{name} rows, {TARGET_WIDTH:,}",
                     "verification": verification,
@@ -111,7 +109,7 @@ def at_large_vocabularies() -> list[Line]:
                     "verify_ms_a_round": cost["verify_and_rewind"],
                 }
             )
-    return found
+    return lines
 
 
 def main() -> None:
@@ -125,16 +123,16 @@ def main() -> None:
     options = parser.parse_args()
     prompts = PROMPTS if options.prompts is None else options.prompts.read_text("utf-8").split("\n")
     prompts = [prompt for prompt in prompts if prompt.strip()]
-    found: list[Line] = []
+    lines: list[Line] = []
     for path in options.bundles:
-        found += of_bundle(path, prompts, seeds=options.seeds, drafted=options.drafted, tokens=options.tokens)
-    found += at_large_vocabularies()
+        lines += of_bundle(path, prompts, seeds=options.seeds, drafted=options.drafted, tokens=options.tokens)
+    lines += at_large_vocabularies()
     if options.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(lines, indent=2))
         return
     print(f"{options.drafted} draft tokens a round, {len(prompts)} prompts x {options.seeds} seeds")
     print(f"{'':26}{'T':>5} {'by':8}{'tokens a pass':>18}{'verify ms':>12}{'host ms':>10}{'gain':>18}")
-    for line in found:
+    for line in lines:
         error = f" +- {line['standard_error']:.3f}" if "standard_error" in line else ""
         figure = f"{line['tokens_per_target_pass']:.3f}{error}"
         gain = f"{line['gain']:+.1%} +- {line['gain_error']:.1%}" if "gain" in line else ""

@@ -1,30 +1,26 @@
-"""What an entry of the n-gram cache takes, on disk and in memory, filled from real answers.
+"""Bytes of an entry of the n-gram cache, on disk and in memory, filled from real answers.
 
     python -m benchmarks.cache_size [--json]
 
 Llama-2 drafts for Qwen2 (151,936 logits) and Llama-3. A cache learns the reference answers of GSM8K, six
-tokens a round; then, for 20,000 entries, more answers and at last tokens of the map that no answer had. In
-memory about 0.4 MB are there from the start. The paper's caches, Python objects, take 225 to 246 bytes an
-entry (arXiv 2507.02659).
+tokens a round. To reach 20,000 entries it then learns more answers, and at last tokens of the map that no
+answer contains. An empty cache takes about 0.4 MB of memory. The paper's caches, which are Python objects,
+take 225 to 246 bytes an entry (arXiv 2507.02659).
 """
 
 import argparse
-import gzip
 import json
-import os
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
+from benchmarks.support.task_data import DATA, require, rows
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.vocab.cache_file import decode, encode
 from omnidraft.runtime.vocab.cache_table import check_against
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
-DATA = Path(os.environ.get("OMNIDRAFT_DATA", Path(__file__).resolve().parents[2] / "shared/data"))
 WIDTHS = {"qwen2": 151_936, "llama3": 128_256}
 FULL = 20_000
 ROUND = 6  # tokens a round, 5 of them proposed
@@ -33,7 +29,7 @@ PAPER = {"GSM8K": (5_569, 246), "20,000": (20_339, 225)}  # entries, bytes an en
 
 @dataclass(frozen=True)
 class Size:
-    """One measured cache; milliseconds are of encoding, and of decoding with all checks."""
+    """One measured cache: bytes an entry; milliseconds to encode it, and to decode it with all checks."""
 
     target: str
     filled_from: str
@@ -44,16 +40,9 @@ class Size:
     decode_ms: float
 
 
-def texts(name: str, field: str) -> Iterator[str]:
-    """One field of every row of a task file."""
-    with gzip.open(DATA / "tasks" / name, "rt", encoding="utf-8", newline="\n") as file:
-        for line in file:
-            yield json.loads(line)[field]
-
-
-def fill(cache: NgramCache, target: Tokenizer, source: Iterator[str], most: int = 1 << 30) -> None:
-    """Learn answers until the cache has so many entries."""
-    for text in source:
+def fill(cache: NgramCache, target: Tokenizer, answers: Iterable[str], most: int = 1 << 30) -> None:
+    """Learn answers until the cache has `most` entries."""
+    for text in answers:
         ids = target.encode(text)
         for start in range(0, len(ids), ROUND):
             if len(cache) >= most:
@@ -77,10 +66,10 @@ def size_of(cache: NgramCache, target: str, filled_from: str) -> Size:
 def measure(drafter: Tokenizer, name: str) -> Iterator[Size]:
     """The sizes for one target: after GSM8K, and at 20,000 entries."""
     target = Tokenizer.from_file(DATA / "tokenizers" / name)
-    cache = NgramCache(build_vocab_map(drafter, target, target_size=WIDTHS[name]), capacity=FULL, replica=1)
-    fill(cache, target, texts("gsm8k/train.jsonl.gz", "answer"))
+    cache = NgramCache(build_vocab_map(drafter, target, target_size=WIDTHS[name]), capacity=FULL)
+    fill(cache, target, (row["answer"] for row in rows("gsm8k/train")))
     yield size_of(cache, name, "GSM8K")
-    fill(cache, target, texts("alpaca/train.jsonl.gz", "output"), FULL)
+    fill(cache, target, (row["output"] for row in rows("alpaca/train")), FULL)
     vocab_map = cache.map
     rest = vocab_map.leaves[vocab_map.leaf_lengths > 1]
     for token in rest[:: max(1, len(rest) // (2 * FULL))].tolist():
@@ -94,18 +83,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
-    if not (DATA / "tokenizers").is_dir():
-        sys.exit(f"no tokenizers at {DATA / 'tokenizers'}; set OMNIDRAFT_DATA to the folder that holds them")
-    drafter = Tokenizer.from_file(DATA / "tokenizers/llama2")
-    found = [size for name in WIDTHS for size in measure(drafter, name)]
+    drafter = Tokenizer.from_file(require("tokenizers") / "llama2")
+    sizes = [size for name in WIDTHS for size in measure(drafter, name)]
     if options.json:
-        print(json.dumps([asdict(size) for size in found], indent=2))
+        print(json.dumps([asdict(size) for size in sizes], indent=2))
         return
     print(
         f"{'target':8} {'filled from':12} {'entries':>8} {'disk':>8} {'memory':>8} {'paper':>8}"
         "   bytes an entry"
     )
-    for s in found:
+    for s in sizes:
         paper = PAPER[s.filled_from][1]
         print(
             f"{s.target:8} {s.filled_from:12} {s.entries:8,} {s.disk:8.1f} {s.memory:8.1f} {paper:8}   "

@@ -1,10 +1,10 @@
-"""Every architecture in every kind of weights and for every provider: exported, checked and told in a table.
+"""Every architecture in every quantisation and for every provider, exported and checked: a table.
 
     python -m benchmarks.export_matrix [--only "llama; qwen2"] [--forms fp32,int4] [--json] [--write FILE]
 
-Each row is a real export of a small random model as target and as drafter, both in the form of the row, so
-all that fits into a round is accepted if single tokens and blocks agree. Parity and greedy agreement are
-against torch in float32. What cannot be exported or run here has a row that says why; an error makes the
+Each row is an export of a small random model as target and as drafter, both in the form of the row, so a
+round accepts its whole draft if single tokens and blocks agree. Parity and greedy agreement are against
+torch in float32. A row that cannot be exported or run on this machine says why; a failed export makes the
 command fail.
 """
 
@@ -49,7 +49,7 @@ FORMS = (
 PLACES = ("coreml", "nnapi", "qnn", "qnn-fp16")  # of the static graphs
 QNN_PYTHON = "OMNIDRAFT_QNN_PYTHON"
 _LENGTH = 256  # positions
-_SHOWN = "verify"  # the static graph whose nodes are told; the three differ in their shapes alone
+_SHOWN = "verify"  # the static graph whose nodes are shown; the three differ only in their shapes
 _BEGIN, _END = "<!-- table -->\n", "<!-- end of table -->\n"
 
 
@@ -58,10 +58,18 @@ class Row:
     """One export.
 
     Attributes:
-        provider: cpu, or where static graphs are for. nodes: of the graph, and taken by the provider.
-        partitions: None where the provider was not asked. bytes: of the model's graphs and weights.
-        parity: largest difference to torch's logits. agreement: share of positions with torch's argmax.
-        acceptance: of draft tokens by the fp32 target. note: what else there is to say.
+        model: the architecture.
+        form: the quantisation.
+        provider: cpu, or the place of the static graphs.
+        nodes: number of nodes of the graph.
+        taken: number of nodes that the provider takes.
+        partitions: number of parts that the provider takes; None where the provider was not asked.
+        bytes: size of the model's graphs and weights.
+        parity: largest difference to torch's logits.
+        agreement: share of positions with torch's argmax.
+        acceptance: share of draft tokens that the fp32 target accepts.
+        note: a remark.
+        failed: whether the note is a failure.
     """
 
     model: str
@@ -79,7 +87,7 @@ class Row:
 
 
 def cpu_rows(model: str, checkpoint: Path, forms: tuple[str, ...], work: Path) -> Iterator[Row]:
-    """The dynamic graph of a model in every kind of weights."""
+    """The dynamic graph of a model in every quantisation."""
     for form in forms:
         row = Row(model, form, "cpu")
         out = work / form
@@ -92,8 +100,8 @@ def cpu_rows(model: str, checkpoint: Path, forms: tuple[str, ...], work: Path) -
         row = _measured(row, bundle, report.parity["drafter"][named(form).name], "drafter/cpu/")
         row = replace(row, acceptance=report.after.of_drafted)
         if can_ask():
-            found = placement(bundle.file(bundle.drafter.graph), CPU)
-            row = replace(row, nodes=found.nodes, taken=found.taken, partitions=1)
+            on_cpu = placement(bundle.file(bundle.drafter.graph), CPU)
+            row = replace(row, nodes=on_cpu.nodes, taken=on_cpu.taken, partitions=1)
         yield row
 
 
@@ -113,7 +121,7 @@ def static_rows(model: str, checkpoint: Path, work: Path) -> Iterator[Row]:
     out = work / "npu"
     try:
         report = export_bundle(str(checkpoint), str(checkpoint), out, _options("fp32", NpuOptions(PLACES)))
-    except OmnidraftError as error:  # a model that the static form does not have is refused by name
+    except OmnidraftError as error:  # an architecture without static graphs is refused by name
         for place in PLACES:
             yield Row(model, "-", place, note=str(error).replace(str(checkpoint), model))
         return
@@ -124,54 +132,53 @@ def static_rows(model: str, checkpoint: Path, work: Path) -> Iterator[Row]:
 
 
 def _static_row(model: str, place: str, bundle: Bundle, report: Report) -> Row:
-    there = placed(bundle, drafter_on=place).drafter
-    form = static_form(bundle, there)
+    form = static_form(bundle, placed(bundle, drafter_on=place).drafter)
     kind = "qdq" if place == "qnn" else "float"
     graph = next(file for file in form.graphs.values() if file.stem.startswith(_SHOWN))
     row = Row(model, kind, place, nodes=len(onnx.load(graph, load_external_data=False).graph.node))
     row = _measured(row, bundle, report.parity["drafter"][f"npu-{kind}"], "drafter/npu/")
     row = replace(row, acceptance=_acceptance(bundle, StaticModel(StaticGraphs(form))))
-    for found in estimate(graph) if place in ("coreml", "nnapi") else ():
-        if found.provider.lower().startswith(place):
-            note = "" if found.taken == found.nodes else found.sentence()
+    for usable in estimate(graph) if place in ("coreml", "nnapi") else ():
+        if usable.provider.lower().startswith(place):
+            note = "" if usable.taken == usable.nodes else usable.sentence()
             row = replace(
-                row, nodes=found.nodes, taken=found.taken, partitions=found.partitions,
+                row, nodes=usable.nodes, taken=usable.taken, partitions=usable.partitions,
                 note=note or "estimated by onnxruntime's usability checker", failed=bool(note),
             )  # fmt: skip
     return replace(row, note=row.note or "figures of these graphs on the CPU")
 
 
 def _acceptance(bundle: Bundle, drafter: StaticModel) -> float:
-    """Of a drafter's static graphs on the CPU, by the fp32 target."""
+    """The acceptance of a drafter's static graphs on the CPU by the fp32 target."""
     weights = load_bundle(bundle)
     session = Session(weights)
     ids = [session.encode(prompt)[: _LENGTH // 2] for prompt in PROMPTS]
     pairs = [(each, session.draft_prompt(each)) for each in ids]
     target = weights.target.new_model()
-    found = measure_acceptance(target, Drafter(drafter), lambda: NgramCache(weights.vocab_map), pairs)
-    return found.of_drafted
+    measured = measure_acceptance(target, Drafter(drafter), lambda: NgramCache(weights.vocab_map), pairs)
+    return measured.of_drafted
 
 
 def _qnn_rows(model: str, bundle: Path) -> Iterator[Row]:
-    """The graphs in QNN's emulator, where onnxruntime-qnn is installed; fallback to the CPU is an error."""
+    """The graphs in QNN's emulator, where onnxruntime-qnn is installed; a fallback to the CPU is an error."""
     python = os.environ.get(QNN_PYTHON)
     if not python:
         for place in ("qnn", "qnn-fp16"):
             yield Row(model, "-", f"{place} emulator", note=f"not run: {QNN_PYTHON} is not set (`make qnn`)")
         return
-    found_file = bundle.with_name("qnn.json")
-    command = [python, "-m", "benchmarks.qnn_check", str(bundle), "--json", str(found_file)]
+    output = bundle.with_name("qnn.json")
+    command = [python, "-m", "benchmarks.qnn_check", str(bundle), "--json", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         yield Row(model, "-", "qnn emulator", note=done.stderr.strip().splitlines()[-1], failed=True)
         return
-    for found in json.loads(found_file.read_text(encoding="utf-8")):
-        if found["role"] == "drafter":
-            place = found["place"].partition(":")[0]
+    for checked in json.loads(output.read_text(encoding="utf-8")):
+        if checked["role"] == "drafter":
+            place = checked["place"].partition(":")[0]
             yield Row(
                 model, "qdq" if place == "qnn" else "float", f"{place} emulator", partitions=1,
-                agreement=found["agreement"],
-                note=f"whole in the emulator, against its float graphs; cosine {found['cosine']:.4f}",
+                agreement=checked["agreement"],
+                note=f"whole in the emulator, against its float graphs; cosine {checked['cosine']:.4f}",
             )  # fmt: skip
 
 
@@ -192,7 +199,7 @@ COLUMNS = ("model", "weights", "provider", "nodes", "parts", "kB", "parity", "gr
 
 
 def cells(row: Row) -> list[str]:
-    """A row as text."""
+    """The cells of a row."""
     taken = "" if row.nodes is None else str(row.nodes)
     if row.taken is not None and row.taken != row.nodes:
         taken = f"{row.taken} of {row.nodes}"
@@ -208,7 +215,7 @@ def cells(row: Row) -> list[str]:
 
 
 def show(rows: list[Row]) -> None:
-    """The table in a terminal."""
+    """Print the table."""
     table = Table(*COLUMNS)
     for row in rows:
         table.add_row(*cells(row))
@@ -216,7 +223,7 @@ def show(rows: list[Row]) -> None:
 
 
 def write(rows: list[Row], file: Path) -> None:
-    """The table between the marks of a Markdown file."""
+    """Write the table between the marks of a Markdown file."""
     text = file.read_text(encoding="utf-8")
     lines = [" | ".join(COLUMNS), " | ".join("---" for _ in COLUMNS), *(" | ".join(cells(r)) for r in rows)]
     table = "".join(f"| {line} |\n" for line in lines)
@@ -230,15 +237,15 @@ def main() -> None:
         prog="python -m benchmarks.export_matrix", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--only", help="models, separated by semicolons (default: all)")
-    parser.add_argument("--forms", default=",".join(FORMS), help="kinds of weights, separated by commas")
+    parser.add_argument("--forms", default=",".join(FORMS), help="quantisations, separated by commas")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--write", type=Path, help="a Markdown file whose table is written anew")
+    parser.add_argument("--write", type=Path, help="a Markdown file whose table is replaced")
     options = parser.parse_args()
     models = (
         tuple(MODELS) if options.only is None else tuple(name.strip() for name in options.only.split(";"))
     )
     if unknown := [name for name in models if name not in MODELS]:
-        parser.error(f"no model {unknown[0]!r}; there are {'; '.join(MODELS)}")
+        parser.error(f"no model {unknown[0]!r}; choose from {'; '.join(MODELS)}")
     rows = matrix(models, tuple(options.forms.split(",")))
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))

@@ -2,8 +2,8 @@
 
     python -m benchmarks.export_memory --tokenizer DIRECTORY_OF_QWEN2S_TOKENIZER [--sizes 0.5B 1.5B]
 
-Each model is made and exported in processes of their own, so that the peak is one export's: resident memory,
-mapped files included. The largest needs 12 GB of disk; all is deleted afterwards.
+Each model is made and exported in processes of its own, so that the peak is that of one export: resident
+memory, mapped files included. The largest model needs 12 GB of disk; all files are deleted afterwards.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def make(shape: dict[str, Any], tokenizer: Path, directory: Path) -> None:
 def measure(name: str, tokenizer: Path, place: Path, check_memory: float | None) -> Row:
     """Make a model, export it with the small starter drafter, delete both."""
     checkpoint, out = place / "checkpoint", place / "bundle"
-    given = f"SHAPES[{name!r}], Path({str(tokenizer)!r}), Path({str(checkpoint)!r})"
-    program = f"from benchmarks.export_memory import *; make({given})"
+    arguments = f"SHAPES[{name!r}], Path({str(tokenizer)!r}), Path({str(checkpoint)!r})"
+    program = f"from benchmarks.export_memory import *; make({arguments})"
     subprocess.run([sys.executable, "-c", program], check=True)
     size = sum(file.stat().st_size for file in checkpoint.glob("*.safetensors"))
     command = [
@@ -126,12 +126,12 @@ def main() -> None:
         "--tokenizer", type=Path, required=True, help="a directory with Qwen2's tokenizer.json"
     )
     parser.add_argument("--check-memory", type=float, help="GB of float32 weights that the checks may hold")
-    given = parser.parse_args()
+    options = parser.parse_args()
     print("| model | parameters | bf16 | peak | allowed | peak / bf16 | time | float32 layers compared |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
-    for name in given.sizes:
+    for name in options.sizes:
         with tempfile.TemporaryDirectory() as place:
-            show(measure(name, given.tokenizer.resolve(), Path(place), given.check_memory))
+            show(measure(name, options.tokenizer.resolve(), Path(place), options.check_memory))
 
 
 if __name__ == "__main__":

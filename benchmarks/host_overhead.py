@@ -1,42 +1,40 @@
-"""What a round costs outside the models: translate, verify, learn and rewind, at real vocabulary sizes.
+"""The cost of a round outside the models: translate, verify, learn and rewind, at real vocabulary sizes.
 
     python -m benchmarks.host_overhead [--json] [--trace]
 
 The Llama-2 tokenizer drafts for the Qwen2 tokenizer (151,936 logits). The models return random rows at no
-cost; in the second arm the target likes what was proposed 7 times out of 10, so that several rows are judged.
+cost. In the arm "agreeing" the target favours 7 of 10 proposed tokens, so that several rows are verified.
 """
 
 import argparse
 import json
-import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
+from benchmarks.support.task_data import require
 from omnidraft.export.build_vocab_map import build_vocab_map
+from omnidraft.runtime.decoding.baselines import Verification
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import Pair, Round, Settings, Verification, rule_for, speculate
+from omnidraft.runtime.decoding.speculate import Pair, Round, Settings, rule_for, speculate
 from omnidraft.runtime.traces.tracer import Tracer
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
-DATA = Path(os.environ.get("OMNIDRAFT_DATA", Path(__file__).resolve().parents[2] / "shared/data"))
 TARGET_WIDTH = 151_936
 DRAFTED, ROUNDS = 5, 200
 
 
 class RandomRows:
-    """A model of random logits that costs nothing; it may like the tokens that it is asked to judge."""
+    """A model of random logits that costs nothing; it favours a share of the tokens that it verifies."""
 
     def __init__(self, width: int, agreement: float, spread: float) -> None:
         rng = np.random.default_rng(0)
@@ -107,14 +105,12 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--trace", action="store_true", help="also make what a trace keeps of each round")
+    parser.add_argument("--trace", action="store_true", help="also make the trace records of each round")
     options = parser.parse_args()
-    folder = DATA / "tokenizers"
-    if not folder.is_dir():
-        sys.exit(f"no tokenizers at {folder}; set OMNIDRAFT_DATA to the folder that holds tokenizers/")
+    folder = require("tokenizers")
     drafter, target = Tokenizer.from_file(folder / "llama2"), Tokenizer.from_file(folder / "qwen2")
     vocab_map = build_vocab_map(drafter, target, target_size=TARGET_WIDTH)
-    found = {
+    figures = {
         f"{rows} rows, {temperature_name}, {'full' if prefilled else 'cold'} cache": measure(
             vocab_map, agreement, temperature, prefilled, trace=options.trace
         )
@@ -123,13 +119,13 @@ def main() -> None:
         for prefilled in (False, True)
     }
     if options.json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(figures, indent=2))
         return
     print(f"milliseconds a round (medians), {DRAFTED} draft tokens, target vocabulary {TARGET_WIDTH:,}")
-    parts = list(next(iter(found.values())))
+    parts = list(next(iter(figures.values())))
     print(f"{'':44}" + "".join(f"{part:>19}" for part in parts))
-    for name, figures in found.items():
-        print(f"{name:44}" + "".join(f"{figures[part]:19.3f}" for part in parts))
+    for name, medians in figures.items():
+        print(f"{name:44}" + "".join(f"{medians[part]:19.3f}" for part in parts))
 
 
 if __name__ == "__main__":

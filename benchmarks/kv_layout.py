@@ -1,10 +1,9 @@
-"""Shared KV buffers against concatenating ones: the same checkpoint, exported by us and by Optimum.
+"""Shared KV buffers against concatenated ones: the same checkpoint, exported by omnidraft and by Optimum.
 
     python -m benchmarks.kv_layout SHARED_BUNDLE ADOPTED_BUNDLE [--json]
 
-The targets of the two bundles take turns on one thread, and each figure is its processor time in the fastest
-of many passes, so other programs disturb little. Rewinding: what a pass costs more when positions were
-forgotten before it.
+The targets of the two bundles take turns on one thread. A figure is the CPU time of the fastest of many
+passes, which other programs disturb little. "Rewinding" is the additional cost of a pass after a rewind.
 """
 
 import argparse
@@ -25,7 +24,7 @@ REPEATS = 50
 
 @dataclass(frozen=True)
 class Figure:
-    """Milliseconds of one thing at a length of the context, in both layouts."""
+    """Milliseconds of one operation after `past` positions, in both layouts."""
 
     what: str
     past: int
@@ -50,21 +49,21 @@ def main() -> None:
 
 
 def measure(models: Sequence[Model], past: int) -> list[Figure]:
-    """Passes over several numbers of tokens after `past` positions, and what a rewind before one costs."""
+    """Passes over several numbers of tokens after `past` positions, and the cost of a rewind before one."""
     for model in models:
         model.rewind(0)
         model.score([1] * past, num_logits=1)
     names = {n: f"pass over {n} token{'s' * (n > 1)}" for n in TOKENS}
     first = {n: _fastest(models, n, past)[0] for n in TOKENS}
-    after, growing = _fastest(models, 1, past)
-    rewind = [max(0.0, one - other) for one, other in zip(after, growing, strict=True)]
+    rewound, continued = _fastest(models, 1, past)
+    rewind = [max(0.0, first - second) for first, second in zip(rewound, continued, strict=True)]
     return [Figure(names[n], past, *first[n]) for n in TOKENS] + [
         Figure("rewinding before it", past, *rewind)
     ]
 
 
 def _fastest(models: Sequence[Model], n: int, past: int) -> tuple[list[float], list[float]]:
-    """Milliseconds of each model's fastest pass over n tokens: after a rewind to `past`, and going on."""
+    """Milliseconds of each model's fastest pass over n tokens: after a rewind to `past`, and without one."""
     taken: list[tuple[list[float], list[float]]] = [([], []) for _ in models]
     for _ in range(REPEATS):
         for both, model in zip(taken, models, strict=True):

@@ -1,11 +1,11 @@
-"""What an adapter costs the starter drafter: a step without LoRA sites, with empty ones, ranks and heads.
+"""The cost of an adapter in a step of the starter drafter: no LoRA sites, empty ones, ranks, heads.
 
     python -m benchmarks.lora_cost [--json]
 
-Single steps (one token after 64) in fp32, int8 and int4, one thread. The arms take turns in short runs. A
-ratio is to the graph without sites: of the fastest runs, which other work on the machine disturbs least, and
-of runs of the same turn (median and quartiles over turns). Packed products take the ranks of their parts: q,
-k and v of rank 8 are one site of rank 24.
+Single steps (one token after 64) in fp32, int8 and int4, one thread. The arms take turns in short runs.
+Ratios are to the graph without sites: of the fastest runs, which other work on the machine disturbs least,
+and of runs of the same turn (median and quartiles over turns). A packed product has the ranks of its parts:
+q, k and v of rank 8 are one site of rank 24.
 """
 
 import argparse
@@ -52,8 +52,8 @@ class Cost:
 def arms(
     place: Path, proto: ModelProto, contract: GraphContract, quantization: Quantization
 ) -> dict[str, OrtModel]:
-    """A model for each arm, on graphs of their own."""
-    found = {}
+    """A model for each arm, each on its own graph."""
+    models = {}
     kv = KvShape(contract.num_layers, contract.num_kv_heads, contract.head_dim, contract.max_length)
     heads = (("head of 1 block", 1), ("head of 3 blocks", 3))
     for name, rank, blocks in (
@@ -70,23 +70,23 @@ def arms(
             tensors = add_head(model, HIDDEN, blocks).untrained()
         quantize(model, quantization)
         write_graph(model, place / f"{name}.onnx")
-        found[name] = OrtModel(place / f"{name}.onnx", kv, contract.vocab_size)
-        found[name].use_adapter(tensors)
-    return found
+        models[name] = OrtModel(place / f"{name}.onnx", kv, contract.vocab_size)
+        models[name].use_adapter(tensors)
+    return models
 
 
 def lora(sites: LoraSites, rank: int) -> dict[str, np.ndarray]:
-    """Tensors of that rank at every part; none for rank 0."""
-    rng, found = np.random.default_rng(0), {}
+    """Random tensors of a rank at every part; none for rank 0."""
+    rng, tensors = np.random.default_rng(0), {}
     for name, site in sites.sites.items() if rank else ():
         total = rank * len(site.parts)
-        found[f"{name}.lora_a"] = rng.normal(size=(site.inputs, total)).astype(np.float32)
-        found[f"{name}.lora_b"] = rng.normal(size=(total, site.outputs)).astype(np.float32)
-    return found
+        tensors[f"{name}.lora_a"] = rng.normal(size=(site.inputs, total)).astype(np.float32)
+        tensors[f"{name}.lora_b"] = rng.normal(size=(total, site.outputs)).astype(np.float32)
+    return tensors
 
 
 def steps(model: OrtModel) -> float:
-    """Seconds of a step, over one short run."""
+    """Seconds of a step, the mean of one short run."""
     started = time.perf_counter()
     for token in range(STEPS):
         model.rewind(PAST)

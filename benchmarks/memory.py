@@ -1,9 +1,9 @@
-"""The peak memory that `omnidraft inspect` states, beside what a generation takes that fills the context.
+"""The peak memory that `omnidraft inspect` states, beside that of a generation that fills the context.
 
     python -m benchmarks.memory BUNDLE...
 
-Measured as `/usr/bin/time -v` does: the maximum resident set size that the kernel kept of a child process
-(ru_maxrss), which a small process starts, since a child's begins with that of whoever started it.
+Measured as `/usr/bin/time -v` does: the maximum resident set size of a child process (ru_maxrss). A small
+process starts the child, because the child's maximum begins with that of the process that starts it.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 WORDS = "one two three four "
-# Started without site packages: about 10 MB, below every child.
+# Runs without site packages in about 10 MB, which is less than any child.
 LAUNCHER = """
 import os, sys
 child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
@@ -43,8 +43,8 @@ def measured(bundle: Bundle, *, drafter: bool) -> int:
     )
     if child.returncode:
         raise RuntimeError(f"{' '.join(command[:5])} failed: {child.stderr.strip()}")
-    said = json.loads(child.stdout)
-    assert said["prompt_tokens"] + said["emitted"] > limit * 3 / 4, said["prompt_tokens"]
+    output = json.loads(child.stdout)
+    assert output["prompt_tokens"] + output["emitted"] > limit * 3 / 4, output["prompt_tokens"]
     unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
     return unit * int(child.stderr.split()[-1])
 
@@ -57,10 +57,10 @@ def main() -> None:
         bundle = open_bundle(path)
         for drafter in (True, False):
             stated = memory_need(bundle, drafter=drafter).total
-            found = measured(bundle, drafter=drafter)
+            peak = measured(bundle, drafter=drafter)
             which = "yes" if drafter else "no"
             print(
-                f"{path.name:24} {which:8} {stated / 1e6:10.1f} {found / 1e6:12.1f} {stated / found:6.2f}",
+                f"{path.name:24} {which:8} {stated / 1e6:10.1f} {peak / 1e6:12.1f} {stated / peak:6.2f}",
                 flush=True,
             )
 

@@ -1,11 +1,11 @@
-"""Make what the starter drafter learned of both starter targets: an adapter and a cache for each.
+"""Make an adapter and a cache of the starter drafter for each starter target: examples/starters/learned.
 
-    python -m benchmarks.experiments prepare             # what the targets say
+    python -m benchmarks.experiments prepare             # the answers of the targets
     python -m benchmarks.starter_adapters [--work DIR] [--rank N] [--out DIR]
 
 One pass with trie-KL over each target's greedy answers to the training prompts of GSM8K, MBPP and SciTLDR
-(not Alpaca, whose licence is non-commercial). What comes out lies in examples/starters/learned, a place
-that `omnidraft generate --profile` takes.
+(not Alpaca, whose licence is non-commercial). `omnidraft generate --profile examples/starters/learned` uses
+the result.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.experiments.running.answers import Answer, load
 from benchmarks.experiments.running.measure import learned
-from benchmarks.experiments.running.pairs import TARGETS, torch_model, weights
+from benchmarks.experiments.running.pairs import TARGETS, load_pair, torch_model
 from benchmarks.experiments.running.recipes import LOSSES
 from benchmarks.experiments.running.training import align
 from omnidraft.learning.online.profiles import profile_of
@@ -27,13 +27,13 @@ from omnidraft.training.trainer import Trainer
 
 TASKS = ("gsm8k", "code", "scitldr")
 SEED = 0
-CREATED = "2026-11-21T00:00:00Z"  # so that the same answers make the same bytes
+CREATED = "2026-11-21T00:00:00Z"  # fixed, so that the same answers make the same bytes
 STARTERS = Path(__file__).resolve().parents[1] / "examples/starters"
 
 
 def make(work: Path, target: str, rank: int, out: Path) -> dict[str, object]:
-    """Train on a target's answers and write the adapter and the cache; what the training says of itself."""
-    pair = weights(work, target)
+    """Train on a target's answers, write the adapter and the cache, and return a summary of the training."""
+    pair = load_pair(work, target)
     answers: list[Answer] = [each for task in TASKS for each in load(work, target, task)]
     recipe = LOSSES["trie-kl"].with_lora(rank)
     trainer = Trainer(
@@ -61,8 +61,8 @@ def make(work: Path, target: str, rank: int, out: Path) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--rank", type=int, default=32, help="of LoRA")
-    parser.add_argument("--out", type=Path, default=STARTERS / "learned", help="a place for profiles")
+    parser.add_argument("--rank", type=int, default=32, help="rank of LoRA")
+    parser.add_argument("--out", type=Path, default=STARTERS / "learned", help="directory of profiles")
     parser.add_argument("--targets", nargs="+", choices=TARGETS, default=TARGETS)
     parser.add_argument(
         "--work", type=Path, default=Path(os.environ.get("OMNIDRAFT_EXPERIMENTS", "omnidraft-experiments"))

@@ -1,10 +1,11 @@
-"""What a training step on the device takes: seconds and memory, beside the torch trainer and a decoding step.
+"""Seconds and memory of a training step on the device, beside the torch trainer and a decoding step.
 
     python -m benchmarks.train_step BUNDLE --drafter CHECKPOINT
 
-The bundle is exported with --train-step. It answers built-in questions, and each arm learns from the traces
-in a process of its own: peak memory is ru_maxrss of that process, less that of one which loads and learns
-nothing. The arms take turns; the median of all steps after the first counts. One thread, batches of 8.
+The bundle is exported with --train-step. It answers built-in prompts, and each arm learns from the traces
+in a process of its own. The memory of a step is ru_maxrss of that process, less that of a process that
+loads the models and makes no step. The arms take turns; a time is the median of all steps after the first.
+One thread, batches of 8.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Step = Callable[[list[Aligned]], Any]
 
 
 def record(bundle: Path, place: Path) -> None:
-    """Answers to the built-in prompts, as long as the context allows."""
+    """Record answers to the built-in prompts."""
     session = load(bundle, trace=place)
     for prompt in islice(PROMPTS, BATCH):
         session.generate(prompt, max_new_tokens=WORDS, num_draft_tokens=2).finish()
@@ -46,7 +47,7 @@ def record(bundle: Path, place: Path) -> None:
 
 
 def stepper(arm: str, path: Path, drafter: str) -> Step:
-    """What makes a step of an arm."""
+    """The function that makes a step of an arm."""
     bundle = open_bundle(path)
     if arm != "torch":
         at_once = 8 if "8 at once" in arm else 1
@@ -68,51 +69,51 @@ def child(arm: str, path: Path, drafter: str, trace: Path, steps: int) -> dict[s
     bundle = open_bundle(path)
     vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
     responses = responses_of([trace], bundle, vocab_map, LearnOptions())
-    step, found = stepper(arm, path, drafter), []
+    step, seconds = stepper(arm, path, drafter), []
     batch = [responses[i % len(responses)] for i in range(BATCH)]
     for _ in range(steps):
         began = time.perf_counter()
         step(batch)
-        found.append(time.perf_counter() - began)
-    return {"seconds": found[1:], "tokens": sum(len(r.draft_ids) for r in batch)}
+        seconds.append(time.perf_counter() - began)
+    return {"seconds": seconds[1:], "tokens": sum(len(r.draft_ids) for r in batch)}
 
 
 def measured(arm: str, arguments: argparse.Namespace, trace: Path, steps: int) -> dict[str, Any]:
     """`child` in a process of its own, and its peak memory in bytes."""
     command = [sys.executable, "-m", "benchmarks.train_step", str(arguments.bundle), "--drafter"]
     command += [arguments.drafter, "--arm", arm, "--trace", str(trace), "--steps", str(steps)]
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", LAUNCHER, *command], capture_output=True, text=True, check=False
     )
-    if found.returncode:
-        raise RuntimeError(f"{arm} failed: {found.stderr.strip()}")
+    if done.returncode:
+        raise RuntimeError(f"{arm} failed: {done.stderr.strip()}")
     unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
-    return {**json.loads(found.stdout), "bytes": unit * int(found.stderr.split()[-1])}
+    return {**json.loads(done.stdout), "bytes": unit * int(done.stderr.split()[-1])}
 
 
 def decoding_seconds(path: Path) -> float:
-    """The median of a single token of the drafter."""
+    """The median seconds of a pass of the drafter over one token."""
     entry = open_bundle(path).drafter
-    model, found = OrtModel(path / entry.graph, entry.kv, entry.vocab_size), []
+    model, seconds = OrtModel(path / entry.graph, entry.kv, entry.vocab_size), []
     for token in range(min(64, entry.kv.max_length)):
         began = time.perf_counter()
         model.score([token])
-        found.append(time.perf_counter() - began)
-    return statistics.median(found)
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("bundle", type=Path)
-    parser.add_argument("--drafter", required=True, help="the checkpoint that it was exported from")
+    parser.add_argument("--drafter", required=True, help="the checkpoint that the drafter was exported from")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--arm", help=argparse.SUPPRESS)
     parser.add_argument("--trace", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.arm:
-        found = child(arguments.arm, arguments.bundle, arguments.drafter, arguments.trace, arguments.steps)
-        print(json.dumps(found))
+        seconds = child(arguments.arm, arguments.bundle, arguments.drafter, arguments.trace, arguments.steps)
+        print(json.dumps(seconds))
         return
     with tempfile.TemporaryDirectory() as folder:
         record(arguments.bundle, Path(folder) / "trace")

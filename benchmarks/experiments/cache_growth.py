@@ -1,6 +1,6 @@
-"""E7, real vocabularies: how many n-grams Llama-2 as a drafter has to learn, for Qwen2 and Llama-3 targets.
+"""The n-grams that a Llama-2 drafter has to learn for the real vocabularies of Qwen2 and Llama-3.
 
-The real cache learns each task's reference answers, a round after the other; the curve is its size.
+The runtime's cache learns each task's reference answers, round by round; the curve is its size.
 """
 
 from collections.abc import Iterator
@@ -10,14 +10,15 @@ from typing import Any
 
 from benchmarks.experiments.running.measure import ROUND, size_of
 from benchmarks.experiments.running.results import Arm
-from benchmarks.experiments.running.tasks import DATA, TASKS
+from benchmarks.experiments.running.tasks import TASKS
+from benchmarks.support.task_data import DATA
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 WIDTHS = {"qwen2": 151_936, "llama3": 128_256}
-POINTS = 40  # of a curve
+POINTS = 40  # of the curve
 
 
 def arms() -> Iterator[Arm]:
@@ -31,17 +32,17 @@ def arms() -> Iterator[Arm]:
 def _measure(target: str, task: str, _: Path) -> dict[str, Any]:
     tokenizer, vocab_map = _pair(target)
     answers = TASKS[task].answers()
-    found = NgramCache(vocab_map, replica=1)
+    learned = NgramCache(vocab_map)
     curve, tokens = list[list[int]](), 0
     every = max(1, len(answers) // POINTS)
     for i, text in enumerate(answers):
         ids = tokenizer.encode(text)
         tokens += len(ids)
         for at in range(0, len(ids), ROUND):
-            found.learn(ids[at : at + ROUND], 0)
+            learned.learn(ids[at : at + ROUND], 0)
         if (i + 1) % every == 0 or i + 1 == len(answers):
-            curve.append([i + 1, len(found)])
-    return {"answers": len(answers), "tokens": tokens, "cache": size_of(found), "curve": curve}
+            curve.append([i + 1, len(learned)])
+    return {"answers": len(answers), "tokens": tokens, "cache": size_of(learned), "curve": curve}
 
 
 @cache

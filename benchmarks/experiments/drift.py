@@ -1,8 +1,8 @@
-"""E4, drift: an online drafter whose prompts change from GSM8K to code, or whose target changes and returns.
+"""Drift: an online drafter whose prompts change from GSM8K to code, or whose target changes and returns.
 
-Prompts come one by one: each is answered with speculation, and every eight the drafter learns from them (so
-every count is of prompts that it had not seen). With the cache (trie) or the direct map alone; with learning
-and without. Each target keeps a cache of its own; weights and moments are the drafter's.
+Prompts come one by one. Each is answered with speculation, and the drafter learns from every eight, so
+every count is of prompts that the drafter has not seen. The arms: with the cache (trie) or the direct map
+alone, with learning or without. Each target has its own cache; weights and moments belong to the drafter.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.experiments.running.answers import load
 from benchmarks.experiments.running.drafters import in_onnxruntime
 from benchmarks.experiments.running.measure import NUM_DRAFT_TOKENS, Way, recorded, speculated
-from benchmarks.experiments.running.pairs import torch_model, weights
+from benchmarks.experiments.running.pairs import load_pair, torch_model
 from benchmarks.experiments.running.recipes import Recipe
 from benchmarks.experiments.running.results import Arm
 from benchmarks.experiments.running.training import align
@@ -22,10 +22,9 @@ from omnidraft.training.objectives import objective
 from omnidraft.training.trainer import Trainer
 
 INTERVAL = 8
-RECIPE = Recipe(
-    "trie-kl", options={"learning_rate": 1e-3, "batch_size": INTERVAL}
-)  # no end is known: constant
-Phase = tuple[str, str, int, int]  # target, task, first and last answer
+# A constant rate, because the number of prompts is not known.
+RECIPE = Recipe("trie-kl", options={"learning_rate": 1e-3, "batch_size": INTERVAL})
+Phase = tuple[str, str, int, int]  # target, task, and the range of its training answers
 DRIFTS: dict[str, tuple[Phase, ...]] = {
     "data": (("b", "gsm8k", 0, 240), ("b", "code", 0, 240)),
     "target": (("a", "gsm8k", 0, 160), ("b", "gsm8k", 160, 320), ("a", "gsm8k", 320, 480)),
@@ -33,7 +32,7 @@ DRIFTS: dict[str, tuple[Phase, ...]] = {
 
 
 def arms() -> Iterator[Arm]:
-    """Both drifts, four ways each."""
+    """Both drifts, four arms each."""
     for drift, phases in DRIFTS.items():
         for learns in (True, False):
             for cached in (True, False):
@@ -54,26 +53,26 @@ def _measure(phases: Sequence[Phase], learns: bool, cached: bool, work: Path) ->
     caches: dict[str, NgramCache] = {}
     steps = list[dict[str, Any]]()
     for number, (target, task, first, last) in enumerate(phases):
-        pair = weights(work, target)
+        pair = load_pair(work, target)
         answers = load(work, target, task, "train", last)[first:last]
-        cache = caches.setdefault(target, NgramCache(pair.vocab_map, replica=1))
+        cache = caches.setdefault(target, NgramCache(pair.vocab_map))
         drafter = in_onnxruntime(pair, model)
         for at in range(0, len(answers), INTERVAL):
-            some = answers[at : at + INTERVAL]
+            batch = answers[at : at + INTERVAL]
             way = Way("trie" if cached else "direct")
-            each = [speculated(pair, recorded(pair), drafter, a, way, cache) for a in some]
+            prompts = [speculated(pair, recorded(pair), drafter, answer, way, cache) for answer in batch]
             steps.append(
                 {
                     "phase": number,
-                    "drafted": sum(s.drafted for s in each),
-                    "passed": sum(s.passed for s in each),
-                    "emitted": sum(s.emitted for s in each),
-                    "rounds": sum(s.rounds for s in each),
+                    "drafted": sum(s.drafted for s in prompts),
+                    "passed": sum(s.passed for s in prompts),
+                    "emitted": sum(s.emitted for s in prompts),
+                    "rounds": sum(s.rounds for s in prompts),
                     "entries": len(cache),
                 }
             )
             if trainer is not None:
-                trainer.step(align(pair, some))
+                trainer.step(align(pair, batch))
                 drafter = in_onnxruntime(pair, model)
     names = ("phase", "drafted", "passed", "emitted", "rounds", "entries")
     return {name: [step[name] for step in steps] for name in names}

@@ -1,8 +1,9 @@
-"""E3, the adaptive head: none, trained on each step's answers (joint) or on a replay of earlier ones.
+"""Fixed draft lengths against drafts that the adaptive head ends, trained jointly or interleaved.
 
-The length controller is off: drafts are `MOST` tokens long, or end where the head says that what was drawn
-is refused with a chance above the threshold. What that is worth depends on what a draft token costs, so the
-tokens of a second are predicted from the counts and the bundle's costs.
+A joint head is trained on each step's answers, an interleaved one on a replay of earlier answers. The draft
+length is not measured: drafts are `MOST` tokens long, or end where the head's chance of a rejection is above
+the threshold. The worth of that depends on the cost of a draft token, so the speed-up is predicted from the
+counts and the bundle's costs.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from benchmarks.experiments.learning_gain import TEST, TRAIN
 from benchmarks.experiments.running.answers import load
 from benchmarks.experiments.running.drafters import in_onnxruntime
 from benchmarks.experiments.running.measure import Way, counts, learned, recorded
-from benchmarks.experiments.running.pairs import TARGETS, torch_model, weights
+from benchmarks.experiments.running.pairs import TARGETS, load_pair, torch_model
 from benchmarks.experiments.running.recipes import LOSSES
 from benchmarks.experiments.running.results import Arm
 from benchmarks.experiments.running.training import aligned
@@ -30,7 +31,7 @@ MODES: tuple[Head, ...] = ("joint", "interleaved")
 
 
 def arms() -> Iterator[Arm]:
-    """Both targets, a task where drafts are long and one where they are short."""
+    """Both targets; a task where drafts are long and one where they are short."""
     for task in TASKS:
         for target in TARGETS:
             for mode in MODES:
@@ -42,8 +43,8 @@ def arms() -> Iterator[Arm]:
 
 
 def _measure(target: str, task: str, mode: Head, work: Path) -> dict[str, Any]:
-    """All lengths on one drafter: a head changes nothing of what it learns."""
-    pair = weights(work, target)
+    """All lengths on one drafter: a head does not change what the drafter learns."""
+    pair = load_pair(work, target)
     options = _LOSS.trainer_options(0, head=mode)
     trainer = Trainer(torch_model("drafter"), options, objective=objective(_LOSS.objective))
     reports = trainer.train(aligned(work, target, task, TRAIN))
@@ -52,7 +53,7 @@ def _measure(target: str, task: str, mode: Head, work: Path) -> dict[str, Any]:
     drafter = in_onnxruntime(pair, model, trainer.head.head)
     prompts = load(work, target, task, "test", TEST)
     costs = pair.bundle.costs
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "head_loss": [round(r.terms["head"], 4) for r in (reports[0], reports[-1])],
         "costs": {"target": list(costs.target), "draft": costs.draft},
     }
@@ -60,5 +61,5 @@ def _measure(target: str, task: str, mode: Head, work: Path) -> dict[str, Any]:
     ways |= {f"head {t}": Way("trie", MOST, head_threshold=t) for t in THRESHOLDS}
     for name, way in ways.items():
         cache = learned(pair.vocab_map, load(work, target, task, "train", TRAIN))
-        found[name] = counts(pair, recorded(pair), drafter, prompts, way, cache)
-    return found
+        measured[name] = counts(pair, recorded(pair), drafter, prompts, way, cache)
+    return measured

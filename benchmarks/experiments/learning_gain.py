@@ -1,8 +1,8 @@
-"""E1, the main table: what a pass over each task's answers is worth, loss by loss, whole and LoRA.
+"""What training on a target's answers gains, loss by loss, whole and LoRA: the main table.
 
 Every trained arm sees the same answers in the order of its seed. Each is measured with the direct map alone
 and with the cache that saw those answers ("warm"); the untrained drafter also with a cache that starts
-empty. The headline arms (`pass-`) make one pass over the whole of a task's training prompts.
+empty ("cold"). The arms `pass-...` make one pass over all training prompts of a task.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.experiments.running.answers import MAX_NEW_TOKENS, Answer, load
 from benchmarks.experiments.running.drafters import in_onnxruntime
 from benchmarks.experiments.running.measure import NUM_DRAFT_TOKENS, Way, counts, learned, recorded, size_of
-from benchmarks.experiments.running.pairs import TARGETS, torch_model, weights
+from benchmarks.experiments.running.pairs import TARGETS, load_pair, torch_model
 from benchmarks.experiments.running.recipes import EQUAL, EQUAL_LORA, LOSSES, Recipe
 from benchmarks.experiments.running.results import Arm
 from benchmarks.experiments.running.tasks import TASKS
@@ -21,14 +21,14 @@ from benchmarks.experiments.running.training import Training
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
-TRAIN = 448  # answers that every arm but the whole passes learns from
-PASSES = {"gsm8k": 7473, "code": 910, "alpaca": 8000, "scitldr": 1992}  # all there are
+TRAIN = 448  # answers that every arm learns from, except the whole passes
+PASSES = {"gsm8k": 7473, "code": 910, "alpaca": 8000, "scitldr": 1992}  # all training prompts
 TEST = 40
 SEEDS = (0, 1, 2)
 
 
 def arms() -> Iterator[Arm]:
-    """What matters most first: untrained, the first seed, whole passes, LoRA, other seeds."""
+    """The most important arms first: untrained, the first seed, whole passes, LoRA, the other seeds."""
     for target in TARGETS:
         for task in TASKS:
             yield _untrained(target, task)
@@ -61,18 +61,27 @@ def evaluated(
     ways: tuple[str, ...],
     prompts: Sequence[Answer] = (),
 ) -> dict[str, Any]:
-    """Greedy counts in each way: direct, cold (cache empty at first), warm; on test prompts by default."""
-    pair = weights(work, target)
+    """Greedy counts of a drafter.
+
+    Args:
+        work: the work directory.
+        target, task: whose answers are drafted.
+        drafter: the drafter to measure.
+        count: training answers that the warm cache learns.
+        ways: any of "direct", "cold" (the cache starts empty) and "warm".
+        prompts: answers that are drafted; the test prompts by default.
+    """
+    pair = load_pair(work, target)
     prompts = prompts or load(work, target, task, "test", TEST)
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     for way in ways:
-        cache = NgramCache(pair.vocab_map, replica=1)
+        cache = NgramCache(pair.vocab_map)
         if way == "warm":
             cache = learned(pair.vocab_map, load(work, target, task, "train", count))
-            found["cache"] = size_of(cache)
+            measured["cache"] = size_of(cache)
         mode = Way("direct" if way == "direct" else "trie")
-        found[way] = counts(pair, recorded(pair), drafter, prompts, mode, cache)
-    return found
+        measured[way] = counts(pair, recorded(pair), drafter, prompts, mode, cache)
+    return measured
 
 
 def _settings(target: str, task: str, count: int) -> dict[str, Any]:
@@ -84,7 +93,7 @@ def _settings(target: str, task: str, count: int) -> dict[str, Any]:
 
 def _untrained(target: str, task: str) -> Arm:
     def run(work: Path) -> dict[str, Any]:
-        drafter = in_onnxruntime(weights(work, target), torch_model("drafter"))
+        drafter = in_onnxruntime(load_pair(work, target), torch_model("drafter"))
         return evaluated(work, target, task, drafter, TRAIN, ("direct", "cold", "warm"))
 
     return Arm("learning_gain", "untrained", _settings(target, task, TRAIN), run)
@@ -97,11 +106,9 @@ def _trained(name: str, target: str, task: str, recipe: Recipe, count: int, seed
 
 
 def train_and_measure(training: Training, work: Path) -> dict[str, Any]:
-    """Train, then count in both ways."""
-    model, told = training.drafter(work)
-    drafter = in_onnxruntime(weights(work, training.target), model)
+    """Train a drafter, then count with the direct map and with the warm cache."""
+    model, summary = training.drafter(work)
+    drafter = in_onnxruntime(load_pair(work, training.target), model)
     ways = ("direct", "warm")
-    return {
-        "training": told,
-        **evaluated(work, training.target, training.task, drafter, training.count, ways),
-    }
+    measured = evaluated(work, training.target, training.task, drafter, training.count, ways)
+    return {"training": summary, **measured}

@@ -1,4 +1,4 @@
-"""Which rate and schedule each loss gets: chosen on held-out training prompts of GSM8K, never on test."""
+"""The learning rate and schedule of each loss, chosen on held-out GSM8K training prompts, never on test."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,22 +10,22 @@ from benchmarks.experiments.learning_gain import TRAIN, evaluated
 from benchmarks.experiments.running.answers import MAX_NEW_TOKENS, load
 from benchmarks.experiments.running.drafters import in_onnxruntime
 from benchmarks.experiments.running.measure import NUM_DRAFT_TOKENS
-from benchmarks.experiments.running.pairs import TARGETS, weights
+from benchmarks.experiments.running.pairs import TARGETS, load_pair
 from benchmarks.experiments.running.recipes import LOSSES, Recipe
 from benchmarks.experiments.running.results import Arm
 from benchmarks.experiments.running.training import Training
 
 WHOLE = (5e-4, 1e-3, 3e-3, 1e-2)
 LORA = (1e-3, 3e-3, 1e-2)
-CONSTANT = (1e-3, 3e-3)  # without the schedule, for trie-KL
-LONGER = {"trie-kl": (1e-3, 3e-3), "dm-ngram": (5e-4, 1e-3, 3e-3)}  # what whole passes go by
-LONG = 2048  # answers of those
-HELD_OUT = (960, 1024)  # of the training prompts: no arm that is compared here learns from them
-HELD_OUT_LONG = (7409, 7473)
+CONSTANT = (1e-3, 3e-3)  # a constant rate, for trie-KL
+LONGER = {"trie-kl": (1e-3, 3e-3), "dm-ngram": (5e-4, 1e-3, 3e-3)}  # for whole passes
+LONG = 2048  # answers of LONGER
+HELD_OUT = (960, 1024)  # a range of training prompts; no arm with 448 answers learns from them
+HELD_OUT_LONG = (7409, 7473)  # for LONGER
 
 
 def arms() -> Iterator[Arm]:
-    """Every rate of every loss on both targets, the same 448 answers; some rates with more."""
+    """Every rate of every loss on both targets, with the same 448 answers; some rates also with 2,048."""
     for name, recipe in LOSSES.items():
         for target in TARGETS:
             for rate in WHOLE:
@@ -60,8 +60,9 @@ def _arm(
 
 
 def _measure(training: Training, held_out: tuple[int, int], work: Path) -> dict[str, Any]:
-    model, told = training.drafter(work)
-    drafter = in_onnxruntime(weights(work, training.target), model)
+    model, summary = training.drafter(work)
+    drafter = in_onnxruntime(load_pair(work, training.target), model)
     prompts = load(work, training.target, "gsm8k", "train", held_out[1])[held_out[0] :]
-    found = evaluated(work, training.target, "gsm8k", drafter, training.count, ("direct", "warm"), prompts)
-    return {"training": told, **found}
+    ways = ("direct", "warm")
+    measured = evaluated(work, training.target, "gsm8k", drafter, training.count, ways, prompts)
+    return {"training": summary, **measured}

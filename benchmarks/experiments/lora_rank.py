@@ -1,4 +1,4 @@
-"""E6, the rank of LoRA: 8 to 64, with the same answers and trie-KL."""
+"""The rank of LoRA: 8 to 64, with the same answers and trie-KL."""
 
 from collections.abc import Iterator
 from functools import partial

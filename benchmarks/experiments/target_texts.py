@@ -1,6 +1,6 @@
-"""What the targets say: how varied their answers are, and how many to unseen prompts were training answers.
+"""How varied the targets' answers are, and how many answers to unseen prompts are also training answers.
 
-Where most were, a drafter can learn them by heart, and what it gains there says little of other targets.
+Where most are, a drafter can learn the answers by heart, and its gain says little about other targets.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.experiments.learning_gain import TEST, TRAIN
 from benchmarks.experiments.running.answers import load
-from benchmarks.experiments.running.pairs import TARGETS, weights
+from benchmarks.experiments.running.pairs import TARGETS, load_pair
 from benchmarks.experiments.running.results import Arm
 from benchmarks.experiments.running.tasks import TASKS
 
@@ -24,16 +24,16 @@ def arms() -> Iterator[Arm]:
 
 
 def _measure(target: str, task: str, work: Path) -> dict[str, Any]:
-    vocab_map = weights(work, target).vocab_map
-    said = [a.tokens for a in load(work, target, task, "test", TEST)]
-    seen = {a.tokens for a in load(work, target, task, "train", TRAIN)}
-    tokens = [t for answer in said for t in answer]
-    fours = [answer[i : i + 4] for answer in said for i in range(len(answer) - 3)]
+    vocab_map = load_pair(work, target).vocab_map
+    answers = [a.tokens for a in load(work, target, task, "test", TEST)]
+    training = {a.tokens for a in load(work, target, task, "train", TRAIN)}
+    tokens = [t for answer in answers for t in answer]
+    fours = [answer[i : i + 4] for answer in answers for i in range(len(answer) - 3)]
     return {
         "tokens": len(tokens),
-        "distinct": len(set(said)),
-        "in_training": sum(answer in seen for answer in said),
-        "distinct_in_training": len(seen),
+        "distinct": len(set(answers)),
+        "in_training": sum(answer in training for answer in answers),
+        "distinct_in_training": len(training),
         "distinct_runs_of_4": round(len(set(fours)) / max(1, len(fours)), 3),
         "ngrams": round(sum(len(vocab_map.spell(t)) > 1 for t in tokens) / len(tokens), 4),
     }

@@ -1,4 +1,4 @@
-"""E2, the losses at temperature 0.01, as the paper measures, and at 1, where rejection is random.
+"""The losses at temperature 0.01, which the paper measures at, and at 1, where rejection is random.
 
 Drafter and target sample at the temperature. The target is the real one: its whole distributions are needed.
 """
@@ -12,7 +12,7 @@ from benchmarks.experiments.learning_gain import TRAIN
 from benchmarks.experiments.running.answers import load
 from benchmarks.experiments.running.drafters import in_onnxruntime
 from benchmarks.experiments.running.measure import Way, counts, learned
-from benchmarks.experiments.running.pairs import TARGETS, torch_model, weights
+from benchmarks.experiments.running.pairs import TARGETS, load_pair, torch_model
 from benchmarks.experiments.running.recipes import LOSSES, PAPER, Recipe
 from benchmarks.experiments.running.results import Arm
 from benchmarks.experiments.running.training import Training
@@ -34,7 +34,7 @@ ABLATED: dict[str, Recipe | None] = {
 
 
 def arms() -> Iterator[Arm]:
-    """Every loss on both targets; a drafter that E1 trained is taken from there."""
+    """Every loss on both targets; a drafter that another experiment trained is not trained again."""
     for target in TARGETS:
         for name, recipe in ABLATED.items():
             settings = {
@@ -45,13 +45,13 @@ def arms() -> Iterator[Arm]:
 
 
 def _measure(target: str, recipe: Recipe | None, work: Path) -> dict[str, Any]:
-    pair = weights(work, target)
-    model, told = torch_model("drafter"), dict[str, Any]()
+    pair = load_pair(work, target)
+    model, summary = torch_model("drafter"), dict[str, Any]()
     if recipe is not None:
-        model, told = Training(target, TASK, recipe, TRAIN, 0).drafter(work)
+        model, summary = Training(target, TASK, recipe, TRAIN, 0).drafter(work)
     drafter, real = in_onnxruntime(pair, model), pair.target.new_model()
     prompts = load(work, target, TASK, "test", TEST)
-    found: dict[str, Any] = {"training": told}
+    measured: dict[str, Any] = {"training": summary}
     for temperature in TEMPERATURES:
         for name, mode in (
             ("direct", Way("direct", temperature=temperature)),
@@ -60,5 +60,5 @@ def _measure(target: str, recipe: Recipe | None, work: Path) -> dict[str, Any]:
             cache = NgramCache(pair.vocab_map)
             if name == "warm":
                 cache = learned(pair.vocab_map, load(work, target, TASK, "train", TRAIN))
-            found[f"{name} {temperature}"] = counts(pair, real, drafter, prompts, mode, cache)
-    return found
+            measured[f"{name} {temperature}"] = counts(pair, real, drafter, prompts, mode, cache)
+    return measured

@@ -1,4 +1,4 @@
-"""Greedy answers to many prompts at once: keys and values grow in place, who has ended leaves the batch."""
+"""Greedy answers to a batch of prompts: keys and values grow in place, finished answers leave the batch."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-_ROOM = 32  # positions that a layer grows by: to copy everything for each token is half of the time
+_ROOM = 32  # positions that a layer grows by; copying everything at each token takes half of the time
 
 
 @dataclass(frozen=True)
 class Step:
-    """One pass: what each answer that goes on says next.
+    """One pass: the next token of each unfinished answer.
 
     Attributes:
-        which: the answers, as places in the batch, shape [B].
+        which: the indices of the answers in the batch, shape [B].
         tokens: their next ids, shape [B].
         distributions: at temperature 1, shape [B, vocab].
-        hidden: the last hidden states, [B, width], where they were asked for.
+        hidden: the last hidden states, shape [B, width], where they were requested.
     """
 
     which: Tensor
@@ -40,14 +40,14 @@ def greedy_steps(
     eos_ids: Sequence[int] = (),
     hidden: bool = False,
 ) -> Iterator[Step]:
-    """The passes of a batch of prompts, until each has ended or said so many tokens.
+    """The passes of a batch of prompts, until each answer has ended or has `max_new_tokens`.
 
     Args:
         model: a transformers decoder in evaluation mode.
-        prompts: of ids, each at least one; equal lengths waste nothing.
-        max_new_tokens: of an answer.
-        eos_ids: end an answer, and are said.
-        hidden: also give hidden states.
+        prompts: at least one id each; prompts of equal length need no padding.
+        max_new_tokens: maximum length of an answer.
+        eos_ids: ids that end an answer, and are part of it.
+        hidden: whether to return hidden states too.
     """
     longest, device = max(map(len, prompts)), model.device
     ids = torch.tensor([[0] * (longest - len(p)) + list(p) for p in prompts], device=device)
@@ -64,11 +64,11 @@ def greedy_steps(
         tokens = logits.argmax(dim=-1)
         states = out.hidden_states[-1][:, -1].float() if hidden else None
         yield Step(which, tokens, logits.softmax(dim=-1), states)
-        on = ~torch.isin(tokens, ends)
-        if not on.any():
+        unfinished = ~torch.isin(tokens, ends)
+        if not unfinished.any():
             return
-        if not on.all():
-            kept = on.nonzero()[:, 0]
+        if not unfinished.all():
+            kept = unfinished.nonzero()[:, 0]
             cache.batch_select_indices(kept)
             which, mask, tokens, positions = which[kept], mask[kept], tokens[kept], positions[kept]
         ids, positions = tokens[:, None], positions[:, -1:] + 1
@@ -76,29 +76,29 @@ def greedy_steps(
 
 
 class _GrowingLayer(DynamicLayer):
-    """Keys and values in buffers with room at their end."""
+    """Keys and values in buffers with free positions at their end."""
 
     _whole: tuple[Tensor, Tensor] | None = None
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-        """Append; returns all keys and values so far."""
+        """Append keys and values, and return all of them."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)  # type: ignore[no-untyped-call]
         past, new = self.get_seq_length(), key_states.shape[-2]
         if self._whole is None or self._whole[0].shape[-2] < past + new:
             shape = (*key_states.shape[:-2], past + new + _ROOM, key_states.shape[-1])
-            roomy = key_states.new_empty(shape), value_states.new_empty(shape)
+            larger = key_states.new_empty(shape), value_states.new_empty(shape)
             if self._whole is not None:
-                roomy[0][..., :past, :].copy_(self._whole[0][..., :past, :])
-                roomy[1][..., :past, :].copy_(self._whole[1][..., :past, :])
-            self._whole = roomy
+                larger[0][..., :past, :].copy_(self._whole[0][..., :past, :])
+                larger[1][..., :past, :].copy_(self._whole[1][..., :past, :])
+            self._whole = larger
         keys, values = self._whole
         keys[..., past : past + new, :], values[..., past : past + new, :] = key_states, value_states
         self.keys, self.values = keys[..., : past + new, :], values[..., : past + new, :]
         return self.keys, self.values
 
     def batch_select_indices(self, indices: Tensor) -> None:
-        """Keep these of the batch, with the room at their end."""
+        """Keep these indices of the batch, and the free positions."""
         if self._whole is not None:
             length = self.get_seq_length()
             self._whole = self._whole[0][indices], self._whole[1][indices]
@@ -106,10 +106,10 @@ class _GrowingLayer(DynamicLayer):
 
 
 def _growing_cache(model: PreTrainedModel) -> DynamicCache:
-    """The model's usual cache; layers with full attention grow in place."""
+    """The model's usual cache, whose layers with full attention grow in place."""
     cache = DynamicCache(config=model.config)
-    made: Any = _GrowingLayer  # untyped in transformers
-    cache.layers = [made() if type(layer) is DynamicLayer else layer for layer in cache.layers]
+    layer_type: Any = _GrowingLayer  # untyped in transformers
+    cache.layers = [layer_type() if type(layer) is DynamicLayer else layer for layer in cache.layers]
     return cache
 
 

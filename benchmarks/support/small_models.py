@@ -29,7 +29,7 @@ _TWO_BASES = {
 _NEOX_ROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
 _GEMMA = {"head_dim": 32, "query_pre_attn_scalar": 24, "sliding_window": 24}
 
-# Name -> transformers' model type, and what its configuration says beside the sizes.
+# Name -> transformers' model type, and its configuration beside the sizes.
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("llama", {}),
     "llama, tied, llama3 scaling": ("llama", {"rope_parameters": _LLAMA3, "tie_word_embeddings": True}),
@@ -66,7 +66,7 @@ def save_small_model(name: str, directory: Path) -> Path:
     config = transformers.AutoConfig.for_model(model_type, **{**SIZES, **extra})
     model = transformers.AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     with torch.no_grad():
-        for parameter in model.parameters():  # fresh norms are all ones and would hide a mistake
+        for parameter in model.parameters():  # norms are initialised with ones, which would hide an error
             parameter.add_(torch.randn_like(parameter) * 0.1)
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     model.save_pretrained(directory)
@@ -75,7 +75,7 @@ def save_small_model(name: str, directory: Path) -> Path:
 
 
 def _save_tokenizer(file: Path) -> None:
-    """Bytes, pairs of letters and an end token: as many as the logits, so that drafts can say it all."""
+    """Write a tokenizer of bytes, pairs of letters and an end token; every logit has a token."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())

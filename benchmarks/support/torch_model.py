@@ -1,6 +1,4 @@
-"""A torch model as the runtime's `Model`, so that a drafter is measured while it learns, without an
-export.
-"""
+"""A torch model as the runtime's `Model`, so that a drafter is measured without an export."""
 
 from __future__ import annotations
 
@@ -15,13 +13,13 @@ from omnidraft.runtime.decoding.model import Logits
 
 
 class TorchModel:
-    """A decoder with full attention and its KV cache; see `runtime.model.Model`."""
+    """A decoder with full attention and its KV cache; see `omnidraft.runtime.decoding.model.Model`."""
 
     def __init__(self, model: PreTrainedModel, max_length: int | None = None) -> None:
         """
         Args:
             model: a transformers decoder.
-            max_length: positions; the model's own when None.
+            max_length: number of positions; that of the model when None.
         """
         self._model, self._cache = model, DynamicCache()
         self.vocab_size = int(model.config.vocab_size)
@@ -32,7 +30,7 @@ class TorchModel:
         return int(self._cache.get_seq_length())
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
-        """Float32 logits; dropout does not act even while the model is in training."""
+        """Float32 logits; dropout is off even while the model is in training."""
         training = self._model.training
         self._model.train(False)
         try:
@@ -52,4 +50,4 @@ class TorchModel:
         if length == 0:
             self._cache = DynamicCache()
         elif length < self.length:
-            self._cache.crop(length - self.length)  # newer versions take only how many to drop
+            self._cache.crop(length - self.length)  # newer versions take only the number to drop

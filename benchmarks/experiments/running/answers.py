@@ -2,8 +2,8 @@
 
     python -m benchmarks.experiments prepare
 
-Greedy text does not depend on the drafter, so every arm reads these. A shard is an .npz of flat arrays; ids
-are uint16 and probabilities float16, which a row's rest makes a distribution again.
+Greedy text does not depend on the drafter, so every arm reads these answers. A shard is an .npz file of flat
+arrays. Ids are uint16 and probabilities are float16; a row is normalised when it is read.
 """
 
 import zipfile
@@ -14,25 +14,32 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.experiments.running.pairs import TARGETS, encode, torch_model, weights
+from benchmarks.experiments.running.pairs import TARGETS, encode, load_pair, torch_model
 from benchmarks.experiments.running.tasks import TASKS, Split, spread
 from benchmarks.support.responses import Response, respond
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.target_rows import TargetRows
 
-TOP = 64  # ids kept of a row
+TOP = 64  # ids that are kept of a row
 MAX_NEW_TOKENS = 96
 MAX_PROMPT = 800  # target ids; longer prompts are left out
 NUM_TEST = 80
 COUNTS = {"gsm8k": 7473, "code": 910, "alpaca": 8000, "scitldr": 1992}  # training prompts that are answered
-EVERY = 1024  # of them come first, in all tasks
+FIRST = 1024  # the answers to these come before the rest, in all tasks
 _BATCH = 64
 _SHARD = 256
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A greedy answer: the prompt in target ids and in draft ids (without start), and what was said."""
+    """A greedy answer.
+
+    Attributes:
+        prompt: in target ids.
+        draft_prompt: in draft ids, without the start token.
+        tokens: the answer, in target ids.
+        rows: the target's distribution at each token.
+    """
 
     prompt: tuple[int, ...]
     draft_prompt: tuple[int, ...]
@@ -51,91 +58,89 @@ class Shard:
     stop: int
 
     def file(self, work: Path) -> Path:
-        """Where it lies."""
+        """The shard's file."""
         name = f"{self.target}-{self.task}-{self.split}-{self.start:05}-{self.stop:05}.npz"
         return work / "answers" / name
 
 
 def plan() -> list[Shard]:
-    """All shards, the ones that every experiment needs first."""
-    found = list[Shard]()
-    for first, last in ((0, EVERY), (EVERY, max(COUNTS.values()))):
+    """All shards; those that every experiment needs come first."""
+    shards = list[Shard]()
+    for first, last in ((0, FIRST), (FIRST, max(COUNTS.values()))):
         for task, count in COUNTS.items():
             for target in TARGETS:
                 if not first:
-                    found.append(Shard(target, task, "test", 0, NUM_TEST))
-                stops = range(first, min(last, count), _SHARD)
-                found += [Shard(target, task, "train", at, min(at + _SHARD, last, count)) for at in stops]
-    return found
+                    shards.append(Shard(target, task, "test", 0, NUM_TEST))
+                starts = range(first, min(last, count), _SHARD)
+                shards += [Shard(target, task, "train", at, min(at + _SHARD, last, count)) for at in starts]
+    return shards
 
 
 def prompts_of(task: str, split: Split) -> list[str]:
     """All training prompts, or the test prompts that arms are measured on."""
-    found = TASKS[task].prompts(split)
-    return found if split == "train" else spread(found, NUM_TEST)
+    prompts = TASKS[task].prompts(split)
+    return prompts if split == "train" else spread(prompts, NUM_TEST)
 
 
 def compute(work: Path, shard: Shard) -> None:
-    """Let the target answer a shard, and write it."""
-    pair = weights(work, shard.target)
-    target = torch_model(shard.target)
+    """Answer the prompts of a shard with its target, and write the shard."""
+    pair = load_pair(work, shard.target)
     texts = prompts_of(shard.task, shard.split)[shard.start : shard.stop]
-    pairs = [encode(pair, text) for text in texts]
-    places = sorted(
-        (i for i, (p, _) in enumerate(pairs) if len(p) <= MAX_PROMPT), key=lambda i: len(pairs[i][0])
-    )
-    said = respond(
-        target, [pairs[i][0] for i in places], max_new_tokens=MAX_NEW_TOKENS, top=TOP, batch_size=_BATCH,
-        eos_ids=pair.bundle.target.eos_ids,
+    prompts = [encode(pair, text) for text in texts]
+    fitting = [i for i, (prompt, _) in enumerate(prompts) if len(prompt) <= MAX_PROMPT]
+    order = sorted(fitting, key=lambda i: len(prompts[i][0]))  # similar lengths in a batch
+    responses = respond(
+        torch_model(shard.target), [prompts[i][0] for i in order], max_new_tokens=MAX_NEW_TOKENS, top=TOP,
+        batch_size=_BATCH, eos_ids=pair.bundle.target.eos_ids,
     )  # fmt: skip
-    found = dict(zip(places, said, strict=True))
-    write(shard.file(work), [(found[i], pairs[i][1]) for i in sorted(found)])
+    by_place = dict(zip(order, responses, strict=True))
+    write(shard.file(work), [(by_place[i], prompts[i][1]) for i in fitting])
 
 
 def load(
     work: Path, target: str, task: str, split: Split = "train", count: int | None = None
 ) -> list[Answer]:
-    """The first `count` answers of a target to a task, all there are when None.
+    """The first `count` answers of a target to a task, or all that were computed.
 
     Raises:
-        SettingError: there are fewer.
+        SettingError: fewer were computed, or none.
     """
-    found: list[Answer] = []
+    answers: list[Answer] = []
     for shard in present(work, target, task, split):
-        if count is not None and len(found) >= count:
+        if count is not None and len(answers) >= count:
             break
-        found += _read(shard.file(work))
-    if not found or (count is not None and len(found) < count):
+        answers += _read(shard.file(work))
+    if not answers or (count is not None and len(answers) < count):
         raise SettingError(
-            f"{work} has {len(found)} answers of {target} to {task} ({split}) and {count or 1} are wanted",
+            f"{work} has {len(answers)} answers of {target} to {task} ({split}), not {count or 1}",
             "run `python -m benchmarks.experiments prepare` first",
         )
-    return found[:count]
+    return answers[:count]
 
 
 def present(work: Path, target: str, task: str, split: Split) -> list[Shard]:
-    """The shards that are there, without a gap from the first prompt on."""
-    found, at = list[Shard](), 0
+    """The shards on disk, from the first prompt up to the first gap."""
+    shards, end = list[Shard](), 0
     for file in sorted((work / "answers").glob(f"{target}-{task}-{split}-*.npz")):
         start, stop = (int(part) for part in file.stem.split("-")[-2:])
-        if start != at:
+        if start != end:
             break
-        found.append(Shard(target, task, split, start, stop))
-        at = stop
-    return found
+        shards.append(Shard(target, task, split, start, stop))
+        end = stop
+    return shards
 
 
-def write(path: Path, said: Sequence[tuple[Response | Answer, Sequence[int]]]) -> None:
-    """A shard of answers and their draft prompts."""
+def write(path: Path, answers: Sequence[tuple[Response | Answer, Sequence[int]]]) -> None:
+    """Write a shard: answers, each with its prompt in draft ids."""
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays: dict[str, npt.NDArray[np.generic]] = {
-        "ids": np.concatenate([r.rows.ids for r, _ in said]).astype(np.uint16),
-        "probabilities": np.concatenate([r.rows.probabilities for r, _ in said]).astype(np.float16),
+        "ids": np.concatenate([r.rows.ids for r, _ in answers]).astype(np.uint16),
+        "probabilities": np.concatenate([r.rows.probabilities for r, _ in answers]).astype(np.float16),
     }
     for name, lists in (
-        ("prompt", [r.prompt for r, _ in said]),
-        ("draft_prompt", [draft for _, draft in said]),
-        ("tokens", [r.tokens for r, _ in said]),
+        ("prompt", [r.prompt for r, _ in answers]),
+        ("draft_prompt", [draft_prompt for _, draft_prompt in answers]),
+        ("tokens", [r.tokens for r, _ in answers]),
     ):
         arrays[name] = np.concatenate([np.asarray(each, dtype=np.uint16) for each in lists])
         arrays[f"{name}_lengths"] = np.array([len(each) for each in lists], dtype=np.int32)

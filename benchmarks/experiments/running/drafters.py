@@ -1,6 +1,6 @@
 """Trained drafters in onnxruntime: the bundle's graph with other weights, or with an adapter.
 
-A step in torch takes ten times as long, and the runtime's own graph is what an app would run.
+A step in torch takes ten times as long, and an app would run the runtime's graph.
 """
 
 import tempfile
@@ -24,24 +24,24 @@ from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.training.head.head import AcceptanceHead, head_of
 from omnidraft.training.lora import add_lora, lora_modules, to_adapter
 
-_CREATED = "2026-01-01T00:00:00Z"  # an adapter must have a time; nothing here reads it
+_CREATED = "2026-01-01T00:00:00Z"  # an adapter must have a time; no arm reads it
 
 
 def in_onnxruntime(pair: LoadedBundle, model: PreTrainedModel, head: AcceptanceHead | None = None) -> Drafter:
-    """A torch drafter, whole or with LoRA, as the runtime runs it; with a head that was trained beside it."""
+    """A torch drafter, whole or with LoRA, in the runtime; with the head that was trained with it, if any."""
     entry = pair.bundle.drafter
     assert isinstance(pair.drafter, Graph)
     if lora_modules(model):
         assert entry.lora is not None and entry.fingerprint is not None, "the bundle takes adapters"
-        made = OrtModel.on(pair.drafter)
+        drafter = OrtModel.on(pair.drafter)
         tokenizers = pair.vocab_map.draft_fingerprint, pair.vocab_map.target_fingerprint
         adapter = to_adapter(model, entry.lora, entry.fingerprint, tokenizers, _CREATED)
         _, fitted = fit(adapter, pair.bundle, pair.vocab_map, "drafter")
         tensors = dict(fitted.tensors or {})
     else:
-        made, tensors = OrtModel.on(graph(pair, model)), {}
-    made.use_adapter(tensors | (dict(head_of(head).tensors) if head is not None else {}))
-    return Drafter(made, [] if entry.bos_id is None else [entry.bos_id])
+        drafter, tensors = OrtModel.on(graph(pair, model)), {}
+    drafter.use_adapter(tensors | (dict(head_of(head).tensors) if head is not None else {}))
+    return Drafter(drafter, [] if entry.bos_id is None else [entry.bos_id])
 
 
 def graph(pair: LoadedBundle, model: PreTrainedModel) -> Graph:
@@ -61,7 +61,7 @@ def graph(pair: LoadedBundle, model: PreTrainedModel) -> Graph:
 
 
 def _values(name: str, state: Mapping[str, Tensor]) -> Any:
-    """What an initializer of the graph holds: norms as they are, products transposed and side by side."""
+    """The values of an initializer of the graph: norms unchanged, products transposed and concatenated."""
     if name in state:
         return state[name].float().cpu().numpy()
     if name == "embedding.weight":
@@ -75,7 +75,7 @@ def _values(name: str, state: Mapping[str, Tensor]) -> Any:
 
 
 def save(model: PreTrainedModel, file: Path) -> None:
-    """Keep what was trained: LoRA's parameters, or all."""
+    """Write the trained parameters: those of LoRA, or all."""
     trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_suffix(".partial")
@@ -84,10 +84,10 @@ def save(model: PreTrainedModel, file: Path) -> None:
 
 
 def restore(file: Path, lora_rank: int | None, lora_alpha: float) -> PreTrainedModel:
-    """The drafter that `save` kept."""
+    """The drafter that `save` wrote."""
     model = torch_model("drafter")
     if lora_rank is not None:
         add_lora(model, lora_rank, lora_alpha)
-    missing = model.load_state_dict(load_file(file), strict=False).unexpected_keys
-    assert not missing, missing
+    unexpected = model.load_state_dict(load_file(file), strict=False).unexpected_keys
+    assert not unexpected, unexpected
     return model

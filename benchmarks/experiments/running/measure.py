@@ -1,4 +1,4 @@
-"""How well a drafter does: the runtime's own loop on unseen prompts, prompt by prompt."""
+"""Counts of a drafter: the runtime's loop on unseen prompts, prompt by prompt."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,13 @@ import numpy as np
 
 from benchmarks.experiments.running.answers import MAX_NEW_TOKENS, Answer
 from benchmarks.experiments.running.recorded_target import RecordedTarget
+from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import Mode, Pair, Round, Settings, rule_for, speculate
+from omnidraft.runtime.decoding.speculate import Pair, Round, Settings, rule_for, speculate
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.cache_file import encode
@@ -21,12 +22,20 @@ from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 NUM_DRAFT_TOKENS = 4
-ROUND = 4  # target tokens that a cache learns at once from an answer
+ROUND = 4  # target tokens of an answer that a cache learns in one call
 
 
 @dataclass(frozen=True)
 class Way:
-    """How to speculate; a head ends a draft where a refusal is likelier than its threshold (1: never)."""
+    """How to speculate.
+
+    Attributes:
+        mode: the proposer.
+        num_draft_tokens: of a round.
+        temperature: of drafter and target.
+        max_new_tokens: of an answer.
+        head_threshold: the head ends a draft where the chance of a rejection is higher; 1 is never.
+    """
 
     mode: Mode
     num_draft_tokens: int = NUM_DRAFT_TOKENS
@@ -36,7 +45,7 @@ class Way:
 
 
 def recorded(pair: LoadedBundle) -> RecordedTarget:
-    """A target of a pair's sizes, for greedy counts."""
+    """A recorded target with the sizes of a pair's target, for greedy counts."""
     return RecordedTarget(pair.bundle.target.vocab_size, pair.bundle.target.kv.max_length)
 
 
@@ -49,20 +58,21 @@ def speculated(
     cache: NgramCache,
     seed: int = 0,
 ) -> Statistics:
-    """One prompt's counts.
+    """The counts of one prompt.
 
     Args:
-        pair: what is loaded. target: real, or recorded (greedy alone).
+        pair: the loaded bundle of the pair.
+        target: the real one, or a recorded one (greedy only).
         drafter: keeps its context from prompt to prompt.
         answer: the prompt, and for a recorded target its answer.
-        way: mode, length and temperature.
-        cache: of the modes that use one; it learns.
-        seed: of what is sampled.
+        way: how to speculate.
+        cache: for the modes that use one; it learns.
+        seed: of sampling.
     """
-    found = Statistics()
+    statistics = Statistics()
     for each in rounds(pair, target, drafter, answer, way, cache, seed):
-        found.add(each)
-    return found
+        statistics.add(each)
+    return statistics
 
 
 def rounds(
@@ -74,7 +84,7 @@ def rounds(
     cache: NgramCache,
     seed: int = 0,
 ) -> Iterable[Round]:
-    """The rounds of one prompt; arguments as of `speculated`."""
+    """The rounds of one prompt; arguments as in `speculated`."""
     if isinstance(target, RecordedTarget):
         assert way.temperature == 0.0, "a recorded target has no distributions"
         target.play([*answer.prompt, *answer.tokens])
@@ -99,16 +109,16 @@ def counts(
     cache: NgramCache,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """The counts of many prompts, for a result file: per prompt, so that arms can be compared in pairs."""
-    each = [
+    """The counts of many prompts for a results file: one a prompt, so that arms can be compared in pairs."""
+    prompts = [
         speculated(pair, target, drafter, answer, way, cache, seed + i) for i, answer in enumerate(answers)
     ]
     return {
-        "rounds": [s.rounds for s in each],
-        "emitted": [s.emitted for s in each],
-        "drafted": [s.drafted for s in each],
-        "passed": [s.passed for s in each],
-        "tested": [s.tested for s in each],
+        "rounds": [s.rounds for s in prompts],
+        "emitted": [s.emitted for s in prompts],
+        "drafted": [s.drafted for s in prompts],
+        "passed": [s.passed for s in prompts],
+        "tested": [s.tested for s in prompts],
     }
 
 
@@ -118,9 +128,9 @@ def learned(
     capacity: int | None = None,
     policy: Policy = "lfu",
 ) -> NgramCache:
-    """A cache that saw these answers, as if they had been generated."""
+    """A cache that learned these answers, as if they had been generated."""
     sizes = {} if capacity is None else {"capacity": capacity}
-    cache = NgramCache(vocab_map, policy=policy, replica=1, **sizes)
+    cache = NgramCache(vocab_map, policy=policy, **sizes)
     for answer in answers:
         for at in range(0, len(answer.tokens), ROUND):
             cache.learn(answer.tokens[at : at + ROUND], 0)
@@ -128,7 +138,7 @@ def learned(
 
 
 def size_of(cache: NgramCache) -> dict[str, int]:
-    """Entries, and bytes of its file and in memory."""
+    """The cache's entries, and its bytes on disk and in memory."""
     return {
         "entries": len(cache),
         "file_bytes": len(encode(cache.table())),
@@ -136,11 +146,6 @@ def size_of(cache: NgramCache) -> dict[str, int]:
     }
 
 
-def tokens_per_pass(found: dict[str, Any]) -> float:
-    """Over all prompts."""
-    return float(np.sum(found["emitted"]) / max(1, np.sum(found["rounds"])))
-
-
-def acceptance(found: dict[str, Any]) -> float:
-    """Accepted draft tokens over drawn ones, as the paper counts."""
-    return float(np.sum(found["passed"]) / max(1, np.sum(found["drafted"])))
+def tokens_per_pass(measured: dict[str, Any]) -> float:
+    """Output tokens for each pass of the target, over all prompts."""
+    return float(np.sum(measured["emitted"]) / max(1, np.sum(measured["rounds"])))

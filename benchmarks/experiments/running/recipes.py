@@ -1,4 +1,4 @@
-"""How arms train, as data: an objective with its settings, and the trainer's options."""
+"""How an arm trains, as data: an objective with its settings, and the trainer's options."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -13,11 +13,12 @@ LORA: Mapping[str, Any] = {"learning_rate": 3e-3, "schedule": "decay", "batch_si
 
 @dataclass(frozen=True)
 class Recipe:
-    """One pass over answers.
+    """How one pass over the answers trains.
 
     Attributes:
-        objective, settings: see `training.objectives`.
-        options: of the trainer; the objective's name and the seed are set here.
+        objective: the name of an objective of `omnidraft.training.objectives`.
+        settings: of the objective.
+        options: of the trainer, without the objective's name and the seed.
     """
 
     objective: str
@@ -25,35 +26,35 @@ class Recipe:
     options: Mapping[str, Any] = field(default_factory=lambda: dict(FULL))
 
     def with_lora(self, rank: int = 32) -> "Recipe":
-        """The same loss for LoRA of a rank in place of every weight."""
+        """The same loss, training LoRA of a rank in place of every weight."""
         return replace(self, options={**LORA, "lora_rank": rank})
 
     def at(self, rate: float) -> "Recipe":
-        """With another learning rate."""
+        """The same recipe with another learning rate."""
         return replace(self, options={**self.options, "learning_rate": rate})
 
     def trainer_options(self, seed: int, **more: Any) -> TrainerOptions:
-        """As the trainer takes them."""
+        """The options of the trainer."""
         return TrainerOptions(objective=self.objective, seed=seed, **self.options, **more)
 
     @property
     def lora_rank(self) -> int | None:
-        """None where every weight is trained."""
-        found: int | None = self.options.get("lora_rank")
-        return found
+        """The rank of LoRA, or None where every weight is trained."""
+        rank: int | None = self.options.get("lora_rank")
+        return rank
 
     def as_json(self) -> dict[str, Any]:
-        """For settings and keys."""
+        """Plain values, for an arm's settings and key."""
         return asdict(self)
 
 
-# Whole passes and E2 to E6.
+# For whole passes, and for temperature, head_lengths, cache_budget and lora_rank.
 LOSSES = {
     "dm": Recipe("omnidraft", {"factor": 0.0}, PAPER),
     "dm-ngram": Recipe("omnidraft", {"factor": 0.2}, PAPER),
     "trie-kl": Recipe("trie-kl"),
 }
-# E1's 448 answers: each loss at its best rate on held-out prompts, over both targets, with the cache.
+# For learning_gain's 448 answers: each loss at its best rate on held-out prompts of both targets.
 RATES = {"dm": 1e-3, "dm-ngram": 5e-4, "trie-kl": 1e-3}
 LORA_RATES = {"dm": 3e-3, "dm-ngram": 3e-3, "trie-kl": 1e-2}
 EQUAL = {name: recipe.at(RATES[name]) for name, recipe in LOSSES.items()}

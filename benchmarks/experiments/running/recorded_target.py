@@ -1,7 +1,7 @@
-"""A target that says what it said before: the greedy counts of the real one at no cost.
+"""A target that repeats its recorded answer, so that greedy counts cost no pass of the real one.
 
-While the context is a beginning of the recorded text, a row's argmax is the recorded next token; after the
-first disagreement it is anything, since a greedy verification never reads on.
+While the context is a prefix of the recorded text, the argmax of a row is the recorded next token. After the
+first disagreement a row is arbitrary, because greedy verification does not read it.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from omnidraft.runtime.decoding.model import Logits
 
 
 class RecordedTarget:
-    """A `Model` over one recorded text at a time."""
+    """A `Model` that plays one recorded text at a time."""
 
     def __init__(self, vocab_size: int, max_length: int) -> None:
         self.vocab_size, self.max_length = vocab_size, max_length
@@ -23,7 +23,7 @@ class RecordedTarget:
         self._ones: list[tuple[int, int]] = []
 
     def play(self, text: Sequence[int]) -> None:
-        """Take up another text, prompt and answer in target ids."""
+        """Set the text to play: a prompt and its answer, in target ids."""
         self._text, self._context = list(text), []
 
     @property
@@ -31,7 +31,7 @@ class RecordedTarget:
         return len(self._context)
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
-        """Rows with a 1 where the text goes on; zeros where the context left it or it has ended."""
+        """Rows with a 1 at the recorded next token; zeros after a disagreement or the text's end."""
         count = len(tokens) if num_logits is None else num_logits
         self._context += tokens
         same = common_length(self._context, self._text)

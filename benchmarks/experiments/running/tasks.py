@@ -1,18 +1,13 @@
-"""The four tasks as prompts, split as in the paper: GSM8K, code, Alpaca, SciTLDR (in XSum's place)."""
+"""The four tasks as prompts, split as in the paper: GSM8K, code, Alpaca, SciTLDR (in place of XSum)."""
 
-import gzip
-import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from omnidraft.errors import SettingError
+from benchmarks.support.task_data import rows
 
 Split = Literal["train", "test"]
-DATA = Path(os.environ.get("OMNIDRAFT_DATA") or Path(__file__).resolve().parents[4] / "shared/data")
-CODE_TRAIN = 910  # rows of MBPP + HumanEval: 80 % of 1,138, all of them MBPP's
+CODE_TRAIN = 910  # 80 % of the 1,138 rows of MBPP and HumanEval; all of them are MBPP's
 
 
 @dataclass(frozen=True)
@@ -20,28 +15,16 @@ class Task:
     """Prompts of one kind.
 
     Attributes:
-        name: short. title: for tables.
-        prompts: all of a split, in file order.
-        answers: reference answers of the training prompts.
+        name: a short name.
+        title: the name in tables.
+        prompts: all prompts of a split, in the order of the file.
+        answers: the reference answers of the training prompts.
     """
 
     name: str
     title: str
     prompts: Callable[[Split], list[str]]
     answers: Callable[[], list[str]]
-
-
-def rows(file: str) -> list[dict[str, Any]]:
-    """The rows of a task file; lines end at newlines only, as strings may hold U+2028.
-
-    Raises:
-        SettingError: there is no task data.
-    """
-    path = DATA / "tasks" / f"{file}.jsonl.gz"
-    if not path.is_file():
-        raise SettingError(f"there is no {path}", "set OMNIDRAFT_DATA to the folder that holds tasks/")
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
-        return [json.loads(line) for line in lines]
 
 
 def _gsm8k(split: Split) -> list[str]:
@@ -60,12 +43,12 @@ def _alpaca(split: Split) -> list[str]:
 
 
 def _scitldr(split: Split) -> list[str]:
-    found = rows("scitldr/train" if split == "train" else "scitldr/dev")
-    return ["Summarize in one sentence: " + " ".join(row["source"]) for row in found]
+    file = "scitldr/train" if split == "train" else "scitldr/dev"
+    return ["Summarize in one sentence: " + " ".join(row["source"]) for row in rows(file)]
 
 
 def _code_answers() -> list[str]:
-    """Of MBPP and HumanEval together: the first 910, as in the paper."""
+    """The first 910 answers of MBPP and HumanEval together, as in the paper."""
     mbpp = [row["code"].replace("\r\n", "\n") for row in rows("mbpp/mbpp")]
     return (mbpp + [row["canonical_solution"] for row in rows("humaneval/humaneval")])[:CODE_TRAIN]
 
@@ -82,6 +65,6 @@ TASKS = {
 
 
 def spread(items: list[str], count: int) -> list[str]:
-    """So many of a list, evenly over it: the test rows of code are MBPP's, then HumanEval's."""
+    """`count` items, evenly spread over the list: the test rows of code are MBPP's, then HumanEval's."""
     count = min(count, len(items))
     return [items[i * len(items) // count] for i in range(count)]

@@ -1,4 +1,4 @@
-"""Train an arm's drafter on cached answers; what was trained is kept in the work directory."""
+"""Train an arm's drafter on cached answers; trained drafters are kept in the work directory."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 
 from benchmarks.experiments.running.answers import Answer, load
 from benchmarks.experiments.running.drafters import restore, save
-from benchmarks.experiments.running.pairs import torch_model, weights
+from benchmarks.experiments.running.pairs import load_pair, torch_model
 from benchmarks.experiments.running.recipes import Recipe
 from omnidraft.learning.positions.alignment import Aligned, Aligner
 from omnidraft.learning.positions.draft_targets import full_trie
@@ -21,12 +21,12 @@ from omnidraft.training.objectives import objective
 from omnidraft.training.trainer import Trainer
 
 KEEP = 32  # draft ids that a distribution lists
-MAX_LENGTH = 512  # draft tokens of a prompt and its answer; longer prompts teach nothing and are left out
+MAX_LENGTH = 512  # draft tokens of a prompt and its answer; longer prompts leave no room for an answer
 
 
 @dataclass(frozen=True)
 class Training:
-    """What makes a trained drafter what it is."""
+    """All that a trained drafter depends on."""
 
     target: str
     task: str
@@ -36,18 +36,19 @@ class Training:
 
     @property
     def key(self) -> str:
-        """A name that changes with each of these."""
-        told = json.dumps(
-            [self.target, self.task, self.recipe.as_json(), self.count, self.seed], sort_keys=True
-        )
-        return f"{self.target}-{self.task}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+        """A name that differs where any of the attributes does."""
+        values = [self.target, self.task, self.recipe.as_json(), self.count, self.seed]
+        digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+        return f"{self.target}-{self.task}-{digest[:12]}"
 
     def drafter(self, work: Path) -> tuple[PreTrainedModel, dict[str, Any]]:
-        """The trained drafter, and what its training tells: steps, skipped, first and last losses."""
-        file, told = work / "drafters" / f"{self.key}.safetensors", work / "drafters" / f"{self.key}.json"
-        if told.exists() and file.exists():
+        """The trained drafter, and a summary of its training: steps, skipped, first and last losses."""
+        file, summary_file = (
+            work / "drafters" / f"{self.key}{suffix}" for suffix in (".safetensors", ".json")
+        )
+        if summary_file.exists() and file.exists():
             alpha = self.recipe.trainer_options(self.seed).lora_alpha
-            return restore(file, self.recipe.lora_rank, alpha), json.loads(told.read_text("utf-8"))
+            return restore(file, self.recipe.lora_rank, alpha), json.loads(summary_file.read_text("utf-8"))
         responses = aligned(work, self.target, self.task, self.count)
         trainer = Trainer(
             torch_model("drafter"),
@@ -55,34 +56,34 @@ class Training:
             objective=objective(self.recipe.objective, **self.recipe.settings),
         )
         reports = trainer.train(responses)
-        ten = max(1, len(reports) // 10)
-        found = {
+        tenth = max(1, len(reports) // 10)
+        summary = {
             "answers": len(responses),
             "steps": trainer.steps,
             "skipped": trainer.skipped,
-            "first_loss": round(sum(r.loss for r in reports[:ten]) / ten, 4),
-            "last_loss": round(sum(r.loss for r in reports[-ten:]) / ten, 4),
+            "first_loss": round(sum(r.loss for r in reports[:tenth]) / tenth, 4),
+            "last_loss": round(sum(r.loss for r in reports[-tenth:]) / tenth, 4),
         }
         model: Any = trainer.model
         save(model, file)
-        told.write_text(json.dumps(found), "utf-8")
-        return model, found
+        summary_file.write_text(json.dumps(summary), "utf-8")
+        return model, summary
 
 
 @lru_cache(maxsize=2)
 def aligned(work: Path, target: str, task: str, count: int) -> list[Aligned]:
     """The first answers of a target to a task, as training positions."""
-    return align(weights(work, target), load(work, target, task, "train", count))
+    return align(load_pair(work, target), load(work, target, task, "train", count))
 
 
 def align(pair: LoadedBundle, answers: Sequence[Answer]) -> list[Aligned]:
-    """Answers as training positions; those whose prompt fills the length are left out."""
+    """Answers as training positions, without those whose prompt fills the length."""
     aligner = Aligner(full_trie(pair.vocab_map), max_length=MAX_LENGTH, keep=KEEP)
     bos = pair.bundle.drafter.bos_id
     start = [] if bos is None else [bos]
-    found = [
+    positions = [
         aligner.align([*start, *each.draft_prompt], each.tokens, each.rows, before=each.prompt[-1])
         for each in answers
         if len(each.draft_prompt) < MAX_LENGTH - 8
     ]
-    return [each for each in found if len(each.tokens.ids)]
+    return [each for each in positions if len(each.tokens.ids)]
