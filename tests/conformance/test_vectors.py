@@ -1,4 +1,4 @@
-"""Every vector of spec/vectors, and that none was left out."""
+"""Runs every vector of spec/vectors, and checks that none was left out."""
 
 from __future__ import annotations
 
@@ -9,44 +9,46 @@ from pathlib import Path
 
 import pytest
 
-from conformance import run_adapter, run_course, run_learner, run_sync, run_trace
+from conformance import run_cache, run_numbers
 from conformance.conftest import RAN
-from conformance.run_bundle import run_bundle
-from conformance.run_cache import run_invalid, run_learn, run_load, run_merge, run_valid
+from conformance.decoding.run_stop import run_stop
+from conformance.decoding.run_tokenize import run_template, run_tokenize
+from conformance.decoding.run_translate import run_translate
+from conformance.files import run_adapter, run_sync, run_trace
+from conformance.files.run_bundle import run_bundle
+from conformance.files.run_signing import run_signing
+from conformance.learning import run_alignment, run_intervals, run_tensors
+from conformance.learning.run_early_stop import run_early_stop
 from conformance.run_generate import run_generate
-from conformance.run_numbers import run_draft_length, run_lookup, run_random, run_sampling, run_utf8
 from conformance.run_session import run_invalid_session, run_valid_session
-from conformance.run_signing import run_signing
-from conformance.run_stop import run_stop
 from conformance.run_verify import run_verify
-from conformance.run_words import run_template, run_tokenize, run_translate
 from conformance.vectors import ROOT, Vector, counts, vectors_of
 
 RUNNERS: dict[str, Callable[[Vector], None]] = {
     "bundle": run_bundle,
     "adapter/invalid": run_adapter.run_invalid,
     "adapter/valid": run_adapter.run_valid,
-    "cache/invalid": run_invalid,
-    "cache/learn": run_learn,
-    "cache/load": run_load,
-    "cache/merge": run_merge,
-    "cache/valid": run_valid,
-    "draft_length": run_draft_length,
+    "cache/invalid": run_cache.run_invalid,
+    "cache/learn": run_cache.run_learn,
+    "cache/load": run_cache.run_load,
+    "cache/merge": run_cache.run_merge,
+    "cache/valid": run_cache.run_valid,
+    "draft_length": run_numbers.run_draft_length,
     "generate": run_generate,
-    "learner/align": run_learner.run_align,
-    "learner/average": run_course.run_average,
-    "learner/calls": run_learner.run_calls,
-    "learner/guard": run_course.run_guard,
-    "learner/interval": run_course.run_interval,
-    "learner/mean": run_course.run_mean,
-    "learner/rate": run_course.run_rate,
-    "learner/stop": run_course.run_stop,
-    "learner/trace": run_learner.run_trace,
-    "learner/vector": run_course.run_vector,
+    "learner/align": run_alignment.run_align,
+    "learner/average": run_tensors.run_average,
+    "learner/calls": run_alignment.run_calls,
+    "learner/guard": run_intervals.run_guard,
+    "learner/interval": run_intervals.run_interval,
+    "learner/mean": run_intervals.run_mean,
+    "learner/rate": run_intervals.run_rate,
+    "learner/stop": run_early_stop,
+    "learner/trace": run_alignment.run_trace,
+    "learner/vector": run_tensors.run_vector,
     "logprobs": run_generate,
-    "lookup": run_lookup,
-    "random": run_random,
-    "sampling": run_sampling,
+    "lookup": run_numbers.run_lookup,
+    "random": run_numbers.run_random,
+    "sampling": run_numbers.run_sampling,
     "session/invalid": run_invalid_session,
     "session/valid": run_valid_session,
     "signing": run_signing,
@@ -60,7 +62,7 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "trace/rows": run_trace.run_rows,
     "trace/valid": run_trace.run_valid,
     "translate": run_translate,
-    "utf8": run_utf8,
+    "utf8": run_numbers.run_utf8,
     "verify": run_verify,
 }
 

@@ -1,4 +1,4 @@
-"""The vectors of spec/vectors as Python reads them, and the objects that they describe."""
+"""Reads spec/vectors, and makes the objects that vectors describe."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ DEFAULTS: dict[str, Any] = json.loads((ROOT.parent / "defaults.json").read_text(
 
 
 def counts() -> dict[str, int]:
-    """How many vectors each folder has, by the manifest."""
-    found: dict[str, int] = json.loads((ROOT / "manifest.json").read_text(encoding="utf-8"))["vectors"]
-    return found
+    """The number of vectors of each folder, by the manifest."""
+    counts: dict[str, int] = json.loads((ROOT / "manifest.json").read_text(encoding="utf-8"))["vectors"]
+    return counts
 
 
 def vectors_of(folder: str) -> Iterator[Vector]:
@@ -50,13 +50,13 @@ def map_of(name: str) -> VocabMap:
 
 
 def cache_of(given: dict[str, Any]) -> NgramCache:
-    """A cache with the n-grams that a vector calls active."""
-    found = NgramCache(map_of(given["map"]))
+    """A cache with the active n-grams of a vector."""
+    cache = NgramCache(map_of(given["map"]))
     for target_id in given["active"]:
-        found.insert(target_id)
-    return found
+        cache.insert(target_id)
+    return cache
 
 
-def close(found: Any, expected: Any) -> bool:
-    """Whether rows of probabilities agree to 1e-12: the runtime works in float64 where its rows are."""
-    return bool(np.allclose(found, expected, rtol=1e-12, atol=1e-12))
+def close(actual: Any, expected: Any) -> bool:
+    """Whether probabilities agree to 1e-12: the runtime computes in float64 if its rows are float64."""
+    return bool(np.allclose(actual, expected, rtol=1e-12, atol=1e-12))

@@ -1,4 +1,4 @@
-"""Runner of `bundle`: a directory with a vector's manifest and files, opened as any other."""
+"""Runner of `bundle`: opens a directory with a vector's manifest and files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from omnidraft.runtime.bundle.model_entry import ModelEntry
 def run_bundle(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
     names = json.loads((ROOT / "bundle/files.json").read_text(encoding="utf-8"))
-    files = {name: name.encode().hex() for name in names}  # each says its own name
+    files = {name: name.encode().hex() for name in names}  # the content of each is its name
     files |= {MANIFEST: (ROOT / "bundle" / given["manifest"]).read_bytes().hex(), **given["files"]}
     with tempfile.TemporaryDirectory() as name:
         for path, data in files.items():
@@ -49,5 +49,5 @@ def _read(bundle: Bundle) -> dict[str, Any]:
 
 def _model(entry: ModelEntry) -> dict[str, Any]:
     names = ("graph", "tokenizer", "vocab_size", "bos_id")
-    found = {name: getattr(entry, name) for name in names}
-    return {**found, "kv": asdict(entry.kv), "eos_ids": list(entry.eos_ids)}
+    fields = {name: getattr(entry, name) for name in names}
+    return {**fields, "kv": asdict(entry.kv), "eos_ids": list(entry.eos_ids)}

@@ -95,5 +95,5 @@ def run_compare(vector: Vector) -> None:
         np.zeros(1, np.int64), np.array([given["ids"]], np.int32), np.array([given["probabilities"]]),
         np.array([given["other"]]), np.array([given["weight"]]),
     )  # fmt: skip
-    found = overlaps(q, distributions, np.array([0]), np.array([given["inside"]]))
-    assert close(found, [expect["acceptance"]])
+    acceptance = overlaps(q, distributions, np.array([0]), np.array([given["inside"]]))
+    assert close(acceptance, [expect["acceptance"]])

@@ -1,4 +1,4 @@
-"""Runner of `signing`: the bytes of a signature file, and which signatures a bundle is refused for."""
+"""Runner of `signing`: the bytes of a signature file, and the signatures that are refused."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _check_signer(seed: str, manifest: bytes, public: bytes, expect: dict[str, s
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed))
-    found = Signature(key_id(public), key.sign(manifest))
+    signed = Signature(key_id(public), key.sign(manifest))
     assert key.public_key().public_bytes_raw() == public
-    assert found.key_id == expect["key"]
-    assert encode(found) == bytes.fromhex(expect["file"])
-    assert decode(encode(found)) == found
+    assert signed.key_id == expect["key"]
+    assert encode(signed) == bytes.fromhex(expect["file"])
+    assert decode(encode(signed)) == signed

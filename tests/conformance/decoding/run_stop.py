@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from conformance.vectors import Vector
-from omnidraft.runtime.decoding.speculate import Round, Seconds
+from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
 from omnidraft.runtime.session.generation import Generation, Limits
 from omnidraft.runtime.session.generation_config import GenerationConfig
@@ -24,19 +24,19 @@ def run_stop(vector: Vector) -> None:
     pieces = list(islice(generation, len(expect["emitted"])))
     assert [list(piece.token_ids) for piece in pieces] == expect["emitted"]
     assert [piece.text for piece in pieces] == expect["pieces"]
-    found = {
+    ending = {
         "text": generation.text,
         "reason": generation.stop_reason,
         "stop_string": generation.stop_string,
         "stop_start": generation.stop_start,
     }
-    assert found == {name: expect[name] for name in found}
+    assert ending == {name: expect[name] for name in ending}
 
 
 def _rounds(given: dict[str, Any], text: StopText) -> Iterator[Round]:
     table = {int(token): bytes.fromhex(data) for token, data in given["bytes"].items()}
     for tokens in given["rounds"]:
         emitted, ended = cut_at_stop(tokens, given["eos_ids"], text, table.__getitem__)
-        yield Round((), (), 0, tuple(emitted), 0, 0, 0, Seconds())
+        yield Round((), (), 0, tuple(emitted), 0, 0)
         if ended:
             return

@@ -1,4 +1,4 @@
-"""Runners of `trace/...`: what is kept of a row, good and bad files."""
+"""Runners of `trace/...`: what a trace keeps of a row, good and bad files."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from omnidraft.runtime.traces.trace_file import encode
 from omnidraft.runtime.traces.trace_reader import read_segments, read_traces
 from omnidraft.runtime.traces.tracer import Tracer
 
+# Names of the command line -> names of the vectors.
+NAMES = {"evaluated": "tested", "accepted_drafts": "passed", "labels": "judged"}
+
 
 def run_rows(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
@@ -23,33 +26,34 @@ def run_rows(vector: Vector) -> None:
     assert row is not None
     roots, unspelled = tracer.roots(row)
     surprisals = [row.surprisal(token) for token in range(len(given["logits"]))]
-    # Rows are float32, what is kept of them float16.
+    # Rows are float32, kept probabilities float16.
     assert np.allclose(surprisals, expect["surprisals"], rtol=1e-6, atol=1e-6)
     assert unspelled == pytest.approx(expect["unspelled"], abs=1e-6)
-    for found, wanted in ((row.largest(TOP), expect["distribution"]), (roots, expect["roots"])):
-        assert found.ids.tolist() == wanted["ids"]
-        assert np.allclose(found.probabilities, wanted["probabilities"], rtol=2.0**-11)
-        assert found.rest == pytest.approx(wanted["rest"], abs=1e-6)
+    for kept, expected in ((row.largest(TOP), expect["distribution"]), (roots, expect["roots"])):
+        assert kept.ids.tolist() == expected["ids"]
+        assert np.allclose(kept.probabilities, expected["probabilities"], rtol=2.0**-11)
+        assert kept.rest == pytest.approx(expected["rest"], abs=1e-6)
 
 
 def run_valid(vector: Vector) -> None:
     path = ROOT / "trace/valid" / vector["input"]["file"]
-    ((_, found),) = read_segments(path)
-    wanted, v = vector["expect"]["segment"], found.header.vocabularies
+    ((_, segment),) = read_segments(path)
+    expected, v = vector["expect"]["segment"], segment.header.vocabularies
     records = [
-        {"start": start_json(t.start), "rounds": [_numbered(round_json(r)) for r in t.rounds]}
-        for t in found.generations()
+        {"start": start_json(t.start), "rounds": [_as_vector(round_json(r)) for r in t.rounds]}
+        for t in segment.generations()
     ]
-    assert {**vars(v), "number": found.header.number, "records": records} == wanted
-    assert found.torn == vector["expect"]["torn"]
+    assert {**vars(v), "number": segment.header.number, "records": records} == expected
+    assert segment.torn == vector["expect"]["torn"]
     data = path.read_bytes()
-    assert encode(found) == data[: len(data) - found.torn], "written again, the file is another one"
+    assert encode(segment) == data[: len(data) - segment.torn], "written again, the file is another one"
 
 
-def _numbered(found: dict[str, Any]) -> dict[str, Any]:
-    """A round with the kinds of its tests as numbers."""
-    judged = [{**test, "kind": Kind[test["kind"].upper()]} for test in found["judged"]]
-    return {**found, "judged": judged}
+def _as_vector(round_json: dict[str, Any]) -> dict[str, Any]:
+    """A round with the names of the vectors, and with the kinds of its decisions as numbers."""
+    labels = [{**label, "kind": Kind[label["kind"].upper()]} for label in round_json["labels"]]
+    fields = {NAMES.get(name, name): value for name, value in round_json.items()}
+    return {**fields, "judged": labels}
 
 
 def run_invalid(vector: Vector) -> None:

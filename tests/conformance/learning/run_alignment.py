@@ -1,4 +1,4 @@
-"""Runners of `learner/align`, `trace` and `calls`: from responses to the inputs of a training step."""
+"""Runners of `learner/align`, `trace` and `calls`: training positions, and the inputs of a step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_reader import read_traces
 from omnidraft.runtime.vocab.trie import ActiveTrie
 
-LAWS = ("trie", "direct")
+DISTRIBUTIONS = ("trie", "direct")
 
 
 def run_align(vector: Vector) -> None:
@@ -30,10 +30,10 @@ def run_trace(vector: Vector) -> None:
     files = [ROOT / "learner/trace" / name for name in given["files"]]
     aligner = Aligner(trie_of(given), given["max_length"])
     traces = read_traces(files, Vocabularies.of(aligner.trie.map))
-    found = list(from_traces(traces, TraceAligner(aligner, tuple(given["start"]))))
-    assert len(found) == len(vector["expect"]["responses"]), f"{len(found)} responses"
-    for response, wanted in zip(found, vector["expect"]["responses"], strict=True):
-        check(response, wanted)
+    responses = list(from_traces(traces, TraceAligner(aligner, tuple(given["start"]))))
+    assert len(responses) == len(vector["expect"]["responses"]), f"{len(responses)} responses"
+    for response, expected in zip(responses, vector["expect"]["responses"], strict=True):
+        check(response, expected)
 
 
 def run_calls(vector: Vector) -> None:
@@ -45,20 +45,20 @@ def run_calls(vector: Vector) -> None:
     assert np.allclose(scales, expect["scales"], rtol=1e-6)
     assert counts.keys() == expect["counts"].keys()
     assert np.allclose([counts[name] for name in counts], [expect["counts"][name] for name in counts])
-    for part, wanted in zip(parts, expect["calls"], strict=True):
-        check_inputs(part.inputs, wanted)
+    for part, expected in zip(parts, expect["calls"], strict=True):
+        check_inputs(part.inputs, expected)
     check_inputs(head_batch(responses), expect["head"])
 
 
 def trie_of(given: dict[str, Any]) -> ActiveTrie:
-    """The trie with the n-grams that a vector calls active."""
+    """The trie with the active n-grams of a vector."""
     trie = ActiveTrie(map_of(given["map"]))
     trie.activate_all(np.array([int(trie.map.leaf_of[t]) for t in given["active"]], dtype=np.int64))
     return trie
 
 
 def aligned(given: dict[str, Any]) -> Aligned:
-    """A response of a vector as the runtime aligns it."""
+    """A response of a vector, aligned by the runtime."""
     aligner = Aligner(trie_of(given), given["max_length"], given["keep"])
     return aligner.align(
         given["prompt"], given["tokens"], rows_of(given["distributions"]), before=given["before"]
@@ -81,60 +81,67 @@ def rows_of(distributions: Sequence[dict[str, Any]]) -> TargetRows:
     )
 
 
-def check(found: Aligned, wanted: dict[str, Any]) -> None:
-    """Everything that a vector says of a response."""
-    assert found.draft_ids.tolist() == wanted["draft_ids"]
-    assert (found.prompt_length, found.owners.tolist()) == (wanted["prompt_length"], wanted["owners"])
-    tokens = wanted["tokens"]
+def check(response: Aligned, expected: dict[str, Any]) -> None:
+    """Compare a response with all fields of a vector."""
+    assert response.draft_ids.tolist() == expected["draft_ids"]
+    assert (response.prompt_length, response.owners.tolist()) == (
+        expected["prompt_length"],
+        expected["owners"],
+    )
+    tokens = expected["tokens"]
     for name in ("ids", "before", "rows", "lengths", "direct", "starts", "ends"):
-        assert getattr(found.tokens, name).tolist() == tokens[name], name
-    chances = [None if np.isnan(p) else p for p in found.tokens.probabilities.tolist()]
-    assert [p is None for p in chances] == [p is None for p in tokens["probabilities"]]
-    assert close([p or 0.0 for p in chances], [p or 0.0 for p in tokens["probabilities"]])
-    for name, distributions in zip(LAWS, (found.trie_distributions, found.direct_distributions), strict=True):
-        check_distributions(name, distributions, wanted[name])
+        assert getattr(response.tokens, name).tolist() == tokens[name], name
+    probabilities = [None if np.isnan(p) else p for p in response.tokens.probabilities.tolist()]
+    assert [p is None for p in probabilities] == [p is None for p in tokens["probabilities"]]
+    assert close([p or 0.0 for p in probabilities], [p or 0.0 for p in tokens["probabilities"]])
+    for name, distributions in zip(
+        DISTRIBUTIONS, (response.trie_distributions, response.direct_distributions), strict=True
+    ):
+        check_distributions(name, distributions, expected[name])
 
 
-def check_distributions(name: str, found: SparseDistributions, wanted: Sequence[dict[str, Any]]) -> None:
-    assert found.rows.tolist() == [distribution["row"] for distribution in wanted], name
-    for n, distribution in enumerate(wanted):
-        listed = found.ids[n] >= 0
-        ids, p = sorted_by_id(found.ids[n][listed], found.probabilities[n][listed])
+def check_distributions(name: str, actual: SparseDistributions, expected: Sequence[dict[str, Any]]) -> None:
+    assert actual.rows.tolist() == [distribution["row"] for distribution in expected], name
+    for n, distribution in enumerate(expected):
+        listed = actual.ids[n] >= 0
+        ids, p = sorted_by_id(actual.ids[n][listed], actual.probabilities[n][listed])
         assert ids.tolist() == distribution["ids"], f"{name} distribution {n}"
         assert close(p, distribution["probabilities"]), f"{name} distribution {n}"
-        assert close([found.other[n], found.weights[n]], [distribution["other"], distribution["weight"]]), (
+        assert close([actual.other[n], actual.weights[n]], [distribution["other"], distribution["weight"]]), (
             f"{name} distribution {n}"
         )
 
 
 def sorted_by_id(ids: Any, values: Any) -> tuple[Any, Any]:
-    """In which order a distribution lists its ids is open."""
+    """Sorted by id, because the order of the ids is open."""
     order = np.argsort(ids)
     return ids[order], values[order]
 
 
-def check_inputs(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+def check_inputs(inputs: dict[str, Any], expected: dict[str, Any]) -> None:
     """Names, types, shapes and values of a graph's inputs; its distributions are float32."""
-    assert found.keys() == wanted.keys()
-    for name, values in wanted.items():
-        array, expected = found[name], np.array(values)
+    assert inputs.keys() == expected.keys()
+    for name, values in expected.items():
+        array, values_array = inputs[name], np.array(values)
         if name == "known":
             assert array.dtype == np.bool_
         else:
             floats = name.split(".")[-1] in ("probabilities", "other", "weights")
             assert array.dtype == (np.float32 if floats else np.int64), name
-        if not expected.size:  # no place: how wide its tables are is open, 1 at least
+        if not values_array.size:  # no place: the width of its tables is open, at least 1
             assert len(array) == 0 and all(array.shape[1:]), f"{name} has shape {array.shape}"
             continue
-        assert array.shape == expected.shape, f"{name} has shape {array.shape} and not {expected.shape}"
+        assert array.shape == values_array.shape, (
+            f"{name} has shape {array.shape} and not {values_array.shape}"
+        )
         if name.endswith((".ids", ".probabilities")) and array.ndim == 2:
             continue
-        assert np.allclose(array, expected, rtol=1e-6, atol=1e-7), name
-    for name in LAWS:
-        if f"{name}.ids" in wanted:
-            pairs = zip(found[f"{name}.ids"], found[f"{name}.probabilities"], strict=True)
+        assert np.allclose(array, values_array, rtol=1e-6, atol=1e-7), name
+    for name in DISTRIBUTIONS:
+        if f"{name}.ids" in expected:
+            pairs = zip(inputs[f"{name}.ids"], inputs[f"{name}.probabilities"], strict=True)
             rows = [pair_list(*pair) for pair in pairs]
-            pairs = zip(wanted[f"{name}.ids"], wanted[f"{name}.probabilities"], strict=True)
+            pairs = zip(expected[f"{name}.ids"], expected[f"{name}.probabilities"], strict=True)
             for row, expected_row in zip(rows, [pair_list(*pair) for pair in pairs], strict=True):
                 assert [d for d, _ in row] == [d for d, _ in expected_row], f"{name}.ids"
                 assert np.allclose([p for _, p in row], [p for _, p in expected_row], rtol=1e-6, atol=1e-7)

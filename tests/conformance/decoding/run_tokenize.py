@@ -1,0 +1,46 @@
+"""Runners of `tokenize` and `template`: bytes of ids, spellings, prompts, and chat templates."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from conformance.vectors import ROOT, Vector
+from omnidraft.errors import PromptError
+from omnidraft.runtime.bundle.bundle import PromptTemplate
+from omnidraft.runtime.session.conversation import Turn, conversation_ids
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+
+
+@cache
+def _tokenizer(file: str) -> Tokenizer:
+    return Tokenizer.from_file(ROOT / "tokenize" / file)
+
+
+def run_tokenize(vector: Vector) -> None:
+    given, expect = vector["input"], vector["expect"]
+    tokenizer = _tokenizer(given["tokenizer"])
+    if "spell" in given:
+        data = bytes.fromhex(given["spell"])
+        spelled = tokenizer.spell(data)
+        assert spelled == expect["ids"]
+        assert tokenizer.text_of(expect["ids"]) == data
+    elif "prefix" in given:
+        ids = tokenizer.encode_prompt(given["prefix"], given["text"], given["suffix"])
+        assert ids == expect["ids"]
+        assert tokenizer.text_of(ids).hex() == expect["bytes"]
+    else:
+        assert [None if b is None else b.hex() for b in tokenizer.tokens] == expect["bytes"]
+
+
+def run_template(vector: Vector) -> None:
+    given, expect = vector["input"], vector["expect"]
+    template = PromptTemplate(*(given[name] for name in ("prefix", "suffix", "between", "after")))
+    turns = [Turn(turn["message"], tuple(turn["answer"])) for turn in given["turns"]]
+    if "refused" in expect:
+        with pytest.raises(PromptError, match="single turn"):
+            conversation_ids(_tokenizer(given["tokenizer"]), template, turns, given["message"])
+        return
+    ids = conversation_ids(_tokenizer(given["tokenizer"]), template, turns, given["message"])
+    assert ids == expect["ids"]
