@@ -1,4 +1,4 @@
-"""Make Ed25519 keys and sign bundles with them, by the `cryptography` package. Format: spec/signing.md."""
+"""Make Ed25519 keys and sign bundles, with the package `cryptography`. Format: spec/signing.md."""
 
 import json
 import os
@@ -15,11 +15,11 @@ from omnidraft.runtime.disk.atomic_write import write_atomically
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-Passphrase = Callable[[], bytes]  # asked for one only where a key is encrypted
+Passphrase = Callable[[], bytes]  # called only if a key is encrypted
 
 
 def need_cryptography() -> None:
-    """Say what is missing instead of failing on an import.
+    """Check that `cryptography` is installed.
 
     Raises:
         SettingError: `cryptography` is not installed.
@@ -31,23 +31,25 @@ def need_cryptography() -> None:
 
 
 def make_keys(name: Path, passphrase: bytes | None = None) -> tuple[Path, Path, str]:
-    """Make a pair of keys: `NAME.private.pem`, which its owner alone can read, and `NAME.public.pem`.
+    """Make a pair of keys: `NAME.private.pem`, readable by its owner only, and `NAME.public.pem`.
 
     Args:
-        passphrase: encrypts the private key; none when None.
+        name: path of the files without their endings.
+        passphrase: encrypts the private key; None for a key that is not encrypted.
 
     Returns:
-        The two files, and the key's id.
+        The private file, the public file, and the id of the key.
 
     Raises:
-        SettingError: a file of either name is there (it is never overwritten), or cannot be written.
+        SettingError: a file exists (keys are never overwritten) or cannot be written, or the package
+            `cryptography` is not installed.
     """
     need_cryptography()
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     if not name.name:
-        raise SettingError(f"{name} names no file", "give keys a name, such as `-o my-key`")
+        raise SettingError(f"{name} names no file", "give the keys a name, such as `-o my-key`")
     private, public = (name.with_name(f"{name.name}.{part}.pem") for part in ("private", "public"))
     for file in (private, public):
         if file.exists() or file.is_symlink():
@@ -57,39 +59,41 @@ def make_keys(name: Path, passphrase: bytes | None = None) -> tuple[Path, Path, 
     if passphrase is not None:
         cipher = serialization.BestAvailableEncryption(passphrase)
     secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, cipher)
-    known = key.public_key().public_bytes(
+    public_pem = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
     _write_new(private, secret, 0o600)
     try:
-        _write_new(public, known, 0o644)
+        _write_new(public, public_pem, 0o644)
     except SettingError:
-        private.unlink()  # half a pair is of no use
+        private.unlink()  # half a pair is useless
         raise
     return private, public, key_id(raw_public(key))
 
 
 def sign_bundle(path: Path, key: Path, passphrase: Passphrase) -> str:
-    """Verify a bundle's hashes and write its signature; an older one is replaced.
+    """Verify a bundle's hashes and write its signature; an older signature is replaced.
 
     Args:
+        path: the bundle.
         key: a PEM file with an Ed25519 private key.
-        passphrase: asked where the key is encrypted.
+        passphrase: called if the key is encrypted.
 
     Returns:
-        The key's id.
+        The id of the key.
 
     Raises:
-        BundleError: the bundle is not whole. SettingError: the key is none, or the file cannot be written.
+        BundleError: the bundle is damaged, or it changed meanwhile.
+        SettingError: the file is not an Ed25519 private key, or the signature cannot be written.
     """
     need_cryptography()
     private = read_private_key(key, passphrase)
-    found = open_bundle(path)  # nobody should vouch for a broken one
+    bundle = open_bundle(path)  # a damaged bundle must not be signed
     manifest = (path / MANIFEST).read_bytes()
-    if json.loads(manifest) != found.manifest:
+    if json.loads(manifest) != bundle.manifest:
         raise BundleError(
             f"{path / MANIFEST} was changed while it was verified",
-            "sign it again when it rests",
+            "sign it again when nothing writes to it",
             fault="graph",
         )
     signature = sign(manifest, private)
@@ -97,21 +101,22 @@ def sign_bundle(path: Path, key: Path, passphrase: Passphrase) -> str:
         write_atomically(path / SIGNATURE, encode(signature))
     except OSError as error:
         raise SettingError(
-            f"cannot write {path / SIGNATURE} ({error.strerror})", "make room or make the bundle writable"
+            f"cannot write {path / SIGNATURE} ({error.strerror})",
+            "free some space or make the bundle writable",
         ) from None
     return signature.key_id
 
 
 def sign(data: bytes, key: "Ed25519PrivateKey") -> Signature:
-    """A key's signature of some bytes."""
+    """Sign some bytes."""
     return Signature(key_id(raw_public(key)), key.sign(data))
 
 
 def read_private_key(path: Path, passphrase: Passphrase) -> "Ed25519PrivateKey":
-    """An Ed25519 private key in PEM form.
+    """Read an Ed25519 private key in PEM form.
 
     Raises:
-        SettingError: there is none, or it does not open.
+        SettingError: the file cannot be read, is not such a key, or does not open with the passphrase.
     """
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -126,28 +131,28 @@ def read_private_key(path: Path, passphrase: Passphrase) -> "Ed25519PrivateKey":
     secret = passphrase() if encrypted else None
     try:
         key = load_pem_private_key(pem, secret)
-    except Exception:  # cryptography's own exceptions share no narrower base
+    except Exception:  # the exceptions of cryptography have no narrower common base
         if encrypted:
             raise SettingError(
-                f"{path} does not open with this passphrase", "give the one that it was made with"
+                f"{path} does not open with this passphrase", "give the passphrase that it was made with"
             ) from None
         raise SettingError(
-            f"{path} is no private key in PEM form", "`omnidraft keygen -o NAME` makes a pair"
+            f"{path} is not a private key in PEM form", "make one with `omnidraft keygen -o NAME`"
         ) from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise SettingError(f"{path} is no Ed25519 key", "`omnidraft keygen -o NAME` makes a pair")
+        raise SettingError(f"{path} is not an Ed25519 key", "make one with `omnidraft keygen -o NAME`")
     return key
 
 
 def raw_public(key: "Ed25519PrivateKey") -> bytes:
-    """The 32 bytes of a key's public half."""
+    """The 32 bytes of the public key."""
     from cryptography.hazmat.primitives import serialization
 
     return key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that must not be there yet, with its permissions from the first moment."""
+    """Write a file that must not exist; it has its permissions from the start."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except OSError as error:

@@ -185,6 +185,6 @@ def test_a_hub_id_that_does_not_come(name: str, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     message = refusal(name)
     assert message == (
-        f"{name} is neither a directory here nor a model the Hugging Face hub gives us; check the name, the "
+        f"{name} is neither a directory here nor a model that the Hugging Face hub provides; check the name, the "
         "connection and, for a gated model, the login"
     )

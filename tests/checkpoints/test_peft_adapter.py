@@ -84,7 +84,7 @@ def converted(place: Path, opened: Bundle) -> Adapter:
 def logits_with(opened: Bundle, adapter: Adapter) -> np.ndarray:
     session = Session(load_bundle(opened, threads=1), adapter=adapter)
     with session.turn():
-        rows: np.ndarray = session.drafter.model.score(IDS).copy()
+        rows: np.ndarray = session.models.drafter.model.score(IDS).copy()
     return rows
 
 
@@ -222,14 +222,14 @@ REFUSED: list[tuple[str, Tensors, dict[str, object], str]] = [
     ("unsupported", {**o_proj(), f"{PREFIX}.bias": torch.ones(2)}, {}, "uses trained biases ("),
     ("unsupported", {f"{PREFIX[:-6]}query.lora_A.weight": torch.ones(4, 160)}, {},
      "uses a tensor 'base_model"),
-    ("unsupported", o_proj(), {"rank_pattern": {"(": 3}}, "rank_pattern holds '(', no pattern"),
+    ("unsupported", o_proj(), {"rank_pattern": {"(": 3}}, "rank_pattern holds '(', which is not a pattern"),
     ("missing_tensor", {f"{PREFIX}.lora_A.weight": torch.ones(4, 160)}, {}, "has no lora_B of model."),
     ("rank", o_proj(3), {}, "gives model.layers.0.self_attn.o_proj r = 4 and stores [3, 160] and [160, 3]"),
     ("rank", o_proj(), {"lora_alpha": None}, "lora_alpha = None"),
     ("dtype", {n: t.double() for n, t in o_proj().items()}, {}, "as F64; save it as F32, F16 or BF16"),
     ("shape", o_proj(wide=32), {}, "does not fit the bundle: layers.0.o goes from 32 to 32 values"),
     ("extra_tensor", {n.replace("s.0", "s.99"): t for n, t in o_proj().items()}, {},
-     "it adapts layers.99.o and the bundle's model has no such place"),
+     "it adapts layers.99.o, which the bundle's model does not have"),
     ("non_finite", {n: t * float("nan") for n, t in o_proj().items()}, {}, "not finite; train it again"),
     ("non_finite", o_proj(), {"lora_alpha": 1e300}, "not finite; train it again"),
     ("shape", {n.replace("o_proj", "k_proj"): t for n, t in o_proj(wide=90).items()}, {},

@@ -263,6 +263,6 @@ def test_a_context_that_keeps_what_was_forgotten_is_refused() -> None:
     assert check_adopted("it", ConcatModel(graph), [prompt]).rewind <= 1e-5
     with pytest.raises(ExportError) as caught:
         check_adopted("it", Stale(graph), [prompt])
-    one_sentence(caught.value, "it gives other logits after a verification was forgotten", "export it anew")
+    one_sentence(caught.value, "it gives other logits after a rewind", "give the checkpoint instead")
     with pytest.raises(ExportError, match="could not be checked: no prompt has"):
         check_adopted("it", ConcatModel(graph), [[1, 2]])

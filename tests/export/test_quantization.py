@@ -225,7 +225,7 @@ def test_choices_reach_the_models_that_they_mean_something_to() -> None:
         (lambda: Choices(head="fp32"), 'LM head in "fp32" is not supported; use int8, or same as the rest'),
         (
             lambda: with_choices(["int8", "fp32"], Choices(method="gptq")),
-            "--quant-method gptq is about int4 weights, not int8 and fp32; choose --quant int4",
+            "--quant-method gptq is for int4 weights, not int8 and fp32; choose --quant int4",
         ),
         (
             lambda: Options(INT4, calibration=("a",)),

@@ -1,6 +1,7 @@
-"""A Hugging Face checkpoint, read and judged before anything heavy runs.
+"""A Hugging Face checkpoint, read and checked before any heavy work.
 
-Whatever could not be exported exactly is refused here, by name and with a remedy. It does not know ONNX.
+Checkpoints that cannot be exported exactly are refused here, by name and with a remedy. This module does not
+know ONNX.
 """
 
 from __future__ import annotations
@@ -28,14 +29,20 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
-_EXACT_ATTENTION = {"Gemma2ForCausalLM": "eager"}  # torch's fused one leaves its soft cap out
+_EXACT_ATTENTION = {"Gemma2ForCausalLM": "eager"}  # torch's fused attention ignores the soft cap
 _TORCH = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 _DESCRIPTION = ["*.json", "tokenizer.model"]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes and special ids of a decoder; `vocab_size` is the width of its logits."""
+    """The sizes and special ids of a decoder.
+
+    Attributes:
+        vocab_size: width of the logits.
+        max_positions: positions that the model supports.
+        eos_ids, bos_id, pad_id: special ids; empty or None where the configuration names none.
+    """
 
     vocab_size: int
     num_layers: int
@@ -50,7 +57,15 @@ class Shape:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that can be exported: the name the user gave and the directory its files are in."""
+    """A checkpoint that can be exported.
+
+    Attributes:
+        name: what the user gave.
+        directory: holds the files.
+        config: transformers' configuration.
+        architecture: the class of the model.
+        shape: sizes and special ids.
+    """
 
     name: str
     directory: Path
@@ -60,13 +75,17 @@ class Checkpoint:
 
 
 def read_checkpoint(name: str) -> Checkpoint:
-    """The checkpoint in directory `name` or of hub id `name`; CheckpointError if it cannot be exported."""
+    """Read the checkpoint in the directory `name` or with the hub id `name`; weights are not loaded.
+
+    Raises:
+        CheckpointError: the checkpoint does not exist, is incomplete or cannot be exported.
+    """
     directory = _directory(name)
     raw = _read_json(directory / "config.json", name)
     architecture = check_architecture(raw, name)
     config = _config(directory, name)
     check_attention(config, name)
-    if directory == Path(name).expanduser():  # a hub checkpoint's weights come with load_model
+    if directory == Path(name).expanduser():  # the weights of a hub checkpoint are downloaded by load_model
         check_weights(directory, name)
     if not (directory / "tokenizer.json").is_file():
         raise CheckpointError(
@@ -78,24 +97,31 @@ def read_checkpoint(name: str) -> Checkpoint:
 
 
 def load_model(checkpoint: Checkpoint) -> PreTrainedModel:
-    """The checkpoint's model for inference, in float32; raises CheckpointError if its weights do not fit."""
+    """Load the model for inference, in float32.
+
+    Raises:
+        CheckpointError: the weights do not fit the configuration.
+    """
     import torch
 
     return _load(checkpoint, torch.float32)
 
 
 def load_stored(checkpoint: Checkpoint) -> PreTrainedModel:
-    """As `load_model`, in the type of its files: safetensors are then mapped into memory and not read."""
+    """As `load_model`, in the type of the files: safetensors are then mapped into memory, not read.
+
+    Files of several types are loaded as float32.
+    """
     import torch
 
     directory = _weights(checkpoint)
     kinds = {_TORCH.get(kind) for kind in stored_types(directory)}
-    found = kinds.pop() if len(kinds) == 1 else None
-    return _load(checkpoint, getattr(torch, found or "float32"))
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return _load(checkpoint, getattr(torch, kind or "float32"))
 
 
 def _weights(checkpoint: Checkpoint) -> Path:
-    """The directory that holds the weights too; from the hub they come when they are wanted."""
+    """The directory that holds the weights; those of a hub checkpoint are downloaded first."""
     name = checkpoint.name
     if checkpoint.directory == Path(name).expanduser():
         return checkpoint.directory
@@ -119,15 +145,15 @@ def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
                 attn_implementation=_EXACT_ATTENTION.get(checkpoint.architecture, "sdpa"),
                 local_files_only=True,
                 output_loading_info=True,
-                ignore_mismatched_sizes=True,  # refused below, with the sizes
+                ignore_mismatched_sizes=True,  # mismatches are refused below, with the sizes
             )
     except (OSError, RuntimeError, ValueError) as error:
         raise CheckpointError(f"{name} does not load ({reason(error)})", "download it again") from error
     model: PreTrainedModel = loaded[0]
     if mismatched := sorted(loaded[1]["mismatched_keys"]):
-        key, stored, wanted = mismatched[0]
+        key, stored, configured = mismatched[0]
         raise CheckpointError(
-            f"{name} stores {key} as {tuple(stored)} and its config.json means {tuple(wanted)}",
+            f"{name} stores {key} as {tuple(stored)} and its config.json means {tuple(configured)}",
             "download it again",
         )
     if missing := sorted(loaded[1]["missing_keys"]):
@@ -139,7 +165,7 @@ def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
 
 
 def _directory(name: str) -> Path:
-    """Where the description of `name` is: the directory itself, or the hub's cache."""
+    """The directory of the description of `name`: the directory itself, or the hub's cache."""
     path = Path(name).expanduser()
     if path.is_dir():
         return path
@@ -159,7 +185,7 @@ def _download(name: str, patterns: list[str]) -> Path:
             return Path(snapshot_download(name, allow_patterns=patterns))
     except (OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(
-            f"{name} is neither a directory here nor a model the Hugging Face hub gives us",
+            f"{name} is neither a directory here nor a model that the Hugging Face hub provides",
             "check the name, the connection and, for a gated model, the login",
         ) from error
 
@@ -177,8 +203,10 @@ def _config(directory: Path, name: str) -> PreTrainedConfig:
 
     try:
         config: PreTrainedConfig = AutoConfig.from_pretrained(directory, local_files_only=True)
-    except Exception as error:  # a config.json can be wrong in as many ways as transformers has checks
-        raise CheckpointError(f"{name}: config.json is refused by transformers: {reason(error)}") from error
+    except Exception as error:  # transformers raises many kinds of exceptions for a wrong config.json
+        raise CheckpointError(
+            f"{name}: transformers refuses config.json ({reason(error)})", "download it again"
+        ) from error
     return config
 
 
@@ -187,7 +215,7 @@ def _shape(config: PreTrainedConfig, generation: Mapping[str, Any]) -> Shape:
 
     try:
         normal = NormalizedConfigManager.get_normalized_config_class(config.model_type)(config)
-    except KeyError:  # it does not know Gemma 2 and 3, whose configurations have the usual names
+    except KeyError:  # Gemma 2 and 3 are not registered, but their configurations have the usual names
         normal = NormalizedTextConfig(config)
     heads = normal.num_attention_heads
 
@@ -211,7 +239,7 @@ def _shape(config: PreTrainedConfig, generation: Mapping[str, Any]) -> Shape:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps the bars and reports of transformers and of the hub away from the command line's own."""
+    """Hide the progress bars and messages of transformers and of the hub."""
     from huggingface_hub.utils.tqdm import (
         are_progress_bars_disabled,
         disable_progress_bars,

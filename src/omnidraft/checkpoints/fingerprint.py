@@ -1,7 +1,7 @@
-"""The fingerprint of a checkpoint: what an adapter was made on, whichever form the graph takes.
+"""The fingerprint of a checkpoint: it identifies the weights that an adapter was trained on.
 
-SHA-256 over the float weights by name, each as name, shape and float32 values. So the same adapter fits
-fp32, int8 and int4 graphs, and a checkpoint that was saved again in another precision that loses nothing.
+SHA-256 over the float weights in order of their names, each as name, shape and float32 values. So an adapter
+fits the fp32, int8 and int4 graphs of a checkpoint, and a checkpoint that was saved again without loss.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from omnidraft.errors import CheckpointError
 if TYPE_CHECKING:
     from torch import Tensor
 
-_SLICE = 1 << 24  # values turned into float32 at once
-_NO_WEIGHT = ".rotary_emb.inv_freq"  # a table that old checkpoints hold and new ones compute
+_SLICE = 1 << 24  # values converted to float32 at a time
+_NO_WEIGHT = ".rotary_emb.inv_freq"  # a table that old checkpoints store
 
 
 def fingerprint(checkpoint: Checkpoint) -> str:
-    """The fingerprint of a checkpoint whose weights are on this disk, 64 hexadecimal digits.
+    """The fingerprint of a checkpoint whose weights are on the disk, 64 hexadecimal digits.
 
     Raises:
-        CheckpointError: its weights are not to be found.
+        CheckpointError: the checkpoint has no weights.
     """
     tied = bool(getattr(checkpoint.config, "tie_word_embeddings", False))
     digest = hashlib.sha256()
@@ -42,7 +42,7 @@ def fingerprint(checkpoint: Checkpoint) -> str:
 
 
 def _weights(directory: Path, name: str) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor by name, in order, read when it is asked for where the format allows."""
+    """Every tensor in order of the names, read lazily where the format allows."""
     files = _files(directory, name)
     if files[0].suffix == ".bin":
         import torch
@@ -62,7 +62,7 @@ def _weights(directory: Path, name: str) -> Iterator[tuple[str, Tensor]]:
 
 
 def _files(directory: Path, name: str) -> list[Path]:
-    """The weight files that transformers would load, in its order of preference."""
+    """The weight files that transformers would load, by its order of preference."""
     for single in ("model.safetensors", "pytorch_model.bin"):
         index = directory / f"{single}.index.json"
         if (directory / single).is_file():

@@ -1,4 +1,4 @@
-"""Another value under a name of a library, for as long as a block runs: what it prints or makes by itself."""
+"""Temporarily replace an attribute of a library's class or module."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,8 +8,8 @@ _INHERITED = object()
 
 
 @contextmanager
-def swapped(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Let `owner.name`, of a class or a module, be `value`, and afterwards what it was before."""
+def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Set `owner.name` to `value` inside the context, and restore it afterwards."""
     before = vars(owner).get(name, _INHERITED)
     setattr(owner, name, value)
     try:

@@ -1,7 +1,7 @@
-"""A LoRA adapter that peft saved, turned into ours for one model of a bundle; read without peft and torch.
+"""Convert a LoRA adapter that peft saved for one model of a bundle, without peft or torch.
 
-q, k, v and gate, up are one product in our graphs: A = [Aq | Ak | Av], and B has each part's B in the rows of
-its rank and the columns of its output. What LoRA cannot say exactly is refused by name.
+q, k, v and gate, up are one product in our graphs: A = [Aq | Ak | Av], and B has the B of each part in the
+rows of its rank and the columns of its output. Extensions that LoRA cannot express are refused by name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from omnidraft.errors import AdapterError
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.models.adapter import Adapter, Floats
 
-# peft's module names: the product that they are in, and the part of it (None: the whole).
+# peft's module names: the product that holds the module, and the part of the product (None: the whole).
 MODULES: dict[str, tuple[str, str | None]] = {
     "self_attn.q_proj": ("qkv", "q"),
     "self_attn.k_proj": ("qkv", "k"),
@@ -36,7 +36,7 @@ MODULES: dict[str, tuple[str, str | None]] = {
 _KEY = re.compile(
     r"base_model\.model\.(?P<path>.*?layers\.(?P<layer>\d{1,6})\.(?P<module>[a-z_.]+))\.lora_(?P<half>[AB])\.weight"
 )
-_REFUSED_KEYS = {  # what a tensor's name says of what it does
+_REFUSED_KEYS = {  # parts of tensor names, and what such tensors are for
     "lora_magnitude_vector": "DoRA",
     "lora_embedding_": "LoRA of the embedding",
     "embed_tokens": "LoRA of the embedding",
@@ -50,16 +50,23 @@ _REFUSED_FIELDS = (
     "use_bdlora", "alora_invocation_tokens", "target_parameters", "trainable_token_indices",
     "megatron_config", "arrow_config", "kasa_config", "velora_config", "monteclora_config",
 )  # fmt: skip
-_SAME_BASE = (True, False, "gaussian", "eva", "orthogonal")  # beginnings that leave the base's weights alone
+_SAME_BASE = (
+    True,
+    False,
+    "gaussian",
+    "eva",
+    "orthogonal",
+)  # initialisations that do not change the weights of the base
 _BYTES = {"F32": 4, "F16": 2, "BF16": 2}
 
 
 @dataclass(frozen=True)
 class PeftAdapter:
-    """An adapter as peft has it: for each module (layer, name), A [r, in] and B [out, r], scale in B.
+    """An adapter with peft's modules.
 
     Attributes:
-        base: the name of the model that it was trained on, as peft noted it.
+        base: peft's name of the model that it was trained on.
+        modules: by layer and module name, A [r, in] and B [out, r]; the scale is in B.
     """
 
     base: str
@@ -67,10 +74,11 @@ class PeftAdapter:
 
 
 def read_peft(directory: Path) -> PeftAdapter:
-    """The adapter in a directory that peft's `save_pretrained` wrote.
+    """Read a directory that peft's `save_pretrained` wrote.
 
     Raises:
-        AdapterError: `unreadable`, or `unsupported` for what our graphs cannot add.
+        AdapterError: with the fault `unreadable`, `dtype`, `missing_tensor`, `rank`, or `unsupported` for an
+            adapter that our graphs cannot add.
     """
     config = _config(directory)
     halves: dict[tuple[int, str], dict[str, Floats]] = {}
@@ -87,21 +95,21 @@ def read_peft(directory: Path) -> PeftAdapter:
     return PeftAdapter(str(config.get("base_model_name_or_path") or ""), modules)
 
 
-def pack(found: PeftAdapter, lora: LoraSites) -> dict[str, tuple[Floats, Floats]]:
-    """The tensors of our adapter for a model with these places.
+def pack(source: PeftAdapter, lora: LoraSites) -> dict[str, tuple[Floats, Floats]]:
+    """The tensors of our adapter for a model with the sites `lora`.
 
     Raises:
-        AdapterError: `extra_tensor` or `shape`, where the two are of different models.
+        AdapterError: with the fault `extra_tensor` or `shape`: the adapter is of another model.
     """
     products: dict[str, dict[str | None, tuple[Floats, Floats]]] = {}
-    for (layer, module), pair in found.modules.items():
+    for (layer, module), pair in source.modules.items():
         product, part = MODULES[module]
         products.setdefault(f"layers.{layer}.{product}", {})[part] = pair
     packed = {}
     for name, parts in products.items():
         if name not in lora.sites:
             raise AdapterError(
-                f"it adapts {name} and the bundle's model has no such place", fault="extra_tensor"
+                f"it adapts {name}, which the bundle's model does not have", fault="extra_tensor"
             )
         packed[name] = _pack(name, lora.sites[name], parts)
     return packed
@@ -110,32 +118,36 @@ def pack(found: PeftAdapter, lora: LoraSites) -> dict[str, tuple[Floats, Floats]
 def convert(
     directory: Path, lora: LoraSites, base: str, tokenizers: tuple[str, str], created: str
 ) -> tuple[Adapter, str]:
-    """peft's adapter in `directory` as ours, and the name of the model that peft says it was trained on.
+    """Convert peft's adapter in `directory`.
 
     Args:
-        directory: with adapter_config.json and adapter_model.safetensors.
-        lora, base: places and fingerprint of the bundle's model.
-        tokenizers: fingerprints of the drafter's and the target's.
+        directory: holds adapter_config.json and adapter_model.safetensors.
+        lora: the sites of the bundle's model.
+        base: the fingerprint of the bundle's model.
+        tokenizers: fingerprints of the tokenizers of the drafter and of the target.
         created: the time, ISO 8601 in UTC.
 
+    Returns:
+        Our adapter, and peft's name of the model that it was trained on.
+
     Raises:
-        AdapterError: it cannot be read, cannot be converted, or is of another model.
+        AdapterError: the adapter cannot be read, cannot be converted, or is of another model.
     """
-    found = read_peft(directory)
+    source = read_peft(directory)
     try:
-        adapter = Adapter(base, *tokenizers, tensors=pack(found, lora), created=created)
+        adapter = Adapter(base, *tokenizers, tensors=pack(source, lora), created=created)
         adapter.check_fits(lora)
     except AdapterError as error:
         if error.fault == "non_finite":
             raise AdapterError(
-                f"{directory} is spoiled: {error}", "train it again", fault=error.fault
+                f"{directory} is broken: {error}", "train it again", fault=error.fault
             ) from None
         raise AdapterError(
             f"{directory} does not fit the bundle: {error}",
-            "give the bundle of the model it is of",
+            "give the bundle of the model that the adapter was trained on",
             fault=error.fault,
         ) from None
-    return adapter, found.base
+    return adapter, source.base
 
 
 def _config(directory: Path) -> dict[str, Any]:
@@ -143,7 +155,7 @@ def _config(directory: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(config, dict):
-            raise ValueError("no object")
+            raise ValueError("not a JSON object")
     except (OSError, ValueError, RecursionError) as error:
         raise AdapterError(
             f"{path} cannot be read ({error})",
@@ -173,7 +185,7 @@ def _unsupported(directory: Path, what: str, remedy: str) -> AdapterError:
 
 
 def _meaning(key: str) -> str:
-    """What a tensor that we cannot take is for."""
+    """What a tensor that cannot be converted is for."""
     for word, meaning in _REFUSED_KEYS.items():
         if word in key:
             return f"{meaning} ({key:.80})"
@@ -200,7 +212,7 @@ def _tensors(directory: Path) -> dict[str, Floats]:
 
 
 def _floats(path: Path, name: str, entry: Mapping[str, Any]) -> Floats:
-    """A tensor in float32; numpy has no bfloat16, which is the upper half of one."""
+    """A tensor in float32; numpy has no bfloat16, which is the upper half of a float32."""
     dtype, data = entry["dtype"], entry["data"]
     if dtype not in _BYTES:
         raise AdapterError(f"{path} has {name:.80} as {dtype}", "save it as F32, F16 or BF16", fault="dtype")
@@ -226,7 +238,11 @@ def _scaled(
                    (("rank", "r"), ("alpha", "lora_alpha")))  # fmt: skip
     numbers = all(isinstance(n, int | float) and not isinstance(n, bool) for n in (rank, alpha))
     if not numbers or not 0 < rank < 1 << 20 or not math.isfinite(alpha):
-        raise AdapterError(f"{directory} gives {path} r = {rank!r} and lora_alpha = {alpha!r}", fault="rank")
+        raise AdapterError(
+            f"{directory} gives {path} r = {rank!r} and lora_alpha = {alpha!r}",
+            "save or copy it again",
+            fault="rank",
+        )
     if a.ndim != 2 or b.ndim != 2 or len(a) != rank or b.shape[1] != rank:
         raise AdapterError(
             f"{directory} gives {path} r = {rank} and stores {list(a.shape)} and {list(b.shape)}",
@@ -234,12 +250,12 @@ def _scaled(
             fault="rank",
         )
     scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
-    with np.errstate(over="ignore"):  # what is not finite then is refused by name
+    with np.errstate(over="ignore"):  # Adapter.check_fits refuses infinite values by name
         return a, (b * np.float64(scale)).astype(np.float32)
 
 
 def _of(config: Mapping[str, Any], pattern: str, path: str, default: Any) -> Any:
-    """A module's own value, by the first pattern that its path ends in, or the default."""
+    """The value of the first pattern that matches the end of a module's path, or the default."""
     values = config.get(pattern)
     for key, value in values.items() if isinstance(values, dict) else ():
         try:
@@ -247,13 +263,15 @@ def _of(config: Mapping[str, Any], pattern: str, path: str, default: Any) -> Any
                 return value
         except re.error as error:
             raise AdapterError(
-                f"{pattern} holds {key!r:.60}, no pattern ({error})", fault="unsupported"
+                f"{pattern} holds {key!r:.60}, which is not a pattern ({error})",
+                "save or copy it again",
+                fault="unsupported",
             ) from None
     return default
 
 
 def _pack(name: str, site: Site, parts: Mapping[str | None, tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    """One product's A [in, ranks] and B [ranks, out], B block-diagonal over the parts that are adapted."""
+    """A [in, ranks] and B [ranks, out] of one product; B is block-diagonal over the adapted parts."""
     if None in parts:
         if len(parts) > 1:
             raise AdapterError(f"it adapts {name} as a whole and in parts", fault="extra_tensor")

@@ -1,4 +1,4 @@
-"""What a checkpoint is refused for before it is loaded: each refusal one sentence with value and remedy."""
+"""The checks of a checkpoint before it is loaded; each refusal has the value and the remedy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUPPORTED = (
 )
 # Frequencies that do not depend on the length of the text, or not within `max_positions`.
 ROPE_TYPES = ("default", "linear", "llama3", "yarn", "dynamic", "longrope")
-HEAD_DIM_MULTIPLE = 16  # what onnxruntime's rotary attention takes
+HEAD_DIM_MULTIPLE = 16  # onnxruntime's rotary attention supports multiples of this
 ROTATED_MULTIPLE = 16
 
 _WEIGHTS = (
@@ -38,6 +38,11 @@ _WEIGHTS = (
 
 
 def check_architecture(raw: Mapping[str, Any], name: str) -> str:
+    """The architecture that config.json names.
+
+    Raises:
+        CheckpointError: it is not supported, or the checkpoint is quantised.
+    """
     listed = raw.get("architectures")
     architecture = str(listed[0]) if isinstance(listed, list) and listed else "no architecture"
     if raw.get("is_encoder_decoder"):
@@ -51,12 +56,17 @@ def check_architecture(raw: Mapping[str, Any], name: str) -> str:
     if raw.get("quantization_config"):
         method = raw["quantization_config"].get("quant_method", "unknown method")
         raise CheckpointError(
-            f"{name} is already quantised ({method})", "give the original checkpoint, export quantises it"
+            f"{name} is already quantised ({method})", "give the original checkpoint, which export quantises"
         )
     return architecture
 
 
 def check_attention(config: PreTrainedConfig, name: str) -> None:
+    """Check head sizes, rotary embeddings and the direction of attention.
+
+    Raises:
+        CheckpointError: onnxruntime cannot compute the attention exactly.
+    """
     if head_dim(config) % HEAD_DIM_MULTIPLE:
         raise CheckpointError(
             f"{name} has heads of {head_dim(config)} values and onnxruntime takes "
@@ -85,14 +95,14 @@ def check_attention(config: PreTrainedConfig, name: str) -> None:
 
 
 def ropes(config: PreTrainedConfig) -> list[dict[str, Any]]:
-    """What a configuration says of its rotary embedding, for each kind of layer."""
+    """The settings of the rotary embedding, for each kind of layer."""
     rope = getattr(config, "rope_parameters", None) or {}
     kinds = [each for each in rope.values() if isinstance(each, dict)]
     return kinds or [rope]
 
 
 def max_positions(config: PreTrainedConfig) -> int:
-    """Positions that the model holds; with longrope those of its short factors, later ones have others."""
+    """Positions that the model supports; with longrope only those that have the short factors."""
     most = int(config.max_position_embeddings)
     for rope in ropes(config):
         if rope.get("rope_type") == "longrope":
@@ -101,6 +111,11 @@ def max_positions(config: PreTrainedConfig) -> int:
 
 
 def check_weights(directory: Path, name: str) -> None:
+    """Check that the weight files exist and are complete.
+
+    Raises:
+        CheckpointError: a file is missing or cut short.
+    """
     if not any((directory / file).is_file() for file in _WEIGHTS):
         raise CheckpointError(f"{name} has no weights", f"it needs one of {', '.join(_WEIGHTS)}")
     index = directory / "model.safetensors.index.json"
@@ -115,24 +130,22 @@ def check_weights(directory: Path, name: str) -> None:
 
 
 def stored_types(directory: Path) -> set[str]:
-    """The types of the tensors of a directory's safetensors files, as these name them ("BF16")."""
+    """The types of the tensors in a directory's safetensors files, such as "BF16"."""
     from safetensors import safe_open
 
-    found = set()
+    types = set()
     for path in sorted(directory.glob("*.safetensors")):
         with safe_open(path, framework="numpy") as file:
-            found |= {file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118, no mapping
-    return found
+            types |= {file.get_slice(key).get_dtype() for key in file.keys()}  # noqa: SIM118, not a mapping
+    return types
 
 
 def _check_safetensors(file: Path) -> None:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(
-            file, framework="numpy"
-        ):  # reads the header and compares it with the length of the file
-            pass
+        with safe_open(file, framework="numpy"):
+            pass  # opening reads the header and compares it with the length of the file
     except (SafetensorError, OSError) as error:
         raise CheckpointError(
             f"{file} is not a whole safetensors file ({file.stat().st_size} bytes: {reason(error)})",
@@ -141,6 +154,11 @@ def _check_safetensors(file: Path) -> None:
 
 
 def optional_json(path: Path, name: str) -> dict[str, Any]:
+    """A JSON object in a file; empty if there is no file.
+
+    Raises:
+        CheckpointError: the file does not hold a JSON object.
+    """
     if not path.is_file():
         return {}
     try:
@@ -155,4 +173,5 @@ def optional_json(path: Path, name: str) -> dict[str, Any]:
 
 
 def head_dim(config: PreTrainedConfig) -> int:
+    """Values of one attention head."""
     return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)

@@ -1,4 +1,4 @@
-"""A chat template compiled to four strings, so that a phone needs no template engine."""
+"""Compile a chat template to four strings, so that a phone needs no template engine."""
 
 import json
 from pathlib import Path
@@ -11,10 +11,14 @@ from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 
 def compile_template(directory: Path, tokenizer: Tokenizer) -> tuple[PromptTemplate, JinjaTemplate | None]:
-    """What stands around the messages of a conversation, and the template that says so.
+    """The strings around the messages of a conversation, and the chat template.
 
-    Without a chat template: the beginning token alone, and later messages simply go on. A template whose
-    later turns differ from its second, or which cannot render them, is compiled for one turn.
+    Without a chat template a conversation begins with the bos token, and later messages are appended. A
+    template whose later turns differ from the second, or which cannot render them, is compiled for one turn.
+
+    Args:
+        directory: holds the chat template.
+        tokenizer: names the bos token.
 
     Raises:
         CheckpointError: the template fails, or changes the user's message.
@@ -31,7 +35,7 @@ def compile_template(directory: Path, tokenizer: Tokenizer) -> tuple[PromptTempl
 
 
 def _compile_turns(template: JinjaTemplate, prefix: str, suffix: str) -> PromptTemplate:
-    """The four strings if they say what the template says of two and of three turns, else the first two."""
+    """The four strings if they render two and three turns as the template does, else the first two."""
     try:
         compiled = PromptTemplate(prefix, suffix, *template.parts(2)[2:])
         same = all(compiled.parts(turns) == template.parts(turns) for turns in (2, 3))
@@ -44,22 +48,22 @@ def _template_source(directory: Path) -> str | None:
     file = directory / "chat_template.jinja"
     if file.is_file():
         return file.read_text(encoding="utf-8")
-    found = _config(directory).get("chat_template")
-    if isinstance(found, list):  # several named templates: take the default one
-        found = next((t["template"] for t in found if t.get("name") == "default"), None)
-    return found if isinstance(found, str) else None
+    source = _config(directory).get("chat_template")
+    if isinstance(source, list):  # several named templates: use the default one
+        source = next((t["template"] for t in source if t.get("name") == "default"), None)
+    return source if isinstance(source, str) else None
 
 
 def _config(directory: Path) -> dict[str, Any]:
     file = directory / "tokenizer_config.json"
-    found = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return found if isinstance(found, dict) else {}
+    config = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return config if isinstance(config, dict) else {}
 
 
 def _special_names(directory: Path) -> dict[str, str]:
-    """Names such as bos_token that templates may use."""
-    found = {}
+    """Values of names such as bos_token, which templates may use."""
+    names = {}
     for name, value in _config(directory).items():
         if name.endswith("_token") and value is not None:
-            found[name] = value["content"] if isinstance(value, dict) else str(value)
-    return found
+            names[name] = value["content"] if isinstance(value, dict) else str(value)
+    return names

@@ -1,8 +1,7 @@
-"""A checkpoint as a float32 model whose large weights stay as they are stored, mapped from their files.
+"""A checkpoint as a float32 model whose large weights stay mapped from their files, in the stored type.
 
-The norms and the buffers are float32; a product or an embedding reads its weight when it runs, one at a time,
-and makes float32 of it then. So a forward pass is torch's own in float32 and takes the memory of one weight.
-It does not know ONNX.
+Norms and buffers are float32; a product or an embedding converts its weight to float32 when it runs. So a
+forward pass is torch's own in float32 and needs the memory of one weight. This module does not know ONNX.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from omnidraft.checkpoints.checkpoint import Checkpoint, load_stored
-from omnidraft.checkpoints.patched import swapped
+from omnidraft.checkpoints.patched import patched
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The weight [out, in] (an embedding: [vocab, hidden]) and the bias [out] of one module, as stored."""
+    """The weight [out, in] (of an embedding [vocab, hidden]) and the bias [out] of one module, as stored."""
 
     weight: Tensor
     bias: Tensor | None = None
@@ -35,7 +34,12 @@ class Stored:
 
 @dataclass(frozen=True)
 class ThinModel:
-    """The model, whose products and embeddings hold nothing, and what they would hold by module name."""
+    """A model whose products and embeddings are empty.
+
+    Attributes:
+        model: the model.
+        stored: weight and bias of each product and embedding, by module name.
+    """
 
     model: PreTrainedModel
     stored: Mapping[str, Stored]
@@ -52,10 +56,10 @@ class ThinModel:
 
 
 def thin_model(checkpoint: Checkpoint, layers: int | None = None) -> ThinModel:
-    """The checkpoint for inference, or its first `layers` layers alone.
+    """The checkpoint for inference, or only its first `layers` layers.
 
     Raises:
-        CheckpointError: its weights do not fit its description.
+        CheckpointError: the weights do not fit the configuration.
     """
     source = load_stored(checkpoint)
     config = copy.deepcopy(checkpoint.config)
@@ -82,14 +86,14 @@ def thin_model(checkpoint: Checkpoint, layers: int | None = None) -> ThinModel:
 
 
 def shorten(config: PreTrainedConfig, layers: int) -> None:
-    """Leave the first `layers` layers of a description."""
+    """Cut a configuration to its first `layers` layers."""
     config.num_hidden_layers = layers
     if getattr(config, "layer_types", None):
         config.layer_types = config.layer_types[:layers]
 
 
 def layer_period(config: PreTrainedConfig) -> int:
-    """How many of the first layers have one of each kind among them."""
+    """The least number of first layers that contains every kind of layer."""
     kinds = getattr(config, "layer_types", None) or [""]
     return 1 + max(kinds.index(kind) for kind in set(kinds))
 
@@ -102,7 +106,7 @@ def logits_of(thin: ThinModel, ids: list[int]) -> Floats:
 
 
 def _empty(module: nn.Module, name: str) -> None:
-    """Takes a module's weight away; what is left says float32, as the whole model does."""
+    """Remove the weight of a module; a float32 placeholder stays, so the model's type is float32."""
     module.weight = nn.Parameter(torch.zeros(1), requires_grad=False)
     module.register_parameter("bias", None)
     module.__dict__["site"] = name
@@ -120,13 +124,13 @@ def _reading(thin: ThinModel) -> Iterator[None]:
     def embedding(module: Any, ids: Tensor) -> Tensor:
         return thin.stored[module.site].weight[ids].float()
 
-    with swapped(nn.Linear, "forward", linear), swapped(nn.Embedding, "forward", embedding):
+    with patched(nn.Linear, "forward", linear), patched(nn.Embedding, "forward", embedding):
         yield
 
 
 @contextmanager
 def _weights_nowhere() -> Iterator[None]:
-    """Within it new modules get parameters without memory; their buffers are computed as always."""
+    """Within this context new modules get parameters without memory; buffers are computed as usual."""
     register = nn.Module.register_parameter
 
     def nowhere(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
@@ -134,5 +138,5 @@ def _weights_nowhere() -> Iterator[None]:
             parameter = nn.Parameter(parameter.to("meta"), requires_grad=False)
         register(module, name, parameter)
 
-    with swapped(nn.Module, "register_parameter", nowhere):
+    with patched(nn.Module, "register_parameter", nowhere):
         yield

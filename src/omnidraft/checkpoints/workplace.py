@@ -1,4 +1,4 @@
-"""A bundle is made beside its final place and takes its name once it is whole; a failure leaves nothing."""
+"""Make a directory beside its final place; it takes its name when complete, and a failure leaves nothing."""
 
 import errno
 import os
@@ -14,10 +14,14 @@ from omnidraft.runtime.bundle.bundle import MANIFEST
 
 
 def refuse_existing(out: Path, overwrite: bool) -> None:
-    """Refuse a place that holds something else, before any work is done.
+    """Refuse a place that exists, before any work is done.
+
+    Args:
+        out: the final place.
+        overwrite: allow a bundle or an empty directory.
 
     Raises:
-        ExportError: naming the place and the remedy.
+        ExportError: `out` exists and may not be overwritten.
     """
     if not out.exists():
         return
@@ -29,13 +33,17 @@ def refuse_existing(out: Path, overwrite: bool) -> None:
 
 @contextmanager
 def workplace(out: Path) -> Iterator[Path]:
-    """A directory beside the final one, gone afterwards unless it was renamed."""
+    """A temporary directory beside `out`, removed at the end unless it was renamed.
+
+    Raises:
+        ExportError: the disk is full, or `out` cannot be written.
+    """
     work = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
         work.mkdir(parents=True)
         yield work
     except (OSError, SafetensorError) as error:
-        # safetensors says so in words only.
+        # safetensors reports a full disk only in its message.
         if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error):
             raise ExportError(
                 f"the disk is full while writing {out}", "free some space or choose another place"
@@ -48,7 +56,7 @@ def workplace(out: Path) -> Iterator[Path]:
 
 
 def take_name(work: Path, out: Path) -> None:
-    """Give the finished directory its final name; an older bundle goes only once the new one is whole."""
+    """Give the complete directory its final name; an older directory is removed last."""
     old = out.with_name(f".{out.name}.{os.getpid()}.old")
     if out.exists():
         out.rename(old)

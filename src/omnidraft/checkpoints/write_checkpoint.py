@@ -1,4 +1,4 @@
-"""Write a trained model as a checkpoint that transformers, and `omnidraft export`, read."""
+"""Write a trained model as a checkpoint for transformers and for `omnidraft export`."""
 
 import re
 import shutil
@@ -11,17 +11,22 @@ from omnidraft.checkpoints.workplace import take_name, workplace
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# What belongs to a tokenizer; a checkpoint's own page and logs are not of what was trained.
+# The files of a tokenizer; the model card and the logs of the old checkpoint are not copied.
 _TOKENIZER = re.compile(
     r"(tokenizer|special_tokens_map|added_tokens|vocab|merges|chat_template|generation_config).*|.*\.model"
 )
 
 
 def write_checkpoint(model: "PreTrainedModel", origin: Checkpoint, out: Path) -> None:
-    """A directory as transformers writes it, with the tokenizer of the checkpoint that the model began as.
+    """Write a directory as transformers does, with the tokenizer of the original checkpoint.
+
+    Args:
+        model: the trained model.
+        origin: the checkpoint that training began with.
+        out: the directory to make.
 
     Raises:
-        ExportError: it cannot be written; nothing is left behind then.
+        ExportError: the directory cannot be written; then nothing is left behind.
     """
     with workplace(out) as work, quiet():
         model.save_pretrained(work)

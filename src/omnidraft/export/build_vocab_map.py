@@ -1,4 +1,4 @@
-"""Two tokenizers in, one vocabulary map out: who can write whom, byte for byte (method section 2)."""
+"""Build the vocabulary map of two tokenizers: which tokens write which, byte for byte (method section 2)."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,29 +12,29 @@ from omnidraft.runtime.vocab.vocab_map import Ragged, VocabMap
 
 Progress = Callable[[int, int], None]
 
-# Roles that families name differently; used where a checkpoint's config does not say.
+# Names of the end token in several families; used where a checkpoint's config does not name it.
 EOS_NAMES = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<|end_of_text|>", "<|endoftext|>", "<eos>", "</s>")
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Control tokens with a part to play: (drafter id, target id) pairs that mean the same."""
+    """Control tokens that mean the same to both models, as (drafter id, target id) pairs."""
 
     pairs: tuple[tuple[int, int], ...] = ()
 
     def overruled_by(self, named: Sequence[tuple[int, int]]) -> "Roles":
-        """These roles with others that a user named; a token that is in both has the user's."""
+        """These roles and the user's pairs; the user's pair of a token replaces the pair of these roles."""
         taken = {d for d, _ in named}, {t for _, t in named}
         return Roles((*(p for p in self.pairs if p[0] not in taken[0] and p[1] not in taken[1]), *named))
 
 
 def guess_roles(drafter: Tokenizer, target: Tokenizer) -> Roles:
-    """Pair end with end and start with start by the families' well-known names."""
+    """Pair the end tokens and the start tokens by the well-known names of the families."""
     eos = [next((t.controls[n].id for n in EOS_NAMES if n in t.controls), None) for t in (drafter, target)]
     bos = [t.controls[t.adds_bos].id if t.adds_bos in t.controls else None for t in (drafter, target)]
     pairs: list[tuple[int, int]] = []
     for d, t in (eos, bos):
-        # A family may end and begin with one token; ending is the role that matters.
+        # A family may use one token for end and start; the end is the role that matters.
         if d is not None and t is not None and not any(d == a or t == b for a, b in pairs):
             pairs.append((d, t))
     return Roles(tuple(pairs))
@@ -44,11 +44,11 @@ def read_pairs(drafter: Tokenizer, target: Tokenizer, pairs: Sequence[str]) -> l
     """(drafter id, target id) of each `DRAFTER=TARGET`, both control tokens by their content.
 
     Raises:
-        ExportError: a token that is not there, or that is in two pairs.
+        ExportError: a pair names no control token of a model, or two pairs name the same token.
     """
-    found: list[tuple[int, int]] = []
+    ids: list[tuple[int, int]] = []
     for pair in pairs:
-        # A token may itself hold "=": any place that leaves a token on both sides will do.
+        # A token may contain "=": try each "=" until both sides are tokens.
         cuts = [(pair[:i], pair[i + 1 :]) for i, letter in enumerate(pair) if letter == "="]
         names = next(((d, t) for d, t in cuts if d in drafter.controls and t in target.controls), None)
         if names is None:
@@ -57,12 +57,12 @@ def read_pairs(drafter: Tokenizer, target: Tokenizer, pairs: Sequence[str]) -> l
                 f"the drafter has {_names(drafter)}, the target has {_names(target)}",
             )
         d, t = drafter.controls[names[0]].id, target.controls[names[1]].id
-        if any(d == a or t == b for a, b in found):
+        if any(d == a or t == b for a, b in ids):
             raise ExportError(
                 f'--pair "{pair}" names a control token that is in another pair', "give each once"
             )
-        found.append((d, t))
-    return found
+        ids.append((d, t))
+    return ids
 
 
 def _names(tokenizer: Tokenizer) -> str:
@@ -82,12 +82,12 @@ def build_vocab_map(
 
     Args:
         drafter, target: the two tokenizers.
-        draft_size, target_size: width of the models' logits, which may exceed the tokenizer's.
-        roles: control tokens that mean the same; guessed from their names when None.
+        draft_size, target_size: width of the models' logits; None for the number of ids of the tokenizer.
+        roles: control tokens that mean the same; None to guess them from their names.
         progress: called with (done, total) target tokens.
 
     Raises:
-        VocabMapError: logits narrower than the tokenizer.
+        VocabMapError: the logits are narrower than the tokenizer.
     """
     draft_size = _width(draft_size, drafter, "drafter")
     target_size = _width(target_size, target, "target")
@@ -154,20 +154,20 @@ def _spellings(
 
 
 def _canonical(tokenizer: Tokenizer) -> dict[bytes, int]:
-    """The id that stands for each byte string.
+    """The id of each byte string.
 
-    Of several ids with the same bytes the one that the tokenizer itself writes is taken, else the lowest:
-    Llama-2 holds `A` twice, as <0x41> (the lower id, which it never emits) and as a piece.
+    If several ids have the same bytes, the id that the tokenizer itself writes is used, else the lowest.
+    Example: Llama-2 has `A` twice, as <0x41> (the lower id, which it never emits) and as a piece.
     """
     groups: dict[bytes, list[int]] = {}
     for i, data in enumerate(tokenizer.tokens):
         if data:
             groups.setdefault(data, []).append(i)
-    found = {}
+    canonical = {}
     for data, ids in groups.items():
         own = tokenizer.spell(data) if len(ids) > 1 else None
-        found[data] = own[0] if own is not None and len(own) == 1 else ids[0]
-    return found
+        canonical[data] = own[0] if own is not None and len(own) == 1 else ids[0]
+    return canonical
 
 
 def _check_unique(leaves: Sequence[int], spellings: Sequence[Sequence[int]]) -> None:
@@ -175,10 +175,10 @@ def _check_unique(leaves: Sequence[int], spellings: Sequence[Sequence[int]]) -> 
         assert tuple(spellings[a]) != tuple(spellings[b]), f"target tokens {a} and {b} share a spelling"
 
 
-def _width(size: int | None, tokenizer: Tokenizer, who: str) -> int:
+def _width(size: int | None, tokenizer: Tokenizer, role: str) -> int:
     if size is not None and size < len(tokenizer):
         raise VocabMapError(
-            f"the {who}'s logits are {size} wide but its tokenizer has {len(tokenizer)} ids",
+            f"the {role}'s logits are {size} wide but its tokenizer has {len(tokenizer)} ids",
             "use the tokenizer of that model",
         )
     return size or len(tokenizer)

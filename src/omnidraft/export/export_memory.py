@@ -1,4 +1,4 @@
-"""Memory of an export: what it took at its peak, and what a check may take."""
+"""Memory of an export: its peak, and how much a check may use."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from omnidraft.runtime.bundle.memory import available_bytes
 
-_BESIDE = 1 << 30  # bytes: Python, torch, onnxruntime and the buffers of a check
-_DISK_SPARE = 1 << 30  # bytes that a check leaves free on the disk
+_BESIDE = 1 << 30  # bytes for Python, torch, onnxruntime and the buffers of a check
+_DISK_SPARE = 1 << 30  # bytes of the disk that a check leaves free
 
 
 def peak_bytes() -> int | None:
-    """The most memory that this process had resident, mapped files too; None where nobody counts."""
+    """Peak resident memory of this process in bytes, with mapped files; None where it is not counted."""
     try:
         import resource
     except ImportError:  # Windows
@@ -23,19 +23,25 @@ def peak_bytes() -> int | None:
 
 
 def room_for_weights(place: Path) -> int | None:
-    """Bytes of float32 weights that can be written to `place` and mapped; None where memory is unknown."""
+    """Bytes of float32 weights that fit on the disk of `place` and in memory; None if memory is unknown."""
     available = available_bytes()
     if available is None:
         return None
     return max(0, min(available - _BESIDE, shutil.disk_usage(place).free - _DISK_SPARE))
 
 
-def layers_within(room: int | None, outside: int, a_layer: int, layers: int, period: int) -> int:
-    """How many of `layers` layers of `a_layer` bytes fit into `room` bytes beside `outside` bytes.
+def layers_within(room: int | None, outside: int, layer_bytes: int, layers: int, period: int) -> int:
+    """Number of layers that fit into `room` bytes.
 
-    A part of them is a multiple of `period`, after which kinds of layers repeat, and at least that.
+    Args:
+        room: bytes; None for no limit.
+        outside: bytes of the weights outside the layers.
+        layer_bytes: bytes of one layer.
+        layers: layers of the model.
+        period: kinds of layers repeat after this many; a part of the layers is a multiple of it, and at least
+            one period.
     """
-    if room is None or outside + layers * a_layer <= room:
+    if room is None or outside + layers * layer_bytes <= room:
         return layers
-    fitting = max(0, room - outside) // a_layer
+    fitting = max(0, room - outside) // layer_bytes
     return min(layers, max(period, fitting - fitting % period))

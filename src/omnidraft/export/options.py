@@ -9,8 +9,8 @@ from omnidraft.export.quantize.quantize import FP32, Quantization
 from omnidraft.runtime.bundle.head import MAX_BLOCKS
 from omnidraft.runtime.bundle.lora_sites import MAX_RANK
 
-USUAL_RANK = 16  # of what a device learns: more makes decoding slower (design: at most 16 on phones)
-MOST_RANK = MAX_RANK // 3  # three packed parts are one product
+USUAL_RANK = 16  # LoRA rank of the training step; a higher rank slows decoding (design: at most 16 on phones)
+MOST_RANK = MAX_RANK // 3  # one product has up to three packed parts
 
 
 @dataclass(frozen=True)
@@ -18,24 +18,24 @@ class Options:
     """How to export.
 
     Attributes:
-        quantization: of the target.
-        drafter_quantization: of the drafter; the target's when None.
-        max_length: KV positions; the models' own limit, at most MAX_LENGTH, when None.
-        overwrite: replace a bundle that is there.
-        external_above: bytes of weights above which a graph gets a file of its own for them.
-        lora_drafter, lora_target: whether adapters can enter the drafter's, the target's graph.
-        head_blocks: of the drafter's adaptive head, 1 to 3; None for a graph without one.
-        train_rank: LoRA rank of the drafter's training step; None for no such step.
+        quantization: how the target's weights are stored.
+        drafter_quantization: how the drafter's weights are stored; None for the same as the target's.
+        max_length: KV positions; None for the models' own limit, at most MAX_LENGTH.
+        overwrite: replace a bundle that exists.
+        external_above: bytes of weights above which the weights of a graph get a file of their own.
         pairs: control tokens that mean the same to both models, each as `DRAFTER=TARGET`.
-        check_memory: bytes of float32 weights that the checks may hold; what is free here when None.
+        check_memory: bytes of float32 weights that the checks may hold; None for the free memory.
         ort: write .ort files too.
-        npu: static graphs for accelerators; none when None.
-        calibration: texts that the method gptq and quantised static graphs go by; the built-in prompts when
-            None.
+        lora_drafter: whether the drafter's graph takes adapters.
+        lora_target: whether the target's graph takes adapters.
+        head_blocks: blocks of the drafter's adaptive head, 1 to 3; None for no head.
+        train_rank: LoRA rank of the drafter's training step; None for no training step.
+        npu: static graphs for accelerators; None for none.
+        calibration: texts for the method gptq and for quantised static graphs; None for the built-in prompts.
 
     Raises:
-        SettingError: calibration texts for methods that read none, a rank of adapters that enter no model, or
-            a head of no such number of blocks.
+        SettingError: calibration texts for methods that read none, a rank for models that take no adapters,
+            or a number of head blocks out of range.
     """
 
     quantization: Quantization = FP32
@@ -62,7 +62,6 @@ class Options:
                 f"that take quantised graphs (qnn), not for {', '.join(sorted(methods))}",
                 "leave them out, or choose one of those",
             )
-
         if self.head_blocks is not None and not 1 <= self.head_blocks <= MAX_BLOCKS:
             raise SettingError(
                 f"a head of {self.head_blocks} blocks is outside 1..{MAX_BLOCKS}",
@@ -84,16 +83,16 @@ class Options:
             )
 
     def quantization_of(self, role: str) -> Quantization:
-        """What a model of the pair is stored as."""
+        """How the weights of one model of the pair are stored."""
         return self.quantization if role == "target" else self.drafter_quantization or self.quantization
 
     def takes_adapters(self, role: str) -> bool:
-        """Whether a model of the pair gets places for adapters."""
+        """Whether the graph of one model of the pair takes adapters."""
         return self.lora_target if role == "target" else self.lora_drafter
 
     @property
     def name(self) -> str:
-        """The quantisation of the pair, for people."""
+        """The quantisation of the pair, for messages."""
         target, drafter = self.quantization_of("target").name, self.quantization_of("drafter").name
         return target if target == drafter else f"{target} with an {drafter} drafter"
 

@@ -1,7 +1,7 @@
-"""The shipped CPU graphs as .ort files, which onnxruntime's minimal builds load, and the operators they need.
+"""Convert the shipped CPU graphs to .ort files for onnxruntime's minimal builds, and list their operators.
 
-Runtime style: basic optimisations are made and later ones only noted, so a compiling provider (CoreML, NNAPI)
-still finds the operators that it knows. onnxruntime's own converter does the work.
+The style is "runtime": basic optimisations are applied and later ones only recorded, so a compiling provider
+(CoreML, NNAPI) still finds the operators that it supports. onnxruntime's own converter is used.
 """
 
 import contextlib
@@ -19,17 +19,19 @@ from onnxruntime.tools.convert_onnx_models_to_ort import OptimizationStyle, conv
 from omnidraft.errors import ExportError
 from omnidraft.runtime.bundle.bundle import OrtFiles
 
-MOST_BYTES = (1 << 31) - 1  # of an .ort file, whose offsets are signed 32-bit numbers
+MOST_BYTES = (1 << 31) - 1  # of an .ort file: its offsets are signed 32-bit integers
 OPERATORS = "required_operators.config"
-_WARNINGS, _ERRORS = 2, 3  # onnxruntime's levels; it begins at warnings
-_LEVEL = "ORT_CONVERT_ONNX_MODELS_TO_ORT_OPTIMIZATION_LEVEL"  # would change what the converter does
+_WARNINGS, _ERRORS = 2, 3  # onnxruntime's log levels; the default is warnings
+_LEVEL = (
+    "ORT_CONVERT_ONNX_MODELS_TO_ORT_OPTIMIZATION_LEVEL"  # this variable would change the converter's output
+)
 
 
 def refuse_too_large(graphs: Iterable[Path], most: int = MOST_BYTES) -> None:
-    """Refuse graphs that no .ort file can hold: it carries the weights inside.
+    """Refuse graphs that are too large for an .ort file, which holds the weights too.
 
     Raises:
-        ExportError: with the size and the remedy.
+        ExportError: a graph and its weights have more than `most` bytes.
     """
     for graph in graphs:
         beside = graph.with_name(f"{graph.name}.data")
@@ -37,16 +39,17 @@ def refuse_too_large(graphs: Iterable[Path], most: int = MOST_BYTES) -> None:
         if size > most:
             role = graph.parent.parent.name
             raise ExportError(
-                f"an .ort file holds its weights inside, at most {most} bytes, and the {role} has {size}",
+                f"an .ort file holds graph and weights, at most {most} bytes, and the {role} has {size}",
                 "export with --quant int4, or leave out --ort",
             )
 
 
 def write_ort(work: Path, graphs: dict[str, str]) -> OrtFiles:
-    """Write an .ort file beside each CPU graph of a bundle, and the operators that they need.
+    """Write an .ort file beside each CPU graph of a bundle, and the list of operators that they need.
 
     Args:
-        work: the bundle. graphs: path of the graph of `target` and of `drafter`.
+        work: the bundle.
+        graphs: path of the graph of `target` and of `drafter`.
 
     Raises:
         ExportError: a graph is too large, or onnxruntime cannot convert it.
@@ -62,16 +65,18 @@ def write_ort(work: Path, graphs: dict[str, str]) -> OrtFiles:
 
 
 def join_operators(configs: Iterable[str]) -> str:
-    """One list of required operators from several; the converter's comments name paths of this machine.
+    """Merge lists of required operators; a line is `domain;opset;operator,operator`.
 
-    A line is `domain;opset;operator,operator`.
+    The converter's comments are dropped, because they contain paths of this machine.
     """
-    found: dict[tuple[str, int], set[str]] = {}
+    operators: dict[tuple[str, int], set[str]] = {}
     for line in "\n".join(configs).splitlines():
         if line and not line.startswith("#"):
             domain, opset, names = line.split(";", 2)
-            found.setdefault((domain, int(opset)), set()).update(names.split(","))
-    lines = (f"{domain};{opset};{','.join(sorted(found[domain, opset]))}" for domain, opset in sorted(found))
+            operators.setdefault((domain, int(opset)), set()).update(names.split(","))
+    lines = [
+        f"{domain};{opset};{','.join(sorted(names))}" for (domain, opset), names in sorted(operators.items())
+    ]
     return "".join(f"{line}\n" for line in ("# what the .ort files of this bundle need", *lines))
 
 
@@ -81,8 +86,8 @@ def _convert(graph: Path, file: Path) -> str:
         try:
             convert_onnx_models_to_ort(graph, Path(place), [OptimizationStyle.Runtime])
         except OSError:
-            raise  # a full disk is told as everywhere
-        except Exception as error:  # onnxruntime's own exceptions share no narrower base
+            raise  # a full disk is reported by the workplace
+        except Exception as error:  # onnxruntime's exceptions have no narrower common base
             reason = str(error).strip().splitlines()[0][:200]
             raise ExportError(
                 f"onnxruntime cannot convert {graph.name} ({reason})", "leave out --ort"
@@ -97,14 +102,16 @@ def _convert(graph: Path, file: Path) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keeps what the converter prints, logs and warns of off the terminal."""
+    """Keep the converter's output, logs and warnings off the terminal."""
     logger = logging.getLogger("ort_format_model.utils")
     before, level = logger.level, os.environ.pop(_LEVEL, None)
     logger.setLevel(logging.WARNING)
-    onnxruntime.set_default_logger_severity(_ERRORS)  # it warns of every tensor that an adapter may replace
+    onnxruntime.set_default_logger_severity(
+        _ERRORS
+    )  # it warns about every tensor that an adapter may replace
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            # It reads the files that it made through handles that it leaves to Python to close.
+            # The converter does not close the files that it reads.
             warnings.filterwarnings("ignore", "unclosed file", ResourceWarning)
             yield
     finally:

@@ -111,7 +111,7 @@ def test_wrong_keys_are_refused(signed: Path, keys: Keys, tmp_path: Path) -> Non
         open_bundle(signed, tmp_path / "nowhere.pem")
     with pytest.raises(SettingError, match="no public key in PEM form"):
         open_bundle(signed, keys[0])  # the private one is no public one
-    with pytest.raises(SettingError, match="no private key in PEM form"):
+    with pytest.raises(SettingError, match="is not a private key in PEM form"):
         sign_bundle(signed, keys[1], no_passphrase)
     with pytest.raises(SettingError, match="cannot be read"):
         sign_bundle(signed, tmp_path / "nowhere.pem", no_passphrase)
@@ -124,7 +124,7 @@ def test_wrong_keys_are_refused(signed: Path, keys: Keys, tmp_path: Path) -> Non
         open_bundle(signed, tmp_path / "ec.pem")
     secret = other.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (tmp_path / "ec.private.pem").write_bytes(secret)
-    with pytest.raises(SettingError, match="no Ed25519 key"):
+    with pytest.raises(SettingError, match="is not an Ed25519 key"):
         sign_bundle(signed, tmp_path / "ec.private.pem", no_passphrase)
 
 

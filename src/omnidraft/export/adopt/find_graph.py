@@ -1,4 +1,4 @@
-"""Which of the models that a user names is a graph already, and which file of a directory that is."""
+"""Find out whether the model that a user names is a graph, and which file it is."""
 
 from __future__ import annotations
 
@@ -7,38 +7,41 @@ from pathlib import Path
 from omnidraft.errors import CheckpointError
 
 _CHECKPOINT = ("*.safetensors", "pytorch_model*.bin")
-_USUAL = ("model", "decoder_model_merged")  # what Optimum calls a decoder; the second one before version 1.14
+_USUAL = (
+    "model",
+    "decoder_model_merged",
+)  # Optimum's names for a decoder; the second is of versions before 1.14
 
 
 def find_graph(name: str) -> Path | None:
     """The graph that `name` is or holds; None where it is a checkpoint, a hub id or nothing.
 
-    A directory with weights of a checkpoint counts as one, whatever lies in its folder `onnx`: to adopt such
-    a graph, name its file.
+    A directory that holds weights of a checkpoint counts as a checkpoint even if it has a folder `onnx`: to
+    adopt a graph in that folder, name its file.
 
     Raises:
-        CheckpointError: the graphs that are there are not those of one decoder.
+        CheckpointError: the directory holds graphs, but not those of one decoder.
     """
     path = Path(name).expanduser()
     if path.suffix == ".onnx" and path.is_file():
         return path
     if not path.is_dir() or any(True for pattern in _CHECKPOINT for _ in path.glob(pattern)):
         return None
-    found = sorted(path.glob("*.onnx")) or sorted(path.glob("onnx/*.onnx"))
-    return _choose(name, found) if found else None
+    graphs = sorted(path.glob("*.onnx")) or sorted(path.glob("onnx/*.onnx"))
+    return _choose(name, graphs) if graphs else None
 
 
-def _choose(name: str, found: list[Path]) -> Path:
-    by_stem = {file.stem: file for file in found}
+def _choose(name: str, graphs: list[Path]) -> Path:
+    by_stem = {file.stem: file for file in graphs}
     if "encoder_model" in by_stem:
         raise CheckpointError(f"{name} is an encoder-decoder (it has encoder_model.onnx)", "use a decoder")
     usual = next((by_stem[stem] for stem in _USUAL if stem in by_stem), None)
     if usual is None and "decoder_with_past_model" in by_stem:
         raise CheckpointError(
             f"{name} is split into decoder_model.onnx and decoder_with_past_model.onnx",
-            "export it again with optimum-onnx 0.1, which makes one model.onnx of both",
+            "export it again with optimum-onnx 0.1, which writes one model.onnx",
         )
-    if usual is None and len(found) > 1:
-        names = ", ".join(file.name for file in found)
-        raise CheckpointError(f"{name} holds {len(found)} graphs ({names})", "give the path of one of them")
-    return usual or found[0]
+    if usual is None and len(graphs) > 1:
+        names = ", ".join(file.name for file in graphs)
+        raise CheckpointError(f"{name} holds {len(graphs)} graphs ({names})", "give the path of one of them")
+    return usual or graphs[0]

@@ -1,4 +1,4 @@
-"""The weights of a graph that was not made here: where they lie, how they are stored, how many they are."""
+"""The weights of an adopted graph: their files, how they are stored, how many there are."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _QUANTIZED = re.compile(r"MatMulNBits|GatherBlockQuantized|DequantizeLinear|.*(I
 
 
 def weight_files(name: str, graph: Path, proto: ModelProto) -> tuple[str, ...]:
-    """Names of the files beside a graph that hold its weights, each there and long enough.
+    """Names of the files beside a graph that hold its weights; each exists and is long enough.
 
     Raises:
-        CheckpointError: one is missing or cut short, or could not be found by the name of the graph.
+        CheckpointError: a file is missing or cut short, or not named after the graph.
     """
     ends = _ends(proto)
     for location, end in sorted(ends.items()):
@@ -29,22 +29,23 @@ def weight_files(name: str, graph: Path, proto: ModelProto) -> tuple[str, ...]:
             or location == graph.name
         ):
             raise CheckpointError(
-                f"{name} keeps weights in {location!r}, and only files beside "
-                f"{graph.name} that begin with its name are taken",
+                f"{name} keeps weights in {location!r}, which is not a file beside "
+                f"{graph.name} whose name begins with {graph.name}",
                 f"save it with location={graph.name + '_data'!r} of onnx.save_model",
             )
         file = graph.with_name(location)
         if not file.is_file():
-            raise CheckpointError(f"{name} lacks {location}, which holds its weights", "copy it too")
+            raise CheckpointError(f"{name} lacks {location}, which holds its weights", "copy that file too")
         if file.stat().st_size < end:
             raise CheckpointError(
-                f"{name}: {location} was cut short ({file.stat().st_size} bytes of {end})", "copy it again"
+                f"{name}: {location} was cut short ({file.stat().st_size} bytes of {end})",
+                "copy that file again",
             )
     return tuple(sorted(ends))
 
 
 def _ends(proto: ModelProto) -> dict[str, int]:
-    """Files that weights are in, and the bytes that each must have."""
+    """The files of external weights, and the least size of each in bytes."""
     ends: dict[str, int] = {}
     for tensor in _tensors(proto.graph):
         if tensor.data_location == TensorProto.EXTERNAL:
@@ -58,13 +59,13 @@ def _ends(proto: ModelProto) -> dict[str, int]:
 
 def quantization_of(proto: ModelProto) -> str:
     """How the weights are stored: fp32, fp16, or the operators that hold them quantised."""
-    found = {node.op_type for node in _nodes(proto.graph) if _QUANTIZED.fullmatch(node.op_type)}
+    operators = {node.op_type for node in _nodes(proto.graph) if _QUANTIZED.fullmatch(node.op_type)}
     half = any(t.data_type == TensorProto.FLOAT16 and len(t.dims) > 1 for t in _tensors(proto.graph))
-    return ", ".join(sorted(found)) or ("fp16" if half else "fp32")
+    return ", ".join(sorted(operators)) or ("fp16" if half else "fp32")
 
 
 def count_parameters(proto: ModelProto) -> int:
-    """Values in the weights; small constants are not counted."""
+    """Number of weights; small constants are not counted."""
     plain = sum(size for t in _tensors(proto.graph) if _is_float(t) and (size := _size(t.dims)) >= 64)
     packed = [{a.name: a.i for a in n.attribute} for n in _nodes(proto.graph) if n.op_type == "MatMulNBits"]
     return plain + sum(int(sizes.get("K", 0)) * int(sizes.get("N", 0)) for sizes in packed)
@@ -82,7 +83,7 @@ def _size(dims: Sequence[int]) -> int:
 
 
 def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    """Nodes of a graph and of the graphs inside it."""
+    """The nodes of a graph and of its subgraphs."""
     for node in graph.node:
         yield node
         for attribute in node.attribute:
@@ -91,7 +92,7 @@ def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
 
 
 def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    """Initializers of a graph, and constants of its nodes."""
+    """The initializers of a graph and of its subgraphs, and the constants in its nodes."""
     yield from graph.initializer
     for node in graph.node:
         for attribute in node.attribute:

@@ -1,6 +1,6 @@
-"""A directory that Optimum exported, read and judged before anything of it runs; it needs no torch.
+"""A directory that Optimum exported, read and checked before the graph runs; torch is not needed.
 
-Sizes come from the graph; config.json is asked for what a graph cannot say, and must not contradict it.
+Sizes come from the graph. config.json gives what a graph does not hold, and must not contradict the graph.
 """
 
 from __future__ import annotations
@@ -32,13 +32,17 @@ _WIDTHS = ("hidden_size", "n_embd", "d_model")
 
 @dataclass(frozen=True)
 class OptimumDirectory:
-    """A graph with concatenating KV, and what lies around it.
+    """A graph with concatenating KV, and the files beside it.
 
     Attributes:
-        name: what the user gave. directory: where config.json and tokenizer.json are.
-        graph: the file. data: names of the files beside it that hold its weights.
-        contract: its `max_length` is the model's own limit.
-        parameters: values in the graph's weights.
+        name: what the user gave.
+        directory: holds config.json and tokenizer.json.
+        graph: the file of the graph.
+        data: names of the files beside the graph that hold its weights.
+        architecture: the class that config.json names.
+        shape: sizes and special ids.
+        contract: inputs and outputs; `max_length` is the model's own limit.
+        parameters: number of weights.
     """
 
     name: str
@@ -52,10 +56,10 @@ class OptimumDirectory:
 
 
 def read_optimum(name: str, graph: Path) -> OptimumDirectory:
-    """The directory of a graph that `find_graph` found.
+    """Read the directory of a graph that `find_graph` returned.
 
     Raises:
-        CheckpointError: it cannot be adopted; the sentence says what to do instead.
+        CheckpointError: the graph cannot be adopted; the remedy says what to do instead.
     """
     directory = graph.parent if (graph.parent / "config.json").is_file() else graph.parent.parent
     for file in ("config.json", "tokenizer.json"):
@@ -94,7 +98,7 @@ def _read(name: str, graph: Path) -> ModelProto:
         ) from error
 
 
-# What the graph takes and gives
+# Inputs and outputs of the graph
 
 
 def _contract(name: str, proto: ModelProto, max_length: int) -> GraphContract:
@@ -108,7 +112,9 @@ def _contract(name: str, proto: ModelProto, max_length: int) -> GraphContract:
     logits = next(spec for spec in outputs if spec.name == "logits")
     width = logits.shape[-1]
     if len(logits.shape) != 3 or not isinstance(width, int) or width < 1:
-        raise CheckpointError(f"{name} gives logits of shape {_told(logits.shape)}, not [1, n, vocabulary]")
+        raise CheckpointError(
+            f"{name} gives logits of shape {_text(logits.shape)}, not [1, n, vocabulary]", _AGAIN
+        )
     return GraphContract(
         inputs=inputs,
         outputs=outputs,
@@ -122,38 +128,38 @@ def _contract(name: str, proto: ModelProto, max_length: int) -> GraphContract:
 
 
 def _check_inputs(name: str, inputs: Mapping[str, TensorSpec]) -> int:
-    """The number of layers, once every input is one that a decoder with concatenating KV takes."""
+    """Check that the inputs are those of a decoder with concatenating KV; return the number of layers."""
     if "use_cache_branch" in inputs:
         raise CheckpointError(
-            f"{name} takes use_cache_branch: two decoders merged by an Optimum before 1.14", _AGAIN
+            f"{name} takes use_cache_branch: two decoders that an Optimum before 1.14 merged", _AGAIN
         )
     if beams := sorted(_BEAM & set(inputs)):
         raise CheckpointError(
-            f"{name} reorders its keys and values for a beam search ({beams[0]}), and a draft has one beam",
+            f"{name} reorders its keys and values for beam search ({beams[0]}), and a draft has one beam",
             _AGAIN,
         )
-    layers = {int(found[1]) for n in inputs if (found := _KV.fullmatch(n))}
+    layers = {int(match[1]) for n in inputs if (match := _KV.fullmatch(n))}
     if not layers:
-        raise CheckpointError(f"{name} takes no past_key_values, so nothing could be rewound", _AGAIN)
-    wanted = {f"past_key_values.{i}.{part}" for i in range(max(layers) + 1) for part in ("key", "value")}
-    if other := sorted(set(inputs) - wanted - _TEXT_INPUTS):
+        raise CheckpointError(f"{name} takes no past_key_values, so its context cannot be rewound", _AGAIN)
+    kv_names = {f"past_key_values.{i}.{part}" for i in range(max(layers) + 1) for part in ("key", "value")}
+    if unknown := sorted(set(inputs) - kv_names - _TEXT_INPUTS):
         raise CheckpointError(
-            f"{name} takes {other[0]}, which a decoder of text with concatenating keys and values does not",
+            f"{name} takes {unknown[0]}, which a decoder with concatenating keys and values does not take",
             _AGAIN,
         )
-    if missing := sorted((wanted | {"input_ids"}) - set(inputs)):
+    if missing := sorted((kv_names | {"input_ids"}) - set(inputs)):
         raise CheckpointError(f"{name} does not take {missing[0]}", _AGAIN)
     for spec in inputs.values():
-        _check_type(name, spec, ("float32",) if spec.name in wanted else ("int64", "int32"))
+        _check_type(name, spec, ("float32",) if spec.name in kv_names else ("int64", "int32"))
     return len(layers)
 
 
 def _check_outputs(name: str, outputs: Mapping[str, TensorSpec], layers: int) -> None:
-    wanted = ["logits", *(f"present.{i}.{part}" for i in range(layers) for part in ("key", "value"))]
-    for each in wanted:
-        if each not in outputs:
-            raise CheckpointError(f"{name} does not give {each}", _AGAIN)
-        _check_type(name, outputs[each], ("float32",))
+    names = ["logits", *(f"present.{i}.{part}" for i in range(layers) for part in ("key", "value"))]
+    for output in names:
+        if output not in outputs:
+            raise CheckpointError(f"{name} does not give {output}", _AGAIN)
+        _check_type(name, outputs[output], ("float32",))
 
 
 def _check_type(name: str, spec: TensorSpec, kinds: Sequence[str]) -> None:
@@ -164,25 +170,24 @@ def _check_type(name: str, spec: TensorSpec, kinds: Sequence[str]) -> None:
 
 
 def _heads(name: str, shapes: set[tuple[int | str, ...]]) -> tuple[int, int]:
-    """Heads and head size, which every layer must share."""
+    """Number of heads and head size, which must be the same in every layer."""
     shape = min(shapes, key=str)
     heads, head_dim = (shape[1], shape[3]) if len(shape) == 4 else (0, 0)
     if len(shapes) > 1 or not isinstance(heads, int) or not isinstance(head_dim, int) or heads * head_dim < 1:
-        told = " and ".join(sorted(map(_told, shapes)))
+        sizes = " and ".join(sorted(map(_text, shapes)))
         raise CheckpointError(
-            f"{name} has keys and values of shape {told}, and [1, heads, "
-            "past, head size] with the same two numbers in every layer is "
-            "needed",
+            f"{name} has keys and values of shape {sizes}, and [1, heads, past, head size] with the same two "
+            "numbers in every layer is needed",
             _AGAIN,
         )
     return heads, head_dim
 
 
-def _told(shape: Sequence[int | str]) -> str:
+def _text(shape: Sequence[int | str]) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 
-# What config.json says
+# config.json
 
 
 def _shape(config: Mapping[str, Any], generation: Mapping[str, Any], contract: GraphContract) -> Shape:
@@ -205,7 +210,7 @@ def _shape(config: Mapping[str, Any], generation: Mapping[str, Any], contract: G
 
 
 def _first(config: Mapping[str, Any], keys: Sequence[str]) -> int | None:
-    """The first of some keys that config.json has a whole number for."""
+    """The value of the first of `keys` that is an integer in config.json."""
     return next((config[key] for key in keys if type(config.get(key)) is int), None)
 
 
@@ -213,26 +218,26 @@ def _max_positions(name: str, config: Mapping[str, Any]) -> int:
     limit = _first(config, _LIMITS)
     if limit is None:
         raise CheckpointError(
-            f"{name}: config.json does not say how many positions the model knows",
+            f"{name}: config.json does not say how many positions the model has",
             'add "max_position_embeddings" to it',
         )
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     kind = rope.get("rope_type", rope.get("type")) if isinstance(rope, dict) else None
     if kind == "dynamic":
         raise CheckpointError(
-            f"{name} scales its positions by the length of the text "
-            "(dynamic), so a draft would change what came before it",
+            f"{name} scales its positions by the length of the text (dynamic), so a draft would change the "
+            "positions before it",
             "use another checkpoint",
         )
-    if kind == "longrope":  # traced on a short text, the graph has the factors of short texts only
+    if kind == "longrope":  # the graph was traced on a short text, so it has only the factors of short texts
         limit = min(limit, _first(config, ("original_max_position_embeddings",)) or limit)
     return limit
 
 
 def _check_layers(name: str, config: Mapping[str, Any], layers: int) -> None:
-    told = _first(config, _LAYERS)
-    if told is not None and told != layers:
+    configured = _first(config, _LAYERS)
+    if configured is not None and configured != layers:
         raise CheckpointError(
-            f"{name}: config.json says {told} layers and the graph has {layers}",
-            "give a directory whose files are of one model",
+            f"{name}: config.json says {configured} layers and the graph has {layers}",
+            "give a directory whose files belong to one model",
         )

@@ -1,4 +1,4 @@
-"""What a runtime must know of a graph to bind it."""
+"""The contract of a graph: what a runtime must know to bind its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnx import ValueInfoProto, helper
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """An input or output of the graph; a dimension that varies is a name."""
+    """An input or output of a graph; a dimension of variable size is a name."""
 
     name: str
     dtype: str
@@ -21,11 +21,18 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class GraphContract:
-    """All that a runtime must know of a graph to bind it; `vocab_size` is the width of the logits.
+    """What a runtime must know of a graph to bind it.
 
     With `past` positions in the buffers and n new tokens: seqlens_k = past + n - 1, total_sequence_length =
     past + n <= max_length, and logits has one row for each of the last num_logits (1 to n) tokens. An adopted
-    graph has the inputs of spec/bundle.md, layout `concat`, instead.
+    graph has the inputs of layout `concat` instead (spec/bundle.md).
+
+    Attributes:
+        inputs, outputs: in the order of the graph.
+        num_layers, num_kv_heads, head_dim: sizes of the KV buffers.
+        max_length: positions of the KV buffers.
+        vocab_size: width of the logits.
+        quantization: how the weights are stored.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -42,7 +49,7 @@ class GraphContract:
 
 
 def tensor_specs(infos: Iterable[ValueInfoProto]) -> tuple[TensorSpec, ...]:
-    """Inputs or outputs of a graph."""
+    """The inputs or the outputs of a graph."""
     return tuple(
         TensorSpec(
             info.name,

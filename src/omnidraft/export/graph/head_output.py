@@ -1,7 +1,7 @@
-"""The adaptive head in a graph: one more output, `acceptance`, beside the logits.
+"""The adaptive head in a graph: an output `acceptance` beside the logits.
 
-Its tensors are overridable initializers with the values of a head that was never trained: nobody need feed
-them, and then every acceptance is 1. They stay in float32, whatever the graph's weights become.
+The tensors of the head are overridable initializers with the values of an untrained head: feeding them is
+optional, and without them every acceptance is 1. They stay in float32 when the graph is quantised.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from omnidraft.runtime.bundle.head import BIAS, MAX_BLOCKS, OUTPUT, WEIGHT, Head
 
 
 def add_head(model: ModelProto, hidden: int, blocks: int = 1) -> HeadShape:
-    """Adds the output `acceptance` [1, num_logits]: one for each row of logits, of the token that it read.
+    """Add the output `acceptance` [1, num_logits]: for each row of logits, the acceptance of the token read.
 
     Args:
         model: a graph of our contract before quantisation; it is edited.
-        hidden: width of what the LM head reads.
-        blocks: x + SiLU(x W), 1 to 3.
+        hidden: width of the hidden states that the LM head reads.
+        blocks: number of blocks x + SiLU(x W), 1 to 3.
 
     Raises:
-        ExportError: another number of blocks.
+        ExportError: `blocks` is out of range.
     """
     if not 1 <= blocks <= MAX_BLOCKS:
         raise ExportError(
             f"a head of {blocks} blocks is outside 1..{MAX_BLOCKS}", "give 1, or leave it out with --no-head"
         )
     shape, graph = HeadShape(hidden, blocks), model.graph
-    model.ir_version = max(model.ir_version, 4)  # from here on an initializer may be an input too
+    model.ir_version = max(model.ir_version, 4)  # since version 4 an initializer may be an input too
     for name, values in shape.untrained().items():
         graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, values.shape))
         graph.initializer.append(numpy_helper.from_array(values, name))
@@ -50,13 +50,13 @@ def add_head(model: ModelProto, hidden: int, blocks: int = 1) -> HeadShape:
 
 
 def _block(model: ModelProto, x: str, i: int) -> str:
-    """Adds x + SiLU(x W) and returns its name."""
-    product, gate, silu, found = (f"head.{i}.{each}" for each in ("product", "gate", "silu", "sum"))
+    """Add x + SiLU(x W) and return the name of its value."""
+    product, gate, silu, total = (f"head.{i}.{part}" for part in ("product", "gate", "silu", "sum"))
     for operator, inputs, output in (
         ("MatMul", [x, block_name(i)], product),
         ("Sigmoid", [product], gate),
         ("Mul", [product, gate], silu),
-        ("Add", [x, silu], found),
+        ("Add", [x, silu], total),
     ):
         model.graph.node.append(helper.make_node(operator, inputs, [output], output))
-    return found
+    return total

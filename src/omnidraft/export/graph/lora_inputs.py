@@ -1,10 +1,11 @@
-"""Places where a low-rank adapter enters a graph: y = x W + (x A) B at the products of a layer.
+"""The sites where a low-rank adapter enters a graph: y = x W + (x A) B at the products of a layer.
 
-A [in, rank] and B [rank, out] are inputs of the graph; the scale alpha / rank is folded into B. Where the
-rank is open they are *overridable initializers* of rank zero: nobody need feed them, any rank may be fed, and
-without an adapter the sum adds nothing. Where it is fixed, for accelerators, they are plain inputs.
+A [in, rank] and B [rank, out] are inputs of the graph; the scale alpha / rank is folded into B. With an open
+rank they are *overridable initializers* of rank zero: feeding them is optional, any rank may be fed, and
+without an adapter the sum adds nothing. With a fixed rank, for accelerators, they are plain inputs.
 
-The passes work on products named by `passes.name_sites`, before quantisation, which leaves A and B in float.
+The passes work on products named by `markers.place_weights`, before quantisation, which leaves A and B in
+float.
 """
 
 from __future__ import annotations
@@ -18,22 +19,25 @@ from omnidraft.errors import ExportError
 from omnidraft.export.graph.passes import SITES, matmuls
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site, a_name, b_name
 
-_PARTS = {"qkv": ("q", "k", "v"), "gate_up": ("gate", "up")}  # how the packed products lie in columns
+_PARTS = {
+    "qkv": ("q", "k", "v"),
+    "gate_up": ("gate", "up"),
+}  # the packed products, in the order of their columns
 
 
 def add_lora_sites(
     model: ModelProto, targets: Collection[str] = SITES, rank: int | None = None
 ) -> ModelProto:
-    """Adds inputs `{site}.lora_a` and `{site}.lora_b` to the products named `layers.{i}.{target}`.
+    """Add inputs `{site}.lora_a` and `{site}.lora_b` to the products named `layers.{i}.{target}`.
 
     Args:
-        model: with products named by `name_sites`; it is edited and returned.
+        model: a graph with named products; it is edited and returned.
         targets: some of `SITES`.
-        rank: None for any rank, zero unless an adapter is fed; else that of inputs that must be fed, for each
-            packed part: those of `qkv` have three times as much.
+        rank: None for an open rank. Otherwise the rank of each packed part, of inputs that must be fed; the
+            inputs of `qkv` have three times that rank.
 
     Raises:
-        ExportError: a rank below 1, or a target that no layer has.
+        ExportError: the rank is below 1, or no layer has a target.
     """
     if rank is not None and rank < 1:
         raise ExportError(
@@ -46,7 +50,7 @@ def add_lora_sites(
             f"no layer has a product {min(missing)!r} for LoRA", f"use some of {', '.join(SITES)}"
         )
     if rank is None:
-        model.ir_version = max(model.ir_version, 4)  # from here on an initializer may be an input too
+        model.ir_version = max(model.ir_version, 4)  # since version 4 an initializer may be an input too
     for node in products:
         assert node.op_type == "MatMul", f"{node.name} is a {node.op_type}; LoRA enters plain products"
         fixed = None if rank is None else rank * len(_parts(node.name))
@@ -56,7 +60,7 @@ def add_lora_sites(
 
 
 def _add_inputs(graph: GraphProto, site: str, shape: tuple[int, ...], rank: int | None) -> None:
-    open_rank = f"{site}.rank"  # a name of its own: every site may have another
+    open_rank = f"{site}.rank"  # each site has its own name: sites may differ in rank
     for name, of_input, of_default in (
         (a_name(site), [shape[0], rank or open_rank], (shape[0], 0)),
         (b_name(site), [rank or open_rank, shape[1]], (0, shape[1])),
@@ -67,7 +71,7 @@ def _add_inputs(graph: GraphProto, site: str, shape: tuple[int, ...], rank: int 
 
 
 def _add_sum(graph: GraphProto, product: NodeProto) -> None:
-    """Readers of the product take the sum, which has its old output's name."""
+    """Add the adapter's part to a product; the sum takes the name of the product's output."""
     site, out = product.name, product.output[0]
     product.output[0] = f"{site}.base"
     rows, delta = f"{site}.lora_rows", f"{site}.lora_delta"
@@ -82,11 +86,11 @@ def _add_sum(graph: GraphProto, product: NodeProto) -> None:
 
 
 def lora_sites(model: ModelProto, kv_columns: int) -> LoraSites:
-    """The places that `add_lora_sites` made, before quantisation, and how their columns are packed.
+    """The sites that `add_lora_sites` made, and how their columns are packed.
 
     Args:
-        model: the graph.
-        kv_columns: width of the keys of one layer, num_kv_heads * head_dim; the values have the same.
+        model: the graph before quantisation.
+        kv_columns: width of the keys of one layer, num_kv_heads * head_dim; the values have the same width.
     """
     graph = model.graph
     dims = _dims(graph)

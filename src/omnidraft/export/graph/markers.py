@@ -1,7 +1,7 @@
-"""From markers to onnxruntime's operators: products with named weights, attention over shared KV buffers.
+"""Turn markers into onnxruntime's operators: products with named weights, attention over shared KV buffers.
 
-Each is a function from model to model, like those of `passes`. Weights are named here and filled in later
-(`weights`), so a graph of any size is a small thing. Like `passes` it knows neither torch nor a checkpoint.
+Each pass is a function from model to model, as in `passes`. Weights are named here and filled in later (see
+`weights`), so a graph stays small for a model of any size. This module does not know torch or checkpoints.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ _SITES = {
     "down": ("down_proj", "dense_4h_to_h"),
 }
 _SITE_OF = {module: site for site, modules in _SITES.items() for module in modules}
-_FLAT = ("MatMul", "Add", "Split", "Slice")  # of [1, n, width]
-DOMAIN = "omnidraft"  # of the markers
+_FLAT = ("MatMul", "Add", "Split", "Slice")  # their outputs are [1, n, width]
+DOMAIN = "omnidraft"  # the ONNX domain of the markers
 EMBEDDING, HEAD = "embedding.weight", "lm_head.weight"
 
 
 @dataclass(frozen=True)
 class Part:
-    """A module that is traced as a marker: its name, the shape of its weight and whether it has a bias.
+    """A module that is traced as a marker.
 
-    The shape is [out, in] of a product and [vocab, hidden] of an embedding.
+    Attributes:
+        name: name of the module in the torch model.
+        shape: shape of its weight, [out, in] of a product, [vocab, hidden] of an embedding.
+        bias: whether it has a bias.
     """
 
     name: str
@@ -45,55 +48,60 @@ class Part:
 
 @dataclass(frozen=True)
 class MarkedSite:
-    """A weight of the graph: the initializer's name and the modules that it is packed of, side by side."""
+    """A weight of the graph: the name of the initializer, and the modules that are packed in it in order."""
 
     name: str
     parts: tuple[Part, ...]
 
 
 def place_weights(model: ModelProto, parts: Mapping[str, Part], tied: bool) -> list[MarkedSite]:
-    """Makes MatMuls of the Product markers and a Gather of Rows; returns the weights that it may name.
+    """Turn Product markers into MatMuls and the Rows marker into a Gather; return the weights that they name.
 
-    The MatMuls are called by what they do, `layers.{i}.qkv` to `lm_head`, with weights `{name}.weight` and
-    biases `{name}.bias`, neither with values yet. Products of one site become one. A tied LM head reads the
-    embedding until `untie` gives it a weight of its own.
+    The MatMuls are named by their site, `layers.{i}.qkv` to `lm_head`, with weights `{name}.weight` and
+    biases `{name}.bias`, both still without values. The products of one site become one product. A
+    tied LM head reads the embedding until `untie` gives it its own weight.
+
+    Args:
+        model: a traced graph; it is edited.
+        parts: the modules by name.
+        tied: whether the LM head is the embedding.
     """
     graph = model.graph
-    places = []
+    sites = []
     for node in [node for node in graph.node if node.op_type == "Rows"]:
         part = parts[_text(node, "site")]
         node.CopyFrom(helper.make_node("Gather", [EMBEDDING, node.input[0]], list(node.output), "embedding"))
-        places.append(MarkedSite(EMBEDDING, (part,)))
+        sites.append(MarkedSite(EMBEDDING, (part,)))
         _declare(graph, EMBEDDING, part.shape)
     for name, nodes in _groups(graph).items():
         packed = tuple(parts[_text(node, "site")] for node in nodes)
-        places.append(MarkedSite(f"{name}.weight", packed))
+        sites.append(MarkedSite(f"{name}.weight", packed))
         if name == "lm_head" and tied:
             _tie(nodes[0])
             continue
         _pack(graph, name, nodes, packed)
-    return places
+    return sites
 
 
 def _groups(graph: GraphProto) -> dict[str, list[NodeProto]]:
-    """Product markers by the name of their site; all of a group read one value."""
+    """The Product markers by the name of their site; all markers of a site read the same value."""
     groups: dict[str, list[NodeProto]] = {}
     for node in graph.node:
         if node.op_type == "Product":
             groups.setdefault(_site(_text(node, "site")), []).append(node)
     for name, nodes in groups.items():
-        assert len({node.input[0] for node in nodes}) == 1, f"the products of {name} read several values"
+        assert len({node.input[0] for node in nodes}) == 1, f"the products of {name} read different values"
     return groups
 
 
 def _site(module: str) -> str:
     """`model.layers.3.self_attn.k_proj` -> `layers.3.qkv`."""
-    found = re.search(r"layers\.(\d+)\.(?:.*\.)?(\w+)$", module)
-    return f"layers.{found[1]}.{_SITE_OF[found[2]]}" if found else "lm_head"
+    match = re.search(r"layers\.(\d+)\.(?:.*\.)?(\w+)$", module)
+    return f"layers.{match[1]}.{_SITE_OF[match[2]]}" if match else "lm_head"
 
 
 def _declare(graph: GraphProto, name: str, shape: Sequence[int]) -> None:
-    """An initializer without its values."""
+    """Add an initializer without its values."""
     graph.initializer.append(TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape))
 
 
@@ -103,7 +111,7 @@ def _tie(node: NodeProto) -> None:
 
 
 def untie(model: ModelProto) -> ModelProto:
-    """Makes a tied LM head read a weight of its own, [hidden, vocab], without values yet."""
+    """Give a tied LM head its own weight, [hidden, vocab], still without values."""
     graph = model.graph
     for node in [node for node in graph.node if node.name == "lm_head" and node.op_type == "FusedMatMul"]:
         vocab, hidden = initializer(graph, EMBEDDING).dims
@@ -113,17 +121,17 @@ def untie(model: ModelProto) -> ModelProto:
 
 
 def _pack(graph: GraphProto, name: str, nodes: list[NodeProto], parts: tuple[Part, ...]) -> None:
-    """One MatMul (and Add) in place of the first marker, with a Split after it where there are several."""
+    """Replace the markers of a site by one MatMul (and Add), followed by a Split if there are several."""
     rows, sizes = parts[0].shape[1], [part.shape[0] for part in parts]
     biased = {part.bias for part in parts}
-    assert len(biased) == 1, f"some products of {name} have a bias and some have none"
+    assert len(biased) == 1, f"some products of {name} have a bias and some do not"
     _declare(graph, f"{name}.weight", (rows, sum(sizes)))
     outputs = [node.output[0] for node in nodes]
     end = outputs[0] if len(nodes) == 1 else f"{name}.packed"
     product = f"{name}.product" if biased == {True} else end
     made = [helper.make_node("MatMul", [nodes[0].input[0], f"{name}.weight"], [product], name)]
     if biased == {True}:
-        # Of three axes: a flat one is fused into its product, and an adapter between them would change bits.
+        # Three axes: a flat bias is fused into its product, and an adapter between them would change bits.
         _declare(graph, f"{name}.bias", (1, 1, sum(sizes)))
         made.append(helper.make_node("Add", [product, f"{name}.bias"], [end], f"{name}.add"))
     if len(nodes) > 1:
@@ -139,10 +147,15 @@ def _pack(graph: GraphProto, name: str, nodes: list[NodeProto], parts: tuple[Par
 def share_buffers(
     model: ModelProto, tables: Mapping[str, tuple[Table, Table]], max_length: int
 ) -> ModelProto:
-    """Makes GroupQueryAttention of the Attention markers, writing into its past buffers.
+    """Turn Attention markers into GroupQueryAttention, which writes into its past buffers.
 
-    Two inputs count positions, the rotary tables are constants. It is causal and sees the first
-    `total_sequence_length` rows, of these the last `window`: no mask, no position ids.
+    Two inputs count positions; the rotary tables are constants. Attention is causal and sees the first
+    `total_sequence_length` rows, of these the last `window`: there is no mask and there are no position ids.
+
+    Args:
+        model: the graph; it is edited and returned.
+        tables: cos and sin by kind of layer, see `trace.rotary_tables`.
+        max_length: positions of the buffers.
     """
     graph = model.graph
     for kind, (cos, sin) in tables.items():
@@ -154,7 +167,7 @@ def share_buffers(
 
 
 def forget_domain(model: ModelProto) -> ModelProto:
-    """Leaves the domains that nodes are of, once no marker is left."""
+    """Keep only the domains that the nodes use; no marker may be left."""
     domains = {node.domain for node in model.graph.node}
     assert DOMAIN not in domains, "a marker is left"
     known = {opset.domain: opset.version for opset in model.opset_import} | {"com.microsoft": 1}
@@ -201,16 +214,16 @@ def _attention(graph: GraphProto, layer: int, marker: NodeProto, max_length: int
 
 
 def _flat(graph: GraphProto, value: str) -> str:
-    """What a Reshape to [1, n, width] got, where that had this shape already."""
+    """The input of a Reshape to [1, n, width] if it has that shape already, else the value itself."""
     node = _producer(graph, value)
     if node is None or node.op_type != "Reshape":
         return value
-    before = _producer(graph, node.input[0])  # a Transpose has the heads on an axis of their own
+    before = _producer(graph, node.input[0])  # after a Transpose the heads are on an axis of their own
     return node.input[0] if before is not None and before.op_type in _FLAT else value
 
 
 def _readers_take(graph: GraphProto, output: str) -> str:
-    """Lets who reads attention through a Reshape to [1, n, width], its shape, read it without."""
+    """Connect nodes that read attention through a Reshape to [1, n, width], which is its shape, directly."""
     for node in consumers(graph, output):
         if node.op_type == "Reshape":
             for reader in consumers(graph, node.output[0]):
@@ -219,7 +232,7 @@ def _readers_take(graph: GraphProto, output: str) -> str:
 
 
 def _packed(graph: GraphProto, states: Sequence[str]) -> list[str] | None:
-    """The packed projection that query, key and value are cut from in this order, as attention takes it."""
+    """The inputs of attention if query, key and value are cut in this order from one packed projection."""
     nodes = [_producer(graph, value) for value in states]
     first = nodes[0]
     if first is None or any(node is None or node.op_type != first.op_type for node in nodes):
@@ -232,7 +245,7 @@ def _packed(graph: GraphProto, states: Sequence[str]) -> list[str] | None:
 
 
 def _is_cut(graph: GraphProto, slices: Sequence[NodeProto]) -> bool:
-    """Whether Slices take all of one value's last axis, one after the other."""
+    """Whether the Slices cut the whole last axis of one value in order."""
     if len({node.input[0] for node in slices}) != 1:
         return False
     bounds = [

@@ -1,7 +1,7 @@
-"""The passes that turn a graph of operators into one of our contract, each a function from model to model.
+"""The passes that turn a graph of operators into a graph of our contract.
 
-A pass edits the model it is given and returns it: memory may not hold the weights twice. None of them knows
-torch, a checkpoint or a quantisation.
+A pass edits its model and returns it, because memory may not hold the weights twice. This module does not
+know torch, checkpoints or quantisation.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterable, MutableSequence, Sequence
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-SITES = ("qkv", "o", "gate_up", "down")  # the MatMuls of a layer, in the order data moves
-LAST_ROWS = "last_rows"  # hidden states that reach the LM head, [1, num_logits, hidden]
+SITES = ("qkv", "o", "gate_up", "down")  # the MatMuls of a layer, in the order of the data flow
+LAST_ROWS = "last_rows"  # the hidden states that the LM head reads, [1, num_logits, hidden]
 
 
 def keep_last_rows(model: ModelProto) -> ModelProto:
-    """Lets only the last `num_logits` positions reach the LM head, whose width is the vocabulary."""
+    """Pass only the last `num_logits` positions to the LM head, whose width is the vocabulary."""
     head = lm_head(model.graph)
     hidden = head.input[0]
     for value, name in ((np.iinfo(np.int64).max, "last_rows.end"), (1, "last_rows.axis")):
@@ -31,7 +31,7 @@ def keep_last_rows(model: ModelProto) -> ModelProto:
 
 
 def untie_head(model: ModelProto) -> ModelProto:
-    """Makes the LM head a plain MatMul over a weight [hidden, vocab] of its own, as quantisation wants it."""
+    """Turn the LM head into a plain MatMul with its own weight [hidden, vocab], as quantisation needs it."""
     if not matmuls(model.graph):
         return model
     head = lm_head(model.graph)
@@ -48,7 +48,7 @@ def untie_head(model: ModelProto) -> ModelProto:
 
 
 def drop_dead(model: ModelProto) -> ModelProto:
-    """Removes the nodes and initializers that no output needs."""
+    """Remove the nodes and initializers that no output depends on."""
     graph = model.graph
     live = {output.name for output in graph.output}
     for node in reversed(graph.node):
@@ -62,9 +62,9 @@ def drop_dead(model: ModelProto) -> ModelProto:
 
 
 def fix_shapes(model: ModelProto, kv: Sequence[int], vocab_size: int) -> ModelProto:
-    """States inputs and outputs as the contract has them, with KV buffers of shape `kv`.
+    """Declare inputs and outputs as in the contract, with KV buffers of shape `kv`.
 
-    Shapes between them are forgotten; onnxruntime infers them anew.
+    The shapes of other values are removed; onnxruntime infers them again.
     """
     graph = model.graph
     layers = range(len(attention_nodes(graph)))
@@ -92,14 +92,14 @@ def _kv_infos(prefix: str, layers: Iterable[int], shape: Sequence[int]) -> list[
 
 
 def attention_nodes(graph: GraphProto) -> list[NodeProto]:
-    """The GroupQueryAttention nodes, one a layer, in order."""
+    """The GroupQueryAttention nodes in order, one for each layer."""
     return [node for node in graph.node if node.op_type == "GroupQueryAttention"]
 
 
 def matmuls(graph: GraphProto) -> list[NodeProto]:
-    """The products with a constant weight, in order; the last is the LM head.
+    """The products with a constant weight, in order; the last one is the LM head.
 
-    An initializer that is an input as well is no constant: an adapter overrides it.
+    An initializer that is also an input is not a constant: an adapter overrides it.
     """
     weights = {tensor.name for tensor in graph.initializer} - {value.name for value in graph.input}
     products = [node for node in graph.node if node.op_type in ("MatMul", "FusedMatMul")]
@@ -117,13 +117,13 @@ def consumers(graph: GraphProto, name: str) -> list[NodeProto]:
 
 
 def initializer(graph: GraphProto, name: str) -> TensorProto:
-    """The constant called `name`."""
-    found: TensorProto = next(tensor for tensor in graph.initializer if tensor.name == name)
-    return found
+    """The initializer called `name`."""
+    constant: TensorProto = next(tensor for tensor in graph.initializer if tensor.name == name)
+    return constant
 
 
 def replace(names: MutableSequence[str], old: str, new: str) -> None:
-    """Puts `new` wherever a node names `old`."""
+    """Replace every `old` in a list of names by `new`."""
     for place, name in enumerate(names):
         if name == old:
             names[place] = new

@@ -1,4 +1,4 @@
-"""One file of weights for several graphs: written as they come, so memory holds one of them at a time."""
+"""One file of weights for several graphs, written weight by weight: memory holds one weight at a time."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-_ALIGN = 4096  # onnxruntime maps a weight straight from the file when it starts on a page
+_ALIGN = 4096  # onnxruntime maps a weight from the file if it starts on a page
 _SMALL = 1024  # bytes; smaller constants stay in the graphs
 
 
 class SharedWeights:
-    """Writes weights one after another; the file takes its name when all of them are there.
+    """Writes weights one after another; the file takes its name when it is complete.
 
     Attributes:
-        tensors: by name, each as a graph beside the file may hold it: its place, or a small one as it is.
+        tensors: the initializers by name for graphs in the same directory: a reference into the file, or the
+            tensor itself if it is small.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,7 +33,7 @@ class SharedWeights:
         return self
 
     def add(self, name: str, value: NDArray[Any]) -> TensorProto:
-        """Write a weight, or keep a small one; a name that was written already keeps its first value."""
+        """Write a weight, or keep a small tensor; adding a name again has no effect."""
         if name in self.tensors:
             return self.tensors[name]
         if value.nbytes <= _SMALL:

@@ -1,8 +1,8 @@
-"""A torch model as an ONNX graph, by transformers' exporter, with what it prints kept off the terminal.
+"""Trace a torch model as an ONNX graph with transformers' exporter, without its output on the terminal.
 
-What is large, and what onnxruntime has one operator for, is traced as a marker: a node `omnidraft::Product`,
-`Rows` or `Attention` that names its place and holds no weight. So a model of any size is traced in little
-memory, and no pattern of an architecture's attention has to be recognised. `markers` makes operators of them.
+Modules with large weights, and attention, are traced as markers: nodes `omnidraft::Product`, `Rows` or
+`Attention` that name their module and hold no weight. So a model of any size is traced in little memory, and
+the attention of an architecture need not be recognised in the graph. `markers` turns them into operators.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from transformers.exporters.exporter_onnx import OnnxExporter
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from omnidraft.checkpoints.patched import swapped
+from omnidraft.checkpoints.patched import patched
 from omnidraft.export.graph.markers import DOMAIN
 
 Table = NDArray[np.float32]
 
-_MARKERS = DOMAIN  # also our name among transformers' kinds of attention
+_MARKERS = DOMAIN  # also the name of our attention in transformers' registry
 _NOISY = (
     "transformers.exporters",  # "experimental", "version drift detected"
     "torch.onnx",  # torchvision operators that are not installed, untyped translations
@@ -43,7 +43,8 @@ _NOISY = (
 def trace(model: PreTrainedModel) -> ModelProto:
     """The graph of a thin model for one block of tokens: input `input_ids`, output `logits`, and markers.
 
-    Attention sees unrotated keys and values of the new tokens alone; past and positions are its marker's.
+    Attention markers read the unrotated keys and values of the new tokens only; past and positions are added
+    when the marker becomes an operator.
     """
     config = OnnxConfig(dynamic_shapes={"input_ids": {1: torch.export.Dim.AUTO}}, ort_fusions="cpu")
     inputs: dict[str, Any] = {"input_ids": torch.ones(1, 3, dtype=torch.int64)}
@@ -56,8 +57,8 @@ def trace(model: PreTrainedModel) -> ModelProto:
 def rotary_tables(model: PreTrainedModel, max_length: int) -> dict[str, tuple[Table, Table]]:
     """cos and sin of the first `max_length` positions, [max_length, rotated / 2] each, by kind of layer.
 
-    The kind is "" where all layers rotate alike. They come from the model's own rotary module: no second copy
-    of a formula that scales frequencies.
+    The kind is "" where all layers rotate alike. The tables come from the model's own rotary module, so the
+    formulas that scale frequencies are not written a second time.
     """
     rotary: Any = model.base_model.get_submodule("rotary_emb")
     tables = {}
@@ -120,7 +121,7 @@ def _unrotated(query: Tensor, key: Tensor, *_: object, **__: object) -> tuple[Te
 
 
 def _no_angles(_: object, x: Tensor, *__: object, **___: object) -> tuple[Tensor, Tensor]:
-    return x, x  # read by nothing: `_unrotated` stands in for what would
+    return x, x  # not read: `_unrotated` replaces the function that would read them
 
 
 def _no_mask(*_: object, **__: object) -> None:
@@ -133,7 +134,7 @@ ALL_MASK_ATTENTION_FUNCTIONS.register(_MARKERS, _no_mask)
 
 @contextmanager
 def _marking(model: PreTrainedModel) -> Iterator[None]:
-    """Within it the model computes markers."""
+    """Within this context the model computes markers."""
     module: Any = sys.modules[type(model).__module__]
     rotary: Any = model.base_model.get_submodule("rotary_emb")
     for layer in model.modules():
@@ -141,15 +142,15 @@ def _marking(model: PreTrainedModel) -> Iterator[None]:
             layer.__dict__["rotary_kinds"] = getattr(rotary, "layer_types", ())
     before = model.config._attn_implementation
     model.set_attn_implementation(_MARKERS)
-    patched: list[tuple[Any, str, Callable[..., Any]]] = [
+    replaced: list[tuple[Any, str, Callable[..., Any]]] = [
         (nn.Linear, "forward", _product),
         (nn.Embedding, "forward", _rows),
         (module, "apply_rotary_pos_emb", _unrotated),
         (type(rotary), "forward", _no_angles),
     ]
     with ExitStack() as stack:
-        for owner, name, function in patched:
-            stack.enter_context(swapped(owner, name, function))
+        for owner, name, function in replaced:
+            stack.enter_context(patched(owner, name, function))
         try:
             yield
         finally:
@@ -158,14 +159,14 @@ def _marking(model: PreTrainedModel) -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silences, by name, what the exporter says about itself; anything else still comes through."""
+    """Silence, by name, the exporter's messages about itself; other messages still come through."""
     loggers = [logging.getLogger(name) for name in _NOISY]
     levels = [logger.level for logger in loggers]
     silent = functools.partial(torch.onnx.export, verbose=False)  # the exporter does not pass `verbose` on
     try:
         for logger in loggers:
             logger.setLevel(logging.ERROR)
-        with warnings.catch_warnings(), swapped(torch.onnx, "export", silent):
+        with warnings.catch_warnings(), patched(torch.onnx, "export", silent):
             warnings.filterwarnings("ignore", r".*isinstance\(treespec, LeafSpec\).*", FutureWarning)
             yield
     finally:
@@ -175,7 +176,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def _light_collector() -> Iterator[None]:
-    """Hides what exists from the garbage collector, which takes a quarter of an export to scan it."""
+    """Hide existing objects from the garbage collector; scanning them takes a quarter of an export."""
     gc.freeze()
     try:
         yield

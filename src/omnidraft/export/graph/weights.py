@@ -1,6 +1,6 @@
-"""The weights that a graph names, read one at a time from where they are stored.
+"""The weights that a graph names, read one at a time from the checkpoint.
 
-A graph of markers has initializers without values; `GraphWeights` gives each of them when it is asked to.
+A graph that was traced with markers has initializers without values; `GraphWeights` reads their values.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ Floats = NDArray[np.float32]
 
 
 class GraphWeights:
-    """The values of a graph's large initializers by name.
+    """The values of the large initializers of a graph, by name.
 
     Attributes:
-        places: the initializers, and what each is packed of.
+        sites: the initializers, and the modules that are packed in each.
     """
 
-    def __init__(self, stored: Mapping[str, Stored], places: Sequence[MarkedSite]) -> None:
+    def __init__(self, stored: Mapping[str, Stored], sites: Sequence[MarkedSite]) -> None:
         """
         Args:
-            stored: what each module of the checkpoint holds.
-            places: the initializers, and the modules that each is packed of.
+            stored: weight and bias of each module of the checkpoint.
+            sites: the initializers, and the modules that are packed in each.
         """
-        self.places = tuple(places)
-        self._held = {place.name: [stored[part.name] for part in place.parts] for place in places}
+        self.sites = tuple(sites)
+        self._held = {site.name: [stored[part.name] for part in site.parts] for site in sites}
 
     def __contains__(self, name: str) -> bool:
         return name in self._held
 
     def read(self, name: str) -> Floats:
-        """A weight as the graph has it, float32 [rows, columns]; an embedding may be mapped from its file."""
+        """A weight in the graph's layout, float32 [rows, columns]; an embedding may be mapped from a file."""
         import torch
 
         held = self._held[name]
@@ -56,7 +56,7 @@ class GraphWeights:
         return values
 
     def bias(self, name: str) -> Floats:
-        """What is added to the products with the weight `name`, float32 [1, 1, columns]."""
+        """The bias of the product with the weight `name`, float32 [1, 1, columns]."""
         biases = [each.bias for each in self._held[name]]
         return np.concatenate([bias.float().numpy() for bias in biases if bias is not None])[None, None]
 
@@ -70,7 +70,7 @@ def parts_of(stored: Mapping[str, Stored]) -> dict[str, Part]:
 
 
 def fill(model: ModelProto, weights: GraphWeights) -> ModelProto:
-    """Gives every initializer its values: the whole model in memory."""
+    """Give every initializer its values; the whole model is then in memory."""
     for tensor in model.graph.initializer:
         if tensor.name in weights:
             give(tensor, weights.read(tensor.name))
@@ -78,6 +78,6 @@ def fill(model: ModelProto, weights: GraphWeights) -> ModelProto:
 
 
 def give(tensor: TensorProto, values: Floats) -> None:
-    """Gives one initializer its values."""
+    """Give one initializer its values."""
     assert tuple(tensor.dims) == values.shape, (tensor.name, tuple(tensor.dims), values.shape)
     tensor.raw_data = values.tobytes()

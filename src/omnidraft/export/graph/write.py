@@ -1,4 +1,4 @@
-"""A graph on disk, whole or not at all, with large weights in a file beside it."""
+"""Write a graph to disk, whole or not at all, with large weights in a file beside it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,22 @@ from onnx import ModelProto, TensorProto
 
 from omnidraft.errors import ExportError
 
-EXTERNAL_ABOVE = 64 << 20  # bytes of graph; below it one file is the simpler thing to ship
-_ALIGN = 4096  # onnxruntime maps a weight straight from the file when it starts on a page
+EXTERNAL_ABOVE = 64 << 20  # bytes of weights; a smaller graph ships as one file
+_ALIGN = 4096  # onnxruntime maps a weight from the file if it starts on a page
 _SMALL = 1024  # bytes; smaller constants stay in the graph, where shape inference can read them
 
 
 def write_graph(model: ModelProto, path: Path, *, external_above: int = EXTERNAL_ABOVE) -> list[Path]:
-    """Writes `model` to `path`, its weights to `{path}.data` when it has more than `external_above` bytes.
+    """Write `model` to `path`, and its weights to `{path}.data` if they exceed `external_above` bytes.
 
-    Returns the files written. Each is written under a temporary name, synced and renamed, weights first, so a
-    reader never meets half a file. Raises ExportError when the disk is full.
+    Each file is written under a temporary name, synced and renamed, weights first, so a reader never sees an
+    incomplete file.
+
+    Returns:
+        The files written.
+
+    Raises:
+        ExportError: the disk is full.
     """
     shell = shell_of(model)
     with GraphWriter(path, external_above) as writer:
@@ -44,10 +50,10 @@ def shell_of(model: ModelProto) -> ModelProto:
 
 
 class GraphWriter:
-    """Writes a graph whose weights come one by one; a context, which leaves nothing behind when it fails.
+    """Writes a graph whose weights are added one by one; a context that leaves no file behind if it fails.
 
-    Weights stay in memory until they have more than `external_above` bytes. Then they go to `{path}.data`,
-    and so does every later one as it comes.
+    Weights stay in memory until they have more than `external_above` bytes. Then they are written to
+    `{path}.data`, and so is every later weight at once.
     """
 
     def __init__(self, path: Path, external_above: int = EXTERNAL_ABOVE) -> None:
@@ -72,7 +78,7 @@ class GraphWriter:
             ) from error
 
     def add(self, tensor: TensorProto) -> None:
-        """Take an initializer with its values."""
+        """Add an initializer with its values."""
         self._bytes += len(tensor.raw_data)
         if self._file is not None:
             self._held.append(self._external(tensor, tensor.raw_data))
@@ -82,7 +88,7 @@ class GraphWriter:
             self._spill()
 
     def add_values(self, name: str, values: NDArray[np.float32]) -> None:
-        """Take the values of an initializer as an array, without a copy where they go to the file at once."""
+        """Add an initializer from an array; the array is not copied if it is written to the file at once."""
         tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=values.shape)
         if self._file is None and self._bytes + values.nbytes <= self._external_above:
             tensor.raw_data = values.tobytes()
@@ -94,7 +100,7 @@ class GraphWriter:
         return None
 
     def finish(self, shell: ModelProto) -> list[Path]:
-        """Write the graph `shell` with the initializers that were added; returns the files, by name."""
+        """Write the graph `shell` with the initializers that were added; return the files, sorted by name."""
         shell.graph.initializer.extend(self._held)
         self._held = []
         if self._file is None:
@@ -115,7 +121,7 @@ class GraphWriter:
         self._held = [self._external(tensor, tensor.raw_data) for tensor in self._held]
 
     def _external(self, tensor: TensorProto, content: bytes | memoryview) -> TensorProto:
-        """`tensor` as a reference into the file, to whose end its values go; itself where it is small."""
+        """Append the values to the file and return a reference to them; a small tensor keeps its values."""
         if len(content) <= _SMALL:
             tensor.raw_data = bytes(content)
             return tensor
@@ -148,7 +154,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _assign(message: object, name: str, value: object) -> None:
-    """Copies one protobuf field, repeated or not."""
+    """Copy one protobuf field, repeated or not."""
     target = getattr(message, name)
     if hasattr(target, "extend"):
         target.extend(value)

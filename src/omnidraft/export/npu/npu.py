@@ -1,7 +1,7 @@
-"""Checkpoint -> static graphs for accelerators, with one file of weights and one of the host's tables.
+"""Checkpoint -> static graphs for accelerators, with a file of weights and a file of the host's tables.
 
-Under `ROLE/npu`: `prefill_C.onnx`, `decode_1.onnx` and `verify_{K + 1}.onnx`, which differ in their shapes
-alone, `weights.bin` that they share, and `host.safetensors`. Contract: spec/bundle.md.
+The files under `ROLE/npu`: `prefill_C.onnx`, `decode_1.onnx` and `verify_{K + 1}.onnx`, which differ only in
+their shapes, `weights.bin`, which they share, and `host.safetensors`. Contract: spec/bundle.md.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.models.static_model import StaticForm
 from omnidraft.sample_prompts import PROMPTS
 
-MASK = -1e4  # e^-10000 is zero in float32 and float16, and float16 holds it
+MASK = -1e4  # float16 holds it, and e^-10000 is zero in float32 and float16
 WEIGHTS, HOST = "weights.bin", "host.safetensors"
-_MOST_LORA = MAX_RANK // 3  # three packed parts are one product
+_MOST_LORA = MAX_RANK // 3  # one product has up to three packed parts
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,15 @@ class NpuOptions:
 
     Attributes:
         accelerators: entries of `npu_providers.ACCELERATORS`.
-        kv_length: positions of the past; the bundle's own when None.
-        chunk: tokens of a prompt in one pass; 64, or the past where that is less, when None.
+        kv_length: positions of the past; None for those of the bundle.
+        chunk: tokens of a prompt in one pass; None for 64, or for `kv_length` if that is less.
         drafted: draft tokens in one verification.
         calibration: prompts that the ranges of quantised values are measured on.
-        lora_rank: of adapters, for each packed part, that the float graphs of models that take adapters are
-            made for; None for none.
+        lora_rank: the float graphs of models that take adapters get inputs of this rank for each packed part;
+            None for no such inputs.
 
     Raises:
-        SettingError: a rank that no adapter has.
+        SettingError: the rank is out of range.
     """
 
     accelerators: tuple[str, ...]
@@ -59,17 +59,17 @@ class NpuOptions:
         if self.lora_rank is not None and not 1 <= self.lora_rank <= _MOST_LORA:
             raise SettingError(
                 f"--npu-lora-rank {self.lora_rank} is not within 1 to {_MOST_LORA}",
-                "give the rank of your adapters, or leave it out for graphs without them",
+                "give the rank of your adapters, or leave it out for graphs without adapters",
             )
 
     def shapes(self, max_length: int) -> StaticShapes:
-        """Lengths for a bundle with a context of `max_length` positions."""
+        """The lengths for a bundle with a context of `max_length` positions."""
         kv_length = max_length if self.kv_length is None else self.kv_length
         return StaticShapes(kv_length, min(64, kv_length) if self.chunk is None else self.chunk, self.drafted)
 
     @property
     def quantized(self) -> bool:
-        """Whether any of the accelerators takes the quantised form."""
+        """Whether one of the accelerators needs the quantised form."""
         return any(ACCELERATORS[name].form == "qdq" for name in self.accelerators)
 
 
@@ -78,8 +78,12 @@ class StaticShapes:
     """Lengths of the static graphs.
 
     Attributes:
-        kv_length: positions of the past. chunk: tokens of a prompt in one pass.
-        drafted: draft tokens in one verification, which takes one token more.
+        kv_length: positions of the past.
+        chunk: tokens of a prompt in one pass.
+        drafted: draft tokens in one verification; its block has one token more.
+
+    Raises:
+        ExportError: a length is out of range.
     """
 
     kv_length: int
@@ -89,17 +93,19 @@ class StaticShapes:
     def __post_init__(self) -> None:
         if not 2 <= self.chunk <= self.kv_length:
             raise ExportError(
-                f"--prefill-chunk {self.chunk} is not within 2 to {self.kv_length}, the KV length"
+                f"--prefill-chunk {self.chunk} is not within 2 to {self.kv_length}, the KV length",
+                "give a length in that range",
             )
         if not 1 <= self.drafted < min(65, self.kv_length):
             raise ExportError(
                 f"{self.drafted} draft tokens in a static verification are not within 1 to "
-                f"{min(64, self.kv_length - 1)}"
+                f"{min(64, self.kv_length - 1)}",
+                "give a number in that range",
             )
 
     @property
     def blocks(self) -> dict[int, str]:
-        """Names of the graphs by the tokens of their blocks; equal lengths are one graph."""
+        """The names of the graphs by block length; equal lengths share a graph."""
         verify = self.drafted + 1
         return {self.chunk: f"prefill_{self.chunk}", verify: f"verify_{verify}", 1: "decode_1"}
 
@@ -107,10 +113,15 @@ class StaticShapes:
 def write_static(checkpoint: Checkpoint, folder: Path, shapes: StaticShapes) -> StaticForm:
     """Write the static graphs of a checkpoint in float32.
 
+    Args:
+        checkpoint: the model.
+        folder: where to write.
+        shapes: the lengths of the graphs.
+
     Raises:
-        ExportError: the static form does not have what the checkpoint needs, or the lengths do not fit.
+        ExportError: the static form does not support the checkpoint, or the lengths do not fit it.
     """
-    from omnidraft.export.graph.trace import rotary_tables  # torch, which adopting a graph does without
+    from omnidraft.export.graph.trace import rotary_tables  # adopting works without torch
 
     refuse_static(checkpoint)
     most = checkpoint.shape.max_positions
@@ -130,7 +141,7 @@ def write_static(checkpoint: Checkpoint, folder: Path, shapes: StaticShapes) -> 
         "sin": np.concatenate([-sin, sin], axis=1),
     }
     save_file(tables, folder / HOST)
-    (folder / HOST).chmod(0o644)  # safetensors lets its owner alone read it
+    (folder / HOST).chmod(0o644)  # safetensors makes the file readable by its owner only
     decoder = read_decoder(checkpoint)
     for block, name in shapes.blocks.items():
         write_graph(static_graph(decoder, weights.tensors, block, shapes.kv_length), folder / f"{name}.onnx")
@@ -138,16 +149,16 @@ def write_static(checkpoint: Checkpoint, folder: Path, shapes: StaticShapes) -> 
 
 
 def let_adapters_in(form: StaticForm, rank: int) -> None:
-    """Give the float graphs of a form inputs for adapters of a fixed rank, for each packed part.
+    """Add inputs for adapters to the float graphs of a form, of a fixed rank for each packed part.
 
-    After quantisation, which would round A and B to the ranges of some adapter.
+    Call this after quantisation, which would otherwise round A and B to the ranges of one adapter.
     """
     for path in form.graphs.values():
         write_graph(add_lora_sites(onnx.load(path, load_external_data=False), rank=rank), path)
 
 
 def form_in(folder: Path, decoder: Decoder, shapes: StaticShapes) -> StaticForm:
-    """What `write_static` wrote into a folder."""
+    """The form that `write_static` wrote into a folder."""
     kv = KvShape(decoder.num_layers, decoder.num_kv_heads, decoder.head_dim, shapes.kv_length)
     graphs = {block: folder / f"{name}.onnx" for block, name in shapes.blocks.items()}
     return StaticForm(graphs, folder / HOST, kv, decoder.vocab_size, MASK)

@@ -1,6 +1,6 @@
-"""The accelerators that static graphs are exported for: which form each takes, and with which options.
+"""The accelerators that static graphs are exported for: the form and the options of each.
 
-QNN was run in its emulator only, CoreML and NNAPI never: see docs/npu.md.
+QNN was tested only in its emulator, CoreML and NNAPI not at all: see docs/npu.md.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ _HTP = {
     "backend_type": "htp",
     "htp_performance_mode": "burst",
     "htp_graph_finalization_optimization_mode": "3",
-    "offload_graph_io_quantization": "0",  # else the first and last nodes are left to the CPU
+    "offload_graph_io_quantization": "0",  # otherwise the first and last nodes run on the CPU
 }
 
 
 @dataclass(frozen=True)
 class Accelerator:
-    """How onnxruntime is told to use an accelerator.
+    """How onnxruntime uses an accelerator.
 
     Attributes:
-        form: "float", or "qdq" with 16-bit activations and 8-bit weights.
-        provider: onnxruntime's name. options: its own.
-        directories: more options, each a directory that the device chooses.
+        form: "float", or "qdq" for 16-bit activations and 8-bit weights.
+        provider: onnxruntime's name of the execution provider.
+        options: the provider's options.
+        directories: names of further options whose values are directories that the device chooses.
     """
 
     form: str
@@ -35,6 +36,7 @@ class Accelerator:
     directories: tuple[str, ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
+        """The entry of the manifest."""
         return {
             "form": self.form,
             "provider": self.provider,
@@ -59,18 +61,17 @@ _ALL = ("qnn", "coreml")  # NNAPI is deprecated since Android 15
 
 
 def accelerators(names: Iterable[str]) -> tuple[str, ...]:
-    """The entries of `ACCELERATORS` that `--npu` asks for, given as names or lists with commas.
+    """The entries of `ACCELERATORS` that `--npu` names; a name may be a list with commas.
 
     Raises:
         SettingError: a name is unknown.
     """
-    wanted = [name.strip() for each in names for name in each.split(",") if name.strip()]
-    found: dict[str, None] = {}
-    for name in wanted:
+    entries: dict[str, None] = {}  # a dict keeps the order
+    for name in [name.strip() for listed in names for name in listed.split(",") if name.strip()]:
         if name != "all" and name not in NAMED:
             raise SettingError(
                 f"--npu {name!r} is unknown", f"use {', '.join(NAMED)}, or all for {' and '.join(_ALL)}"
             )
         for each in _ALL if name == "all" else (name,):
-            found.update(dict.fromkeys(NAMED[each]))
-    return tuple(found)
+            entries.update(dict.fromkeys(NAMED[each]))
+    return tuple(entries)

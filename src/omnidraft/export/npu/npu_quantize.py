@@ -1,7 +1,7 @@
 """The quantised form of static graphs: 16-bit activations and 8-bit weights, as Qualcomm's HTP computes.
 
-Ranges are measured once, on real text through the float graph for prompts, and hold for every block length,
-so the graphs share their weights. Memory: onnxruntime's quantiser loads a whole model, several times over.
+Ranges are measured once, on real text in the float graph for prompts, and used for every block length, so the
+graphs share their weights. onnxruntime's quantiser holds several copies of the model in memory.
 """
 
 from __future__ import annotations
@@ -23,61 +23,67 @@ from omnidraft.export.graph.write import write_graph
 from omnidraft.export.npu.npu import WEIGHTS
 from omnidraft.runtime.models.static_model import Floats, StaticForm, StaticGraphs, StaticModel
 
-MASK = -100.0  # e^-100 is zero in 16 bits; a lower one would cost the scores next to it their resolution
-_SAID = 16  # tokens that follow a prompt in the calibration
-_RARE = 4  # texts of random tokens in it
+MASK = -100.0  # e^-100 is zero in 16 bits; a lower mask would cost the scores their resolution
+_CONTINUED = 16  # tokens that follow a prompt in the calibration
+_RARE = 4  # texts of random tokens in the calibration
 
 
 def write_quantized(form: StaticForm, folder: Path, texts: Sequence[Sequence[int]]) -> StaticForm:
-    """Quantise static graphs on some texts, and write them with one file of weights into `folder`.
+    """Quantise static graphs, and write them into `folder` with one file of weights.
 
     Args:
-        form: float graphs.
-        texts: token ids, of each the first that fit; what the model says next is measured, too.
+        form: the float graphs.
+        folder: where to write.
+        texts: token ids that the ranges are measured on; a text is cut to the context, and the model's own
+            continuation is measured too.
     """
     folder.mkdir(parents=True, exist_ok=True)
     measured = replace(form, mask=MASK)
-    found = {block: folder / path.name for block, path in form.graphs.items()}
+    graphs = {block: folder / path.name for block, path in form.graphs.items()}
     with tempfile.TemporaryDirectory(dir=folder) as scratch, SharedWeights(folder / WEIGHTS) as weights:
         ranges = Path(scratch) / "ranges.json"
-        for block in sorted(form.graphs, reverse=True):  # the longest first: it is measured
+        for block in sorted(form.graphs, reverse=True):  # the longest is first: it is measured
             feeds = _feeds(measured, texts) if not ranges.exists() else iter(())
             quantized = Path(scratch) / f"{block}.onnx"
             _quantize(form.graphs[block], quantized, feeds, ranges)
-            write_graph(_shared(onnx.load(quantized), weights), found[block])
+            write_graph(_shared(onnx.load(quantized), weights), graphs[block])
             for file in Path(scratch).glob(f"{block}.onnx*"):
                 file.unlink()
-    return replace(measured, graphs=found)
+    return replace(measured, graphs=graphs)
 
 
 def _feeds(form: StaticForm, texts: Sequence[Sequence[int]]) -> Iterator[dict[str, Floats]]:
-    """What the longest graph is given while it reads the texts, and what the model says after them."""
+    """The inputs of the longest graph while it reads the texts and the model's continuations."""
     longest = max(form.graphs)
     model = StaticModel(StaticGraphs(form))
     for text in (*texts, *_rare(form)):
         model.rewind(0)
-        ids = list(text[: max(1, form.kv.max_length - _SAID)])
+        ids = list(text[: max(1, form.kv.max_length - _CONTINUED)])
         row = model.score(ids, 1)[-1]
-        while len(ids) < min(len(text) + _SAID, form.kv.max_length):
+        while len(ids) < min(len(text) + _CONTINUED, form.kv.max_length):
             ids.append(int(row.argmax()))
             row = model.score(ids[-1:])[-1]
         model.rewind(0)
         for begin in range(0, len(ids), longest):
             part = ids[begin : begin + longest]
-            yield model.feed((part * longest)[:longest])  # a whole block, whatever is left of the text
+            yield model.feed(
+                (part * longest)[:longest]
+            )  # always a whole block: a short rest of the text is repeated
             model.score(part)
 
 
 def _rare(form: StaticForm) -> list[list[int]]:
-    """Texts of ids drawn from the whole vocabulary: values of rare tokens must not be cut off, and 16 bits
-    have room for both."""
+    """Texts of ids drawn from the whole vocabulary.
+
+    The values of rare tokens must not be clipped, and 16 bits are enough for both ranges.
+    """
     draw = np.random.default_rng(0)
-    size = form.kv.max_length - _SAID
+    size = form.kv.max_length - _CONTINUED
     return [[int(i) for i in draw.integers(0, form.vocab_size, max(1, size))] for _ in range(_RARE)]
 
 
 def _quantize(graph: Path, out: Path, feeds: Iterator[dict[str, Floats]], ranges: Path) -> None:
-    """Quantise one graph; its ranges are read from a file, or measured on `feeds` and written there."""
+    """Quantise one graph; the ranges are read from a file, or measured on `feeds` and written to it."""
     with _quiet():
         from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
         from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
@@ -118,7 +124,8 @@ def _per_channel(graph: Path, kind: Any) -> dict[str, list[dict[str, Any]]]:
 
 def _shared(model: onnx.ModelProto, weights: SharedWeights) -> onnx.ModelProto:
     """The model with its weights in the shared file."""
-    tensors = [weights.add(each.name, numpy_helper.to_array(each)) for each in model.graph.initializer]
+    initializers = model.graph.initializer
+    tensors = [weights.add(tensor.name, numpy_helper.to_array(tensor)) for tensor in initializers]
     del model.graph.initializer[:]
     model.graph.initializer.extend(tensors)
     return model
@@ -126,7 +133,7 @@ def _shared(model: onnx.ModelProto, weights: SharedWeights) -> onnx.ModelProto:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """onnxruntime's quantiser sets up the root logger when it is imported, and advises; neither is wanted."""
+    """Undo the changes of onnxruntime's quantiser to the root logger, and drop its advice."""
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     disabled = logging.root.manager.disable

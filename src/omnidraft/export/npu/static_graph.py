@@ -1,8 +1,9 @@
 """The static form of a decoder: one graph for each block length, for any accelerator.
 
-Every shape is fixed and every operator is a plain ONNX one. The host looks embeddings up, says by an additive
-mask who sees whom, gives rows of the rotary tables and keeps the keys and values; the graph returns the new
-ones only. It does not know torch, a checkpoint, an accelerator or a quantisation. Contract: spec/bundle.md.
+Every shape is fixed and every operator is a plain ONNX operator. The host looks embeddings up, makes the
+additive attention mask and the rows of the rotary tables, and keeps the keys and values; the graph returns
+only the new ones. This module does not know torch, checkpoints, accelerators or quantisation. Contract:
+spec/bundle.md.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from omnidraft.export.npu.static_net import Net
 
 @dataclass(frozen=True)
 class Decoder:
-    """The sizes and constants of a decoder; which norms and biases it has is told by its weights' names.
+    """The sizes and constants of a decoder; the names of its weights decide which norms and biases it has.
 
-    Weights, of layer i under `layers.{i}.`: `qkv`, `o`, `gate_up` and `down`, each `.weight` [in, out] and
-    maybe `.bias`; norms `attention_norm`, `mlp_norm` before a block, `attention_post_norm`, `mlp_post_norm`
-    after it, `q_norm`, `k_norm` over a head or over all, each `.weight`; then `norm` and `lm_head`.
+    Weights of layer i, under `layers.{i}.`: the products `qkv`, `o`, `gate_up` and `down`, each with
+    `.weight` [in, out] and optionally `.bias`; the norms `attention_norm` and `mlp_norm` before a block,
+    `attention_post_norm` and `mlp_post_norm` after a block, `q_norm` and `k_norm` over one head or all heads,
+    each with `.weight`. Weights of the model: `norm` and `lm_head`.
     """
 
     num_layers: int
@@ -38,7 +40,7 @@ class Decoder:
 
     @property
     def group(self) -> int:
-        """Query heads that share a key head."""
+        """Number of query heads that share a key head."""
         return self.num_heads // self.num_kv_heads
 
 
@@ -48,14 +50,14 @@ def static_graph(
     """The graph for blocks of `block` tokens after up to `kv_length` earlier ones.
 
     Args:
-        decoder: what to build.
-        weights: every weight by name, or its place in a file.
+        decoder: sizes and constants.
+        weights: every weight by name; a tensor may refer to a file.
         block: tokens in a pass.
-        kv_length: positions of the past; how many of them count is said by the mask.
+        kv_length: positions of the past; the mask hides unused positions.
     """
     net = Net(weights)
     hidden, mask = "inputs_embeds", "attention_mask"
-    if decoder.group > 1:  # the mask of the query heads that were folded into rows
+    if decoder.group > 1:  # the query heads of a key head are folded into rows
         mask = net.op("Concat", [mask] * decoder.group, "mask", axis=2)
     for i in range(decoder.num_layers):
         name = f"layers.{i}"
@@ -82,21 +84,19 @@ def _attention(net: Net, decoder: Decoder, layer: int, rows: str, mask: str, blo
     k = _rotate(net, _heads(net, decoder, k, kv_heads, f"{name}.k", block), f"{name}.k")
     v = _turn(net, v, (block, kv_heads, dim), f"{name}.v")
     q = net.times(q, decoder.attention_scale, f"{name}.q.scaled")
-    if decoder.group > 1:  # query heads of one key head become its rows: nothing is expanded
+    if decoder.group > 1:  # the query heads of a key head become its rows: keys are not repeated
         q = net.reshape(q, [1, kv_heads, decoder.group * block, dim], f"{name}.q.folded")
     past, new_k, new_v = f"past_key_values.{layer}", f"new.{layer}.key", f"new.{layer}.value"
     net.rename(k, new_k)
     net.rename(v, new_v)
-    keys = net.op(
-        "Concat", [f"{past}.key", new_k], f"{name}.keys", axis=2
-    )  # [1, kv_heads, past + block, dim]
+    # keys, values: [1, kv_heads, past + block, dim]
+    keys = net.op("Concat", [f"{past}.key", new_k], f"{name}.keys", axis=2)
     values = net.op("Concat", [f"{past}.value", new_v], f"{name}.values", axis=2)
     keys = net.op("Transpose", [keys], f"{name}.keys.turned", perm=[0, 1, 3, 2])
     scores = net.op("MatMul", [q, keys], f"{name}.scores")  # [1, kv_heads, group * block, past + block]
     scores = net.op("Add", [scores, mask], f"{name}.scores.masked")
-    mixed = net.op(
-        "MatMul", [net.op("Softmax", [scores], f"{name}.shares", axis=-1), values], f"{name}.mixed"
-    )
+    shares = net.op("Softmax", [scores], f"{name}.shares", axis=-1)
+    mixed = net.op("MatMul", [shares, values], f"{name}.mixed")
     if decoder.group > 1:
         mixed = net.reshape(mixed, [1, heads, block, dim], f"{name}.mixed.unfolded")
     mixed = net.op("Transpose", [mixed], f"{name}.mixed.turned", perm=[0, 2, 1, 3])
@@ -104,7 +104,7 @@ def _attention(net: Net, decoder: Decoder, layer: int, rows: str, mask: str, blo
 
 
 def _split(net: Net, decoder: Decoder, packed: str, name: str) -> tuple[str, str, str]:
-    """Queries, keys and values out of one product."""
+    """Cut queries, keys and values from one product."""
     q, kv = decoder.num_heads * decoder.head_dim, decoder.num_kv_heads * decoder.head_dim
     bounds = pairwise((0, q, q + kv, q + 2 * kv))
     first, second, third = (net.part(packed, *at, f"{name}.{x}") for x, at in zip("qkv", bounds, strict=True))
@@ -112,7 +112,7 @@ def _split(net: Net, decoder: Decoder, packed: str, name: str) -> tuple[str, str
 
 
 def _heads(net: Net, decoder: Decoder, rows: str, heads: int, name: str, block: int) -> str:
-    """[1, block, heads * head_dim] -> [1, heads, block, head_dim], normed over all or over each head."""
+    """[1, block, heads * head_dim] -> [1, heads, block, head_dim], normed over all heads or each head."""
     weight = net.weights.get(f"{name}_norm.weight")
     over_all = weight is not None and list(weight.dims) != [decoder.head_dim]
     if over_all:
@@ -163,7 +163,7 @@ def _outputs(decoder: Decoder, block: int) -> list[ValueInfoProto]:
 
 
 def kv_names(prefix: str, num_layers: int) -> list[str]:
-    """Names of the keys and values of every layer, `{prefix}.{i}.key` and `.value`."""
+    """The names of the keys and values of every layer, `{prefix}.{i}.key` and `.value`."""
     return [f"{prefix}.{i}.{kind}" for i in range(num_layers) for kind in ("key", "value")]
 
 

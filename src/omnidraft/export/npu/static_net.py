@@ -1,4 +1,4 @@
-"""A graph of plain ONNX operators, written node by node: what the static form of a decoder is made of."""
+"""Build a graph of plain ONNX operators node by node, for the static form of a decoder."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _NORM = "norm"
 
 
 class Net:
-    """Nodes and constants in the order they are asked for; a node's name is that of its first output.
+    """Nodes and constants in the order in which they are added; a node has the name of its first output.
 
     Attributes:
-        weights: every weight by name; a linear layer or norm whose weight is not there is left out.
+        weights: every weight by name; a norm or a bias that has no weight is left out.
     """
 
     def __init__(self, weights: Mapping[str, TensorProto]) -> None:
@@ -28,7 +28,7 @@ class Net:
         self._used: dict[str, TensorProto] = {}
 
     def op(self, kind: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
-        """One node with one output, called `name`."""
+        """Add a node with one output, called `name`."""
         self._nodes.append(helper.make_node(kind, list(inputs), [name], name, **attributes))
         return name
 
@@ -39,7 +39,7 @@ class Net:
         return outputs[0], outputs[1]
 
     def part(self, value: str, begin: int, end: int, name: str) -> str:
-        """[begin, end) of the last axis; of three unequal parts, Slice is what every accelerator takes."""
+        """[begin, end) of the last axis; for three unequal parts every accelerator supports Slice."""
         bounds = [self._ints([begin]), self._ints([end]), self._ints([-1])]
         return self.op("Slice", [value, *bounds], name)
 
@@ -48,20 +48,20 @@ class Net:
         return self.op("Reshape", [value, self._ints(shape)], name)
 
     def times(self, value: str, factor: float, name: str) -> str:
-        """A product with a constant; nothing where that is 1."""
+        """A product with a constant; no node if the constant is 1."""
         return value if factor == 1.0 else self.op("Mul", [value, self._floats(factor)], name)
 
     def linear(self, rows: str, name: str) -> str:
-        """rows @ weight + bias, the bias if there is one; the product is the node called `name`."""
+        """rows @ weight, plus the bias if there is one; the product is the node called `name`."""
         product = self.op("MatMul", [rows, self._weight(f"{name}.weight")], name)
         if f"{name}.bias" not in self.weights:
             return product
         return self.op("Add", [product, self._weight(f"{name}.bias")], f"{name}.biased")
 
     def norm(self, rows: str, name: str, epsilon: float) -> str:
-        """RMSNorm over the last axis as x / sqrt(mean x^2 + epsilon) * weight, where there is such a weight.
+        """RMSNorm over the last axis, x / sqrt(mean x^2 + epsilon) * weight, if there is such a weight.
 
-        Not x * (1 / sqrt): a quantised Reciprocal is wrong on HTP.
+        The graph divides, because a quantised Reciprocal is wrong on HTP.
         """
         if f"{name}.weight" not in self.weights:
             return rows
@@ -72,17 +72,17 @@ class Net:
         return self.op("Mul", [unit, self._weight(f"{name}.weight")], name)
 
     def rename(self, value: str, name: str) -> str:
-        """Give the newest value with this name another one, as an output of the graph."""
+        """Rename the newest value of this name, as an output of the graph; no node may read it."""
         node = next(node for node in reversed(self._nodes) if value in node.output)
-        for other in self._nodes:
-            assert value not in other.input, f"{value} is read already"
+        for reader in self._nodes:
+            assert value not in reader.input, f"{reader.name} reads {value}"
         node.output[list(node.output).index(value)] = name
         return name
 
     def model(
         self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]
     ) -> ModelProto:
-        """All of it as one graph."""
+        """The graph of all nodes."""
         tensors = [*self._used.values(), *self._constants.values()]
         graph = helper.make_graph(self._nodes, name, list(inputs), list(outputs), tensors)
         opset = [helper.make_opsetid("", OPSET)]

@@ -1,6 +1,6 @@
 """A checkpoint's weights under the names of the static form, one tensor at a time.
 
-The only place that knows how transformers' modules are called. What it does not know is refused by name.
+Only this module knows the names of transformers' modules. Unknown architectures are refused by name.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ ARCHITECTURES = (
     "GraniteForCausalLM",
     "Olmo2ForCausalLM",
 )
-_POST_NORMS = ("Olmo2ForCausalLM",)  # these norm what a block gives, not what it takes
+_POST_NORMS = ("Olmo2ForCausalLM",)  # these norm the output of a block, not its input
 
 
 def refuse_static(checkpoint: Checkpoint) -> None:
-    """Refuse what the static form does not have, before any work is done.
+    """Refuse a checkpoint that the static form does not support, before any work is done.
 
     Raises:
-        ExportError: naming it.
+        ExportError: the message names what is not supported.
     """
     name, config = checkpoint.name, checkpoint.config
     if checkpoint.architecture not in ARCHITECTURES:
@@ -62,7 +62,7 @@ def refuse_static(checkpoint: Checkpoint) -> None:
 
 
 def read_decoder(checkpoint: Checkpoint) -> Decoder:
-    """Sizes and constants of a checkpoint's decoder."""
+    """The sizes and constants of a checkpoint's decoder."""
     config: Any = checkpoint.config
     shape = checkpoint.shape
     granite = checkpoint.architecture == "GraniteForCausalLM"
@@ -81,14 +81,14 @@ def read_decoder(checkpoint: Checkpoint) -> Decoder:
 
 
 def embeddings(checkpoint: Checkpoint, model: Any) -> NDArray[np.float32]:
-    """What the host looks up, [vocab, hidden], with the multiplier that some models have already in it."""
+    """The table of the host, [vocab, hidden]; the embedding multiplier of some models is applied."""
     factor = getattr(checkpoint.config, "embedding_multiplier", 1.0)
     table = _array(model.get_input_embeddings().weight)
     return table if factor == 1.0 else table * np.float32(factor)
 
 
 def static_weights(checkpoint: Checkpoint, model: Any) -> Iterator[Named]:
-    """Every weight of a torch model, [in, out] where it is a matrix; one at a time is in memory twice."""
+    """Every weight of a torch model, matrices as [in, out]; one weight at a time is in memory twice."""
     post = checkpoint.architecture in _POST_NORMS
     for i, layer in enumerate(model.base_model.layers):
         attention, mlp, name = layer.self_attn, layer.mlp, f"layers.{i}"
@@ -110,17 +110,17 @@ def static_weights(checkpoint: Checkpoint, model: Any) -> Iterator[Named]:
 
 
 def _packed(module: Any, whole: str, parts: tuple[str, ...]) -> list[Any]:
-    """One linear layer that is packed already, or several to be packed."""
+    """The linear layer that is packed in the checkpoint, or the layers to be packed."""
     return [getattr(module, whole)] if hasattr(module, whole) else [getattr(module, part) for part in parts]
 
 
 def _linear(name: str, layers: list[Any]) -> Iterator[Named]:
-    """Linear layers side by side as one: weight [in, out], bias [out] if they have one."""
+    """Linear layers side by side as one layer: weight [in, out], and bias [out] if they have biases."""
     yield f"{name}.weight", np.concatenate([_array(layer.weight).T for layer in layers], axis=1)
     if any(layer.bias is not None for layer in layers):
         yield f"{name}.bias", np.concatenate([_array(layer.bias) for layer in layers])
 
 
 def _array(tensor: Tensor) -> NDArray[np.float32]:
-    found: NDArray[np.float32] = tensor.detach().numpy()
-    return found
+    array: NDArray[np.float32] = tensor.detach().numpy()
+    return array

@@ -1,8 +1,8 @@
-"""GPTQ: weights rounded one input at a time, each error made good by the inputs that are still to come.
+"""GPTQ: weights are rounded one input at a time, and later inputs compensate each rounding error.
 
-Frantar et al., 2023 (arXiv 2210.17323), written here because onnxruntime's own cannot serve: it rounds its
-result a second time on another grid, chooses the grid of a block from weights that are not up to date, and
-reads the whole model into memory for each tensor that it calibrates.
+Frantar et al., 2023 (arXiv 2210.17323). onnxruntime's own implementation is not used: it rounds its result
+again on another grid, chooses the grid of a block from outdated weights, and reads the whole model into
+memory for each tensor that it calibrates.
 """
 
 from __future__ import annotations
@@ -24,14 +24,19 @@ from omnidraft.runtime.models.onnx_session import NO_PREPACKING, session_options
 
 Doubles = NDArray[np.float64]
 
-_DAMPING = 0.01  # of the mean of the diagonal, added to it
-_ROW = 512  # tokens of a calibration row that are used
-_BUDGET = 1 << 30  # bytes of Hessians at a time; each further group reads the rows anew
+_DAMPING = 0.01  # share of the diagonal's mean that is added to the diagonal
+_ROW = 512  # most tokens of a calibration row that are used
+_BUDGET = 1 << 30  # bytes of Hessians in memory; each group of sites reads all rows again
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What GPTQ goes by: a float32 graph on disk, whose tensors have the model's names, and rows of ids."""
+    """The data of GPTQ.
+
+    Attributes:
+        graph: a float32 graph on disk; its tensors have the same names as those of the model.
+        rows: token ids.
+    """
 
     graph: Path
     rows: Sequence[Sequence[int]]
@@ -39,14 +44,24 @@ class Calibration:
 
 @dataclass(frozen=True)
 class CalibrationSite:
-    """A product to calibrate: the name of its input, and the width of that."""
+    """A product to calibrate: the name of its input, and the width of the input."""
 
     value: str
     width: int
 
 
 def compensate(weight: Floats, factor: Floats, bits: int, block: int) -> tuple[Codes, Grid]:
-    """Codes [n, blocks, block] of `weight` [k, n] and their grid, given `inverse_factor` of its inputs."""
+    """Round a weight, and let later inputs compensate each error (algorithm 1 of the paper).
+
+    Args:
+        weight: float32 [k, n].
+        factor: `inverse_factor` of its inputs, [k, k].
+        bits: 4 or 8.
+        block: rows that share a scale.
+
+    Returns:
+        Codes [n, blocks, block], and their grid.
+    """
     k, n = weight.shape
     blocks = -(-k // block)
     left = np.zeros((blocks * block, n), np.float32)
@@ -68,19 +83,19 @@ def compensate(weight: Floats, factor: Floats, bits: int, block: int) -> tuple[C
 
 
 def _round_block(part: Floats, factor: Floats, grid: Grid, bits: int) -> tuple[Codes, Floats]:
-    """Round the rows of `part` [block, n] one by one, in place; returns codes [n, block] and errors."""
+    """Round the rows of `part` [block, n] one by one, in place; return codes [n, block] and errors."""
     codes = codes_on(np.ascontiguousarray(part.T)[:, None], grid, bits)[:, 0]  # also of the padding
     errors = np.zeros((len(factor), part.shape[1]), np.float32)
     for row in range(len(factor)):
-        found = codes_on(part[row][:, None, None], grid, bits)
-        codes[:, row] = found[:, 0, 0]
-        errors[row] = (part[row] - values_of(found, grid, bits)[:, 0, 0]) / factor[row, row]
+        column = codes_on(part[row][:, None, None], grid, bits)
+        codes[:, row] = column[:, 0, 0]
+        errors[row] = (part[row] - values_of(column, grid, bits)[:, 0, 0]) / factor[row, row]
         part[row : len(factor)] -= np.outer(factor[row, row:], errors[row])
     return codes, errors
 
 
 def inverse_factor(hessian: Floats) -> Floats:
-    """The upper Cholesky factor [k, k] of the inverse of X^T X, which is damped where rows say too little."""
+    """The upper Cholesky factor [k, k] of the inverse of X^T X, damped in case the rows are too few."""
     damped: Doubles = hessian.astype(np.float64)
     diagonal = np.einsum("ii->i", damped)  # a view
     diagonal += _DAMPING * max(float(diagonal.mean()), 1e-12)
@@ -89,7 +104,7 @@ def inverse_factor(hessian: Floats) -> Floats:
 
 
 def hessians(calibration: Calibration, sites: Sequence[CalibrationSite]) -> Iterator[Floats]:
-    """X^T X of the inputs of each site over all calibration rows, float32 [width, width], in order."""
+    """X^T X of the inputs of each site over all calibration rows, float32 [width, width], in site order."""
     for group in _groups(sites):
         yield from _hessians(calibration, group)
 
@@ -108,17 +123,17 @@ def _groups(sites: Sequence[CalibrationSite]) -> Iterator[list[CalibrationSite]]
 def _hessians(calibration: Calibration, sites: Sequence[CalibrationSite]) -> list[Floats]:
     names = list(dict.fromkeys(site.value for site in sites))
     session = _session(calibration.graph, names)
-    found = {site.value: np.zeros((site.width, site.width), np.float32) for site in sites}
+    sums = {site.value: np.zeros((site.width, site.width), np.float32) for site in sites}
     for row in calibration.rows:
         outputs = session.run(names, _feeds(session, row[:_ROW]))
         for name, rows in zip(names, outputs, strict=True):
             flat = rows.reshape(-1, rows.shape[-1])
-            found[name] += flat.T @ flat
-    return [found[site.value] for site in sites]
+            sums[name] += flat.T @ flat
+    return [sums[site.value] for site in sites]
 
 
 def _session(graph: Path, names: Sequence[str]) -> ort.InferenceSession:
-    """The graph up to some of its tensors, its weights mapped from where they are and not copied."""
+    """A session of the graph up to some of its tensors; the weights are mapped from their file."""
     model = onnx.load(graph, load_external_data=False)
     del model.graph.output[:]
     model.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names)
@@ -138,7 +153,7 @@ def _feeds(session: ort.InferenceSession, row: Sequence[int]) -> dict[str, NDArr
         "num_logits": np.array([len(row)], np.int64),
         "input_ids": np.array([row], np.int64),
     }
-    # An input that the sites do not need is no input of the session.
+    # onnxruntime removes inputs that the sites do not need.
     return {
         i.name: counts[i.name] if i.name in counts else np.zeros(i.shape, np.float32)
         for i in session.get_inputs()

@@ -1,8 +1,8 @@
-"""Grids for blocks of weights: by which scale and around which zero a block is rounded.
+"""Grids for blocks of weights: the scale and the zero point that a block is rounded with.
 
-A grid is `scales` float32 [n, blocks] and `zeros` uint8 [n, blocks], or None where the middle code is zero; a
-value w then has code rint(w / scale) + zero. Each method sees blocks [n, blocks, block] of a weight, its last
-block padded with zeros, and nothing else: calibration is in gptq.py.
+A grid is `scales` float32 [n, blocks] and `zeros` uint8 [n, blocks], or None if the middle code is zero; a
+value w has the code rint(w / scale) + zero. Each method sees only the blocks [n, blocks, block] of a weight,
+the last block padded with zeros; the method that needs calibration is in gptq.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Floats = NDArray[np.float32]
 Codes = NDArray[np.uint8]
 Grid = tuple[Floats, Codes | None]
 
-_SHRINK, _SHRINKS = np.float32(0.93), 3  # how far a 4-bit scale may come down: to 0.93, 0.86, 0.80
+_SHRINK, _SHRINKS = np.float32(0.93), 3  # the smaller 4-bit scales that are tried: times 0.93, 0.86, 0.80
 
 
 def codes_on(values: Floats, grid: Grid, bits: int) -> Codes:
@@ -30,7 +30,7 @@ def codes_on(values: Floats, grid: Grid, bits: int) -> Codes:
 
 
 def values_of(codes: Codes, grid: Grid, bits: int) -> Floats:
-    """What codes [n, blocks, block] stand for."""
+    """The values of codes [n, blocks, block] on a grid."""
     values: Floats = (codes.astype(np.float32) - _zeros(grid, bits)) * grid[0][..., None]
     return values
 
@@ -42,18 +42,18 @@ def _zeros(grid: Grid, bits: int) -> Floats:
 
 
 def rounding(values: Floats, bits: int) -> Grid:
-    """Symmetric, ours: the value of largest size in a block has the lowest code, which has no positive twin.
+    """Our symmetric grid: the value of largest magnitude in a block has the lowest code.
 
-    With 4 bits a smaller scale, which clips that value, is taken where it brings the block closer (4 to 7 %
-    less error).
+    The lowest code has no positive counterpart. With 4 bits a smaller scale, which clips that value, is used
+    if it lowers the error of the block (4 to 7 % less error).
     """
     largest = np.take_along_axis(values, np.abs(values).argmax(axis=2, keepdims=True), axis=2)[..., 0]
     scales = largest / np.float32(-(1 << (bits - 1)))
     error = _error(values, scales, bits)
     for _ in range(_SHRINKS if bits == 4 else 0):
         smaller = scales * _SHRINK
-        found = _error(values, smaller, bits)
-        scales, error = np.where(found < error, smaller, scales), np.minimum(found, error)
+        clipped = _error(values, smaller, bits)
+        scales, error = np.where(clipped < error, smaller, scales), np.minimum(clipped, error)
     return scales, None
 
 
@@ -64,7 +64,7 @@ def _error(values: Floats, scales: Floats, bits: int) -> Floats:
 
 
 def nearest(values: Floats, bits: int) -> Grid:
-    """Smallest to largest value in equal steps with a zero point (onnxruntime's default quantiser)."""
+    """Equal steps from the smallest to the largest value, with a zero point (onnxruntime's default)."""
     shipped = _shipped()
     config = shipped.DefaultWeightOnlyQuantConfig(values.shape[2], is_symmetric=False, bits=bits)
     flat = np.ascontiguousarray(values.reshape(len(values), -1).T)
@@ -73,8 +73,8 @@ def nearest(values: Floats, bits: int) -> Grid:
 
 
 def k_quant(values: Floats, bits: int) -> Grid:
-    """The best of 20 ranges by weighted least squares, large values counting more (onnxruntime's k-quant)."""
-    with np.errstate(divide="ignore", invalid="ignore"):  # of blocks that are all one value
+    """The best of 20 ranges by least squares with more weight on large values (onnxruntime's k-quant)."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # in blocks of one value
         _, scales, zeros = _shipped_kernels().quant_tensor_k_quant_cpu(values, bits, values.shape[2])
     shape = values.shape[:2]
     return _flat_blocks_kept(values, scales.astype(np.float32).reshape(shape), zeros.reshape(shape), bits)
@@ -83,8 +83,8 @@ def k_quant(values: Floats, bits: int) -> Grid:
 def half_quadratic(values: Floats, bits: int) -> Grid:
     """Half-quadratic optimisation of the zero point (onnxruntime's HQQ; Badri and Shaji, 2023).
 
-    HQQ leaves fractions in its zero points. They are rounded here: with them onnxruntime unpacks all weights
-    in every pass, which took a hundred times as long.
+    HQQ gives fractional zero points. They are rounded here: with fractional zero points onnxruntime unpacks
+    all weights in every pass, which took a hundred times as long.
     """
     import torch
 
@@ -97,7 +97,7 @@ def half_quadratic(values: Floats, bits: int) -> Grid:
 
 
 def _flat_blocks_kept(values: Floats, scales: Floats, zeros: Codes, bits: int) -> Grid:
-    """Our grid for blocks of one value, which k-quant and HQQ would make zero."""
+    """Use our grid for blocks of one value, which k-quant and HQQ would round to zero."""
     flat = values.min(axis=2) == values.max(axis=2)
     if flat.any():
         scales, zeros = scales.copy(), zeros.copy()
@@ -110,12 +110,12 @@ GRIDS: dict[str, Callable[[Floats, int], Grid]] = {
     "rtn": nearest,
     "k-quant": k_quant,
     "hqq": half_quadratic,
-    "gptq": nearest,  # gptq.py rounds on it
+    "gptq": nearest,  # the grid that gptq.py rounds on
 }
 
 
 def packed(codes: Codes, bits: int) -> Codes:
-    """Codes with two to a byte along the last axis, the first in the low half, where they have 4 bits."""
+    """Codes as bytes; two 4-bit codes share a byte along the last axis, the first in the low half."""
     if bits == 8:
         return codes
     if codes.shape[-1] % 2:
@@ -144,7 +144,7 @@ def _shipped_kernels() -> Any:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Undo what onnxruntime's quantiser does to the root logger when it is imported: INFO, and a handler."""
+    """Undo the changes that importing onnxruntime's quantiser makes to the root logger."""
     root = logging.getLogger()
     level, handlers = root.level, root.handlers[:]
     try:

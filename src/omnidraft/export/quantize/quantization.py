@@ -1,4 +1,4 @@
-"""How weights are stored, as a small value with a name: fp32, int8, int4-b128-e4-h8-gptq and the like."""
+"""How weights are stored, as a value with a name such as fp32, int8 or int4-b128-e4-h8-gptq."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ HEADS = ("same", "int8")
 
 @dataclass(frozen=True)
 class Quantization:
-    """How weights are stored: `bits` 32 (as they are), 8 or 4, in blocks of `block` rows that share a scale.
-
-    A product whose number of rows `block` does not divide takes blocks of 32, the last padded with zeros.
+    """How weights are stored.
 
     Attributes:
-        embedding_bits: 32, 8 or 4, of the embedding table, in blocks of 32 values of a token: most of the
-            bytes of a small drafter, read one row a token, so it is a matter of size and not of speed.
-        head_bits: of the LM head, where it is to keep 8 while the rest has 4; None is the same as the rest.
-        method: how 4-bit weights are found, one of `METHODS`; 8-bit ones are always rounded.
+        bits: 32 (float), 8 or 4.
+        block: number of rows that share a scale. A product whose number of rows `block` does not divide has
+            blocks of 32, the last one padded with zeros.
+        embedding_bits: 32, 8 or 4, of the embedding table, in blocks of 32 values of a token. The table has
+            most of the bytes of a small drafter, but one row is read for each token, so this setting
+            affects size, not speed.
+        head_bits: 8 if the LM head keeps 8 bits while the rest has 4; None for the same as the rest.
+        method: how 4-bit weights are found, one of `METHODS`; 8-bit weights are always rounded.
 
     Raises:
-        SettingError: such a form is not made.
+        SettingError: the form is not supported.
     """
 
     bits: int
@@ -68,7 +70,7 @@ class Quantization:
             f"-h{self.head_bits}": self.head_bits is not None,
             f"-{self.method}": self.method != "round",
         }
-        return weights + "".join(part for part, said in parts.items() if said)
+        return weights + "".join(part for part, shown in parts.items() if shown)
 
     def block_for(self, rows: int) -> int:
         """The block size of a weight of `rows` rows."""
@@ -76,27 +78,33 @@ class Quantization:
 
 
 def named(text: str) -> Quantization:
-    """The quantisation called `text`, as `Quantization.name` says it.
+    """The quantisation whose `name` is `text`.
 
     Raises:
         SettingError: no form has that name.
     """
     weights, _, rest = text.partition("-")
-    found = {each.name: each for each in FORMS if each.name.startswith(weights)}
-    if text not in found:
+    forms = {form.name: form for form in FORMS if form.name.startswith(weights)}
+    if text not in forms:
         raise SettingError(
-            f'quantisation "{text}" is unknown; use {", ".join(WEIGHTS)}'
-            + (", or a longer name such as int4-b128-e8-h8-gptq" if rest else "")
+            f'quantisation "{text}" is unknown',
+            f"use {', '.join(WEIGHTS)}" + (", or a longer name such as int4-b128-e8-h8-gptq" if rest else ""),
         )
-    return found[text]
+    return forms[text]
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What is asked of both models of a pair; each takes of it what means something to its bits.
+    """Settings for both models of a pair; each model uses the settings that apply to its bits.
 
     Attributes:
-        embedding: fp32, int8 or int4. head: int8, or same as the rest. block, method: as of `Quantization`.
+        block: as in `Quantization`.
+        embedding: fp32, int8 or int4.
+        head: int8, or "same" as the rest.
+        method: as in `Quantization`.
+
+    Raises:
+        SettingError: a setting is not supported.
     """
 
     block: int = 32
@@ -105,7 +113,7 @@ class Choices:
     method: str = "round"
 
     def __post_init__(self) -> None:
-        Quantization(4, self.block, method=self.method)  # refuses what is not there
+        Quantization(4, self.block, method=self.method)  # checks block and method
         if self.embedding not in WEIGHTS:
             raise SettingError(
                 f'an embedding in "{self.embedding}" is not supported', f"use {', '.join(WEIGHTS)}"
@@ -117,21 +125,21 @@ class Choices:
 
 
 def with_choices(names: Sequence[str], choices: Choices) -> list[Quantization]:
-    """The quantisations called `names`, with `choices` where the names leave them open.
+    """The quantisations called `names`, with `choices` for the settings that the names leave open.
 
     Raises:
-        SettingError: no form has such a name, or a choice means nothing to any of them.
+        SettingError: a name is unknown, or a choice applies to none of the quantisations.
     """
-    found = [named(name) for name in names]
-    four = any(each.bits == 4 for each in found)
+    quantizations = [named(name) for name in names]
+    four = any(quantization.bits == 4 for quantization in quantizations)
     for option, value, usual in (
         ("--quant-method", choices.method, "round"),
         ("--lm-head", choices.head, "same"),
     ):
         if value != usual and not four:
             stored = " and ".join(dict.fromkeys(names))
-            raise SettingError(f"{option} {value} is about int4 weights, not {stored}", "choose --quant int4")
-    return [_with(each, choices) for each in found]
+            raise SettingError(f"{option} {value} is for int4 weights, not {stored}", "choose --quant int4")
+    return [_with(quantization, choices) for quantization in quantizations]
 
 
 def _with(quantization: Quantization, choices: Choices) -> Quantization:

@@ -1,10 +1,10 @@
 """Weight-only quantisation: each product with a constant weight becomes a MatMulNBits of 8 or 4 bits.
 
-Activations are rounded row by row inside the kernel, so a token changes only its own row. Dynamic int8 shares
-one activation scale between the rows of a block: there a refused draft token changes the logits of the
-accepted ones, and speculation is no longer exact. It is not offered.
+The kernel rounds activations row by row, so a token changes only its own row. Dynamic int8 is not offered:
+the rows of a block share one activation scale, so a rejected draft token changes the logits of the accepted
+tokens, and speculation is not exact.
 
-The model is edited in place, product by product; a float32 weight goes when its codes are there.
+The model is edited in place, product by product; a float32 weight is removed when its codes exist.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from omnidraft.export.quantize.quantization import FP32, INT4, INT4_B128, INT4_E
 
 __all__ = ["FP32", "INT4", "INT4_B128", "INT4_E8", "INT8", "Calibration", "Quantization", "quantize"]
 
-_INT8_ACTIVATIONS = 4  # accuracy_level; at 0 two tokens cost as much as in fp32
+_INT8_ACTIVATIONS = 4  # accuracy_level; at level 0 a block of two tokens costs as much as in fp32
 _COLUMNS = 4096
 _EMBEDDING_BLOCK = 32
 
@@ -27,9 +27,12 @@ _EMBEDDING_BLOCK = 32
 def quantize(
     model: ModelProto, quantization: Quantization, calibration: Calibration | None = None
 ) -> ModelProto:
-    """Quantises every product with a constant weight, LM head included, and the embedding if asked.
+    """Quantise every product with a constant weight, the LM head too, and the embedding if asked.
 
-    `calibration` is needed for the method gptq, and for no other.
+    Args:
+        model: the graph; it is edited and returned.
+        quantization: how to store the weights.
+        calibration: the data of the method gptq; no other method needs it.
     """
     if (quantization.bits, quantization.embedding_bits) == (32, 32):
         return model
@@ -48,26 +51,28 @@ def _quantize_products(
     graph = model.graph
     products = matmuls(graph)
     bits = [_bits_of(node, quantization) for node in products]
-    found = None
+    inputs_squared = None
     if quantization.method == "gptq":
-        assert calibration is not None, "gptq goes by calibration rows"
+        assert calibration is not None, "gptq needs calibration rows"
         sites = [
             CalibrationSite(node.input[0], _weight(graph, node).shape[0])
             for node, b in zip(products, bits, strict=True)
             if b == 4
         ]
-        found = hessians(calibration, sites)
+        inputs_squared = hessians(calibration, sites)
     for node, b in zip(products, bits, strict=True):
         name, weight = node.input[1], _weight(graph, node)
         block = quantization.block_for(len(weight))
-        factor = inverse_factor(next(found)) if found is not None and b == 4 else None
+        factor = inverse_factor(next(inputs_squared)) if inputs_squared is not None and b == 4 else None
         inputs = [f"{name}.q", f"{name}.scales", f"{name}.zeros"]
-        if not any(tensor.name == inputs[0] for tensor in graph.initializer):  # equal weights are one
+        if not any(
+            tensor.name == inputs[0] for tensor in graph.initializer
+        ):  # equal weights are quantised once
             method = quantization.method if b == 4 else "round"
             for tensor, value in zip(inputs, _round(weight, b, block, method, factor), strict=False):
                 graph.initializer.append(numpy_helper.from_array(value, tensor))
-        there = {tensor.name for tensor in graph.initializer}
-        node.CopyFrom(_product(node, [i for i in inputs if i in there], weight.shape, b, block))
+        constants = {tensor.name for tensor in graph.initializer}
+        node.CopyFrom(_product(node, [i for i in inputs if i in constants], weight.shape, b, block))
         del weight
         _drop_unused(graph, name)
 
@@ -77,7 +82,7 @@ def _bits_of(node: NodeProto, quantization: Quantization) -> int:
 
 
 def _weight(graph: GraphProto, node: NodeProto) -> Floats:
-    """What a product multiplies its rows with, [k, n]; a tied LM head is a view of the embedding table."""
+    """The weight of a product, [k, n]; that of a tied LM head is a view of the embedding table."""
     weight = numpy_helper.to_array(initializer(graph, node.input[1]))
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     assert not attributes.get("transA", 0), f"{node.name} transposes its rows"
@@ -98,7 +103,7 @@ def _quantize_embedding(model: ModelProto, bits: int) -> None:
     node = next(node for node in graph.node if node.op_type == "Gather" and node.input[1] == "input_ids")
     table = numpy_helper.to_array(initializer(graph, node.input[0]))  # [vocab, hidden]
     codes, scales = _round(table.T, bits, _EMBEDDING_BLOCK, "round", None)
-    codes = codes.reshape(len(table), -1)[:, : table.shape[1] * bits // 8]  # this one is not padded
+    codes = codes.reshape(len(table), -1)[:, : table.shape[1] * bits // 8]  # an embedding is not padded
     graph.initializer.append(numpy_helper.from_array(codes, "embedding.q"))
     graph.initializer.append(numpy_helper.from_array(scales, "embedding.scales"))
     node.CopyFrom(
@@ -119,7 +124,7 @@ def _quantize_embedding(model: ModelProto, bits: int) -> None:
 def _round(weight: Floats, bits: int, block: int, method: str, factor: Floats | None) -> list[Codes | Floats]:
     """Packed codes [n, blocks, block * bits / 8], scales [n, blocks] and, if not symmetric, packed zeros.
 
-    A few thousand columns at a time, for the memory that a large LM head takes.
+    A few thousand columns are rounded at a time, because a large LM head takes much memory.
     """
     parts = []
     for at in range(0, weight.shape[1], _COLUMNS):
@@ -130,7 +135,7 @@ def _round(weight: Floats, bits: int, block: int, method: str, factor: Floats | 
             codes, grid = compensate(columns, factor, bits, block)
         zeros = [] if grid[1] is None else [packed(grid[1], bits)]
         parts.append([packed(codes, bits), grid[0], *zeros])
-    return [np.concatenate(each) for each in zip(*parts, strict=True)]
+    return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
 
 
 def _nearest(weight: Floats, bits: int, block: int, method: str) -> tuple[Codes, Grid]:

@@ -1,7 +1,7 @@
-"""A graph quantised and written weight by weight: memory holds one weight of the model at a time.
+"""Quantise and write a graph weight by weight: memory holds one weight of the model at a time.
 
-A weight and the nodes that read it are cut out as a graph of their own, quantised as any graph is, written,
-and put back: there is one quantisation, for models of every size.
+A weight and the node that reads it are cut out as a small graph, which is quantised like any graph, written,
+and put back: models of all sizes use the same quantisation code.
 """
 
 from __future__ import annotations
@@ -22,9 +22,19 @@ from omnidraft.export.quantize.quantize import Quantization, quantize
 def write_skeleton(
     skeleton: Skeleton, quantization: Quantization, path: Path, *, external_above: int = EXTERNAL_ABOVE
 ) -> list[Path]:
-    """Fill, quantise and write a graph; the skeleton itself stays as it is.
+    """Fill, quantise and write a graph; the skeleton is not changed.
 
-    Returns the files written, as `write.write_graph` does, and raises what it raises.
+    Args:
+        skeleton: the graph, and the weights that it names.
+        quantization: how to store the weights; any method but gptq.
+        path: the file of the graph.
+        external_above: bytes above which the weights go to a file beside the graph.
+
+    Returns:
+        The files written.
+
+    Raises:
+        ExportError: the disk is full.
     """
     model = ModelProto()
     model.CopyFrom(skeleton.proto)
@@ -43,7 +53,7 @@ def write_skeleton(
 def _write_weight(
     writer: GraphWriter, graph: GraphProto, name: str, weights: GraphWeights, quantization: Quantization
 ) -> None:
-    """Write one weight, quantised, and change the nodes of `graph` that read it accordingly."""
+    """Quantise and write one weight, and replace the nodes of `graph` that read it."""
     nodes = consumers(graph, name)
     bits = {quantization.embedding_bits if node.op_type == "Gather" else quantization.bits for node in nodes}
     if bits == {32}:
@@ -51,19 +61,19 @@ def _write_weight(
         return
     (node,) = nodes
     piece = _piece(name, node, weights)
-    # A piece without the embedding is not asked to look for one.
+    # quantize() looks for the embedding if embedding_bits ask for it, and only one piece has the embedding.
     alone = quantization if node.op_type == "Gather" else replace(quantization, embedding_bits=32)
     quantize(piece, alone)
     for tensor in piece.graph.initializer:
         writer.add(tensor)
     place = list(graph.node).index(node)
     del graph.node[place]
-    for offset, each in enumerate(piece.graph.node):
-        graph.node.insert(place + offset, each)
+    for offset, quantized in enumerate(piece.graph.node):
+        graph.node.insert(place + offset, quantized)
 
 
 def _piece(name: str, node: NodeProto, weights: GraphWeights) -> ModelProto:
-    """The node that reads a weight, as a model with this weight."""
+    """A model of one node and the weight that it reads."""
     model = ModelProto()
     model.graph.node.append(node)
     model.graph.output.extend(ValueInfoProto(name=output) for output in node.output)

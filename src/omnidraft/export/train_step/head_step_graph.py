@@ -1,7 +1,7 @@
 """The adaptive head's training step as an inference graph: draws, labels, loss, AdamW (spec/train-step.md).
 
-What the drafter draws and the states of what it drew are computed by the very code that trains with torch
-(training/head/head_states.py); the head alone learns from them.
+The drafter's draws and their hidden states are computed by the same code that trains with torch
+(training/head/head_states.py); only the head learns from them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from onnx import ModelProto
 from torch import Tensor
 from transformers import DynamicCache
 
-from omnidraft.checkpoints.patched import swapped
+from omnidraft.checkpoints.patched import patched
 from omnidraft.export.train_step.step_forward import Forward, Frozen, Named, cut
 from omnidraft.export.train_step.step_onnx import adamw, free_sizes, to_onnx
 from omnidraft.runtime.bundle.head import HeadShape
@@ -24,15 +24,17 @@ from omnidraft.training.head import head_states
 from omnidraft.training.head.head import AcceptanceHead, head_loss
 from omnidraft.training.head.head_batch import Drawn, HeadBatch
 
-REJECT_WEIGHT = 6.0  # what a refused draft token weighs, as in the paper
+REJECT_WEIGHT = 6.0  # weight of a rejected draft token in the loss, as in the paper
 
 
 def trace_head_step(frozen: Frozen, lora: StepLayout, head: StepLayout, shape: HeadShape) -> ModelProto:
-    """The graph of one step of the head, the drafter's weights still inputs.
+    """The graph of one step of the head; the drafter's weights are still inputs.
 
     Args:
-        frozen: the drafter. lora: what it has learned.
-        head: what learns, of this shape.
+        frozen: the drafter.
+        lora: layout of the drafter's adapter.
+        head: layout of the head's tensors, which learn.
+        shape: shape of the head.
     """
     vector, vocab = torch.zeros(head.size), _vocab(frozen)
     fixed = {
@@ -61,46 +63,46 @@ def trace_head_step(frozen: Frozen, lora: StepLayout, head: StepLayout, shape: H
 def head_step(
     frozen: Frozen, layouts: tuple[StepLayout, StepLayout], shape: HeadShape
 ) -> Callable[[Named], Named]:
-    """The step as a function of the graph's inputs by name, the drafter's weights among them."""
-    return lambda given: _step(frozen, layouts, shape, given)
+    """The step as a function of the graph's inputs by name, including the drafter's weights."""
+    return lambda inputs: _step(frozen, layouts, shape, inputs)
 
 
 def _vocab(frozen: Frozen) -> int:
-    return next(place for place in frozen.places if place.name == "lm_head.weight").parts[0].shape[0]
+    return next(site for site in frozen.sites if site.name == "lm_head.weight").parts[0].shape[0]
 
 
-def _step(frozen: Frozen, layouts: tuple[StepLayout, StepLayout], shape: HeadShape, given: Named) -> Named:
-    """All outputs by name."""
+def _step(frozen: Frozen, layouts: tuple[StepLayout, StepLayout], shape: HeadShape, inputs: Named) -> Named:
+    """The outputs of the graph by name."""
     lora, head = layouts
-    hidden, drawn = _draws(frozen, cut(given["lora"], lora), given)
+    hidden, drawn = _draws(frozen, cut(inputs["lora"], lora), inputs)
     learning = {
-        name: tensor.detach().requires_grad_() for name, tensor in cut(given["parameters"], head).items()
+        name: tensor.detach().requires_grad_() for name, tensor in cut(inputs["parameters"], head).items()
     }
     logits = _logits(hidden, learning, shape) + drawn.odds
-    total, weight = head_loss(logits, drawn.labels, REJECT_WEIGHT, known=given["known"])
+    total, weight = head_loss(logits, drawn.labels, REJECT_WEIGHT, known=inputs["known"])
     gradients = torch.autograd.grad(total, list(learning.values()))
-    gradient = given["gradient"] + torch.cat([each.reshape(-1) for each in gradients])
-    summed, whole = given["loss"] + total.detach(), given["weight"] + weight
+    gradient = inputs["gradient"] + torch.cat([each.reshape(-1) for each in gradients])
+    summed, whole = inputs["loss"] + total.detach(), inputs["weight"] + weight
     mean = whole.clamp_min(1e-6)
     carried = {"next_loss": summed, "next_weight": whole, "next_gradient": gradient}
-    return carried | adamw(given, gradient / mean, summed)
+    return carried | adamw(inputs, gradient / mean, summed)
 
 
-def _draws(frozen: Frozen, learned: Named, given: Named) -> tuple[Tensor, Drawn]:
-    """What the drafter as it is now holds likeliest, and its states [B, A, hidden] of that."""
-    nothing = torch.zeros(0)  # what only temperatures above 0 ask for
-    parts = {name: given[name] for name in ("input_ids", "positions", "known", "said", "longer")}
-    batch = HeadBatch(**parts, ids=nothing, chances=nothing, uniforms=nothing)
+def _draws(frozen: Frozen, learned: Named, inputs: Named) -> tuple[Tensor, Drawn]:
+    """The draws of the drafter with its adapter, and the hidden states [B, A, hidden] of the draws."""
+    nothing = torch.zeros(0)  # inputs that only temperatures above 0 need
+    parts = {name: inputs[name] for name in ("input_ids", "positions", "known", "longer")}
+    batch = HeadBatch(**parts, next_ids=inputs["said"], ids=nothing, chances=nothing, uniforms=nothing)
 
     def draw(logits: Tensor) -> Drawn:
-        return batch.draws(logits, given["allowed"], 0.0)
+        return batch.draws(logits, inputs["allowed"], 0.0)
 
-    with Forward(frozen, given, learned).acting() as model, swapped(head_states, "DynamicCache", _Kept):
+    with Forward(frozen, inputs, learned).acting() as model, patched(head_states, "DynamicCache", _Kept):
         return head_states.draws_of(model, batch, draw)
 
 
 def _logits(hidden: Tensor, learning: Named, shape: HeadShape) -> Tensor:
-    """Of the head with these tensors, as `AcceptanceHead` computes them."""
+    """The logits of a head with these tensors, as `AcceptanceHead` computes them."""
     head: Any = AcceptanceHead(shape.hidden, shape.blocks)
     names = [*(f"blocks.{i}" for i in range(shape.blocks)), "weight", "bias"]
     values = [tensor.view(-1) if name.endswith("bias") else tensor for name, tensor in learning.items()]
@@ -109,7 +111,7 @@ def _logits(hidden: Tensor, learning: Named, shape: HeadShape) -> Tensor:
 
 
 class _Kept(DynamicCache):
-    """Keys and values of the pass before, and nothing else: transformers' own begins with an empty tensor."""
+    """The keys and values of the first pass only; transformers' cache begins with an empty tensor."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""A drafter's forward pass as its training graphs compute it: packed products with LoRA, plain attention.
+"""A drafter's forward pass in its training graphs: packed products with LoRA, plain attention.
 
-The model is transformers' own; its products, embeddings and attention are ours, so that the frozen weights
-can be inputs of a graph and each packed product is one.
+The model is transformers' own; its products, embeddings and attention are replaced, so that the frozen
+weights can be inputs of a graph and each packed product is computed once.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from omnidraft.checkpoints.patched import swapped
+from omnidraft.checkpoints.patched import patched
 from omnidraft.checkpoints.thin_model import ThinModel
 from omnidraft.export.graph.markers import EMBEDDING, HEAD, MarkedSite
 from omnidraft.runtime.bundle.train_step_entry import StepLayout
 
-_NAME = "omnidraft_step"  # of our attention among transformers' kinds
+_NAME = "omnidraft_step"  # of our attention in transformers' registry
 Named = dict[str, Tensor]
 
 
@@ -30,95 +30,97 @@ class Frozen:
     """The weights of a drafter that do not learn.
 
     Attributes:
-        thin: the model. places: what its graph's weights are packed of.
-        tied: whether the LM head reads the embedding; a quantised one has a weight of its own.
+        thin: the model.
+        sites: the weights of its graph, and the modules that are packed in each.
+        tied: whether the LM head reads the embedding; a quantised LM head has its own weight.
     """
 
     thin: ThinModel
-    places: Sequence[MarkedSite]
+    sites: Sequence[MarkedSite]
     tied: bool
 
     def weights(self) -> Named:
         """Each weight [in, out] as in the drafter's graph, the embedding [vocab, hidden]; without values."""
-        found = {}
-        for place in self.places:
-            rows, columns = place.parts[0].shape[1], sum(part.shape[0] for part in place.parts)
-            shape = (columns, rows) if place.name == EMBEDDING else (rows, columns)
-            found[place.name] = torch.empty(shape)  # never touched, so it takes no memory
+        weights = {}
+        for site in self.sites:
+            rows, columns = site.parts[0].shape[1], sum(part.shape[0] for part in site.parts)
+            shape = (columns, rows) if site.name == EMBEDDING else (rows, columns)
+            weights[site.name] = torch.empty(shape)  # not written, so it takes no memory
         if self.tied:
-            del found[HEAD]
-        return found
+            del weights[HEAD]
+        return weights
 
 
 def cut(vector: Tensor, layout: StepLayout) -> Named:
-    """The tensors of a layout, views of one vector."""
+    """The tensors of a layout, as views of one vector."""
     return {name: vector[start:end].view(shape) for name, (start, end), shape in layout.spans()}
 
 
 class Forward:
-    """The products of a drafter: packed as in its graph, each packed one computed once.
+    """The products of a drafter, packed as in its graph; each packed product is computed once.
 
     Attributes:
-        rows: positions b * L + l whose logits are wanted; all, in their own shape, when None.
+        rows: positions b * L + l whose logits are computed; None for all positions in their own shape.
     """
 
-    def __init__(self, frozen: Frozen, given: Named, learning: Named, rows: Tensor | None = None) -> None:
+    def __init__(self, frozen: Frozen, inputs: Named, learning: Named, rows: Tensor | None = None) -> None:
         """
         Args:
-            frozen: the drafter. given: its weights by name, and `lora_scale`.
+            frozen: the drafter.
+            inputs: its weights by name, and `lora_scale`.
             learning: the LoRA tensors by name.
+            rows: see the attribute.
         """
-        self._frozen, self._given, self._learning, self.rows = frozen, given, learning, rows
-        self._places = {
-            part.name: (place, i) for place in frozen.places for i, part in enumerate(place.parts)
-        }
+        self._frozen, self._inputs, self._learning, self.rows = frozen, inputs, learning, rows
+        self._sites = {part.name: (site, i) for site in frozen.sites for i, part in enumerate(site.parts)}
         self._last: dict[str, tuple[Tensor, tuple[Tensor, ...]]] = {}
 
     @contextmanager
     def acting(self) -> Iterator[Any]:
-        """Within it the model computes with these weights; gives the model."""
+        """Within this context the model computes with these weights; yields the model."""
         thin = self._frozen.thin
         before = thin.model.config._attn_implementation
         thin.model.set_attn_implementation(_NAME)
         try:
             with (
-                swapped(nn.Linear, "forward", lambda module, x: self.product(module, x)),
-                swapped(nn.Embedding, "forward", lambda _, ids: self._given[EMBEDDING][ids]),
+                patched(nn.Linear, "forward", lambda module, x: self.product(module, x)),
+                patched(nn.Embedding, "forward", lambda _, ids: self._inputs[EMBEDDING][ids]),
             ):
                 yield thin.model
         finally:
             thin.model.set_attn_implementation(before)
 
     def product(self, module: Any, x: Tensor) -> Tensor:
-        place, index = self._places[module.site]
-        if place.name == HEAD:
+        """One part of a packed product."""
+        site, index = self._sites[module.site]
+        if site.name == HEAD:
             return self._head(module, x)
-        if place.name not in self._last or self._last[place.name][0] is not x:
-            self._last[place.name] = x, self._parts(place, x)
-        return self._last[place.name][1][index]
+        if site.name not in self._last or self._last[site.name][0] is not x:
+            self._last[site.name] = x, self._parts(site, x)
+        return self._last[site.name][1][index]
 
-    def _parts(self, place: MarkedSite, x: Tensor) -> tuple[Tensor, ...]:
-        whole = x @ self._given[place.name]
-        biases = [self._frozen.thin.stored[part.name].bias for part in place.parts]
+    def _parts(self, site: MarkedSite, x: Tensor) -> tuple[Tensor, ...]:
+        whole = x @ self._inputs[site.name]
+        biases = [self._frozen.thin.stored[part.name].bias for part in site.parts]
         if biases[0] is not None:
             whole = whole + torch.cat([bias.float() for bias in biases if bias is not None])
-        site = place.name.removesuffix(".weight")
-        whole = whole + self._low_rank(site, x)
-        return torch.split(whole, [part.shape[0] for part in place.parts], dim=-1)
+        whole = whole + self._low_rank(site.name.removesuffix(".weight"), x)
+        return torch.split(whole, [part.shape[0] for part in site.parts], dim=-1)
 
-    def _low_rank(self, site: str, x: Tensor) -> Tensor:
+    def _low_rank(self, name: str, x: Tensor) -> Tensor:
         """(x A) B of each part that learns, side by side."""
-        heads = [name.removesuffix(".lora_a") for name in self._learning if name.endswith(".lora_a")]
-        parts = [name for name in heads if name.rpartition(".")[0] == site]
+        parts = [key.removesuffix(".lora_a") for key in self._learning if key.endswith(".lora_a")]
+        parts = [part for part in parts if part.rpartition(".")[0] == name]
         a, b = ([self._learning[f"{part}.lora_{half}"] for part in parts] for half in "ab")
         rows = torch.split(x @ torch.cat(a, dim=1), [each.shape[1] for each in a], dim=-1)
         return (
-            torch.cat([row @ each for row, each in zip(rows, b, strict=True)], -1) * self._given["lora_scale"]
+            torch.cat([row @ each for row, each in zip(rows, b, strict=True)], -1)
+            * self._inputs["lora_scale"]
         )
 
     def _head(self, module: Any, x: Tensor) -> Tensor:
         rows = x if self.rows is None else x.flatten(0, 1).index_select(0, self.rows)
-        weight = self._given[EMBEDDING].t() if self._frozen.tied else self._given[HEAD]
+        weight = self._inputs[EMBEDDING].t() if self._frozen.tied else self._inputs[HEAD]
         logits = rows @ weight
         bias = self._frozen.thin.stored[module.site].bias
         return logits if bias is None else logits + bias.float()

@@ -1,6 +1,6 @@
 """A drafter's training step as a plain inference graph: forward, loss, gradient, AdamW (spec/train-step.md).
 
-The frozen weights are inputs here, and `step_weights` binds them to the drafter's own.
+The frozen weights are inputs here; `step_weights` binds them to the weights of the drafter's graph.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from omnidraft.training.objectives.divergence import divergence
 
 
 def trace_step(frozen: Frozen, layout: StepLayout) -> ModelProto:
-    """The graph of one step, its frozen weights still inputs by their names in the drafter's graph.
+    """The graph of one step; the frozen weights are still inputs, named as in the drafter's graph.
 
     Args:
         frozen: the drafter.
-        layout: of what learns.
+        layout: the tensors that learn.
     """
     fixed = _state(layout) | frozen.weights()
     return to_onnx(lora_step(frozen, layout), _batch(fixed), fixed)
 
 
 def lora_step(frozen: Frozen, layout: StepLayout) -> Callable[[Named], Named]:
-    """The step as a function of the graph's inputs by name, the frozen weights among them."""
-    return lambda given: _step(frozen, layout, given)
+    """The step as a function of the graph's inputs by name, including the frozen weights."""
+    return lambda inputs: _step(frozen, layout, inputs)
 
 
 def _batch(fixed: Named) -> Named:
-    """Some responses."""
+    """A batch of responses with sizes that no other input has."""
     free = islice(free_sizes(fixed.values()), 8)
     responses, length, rows, distributions, listed, direct, direct_listed, ngrams = free
     whole = torch.int64
@@ -58,7 +58,7 @@ def _batch(fixed: Named) -> Named:
 
 
 def _state(layout: StepLayout) -> Named:
-    """Settings, and what one call hands to the next."""
+    """The settings, and the state that one call passes to the next."""
     vector = torch.zeros(layout.size)
     return {
         "scales": torch.zeros(len(layout.terms)),
@@ -70,38 +70,38 @@ def _state(layout: StepLayout) -> Named:
     }
 
 
-def _step(frozen: Frozen, layout: StepLayout, given: Named) -> Named:
-    """All outputs by name."""
+def _step(frozen: Frozen, layout: StepLayout, inputs: Named) -> Named:
+    """The outputs of the graph by name."""
     learning = {
-        name: tensor.detach().requires_grad_() for name, tensor in cut(given["parameters"], layout).items()
+        name: tensor.detach().requires_grad_() for name, tensor in cut(inputs["parameters"], layout).items()
     }
-    positions = torch.arange(given["input_ids"].shape[1])[None]
-    with Forward(frozen, given, learning, given["rows"]).acting() as model:
-        found = model(input_ids=given["input_ids"], position_ids=positions, use_cache=False)
-    logits: Tensor = found.logits  # [R, draft vocab]
-    sums = _sums(logits, given)
-    part = (sums * given["scales"]).sum()
+    positions = torch.arange(inputs["input_ids"].shape[1])[None]
+    with Forward(frozen, inputs, learning, inputs["rows"]).acting() as model:
+        output = model(input_ids=inputs["input_ids"], position_ids=positions, use_cache=False)
+    logits: Tensor = output.logits  # [R, draft vocab]
+    sums = _sums(logits, inputs)
+    part = (sums * inputs["scales"]).sum()
     gradients = torch.autograd.grad(part, list(learning.values()))
-    gradient = given["gradient"] + torch.cat([each.reshape(-1) for each in gradients])
-    loss = given["loss"] + part.detach()
+    gradient = inputs["gradient"] + torch.cat([each.reshape(-1) for each in gradients])
+    loss = inputs["loss"] + part.detach()
     carried = {"sums": sums.detach(), "next_loss": loss, "next_gradient": gradient}
-    return carried | adamw(given, gradient, loss)
+    return carried | adamw(inputs, gradient, loss)
 
 
-def _sums(logits: Tensor, given: Named) -> Tensor:
-    """The terms as sums over places: trie-kl's, and the two of omnidraft (training/objectives/paper.py)."""
-    trie = _distributions("trie", given, given["trie.weights"])
-    direct = _distributions("direct", given, torch.ones_like(given["direct.other"]))
-    ngrams = torch.log_softmax(logits.index_select(0, given["ngram.rows"]), dim=1)
+def _sums(logits: Tensor, inputs: Named) -> Tensor:
+    """The terms as sums over positions: one of trie-kl, two of omnidraft (training/objectives/paper.py)."""
+    trie = _distributions("trie", inputs, inputs["trie.weights"])
+    direct = _distributions("direct", inputs, torch.ones_like(inputs["direct.other"]))
+    ngrams = torch.log_softmax(logits.index_select(0, inputs["ngram.rows"]), dim=1)
     return torch.stack([
         (trie.weights * divergence(logits, trie, "forward")).sum(),
         divergence(logits, direct, "reverse").sum(),
-        -ngrams.gather(1, given["ngram.ids"][:, None]).sum(),
+        -ngrams.gather(1, inputs["ngram.ids"][:, None]).sum(),
     ])  # fmt: skip
 
 
-def _distributions(name: str, given: Named, weights: Tensor) -> DistributionTensors:
+def _distributions(name: str, inputs: Named, weights: Tensor) -> DistributionTensors:
     rows, ids, probabilities, other = (
-        given[f"{name}.{field}"] for field in ("rows", "ids", "probabilities", "other")
+        inputs[f"{name}.{field}"] for field in ("rows", "ids", "probabilities", "other")
     )
     return DistributionTensors(rows, ids, probabilities, other, weights)

@@ -1,4 +1,4 @@
-"""A function of torch as an ONNX graph, gradients and all; and AdamW, which training graphs end with."""
+"""Trace a torch function with its gradients as an ONNX graph; and AdamW, the end of a training graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from omnidraft.export.graph.trace import quiet
 from omnidraft.export.train_step.step_forward import Named
 
-OPSET = 21  # the first whose DequantizeLinear has blocks and 4 bits
+OPSET = 21  # the first opset whose DequantizeLinear has blocks and 4 bits
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
 
 
@@ -25,15 +25,16 @@ def to_onnx(function: Callable[[Named], Named], batch: Named, fixed: Named) -> M
     """The graph of a function of named tensors.
 
     Args:
-        function: pure; its outputs are the graph's.
-        batch: inputs of any sizes, in sizes of `free_sizes`. fixed: inputs of these very sizes.
+        function: a pure function; its outputs are the graph's outputs.
+        batch: inputs of variable size; here they have sizes of `free_sizes`.
+        fixed: inputs of exactly these sizes.
     """
     names, outputs = [*batch, *fixed], list[str]()
 
     def flat(*tensors: Tensor) -> tuple[Tensor, ...]:
-        found = function(dict(zip(names, tensors, strict=True)))
-        outputs[:] = found
-        return tuple(found.values())
+        results = function(dict(zip(names, tensors, strict=True)))
+        outputs[:] = results
+        return tuple(results.values())
 
     values = (*batch.values(), *fixed.values())
     traced = make_fx(
@@ -55,53 +56,53 @@ def to_onnx(function: Callable[[Named], Named], batch: Named, fixed: Named) -> M
             input_names=names,
             output_names=outputs,
             opset_version=OPSET,
-            optimize=False,  # it takes AdamW's 1e-8 for 0, and onnxruntime does the rest when it loads
+            optimize=False,  # the optimiser turns AdamW's 1e-8 into 0; onnxruntime optimises at load
         )
     assert program is not None
     return _bare(onnx_ir.to_proto(program.model))
 
 
 def free_sizes(fixed: Iterable[Tensor]) -> Iterator[int]:
-    """Sizes that no fixed tensor has: the tracer takes equal sizes for the same one."""
+    """Sizes that no fixed tensor has: the tracer treats equal sizes as one size."""
     taken = {size for tensor in fixed for size in tensor.shape}
     return (size for size in itertools.count(1009) if size not in taken)
 
 
-def adamw(given: Named, gradient: Tensor, loss: Tensor) -> Named:
-    """One update of the vector `parameters` by the gradient of all parts of a batch, clipped.
+def adamw(inputs: Named, gradient: Tensor, loss: Tensor) -> Named:
+    """One update of the vector `parameters` by the clipped gradient of all parts of a batch.
 
-    Everything stays as it was unless this is the last part and loss and gradient are finite.
+    The state does not change unless this is the last part and loss and gradient are finite.
     """
     norm = torch.linalg.vector_norm(gradient)
-    applied = given["last"] & torch.isfinite(loss) & torch.isfinite(norm)
-    updates = given["updates"] + applied.long()
-    clipped = gradient * (given["clip_norm"] / (norm + 1e-6)).clamp_max(1.0)
-    time = (given["updates"] + 1).double()  # float32 cannot tell 0.999 ** t from 1 - 1e-3 t well enough
-    betas = torch.tensor(_BETAS, dtype=torch.float64)  # a plain number would be exported as float32
+    applied = inputs["last"] & torch.isfinite(loss) & torch.isfinite(norm)
+    updates = inputs["updates"] + applied.long()
+    clipped = gradient * (inputs["clip_norm"] / (norm + 1e-6)).clamp_max(1.0)
+    time = (inputs["updates"] + 1).double()  # float32 is too coarse for 1 - 0.999 ** t
+    betas = torch.tensor(_BETAS, dtype=torch.float64)  # a Python number would be exported as float32
     first, second = (1.0 - betas**time).unbind()
-    size, root = (given["learning_rate"].double() / first).float(), second.sqrt().float()
-    average = given["exp_avg"] + (clipped - given["exp_avg"]) * (1.0 - _BETAS[0])
-    square = given["exp_avg_sq"] * _BETAS[1] + clipped * clipped * (1.0 - _BETAS[1])
-    kept = given["parameters"] * (1.0 - given["learning_rate"] * given["weight_decay"])
+    size, root = (inputs["learning_rate"].double() / first).float(), second.sqrt().float()
+    average = inputs["exp_avg"] + (clipped - inputs["exp_avg"]) * (1.0 - _BETAS[0])
+    square = inputs["exp_avg_sq"] * _BETAS[1] + clipped * clipped * (1.0 - _BETAS[1])
+    kept = inputs["parameters"] * (1.0 - inputs["learning_rate"] * inputs["weight_decay"])
     moved = kept - size * (average / (square.sqrt() / root + _EPSILON))
     after = {"parameters": moved, "exp_avg": average, "exp_avg_sq": square}
-    found = {"norm": norm, "applied": applied, "next_updates": updates}
-    return found | {f"next_{name}": torch.where(applied, new, given[name]) for name, new in after.items()}
+    outputs = {"norm": norm, "applied": applied, "next_updates": updates}
+    return outputs | {f"next_{name}": torch.where(applied, new, inputs[name]) for name, new in after.items()}
 
 
 def _bare(model: ModelProto) -> ModelProto:
-    """Without what the exporter noted of where each node came from, which names files of this machine."""
+    """Remove the exporter's notes on the origin of each node, which contain paths of this machine."""
     for owner in (model, model.graph, *model.graph.node, *model.graph.input, *model.graph.output):
         for field in ("doc_string", "metadata_props"):
             owner.ClearField(field)
-    model.graph.ClearField("value_info")  # onnxruntime infers it anew
+    model.graph.ClearField("value_info")  # onnxruntime infers it again
     return model
 
 
 def _slice_backward(grad: Tensor, sizes: Sequence[int], dim: int, start: int, end: int, step: int) -> Tensor:
-    """Zeros on both sides of a slice's gradient; the exporter's own way is a scatter over all indices."""
+    """Pad the gradient of a slice with zeros; the exporter would scatter over all indices."""
     size = sizes[dim]
-    assert step == 1, "a slice with gaps"
+    assert step == 1, "a slice with a step"
     end = size if end > 2**62 else end
     before, after = ([*grad.shape] for _ in range(2))
     before[dim], after[dim] = start, size - end

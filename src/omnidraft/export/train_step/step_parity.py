@@ -1,7 +1,7 @@
-"""A training step as it ships against torch: one step on a small batch that is made up, each graph compared.
+"""Compare each shipped training graph with torch, in one step on a small made-up batch.
 
-What is compared is tracing, exporter, onnxruntime and the binding of the drafter's weights: torch computes
-the same function eagerly, with weights that are read and dequantised here.
+The comparison covers the tracing, the exporter, onnxruntime and the binding of the drafter's weights: torch
+computes the same function eagerly, with weights that are read and dequantised here.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from omnidraft.learning.step.step_run import StepRun
 from omnidraft.runtime.bundle.head import HeadShape
 from omnidraft.runtime.bundle.train_step_entry import StepLayout
 
-LARGEST = 1e-4  # difference, as a share of what it is of; 3e-6 was measured (fp32 and int8)
-_LENGTHS = (7, 12)  # draft tokens of the two responses, a call of the graph each
+LARGEST = 1e-4  # largest relative difference; 3e-6 was measured (fp32 and int8)
+_LENGTHS = (7, 12)  # draft tokens of the two responses; the graph is called once for each
 _UPDATES = 10
 _VECTORS = ("parameters", "exp_avg", "exp_avg_sq")
 Arrays = dict[str, NDArray[Any]]
@@ -35,95 +35,112 @@ Step = Callable[[Named], Named]
 
 
 def lora_parity(graph: Path, frozen: Frozen, layout: StepLayout, shipped: Shipped) -> StepParity:
-    """Of `step.onnx`.
+    """Parity of `step.onnx`.
 
     Args:
-        graph: as written. frozen: the drafter. layout: of what learns.
+        graph: the file.
+        frozen: the drafter.
+        layout: the tensors that learn.
         shipped: the drafter's graph.
 
     Raises:
-        ExportError: it is not what torch computes.
+        ExportError: torch computes something else.
     """
     rng = np.random.default_rng(0)
     vocab = _vocab(frozen)
     parts = [_responses(rng, vocab, length) for length in _LENGTHS]
     settings = {**_settings(1e-2), "scales": np.array([0.1, 0.05, 0.02], np.float32)}
-    return _refused(
-        graph, _compare(graph, lora_step(frozen, layout), parts, settings, layout, frozen, shipped)
-    )
+    step, weights = lora_step(frozen, layout), _weights(frozen, shipped)
+    return _refuse(graph, _compare(graph, step, parts, settings, layout.size, weights))
 
 
 def head_parity(
     graph: Path, frozen: Frozen, layouts: tuple[StepLayout, StepLayout], shape: HeadShape, shipped: Shipped
 ) -> StepParity:
-    """Of `head.onnx`, like `lora_parity`; layouts of the drafter's tensors and of the head's.
+    """Parity of `head.onnx`: the best of three batches, because the likeliest draft token may be a near tie.
 
-    Of three batches the best counts: what the drafter holds likeliest may be as good as a tie in one.
+    Args:
+        graph: the file.
+        frozen: the drafter.
+        layouts: the drafter's adapter, and the head.
+        shape: shape of the head.
+        shipped: the drafter's graph.
+
+    Raises:
+        ExportError: torch computes something else.
     """
-    found, (lora, layout), vocab = list[StepParity](), layouts, _vocab(frozen)
+    parities, (lora, layout), vocab = list[StepParity](), layouts, _vocab(frozen)
     for seed in range(3):
         rng = np.random.default_rng(seed)
         parts = [_draws(rng, vocab, length) for length in _LENGTHS]
         vector = (0.1 * rng.standard_normal(lora.size)).astype(np.float32)
         settings = {**_settings(1e-2), "lora": vector, "allowed": np.arange(vocab) > 0}
-        step = head_step(frozen, layouts, shape)
-        found.append(_compare(graph, step, parts, settings, layout, frozen, shipped))
-        if found[-1].worst <= LARGEST:
+        step, weights = head_step(frozen, layouts, shape), _weights(frozen, shipped)
+        parities.append(_compare(graph, step, parts, settings, layout.size, weights))
+        if parities[-1].worst <= LARGEST:
             break
-    return _refused(graph, min(found, key=lambda each: each.worst))
+    return _refuse(graph, min(parities, key=lambda parity: parity.worst))
 
 
-def _refused(graph: Path, found: StepParity) -> StepParity:
-    if found.worst > LARGEST:
+def _refuse(graph: Path, parity: StepParity) -> StepParity:
+    """Refuse a graph that differs too much; else return its parity."""
+    if parity.worst > LARGEST:
         raise ExportError(
-            f"the training graph {graph.name} computes another step in "
-            "onnxruntime than torch does: loss, gradient and tensors differ by "
-            f"{found.loss:.1e}, {found.gradient:.1e} and {found.tensors:.1e} of their "
-            f"size and not by {LARGEST:.0e} at most",
+            f"the training graph {graph.name} computes another step in onnxruntime than torch does: loss, "
+            f"gradient and tensors differ by {parity.loss:.1e}, {parity.gradient:.1e} and "
+            f"{parity.tensors:.1e} of their size, more than {LARGEST:.0e}",
             "leave --train-step out, or try other versions of torch and onnxruntime",
         )
-    return found
+    return parity
 
 
 def _compare(
-    graph: Path, step: Step, parts: Sequence[Arrays], settings: Arrays, layout: StepLayout, frozen: Frozen,
-    shipped: Shipped,
-) -> StepParity:  # fmt: skip
-    """One step with moments and updates of before, so that no update hangs on a gradient's last bits."""
+    graph: Path, step: Step, parts: Sequence[Arrays], settings: Arrays, size: int, weights: Named
+) -> StepParity:
+    """One step that continues earlier updates, so that it does not depend on the last bits of a gradient.
+
+    Args:
+        graph: the file.
+        step: the same function in torch.
+        parts: the inputs of each call.
+        settings: the inputs that all calls share.
+        size: number of values that learn.
+        weights: the drafter's weights, in float32.
+    """
     rng = np.random.default_rng(1)
-    drawn = rng.standard_normal((3, layout.size)).astype(np.float32)
+    drawn = rng.standard_normal((3, size)).astype(np.float32)
     state: Arrays = {"parameters": 0.1 * drawn[0], "exp_avg": 1e-2 * drawn[1], "exp_avg_sq": drawn[2] ** 2}
     state["exp_avg_sq"] = state["exp_avg_sq"] * np.float32(1e-2) + np.float32(1e-4)
     run = StepRun(graph, graph.parent.parent, state["parameters"], 1)
     run.restore({**state, "updates": np.array([_UPDATES], np.int64)}, "")
-    found = run.run(list(parts), settings)
-    wanted = _in_torch(step, parts, {**settings, **state}, _weights(frozen, shipped))
-    total = wanted["next_loss"]
-    gradient = _share(found["next_gradient"], wanted["next_gradient"])
-    moved = [_share(found[f"next_{n}"] - state[n], wanted[f"next_{n}"] - state[n]) for n in _VECTORS]
-    counts = (bool(found["applied"]), int(found["next_updates"])) == (True, _UPDATES + 1)
-    loss = abs(float(found["next_loss"] - total)) / max(abs(float(total)), 1e-6)
+    actual = run.run(list(parts), settings)
+    expected = _in_torch(step, parts, {**settings, **state}, weights)
+    total = expected["next_loss"]
+    gradient = _relative(actual["next_gradient"], expected["next_gradient"])
+    moved = [_relative(actual[f"next_{n}"] - state[n], expected[f"next_{n}"] - state[n]) for n in _VECTORS]
+    counts = (bool(actual["applied"]), int(actual["next_updates"])) == (True, _UPDATES + 1)
+    loss = abs(float(actual["next_loss"] - total)) / max(abs(float(total)), 1e-6)
     return StepParity(loss, gradient, max(moved) if counts else float("inf"))
 
 
-def _share(found: NDArray[Any], wanted: NDArray[Any]) -> float:
-    difference = np.linalg.norm(found.astype(np.float64) - wanted.astype(np.float64))
-    return float(difference / max(float(np.linalg.norm(wanted.astype(np.float64))), 1e-12))
+def _relative(actual: NDArray[Any], expected: NDArray[Any]) -> float:
+    """Norm of the difference, relative to the norm of what is expected."""
+    difference = np.linalg.norm(actual.astype(np.float64) - expected.astype(np.float64))
+    return float(difference / max(float(np.linalg.norm(expected.astype(np.float64))), 1e-12))
 
 
 def _in_torch(step: Step, parts: Sequence[Arrays], fixed: Arrays, weights: Named) -> Arrays:
-    """The outputs of the last call."""
-    given = weights | {name: torch.from_numpy(np.array(value)) for name, value in fixed.items()}
-    given |= {"updates": torch.tensor(_UPDATES), "loss": torch.tensor(0.0), "weight": torch.tensor(0.0)}
-    given["gradient"] = torch.zeros_like(given["parameters"])
-    found: Named = {}
+    """The outputs of the last call, computed by torch."""
+    inputs = weights | {name: torch.from_numpy(np.array(value)) for name, value in fixed.items()}
+    inputs |= {"updates": torch.tensor(_UPDATES), "loss": torch.tensor(0.0), "weight": torch.tensor(0.0)}
+    inputs["gradient"] = torch.zeros_like(inputs["parameters"])
+    outputs: Named = {}
     for i, part in enumerate(parts):
-        given |= {name: torch.from_numpy(value) for name, value in part.items()}
-        found = step(given | {"last": torch.tensor(i == len(parts) - 1)})
-        given |= {
-            name: found[f"next_{name}"] for name in ("loss", "weight", "gradient") if f"next_{name}" in found
-        }
-    return {name: value.detach().numpy() for name, value in found.items()}
+        inputs |= {name: torch.from_numpy(value) for name, value in part.items()}
+        outputs = step(inputs | {"last": torch.tensor(i == len(parts) - 1)})
+        carried = [name for name in ("loss", "weight", "gradient") if f"next_{name}" in outputs]
+        inputs |= {name: outputs[f"next_{name}"] for name in carried}
+    return {name: value.detach().numpy() for name, value in outputs.items()}
 
 
 def _settings(rate: float) -> Arrays:
@@ -132,11 +149,11 @@ def _settings(rate: float) -> Arrays:
 
 
 def _vocab(frozen: Frozen) -> int:
-    return next(place for place in frozen.places if place.name == EMBEDDING).parts[0].shape[0]
+    return next(site for site in frozen.sites if site.name == EMBEDDING).parts[0].shape[0]
 
 
 def _responses(rng: np.random.Generator, vocab: int, length: int) -> Arrays:
-    """One response with a distribution of each kind at every row behind its first token."""
+    """One response with a distribution of each kind at every row."""
     rows = np.arange(length)
     listed = min(4, vocab)
     ids = np.array([rng.choice(vocab, listed, replace=False) for _ in rows])
@@ -154,7 +171,7 @@ def _responses(rng: np.random.Generator, vocab: int, length: int) -> Arrays:
 
 
 def _draws(rng: np.random.Generator, vocab: int, length: int) -> Arrays:
-    """One response with a draw at each of its tokens but the last."""
+    """One response with a draw at each token but the last."""
     positions = np.arange(length - 1)[None]
     return {
         "input_ids": rng.integers(0, vocab, (1, length)),
@@ -166,7 +183,7 @@ def _draws(rng: np.random.Generator, vocab: int, length: int) -> Arrays:
 
 
 def _weights(frozen: Frozen, shipped: Shipped) -> Named:
-    """The drafter's weights as they ship, in float32."""
+    """The drafter's shipped weights in float32."""
     return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in _values(frozen, shipped)}
 
 
@@ -177,7 +194,7 @@ def _values(frozen: Frozen, shipped: Shipped) -> Iterator[tuple[str, NDArray[np.
 
 
 def _dequantised(shipped: Shipped, name: str) -> NDArray[np.float32]:
-    """(code - zero point) scale, block by block; a product's weight is stored [out, in]."""
+    """(code - zero point) * scale, block by block; the weight of a product is stored as [out, in]."""
     node = shipped.node(name)
     settings: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     bits, block, is_table = settings["bits"], settings["block_size"], node.op_type == "GatherBlockQuantized"
@@ -191,12 +208,12 @@ def _dequantised(shipped: Shipped, name: str) -> NDArray[np.float32]:
         zeros = _unpacked(stored, bits)[:, : scales.shape[1]]
     wide = np.repeat(scales, block, axis=1)[:, : codes.shape[1]]
     whole = (codes - np.repeat(zeros, block, axis=1)[:, : codes.shape[1]].astype(np.float32)) * wide
-    found: NDArray[np.float32] = whole if is_table else whole[:, : settings["K"]].T
-    return found
+    weight: NDArray[np.float32] = whole if is_table else whole[:, : settings["K"]].T
+    return weight
 
 
 def _unpacked(codes: NDArray[Any], bits: int) -> NDArray[np.float32]:
-    """Codes of rows of bytes; of two in a byte the lower half comes first."""
+    """The codes in rows of bytes; of two codes in a byte the lower half is first."""
     if bits == 4:
         codes = np.stack([codes & 15, codes >> 4], axis=-1).reshape(len(codes), -1)
     return codes.astype(np.float32)

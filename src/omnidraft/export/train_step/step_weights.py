@@ -1,7 +1,8 @@
-"""The frozen weights of a training step: those of the drafter's own graph, by their place in its file.
+"""The frozen weights of a training step: references to the weights in the file of the drafter's graph.
 
-A quantised weight is dequantised inside the step, so the drafter learns against what will run, and no weight
-is on disk twice. onnxruntime refuses files outside a graph's folder; spec/train-step.md says how it loads.
+A quantised weight is dequantised inside the step, so the drafter learns with the weights that will run, and
+no weight is on disk twice. onnxruntime refuses files outside a graph's folder; spec/train-step.md says how
+the step is loaded.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ _QUANTISED = ("MatMulNBits", "GatherBlockQuantized")
 
 @dataclass(frozen=True)
 class Shipped:
-    """A drafter's graph as it is in the bundle.
+    """The drafter's graph in the bundle.
 
     Attributes:
-        graph: without its external data. path: of its file.
+        graph: the graph without its external data.
+        path: its file.
     """
 
     graph: GraphProto
@@ -37,39 +39,45 @@ class Shipped:
 
     @classmethod
     def read(cls, path: Path) -> Shipped:
-        """The graph in a file."""
+        """Read the graph in a file."""
         return cls(onnx.load(path, load_external_data=False).graph, path)
 
     def node(self, weight: str) -> NodeProto:
-        """The node that reads a weight of the float32 graph, in whatever form it is now."""
+        """The node that reads a weight of the float32 graph, also if the node is quantised now."""
         name = "embedding" if weight == EMBEDDING else weight.removesuffix(".weight")
-        found: NodeProto = next(node for node in self.graph.node if node.name == name)
-        return found
+        reader: NodeProto = next(node for node in self.graph.node if node.name == name)
+        return reader
 
     def is_quantised(self, weight: str) -> bool:
-        """Whether there are codes instead of a weight."""
+        """Whether a weight is stored as codes."""
         return self.node(weight).op_type in _QUANTISED
 
     def shared(self, name: str, dims: Sequence[int] | None = None, kind: int | None = None) -> TensorProto:
-        """The same bytes at the same place, which is told from the folder above the graph's."""
-        found = TensorProto()
-        found.CopyFrom(initializer(self.graph, name))
-        for entry in found.external_data:
+        """A reference to the same bytes, with a path from the folder above the graph's folder.
+
+        Args:
+            name: the initializer.
+            dims: another shape; None for the same.
+            kind: another ONNX type; None for the same.
+        """
+        tensor = TensorProto()
+        tensor.CopyFrom(initializer(self.graph, name))
+        for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = f"{self.path.parent.name}/{entry.value}"
         if dims is not None:
-            found.ClearField("dims")
-            found.dims.extend(dims)
-        found.data_type = found.data_type if kind is None else kind
-        return found
+            tensor.ClearField("dims")
+            tensor.dims.extend(dims)
+        tensor.data_type = tensor.data_type if kind is None else kind
+        return tensor
 
     def values(self, name: str) -> NDArray[Any]:
-        """A small constant's."""
+        """The values of a small constant."""
         return numpy_helper.to_array(initializer(self.graph, name), str(self.path.parent))
 
 
 def bind_weights(step: ModelProto, shipped: Shipped) -> ModelProto:
-    """Makes the weights that are inputs of a step constants; the step is edited and returned."""
+    """Turn the weights that are inputs of a step into constants; the step is edited and returned."""
     first: list[NodeProto] = []
     for name in [value.name for value in step.graph.input if value.name.endswith(".weight")]:
         if shipped.is_quantised(name):
@@ -86,16 +94,15 @@ def bind_weights(step: ModelProto, shipped: Shipped) -> ModelProto:
 
 
 def _dequantised(shipped: Shipped, name: str) -> tuple[list[TensorProto], list[NodeProto]]:
-    """Constants and nodes that make the float32 weight of its codes."""
+    """The constants and nodes that compute a float32 weight from its codes."""
     node = shipped.node(name)
     settings: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     bits, block = settings["bits"], settings["block_size"]
-    is_table = (
-        node.op_type == "GatherBlockQuantized"
-    )  # codes, ids, scales; a product has x, codes, scales, zeros
+    # Inputs of a table: codes, ids, scales. Inputs of a product: x, codes, scales, zeros.
+    is_table = node.op_type == "GatherBlockQuantized"
     codes, scales = (node.input[0 if is_table else 1], node.input[2])
     rows, *rest = initializer(shipped.graph, codes).dims
-    columns = int(np.prod(rest)) * 8 // bits  # a product's last block is filled up
+    columns = int(np.prod(rest)) * 8 // bits  # the last block of a product is padded
     blocks = -(-columns // block)
     middle = np.full((rows, blocks), 1 << (bits - 1), np.uint8)
     zeros = middle if is_table or len(node.input) < 4 else _zeros(shipped.values(node.input[3]), middle, bits)
@@ -120,7 +127,7 @@ def _dequantised(shipped: Shipped, name: str) -> tuple[list[TensorProto], list[N
 
 
 def _zeros(stored: NDArray[Any], like: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """Zero points [rows, blocks] of packed ones, whose rows are filled up to whole bytes."""
+    """Unpack zero points to [rows, blocks]; packed rows are padded to whole bytes."""
     flat = stored.reshape(len(like), -1)
     if bits == 4:
         flat = np.stack([flat & 15, flat >> 4], axis=-1).reshape(len(like), -1)

@@ -1,4 +1,4 @@
-"""The training steps of a bundle's drafter, for learning on the device: graphs and what is said of them."""
+"""The training steps of a bundle's drafter, for learning on the device: trace, write, compare."""
 
 from __future__ import annotations
 
@@ -24,10 +24,15 @@ from omnidraft.runtime.bundle.train_step_entry import HeadStep, StepEntry, StepL
 
 @dataclass(frozen=True)
 class TrainSteps:
-    """What learns and its graphs, the drafter's weights still inputs; of the head, if there is one.
+    """The traced steps; the drafter's weights are still inputs of the graphs.
 
     Attributes:
-        frozen: the drafter that they were traced with.
+        frozen: the drafter that the steps were traced with.
+        layout: the LoRA tensors.
+        graph: the step of the LoRA tensors.
+        head_layout: the tensors of the head; None without a head, like the next two.
+        head_graph: the step of the head.
+        head_shape: shape of the head.
     """
 
     frozen: Frozen
@@ -41,21 +46,23 @@ class TrainSteps:
 def train_steps(
     graph: Path,
     thin: ThinModel,
-    found: Skeleton,
+    skeleton: Skeleton,
     layout: StepLayout,
     head: HeadShape | None,
     stage: Callable[[str], None] = lambda _: None,
 ) -> TrainSteps:
-    """The steps of a drafter.
+    """Trace the steps of a drafter.
 
     Args:
-        graph: the drafter's, as it is in the bundle: whether its LM head is the embedding is up to it.
-        thin, found: the drafter, and its graph without weights.
-        layout: of what learns. head: of its adaptive head.
-        stage: called with what begins; of a drafter of many layers each takes minutes.
+        graph: file of the drafter's graph in the bundle; it decides whether the LM head is the embedding.
+        thin: the drafter.
+        skeleton: its graph without weights.
+        layout: the LoRA tensors.
+        head: shape of the adaptive head; None without one.
+        stage: called with the name of a step when it begins; with many layers each step takes minutes.
     """
     tied = thin.tied and not Shipped.read(graph).is_quantised(HEAD)
-    frozen = Frozen(thin, found.weights.places, tied)
+    frozen = Frozen(thin, skeleton.weights.sites, tied)
     stage("trace the training step")
     step = trace_step(frozen, layout)
     if head is None:
@@ -69,9 +76,9 @@ def write_train_steps(graph: Path, steps: TrainSteps, rank: int) -> StepEntry:
     """Write the steps of `drafter/cpu/model.onnx` to `drafter/train/step.onnx` and `head.onnx`.
 
     Args:
-        graph: written already, its weights in a file beside it.
-        steps: their graphs are edited.
-        rank: of what learns.
+        graph: file of the drafter's graph; its weights are in a file beside it.
+        steps: the traced steps; their graphs are edited.
+        rank: LoRA rank.
 
     Raises:
         ExportError: the disk is full.
@@ -88,16 +95,16 @@ def write_train_steps(graph: Path, steps: TrainSteps, rank: int) -> StepEntry:
 
 
 def step_parities(graph: Path, steps: TrainSteps) -> dict[str, StepParity]:
-    """The written steps of `drafter/cpu/model.onnx` against torch, by the names of their files.
+    """Parity with torch of the written steps of `drafter/cpu/model.onnx`, by file name.
 
     Raises:
-        ExportError: one of them is not what torch computes.
+        ExportError: torch computes something else.
     """
     folder, shipped = graph.parent.parent / "train", Shipped.read(graph)
-    found = {"step.onnx": lora_parity(folder / "step.onnx", steps.frozen, steps.layout, shipped)}
+    parities = {"step.onnx": lora_parity(folder / "step.onnx", steps.frozen, steps.layout, shipped)}
     if steps.head_layout is not None and steps.head_shape is not None:
         layouts = steps.layout, steps.head_layout
-        found["head.onnx"] = head_parity(
+        parities["head.onnx"] = head_parity(
             folder / "head.onnx", steps.frozen, layouts, steps.head_shape, shipped
         )
-    return found
+    return parities
