@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
 def test_inspect(run: Run, file: Path) -> None:
     code, out, _ = run("cache", "inspect", file, "--top", 1)
     assert code == 0
-    assert "4 n-grams in 194 bytes, 48.5 an entry" in out
+    assert "4 n-grams in 166 bytes, 41.5 an entry" in out
     assert "drafter dddddddddddd, target eeeeeeeeeeee" in out
     assert f"target {GRAM_IDS[3]} = draft 2 3" in out
     assert f"target {GRAM_IDS[2]} =" not in out
@@ -98,7 +98,7 @@ def test_refusals(run: Run, file: Path, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign"
     foreign.write_bytes(INVALID["another target"][1])
     refused(run("cache", "merge", file, foreign, "-o", tmp_path / "m"), "one pair of tokenizers")
-    refused(run("cache", "inspect", file, "-b", tmp_path), "no bundle")
+    refused(run("cache", "inspect", file, "-b", tmp_path), "is not a bundle")
     assert text.read_text() == "It was a dark and stormy night."
     assert file.read_bytes() == build()
     assert not (tmp_path / "m").exists()
@@ -139,7 +139,7 @@ def test_a_cache_goes_from_one_generation_to_the_next(run: Run, bundle: Path, tm
 
 def test_a_damaged_cache_never_stops_a_generation(run: Run, bundle: Path, tmp_path: Path) -> None:
     path = tmp_path / "learned"
-    names = "a bit of a section", "version 2", "another target", "another kind", "no sections"
+    names = "a bit of a section", "version 1", "another target", "another kind", "no sections"
     for number, name in enumerate(names, 1):
         path.write_bytes(INVALID[name][1])
         code, out, err = run(
@@ -216,7 +216,7 @@ def test_a_command_replaces_only_what_is_its_own(run: Run, file: Path, tmp_path:
     for out in (essay, foreign):
         before = out.read_bytes()
         for command in (("merge", file, file), ("prune", file, "-n", 1), ("export-json", file)):
-            refused(run("cache", *command, "-o", out), f"{out} is no ", "not replaced", "--overwrite")
+            refused(run("cache", *command, "-o", out), f"{out} is not a", "not replaced", "--overwrite")
         assert out.read_bytes() == before
     refused(run("cache", "export-json", file, "-o", file, "--overwrite"), "the cache itself")
     assert file.read_bytes() == build()

@@ -74,7 +74,7 @@ def test_files_are_named_as_people_type_them(
     out = piped(bundle, QUESTION, "/save ~/x", "/load '~/x'", f'/save "{essay}"', "/save ~/x", "/quit")
     assert out.count(f"saved as {tmp_path / 'x'}\n") == 2, "a session takes a session's place"
     assert f"1 turn from {tmp_path / 'x'}" in out
-    assert f"{essay} is no session file, so it is not replaced; choose another name" in out
+    assert f"{essay} is not a session file, so it is not replaced; choose another name" in out
     assert essay.read_text() == "mine"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["an essay", "x"]
 

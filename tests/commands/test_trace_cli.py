@@ -46,7 +46,7 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, tmp_path: Path) -> None
     refused(run("trace", "wipe", tmp_path / "none"), "is no trace")
     refused(run("generate", bundle, "hello", "--trace", tmp_path), "choose another place for this pair")
     (tmp_path / "file").write_bytes(b"mine")
-    refused(run("generate", bundle, "hello", "--trace", tmp_path / "file"), "it is no directory")
+    refused(run("generate", bundle, "hello", "--trace", tmp_path / "file"), "it is not a directory")
     refused(run("trace", "wipe", tmp_path / "file"), "is no trace, so it stays")
     session = load(bundle, trace=tmp_path / "t")
     session.generate("hello", max_new_tokens=2).finish()

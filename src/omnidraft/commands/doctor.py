@@ -41,7 +41,7 @@ def doctor(
 def _lines(checks: Sequence[Check]) -> list[str]:
     lines = []
     for check in checks:
-        lines.append(f"{check.verdict:4}  {check.name}: {check.found}")
+        lines.append(f"{check.verdict:4}  {check.name}: {check.message}")
         if check.remedy:
             lines.append(f"      -> {check.remedy}")
     return lines

@@ -37,7 +37,18 @@ def summary(trace: Path, names: Names | None) -> dict[str, Any]:
         names: of the bundle that the trace must be of; None checks no bundle.
     """
     counts = dict.fromkeys(
-        ("records", "rounds", "tokens", "accepted", "drafted", "evaluated", "accepted_drafts", "bytes", "torn_bytes"), 0
+        (
+            "records",
+            "rounds",
+            "tokens",
+            "accepted",
+            "drafted",
+            "evaluated",
+            "accepted_drafts",
+            "bytes",
+            "torn_bytes",
+        ),
+        0,
     )
     segments, vocabularies = 0, None
     for file, segment in read_segments(trace, _vocabularies(names)):
@@ -147,7 +158,7 @@ def inspect_command(trace: TracePath, bundle: BundlePath = None, as_json: Json =
         f"  {counted(counts['tokens'], 'target token')} in {counted(counts['rounds'], 'round')}, "
         f"{counts['accepted']:,} proposed"
     )
-    print(f"  {counts['passed']:,} of {counts['drafted']:,} draft tokens accepted")
+    print(f"  {counts['accepted_drafts']:,} of {counts['drafted']:,} draft tokens accepted")
     if counts["torn_bytes"]:
         print(f"  left out: {counted(counts['torn_bytes'], 'byte')} of interrupted writes")
     print("  with the bundle, every prompt and answer in it can be read; `omnidraft trace wipe` deletes it")
