@@ -1,4 +1,4 @@
-"""`omnidraft doctor`: what it finds well, what it warns of and what fails, each with a remedy."""
+"""`omnidraft doctor`: checks that pass, warn or fail; each of the latter two with a remedy."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def rewrite(bundle: Path, change: Callable[[dict[str, Any]], object]) -> None:
 def test_the_machine_alone(doctor: Doctor) -> None:
     code, out = doctor("--json")
     assert code == 0
-    found = {check["name"]: check for check in json.loads(out)["checks"]}
-    assert {"python", "onnxruntime", "providers", "telemetry", "free memory"} <= set(found)
-    assert "bundle" not in found
-    assert found["telemetry"]["details"]["files_written"] == []
-    assert CPU in found["providers"]["details"]["available"]
+    checks = {check["name"]: check for check in json.loads(out)["checks"]}
+    assert {"python", "onnxruntime", "providers", "telemetry", "free memory"} <= set(checks)
+    assert "bundle" not in checks
+    assert checks["telemetry"]["details"]["files_written"] == []
+    assert CPU in checks["providers"]["details"]["available"]
 
 
 def test_a_bundle(doctor: Doctor, bundle: Path) -> None:
@@ -69,14 +69,14 @@ def test_a_bundle(doctor: Doctor, bundle: Path) -> None:
 
 @pytest.mark.skipif(not can_ask(), reason="onnxruntime before 1.24 does not tell where nodes go")
 def test_the_cpu_takes_every_node(bundle: Path) -> None:
-    found = placement(bundle / "target/cpu/model.onnx", CPU)
-    assert found.taken == found.nodes > 50
-    assert found.left == {}
+    placed = placement(bundle / "target/cpu/model.onnx", CPU)
+    assert placed.taken == placed.nodes > 50
+    assert placed.left == {}
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="CoreML is there on a Mac")
 def test_an_estimate_is_that_of_onnxruntimes_own_checker(tmp_path: Path) -> None:
-    """Three nodes that CoreML knows around one that it does not: two partitions, one node left."""
+    """Three nodes that CoreML supports around one that it does not: two partitions, one node left."""
     pytest.importorskip("onnx", reason="making a graph needs the package onnx")
     from onnx import TensorProto, helper, save
 
@@ -117,12 +117,12 @@ def test_a_file_that_is_no_graph_fails(copy: Path) -> None:
     file.write_bytes(b"no graph")
     size = {"bytes": 8, "sha256": hashlib.sha256(b"no graph").hexdigest()}
     rewrite(copy, lambda m: m["files"].update({"drafter/cpu/model.onnx": size}))
-    found = by_name(examine.examine(copy))
-    assert found["bundle"].verdict == "ok"
-    assert found["loading"].verdict == "fail"
-    assert "onnxruntime cannot load" in found["loading"].found
+    checks = by_name(examine.examine(copy))
+    assert checks["bundle"].verdict == "ok"
+    assert checks["loading"].verdict == "fail"
+    assert "onnxruntime cannot load" in checks["loading"].message
     if can_ask():
-        assert found[f"drafter/cpu/model.onnx on {CPU}"].verdict == "fail"
+        assert checks[f"drafter/cpu/model.onnx on {CPU}"].verdict == "fail"
 
 
 def test_signatures(copy: Path, tmp_path: Path) -> None:
@@ -133,32 +133,32 @@ def test_signatures(copy: Path, tmp_path: Path) -> None:
     assert by_name(examine.examine(copy, public))["signature"].verdict == "fail"  # unsigned
     sign_bundle(copy, private, bytes)
     unchecked = examine._signature_check(open_bundle(copy))
-    assert unchecked.verdict == "warn" and name in unchecked.found
-    assert examine._signature_check(open_bundle(copy, public)).found == f"by key {name}"
+    assert unchecked.verdict == "warn" and name in unchecked.message
+    assert examine._signature_check(open_bundle(copy, public)).message == f"by key {name}"
     (copy / "manifest.sig").write_text("nonsense")
     assert examine._signature_check(open_bundle(copy)).verdict == "fail"
 
 
 def test_files_that_nothing_covers_are_told(copy: Path) -> None:
     (copy / "notes.txt").write_text("mine")
-    found = by_name(examine.examine(copy))["other files"]
-    assert found.verdict == "warn" and "notes.txt" in found.found
+    check = by_name(examine.examine(copy))["other files"]
+    assert check.verdict == "warn" and "notes.txt" in check.message
 
 
 def test_memory(bundle: Path) -> None:
-    found = open_bundle(bundle)
-    assert pair.memory_check(found, 10**12).verdict == "ok"
-    assert pair.memory_check(found, None).verdict == "ok"
-    plain = pair.memory_check(found, None).details["without_drafter"]
-    short = pair.memory_check(found, plain + 1)
+    opened = open_bundle(bundle)
+    assert pair.memory_check(opened, 10**12).verdict == "ok"
+    assert pair.memory_check(opened, None).verdict == "ok"
+    plain = pair.memory_check(opened, None).details["without_drafter"]
+    short = pair.memory_check(opened, plain + 1)
     assert short.verdict == "warn" and "--no-drafter" in short.remedy
-    assert pair.memory_check(found, plain - 1).verdict == "fail"
+    assert pair.memory_check(opened, plain - 1).verdict == "fail"
 
 
 def test_short_memory_loads_nothing(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(examine, "available_bytes", lambda: 1_000_000)
     monkeypatch.setattr(examine, "load_bundle", lambda *_: pytest.fail("loaded"))
-    assert by_name(examine.examine(bundle))["graphs"].found.startswith("not loaded")
+    assert by_name(examine.examine(bundle))["graphs"].message.startswith("not loaded")
 
 
 @pytest.mark.parametrize(
@@ -175,28 +175,28 @@ def test_acceptance(copy: Path, before: float, after: float, verdict: str, words
             manifest["checks"]["acceptance"][when]["of_drafted"] = value
 
     rewrite(copy, change)
-    found = by_name(pair.health_checks(open_bundle(copy)))["acceptance"]
-    assert found.verdict == verdict and words in found.remedy
+    check = by_name(pair.health_checks(open_bundle(copy)))["acceptance"]
+    assert check.verdict == verdict and words in check.remedy
 
 
 def test_a_manifest_that_measured_nothing_is_told(copy: Path) -> None:
     rewrite(copy, lambda m: m.update(checks={}))
-    (found,) = pair.health_checks(open_bundle(copy))
-    assert found.verdict == "warn" and found.found == "the manifest does not tell it"
+    (check,) = pair.health_checks(open_bundle(copy))
+    assert check.verdict == "warn" and check.message == "the manifest does not have it"
 
 
 @pytest.mark.parametrize(("passes", "best"), [([1.0] * 13, 12), ([1.0 + i for i in range(13)], 0)])
 def test_the_length_that_the_costs_allow(copy: Path, passes: list[float], best: int) -> None:
-    """A free block makes the longest draft pay; one that costs as much as single passes makes none pay."""
+    """If a block costs nothing, the longest draft pays; if it costs as much as single passes, none pays."""
 
     def change(manifest: dict[str, Any]) -> None:
         manifest["costs"] = {"target": passes, "draft": 1e-6, "host": 0.0, "read": 0.0, "acceptance": 0.85}
         manifest["checks"]["acceptance"]["after"] = {"of_drafted": 0.7, "tokens_per_target_pass": 3.8}
 
     rewrite(copy, change)
-    found = by_name(pair.health_checks(open_bundle(copy)))["draft length"]
-    assert found.details["num_draft_tokens"] == best
-    assert found.verdict == ("ok" if best else "warn")
+    check = by_name(pair.health_checks(open_bundle(copy)))["draft length"]
+    assert check.details["num_draft_tokens"] == best
+    assert check.verdict == ("ok" if best else "warn")
 
 
 def test_versions() -> None:
@@ -206,14 +206,14 @@ def test_versions() -> None:
     assert core_check("numpy", "1.26", "1.9.3").verdict == "fail"
     assert core_check("numpy", "1.26", "2.4.6").verdict == "ok"
     assert core_check("tokenizers", "0.22", "0.22.0rc1").verdict == "ok"
-    found = optional_check("sign", {"cryptography": None})
-    assert found.verdict == "ok" and "omnidraft[sign]" in found.remedy
+    check = optional_check("sign", {"cryptography": None})
+    assert check.verdict == "ok" and "omnidraft[sign]" in check.remedy
     assert providers_check([]).verdict == "fail"
-    assert "never uses AzureExecutionProvider" in providers_check([environment.CLOUD, CPU]).found
+    assert "never uses AzureExecutionProvider" in providers_check([environment.CLOUD, CPU]).message
 
 
 def test_the_versions_are_those_of_the_package() -> None:
-    """`CORE` and `OPTIONAL` say what pyproject.toml says."""
+    """`CORE` and `OPTIONAL` equal pyproject.toml."""
     text = (ROOT / "pyproject.toml").read_text()
     core = re.search(r"\ndependencies = \[(.*?)\n\]", text, re.DOTALL)
     assert core is not None
@@ -226,18 +226,18 @@ def test_the_versions_are_those_of_the_package() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="where onnxruntime keeps its device id was seen on Linux")
 def test_telemetry_is_noticed_where_it_is_on() -> None:
-    """The same trial without omnidraft: it must be able to fail."""
-    found = telemetry.telemetry_check("json")
-    assert found.verdict == "fail" and found.remedy
-    assert found.details["before_loading"] is None
+    """The same check without omnidraft: it must be able to fail."""
+    check = telemetry.telemetry_check("json")
+    assert check.verdict == "fail" and check.remedy
+    assert check.details["before_loading"] is None
     off = telemetry.telemetry_check()
     assert off.verdict == "ok"
     assert off.details["before_loading"] == "1"
 
 
 def test_a_trial_that_cannot_run_fails() -> None:
-    found = telemetry.telemetry_check("no_such_module")
-    assert found.verdict == "fail" and "no_such_module" in found.found
+    check = telemetry.telemetry_check("no_such_module")
+    assert check.verdict == "fail" and "no_such_module" in check.message
 
 
 def test_it_runs_with_the_core_packages_alone(bundle: Path) -> None:
@@ -262,8 +262,8 @@ from omnidraft.cli import main
 sys.argv = ["omnidraft", "doctor", {str(bundle)!r}]
 main()
 """
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "estimating CoreML and NNAPI needs the package onnx" in found.stdout
-    assert "torch, transformers, optimum, onnx, onnxscript, jinja2 not installed" in found.stdout
-    assert "Traceback" not in found.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert "estimating CoreML and NNAPI needs the package onnx" in process.stdout
+    assert "torch, transformers, optimum, onnx, onnxscript, jinja2 not installed" in process.stdout
+    assert "Traceback" not in process.stderr

@@ -1,4 +1,4 @@
-"""Kill -9 while a drafter adapts: nothing is half there, and going on comes to what no kill would have.
+"""Kill -9 while a drafter adapts: no file is half written, and the result is the same as without kills.
 
 OMNIDRAFT_KILLS sets how many times (`make crash` takes 50): 4 while torch learns, and 2 while a bundle's
 training step does, in test_learn_cli.py, which has such a bundle.

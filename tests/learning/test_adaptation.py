@@ -1,11 +1,14 @@
-"""The online loop: it learns, says what the target says, rolls back what is worse, goes on after a break."""
+"""The online loop: it learns, keeps the target's text, rolls back worse adapters, and continues after a
+restart.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +18,14 @@ pytest.importorskip("torch")
 from omnidraft.commands.adapt.adapt_learner import Learning
 from omnidraft.errors import AdapterError, PromptError, SettingError
 from omnidraft.learning.online.adaptation import CURVE, Adaptation
-from omnidraft.learning.online.adapted_target import AdaptOptions
+from omnidraft.learning.online.adapted_target import AdaptOptions, answer_settings
 from omnidraft.learning.online.curve import mean, read_curve
 from omnidraft.learning.online.guard import GuardOptions
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import read_adapter
+from omnidraft.runtime.session.generation import Generation
+from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle, load_bundle
 from omnidraft.runtime.session.session import Session
 from omnidraft.runtime.traces.trace_reader import read_traces
@@ -37,7 +42,7 @@ from support.adapting import (
     learner,
 )
 
-SURE = GuardOptions(least=4, deviations=2.5)  # short answers scatter more, and the test has few
+SURE = GuardOptions(least=4, deviations=2.5)  # short answers vary more, and the test has few of them
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +56,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_it_learns(weights: LoadedBundle, place: Path) -> None:
-    """The same eight questions six times: the last time more tokens come of each target pass."""
+    """The same eight questions six times: the last time a target pass gives more tokens."""
     adaptation = begin(place, weights, AdaptOptions(interval=8, passes=3, replayed=4))
     for _ in range(6):
         for prompt in PROMPTS[:8]:
@@ -67,14 +72,14 @@ def test_it_learns(weights: LoadedBundle, place: Path) -> None:
 
 
 def test_what_is_said_is_the_targets_own(weights: LoadedBundle, place: Path) -> None:
-    """Token for token as plain, whichever adapter drafts."""
+    """Every token equals that of plain decoding, with every adapter."""
     adaptation, plain = begin(place, weights), Session(weights)
     versions = set()
     for i, prompt in enumerate(PROMPTS[:12]):
         versions.add(adaptation.answer(prompt, REQUEST).version)
-        said = adaptation.session.answer
-        assert said is not None and said.seed == i and said.statistics.drafted > 0
-        assert said.token_ids == plain.generate(prompt, max_new_tokens=24, mode="plain").finish().token_ids
+        answer = adaptation.session.answer
+        assert answer is not None and answer.seed == i and answer.statistics.drafted > 0
+        assert answer.token_ids == plain.generate(prompt, max_new_tokens=24, mode="plain").finish().token_ids
     adaptation.close()
     assert versions == {0, 1, 2}
 
@@ -86,16 +91,16 @@ def test_the_head_is_learned_where_it_is_asked_for(weights: LoadedBundle, place:
     adaptation = begin(place, weights, make=make)
     answers(adaptation, 5)
     adaptation.write()
-    found = adaptation.session.adapters["drafter"]
-    assert found.head is not None and found.tensors
+    adapter = adaptation.session.adapters["drafter"]
+    assert adapter.head is not None and adapter.tensors
     adaptation.close()
     again = begin(place, weights, make=make)
-    assert again.session.adapters["drafter"].digest == found.digest
+    assert again.session.adapters["drafter"].digest == adapter.digest
     again.close()
 
 
 def test_a_break_changes_nothing(weights: LoadedBundle, place: Path, tmp_path: Path) -> None:
-    """Closed without a word after any number of answers, and gone on with: the same to the last bit."""
+    """Stopped without a checkpoint after any number of answers and continued: the same to the last bit."""
     whole = begin(tmp_path / "whole", weights)
     lines = answers(whole, 22)
     whole.write()
@@ -139,7 +144,7 @@ def test_a_poisoned_adapter_is_rolled_back(weights: LoadedBundle, place: Path, s
     assert events.count("rolled back") == 1 and "rested" in events
     back = events.index("rolled back")
     assert back in ((2,) if spoil is nan else (3, 4, 5, 6)), events  # at once, or after some answers
-    # What drafts after it is what drafted before, and then what was learned from that.
+    # After a rollback the earlier adapter drafts, then one that was learned from it.
     at = next(i for i, line in enumerate(lines) if line.event == "rolled back")
     assert lines[at + 1].version in (1, 2) and events[back + 2] == "learned"
     assert adaptation.progress.rate_scale < 1.0 or adaptation.progress.good > 3
@@ -165,8 +170,36 @@ def test_a_learner_that_goes_on_being_wrong_is_asked_ever_more_seldom(
     assert not adaptation.profile.adapter.exists()
 
 
+def test_every_field_of_the_config_reaches_the_session(
+    weights: LoadedBundle, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every field of `GenerationConfig` arrives with its value and is in the settings of the profile."""
+    config = GenerationConfig(
+        max_new_tokens=5, temperature=0.5, seed=7, mode="lookup", num_draft_tokens=3, stop=("x",),
+        ignore_eos=True, top_k=9, top_p=0.9, min_p=0.01, repetition_penalty=1.1, verification="token",
+        logprobs=True, head_threshold=0.5,
+    )  # fmt: skip
+    names = [field.name for field in fields(GenerationConfig)]
+    assert all(getattr(config, name) != getattr(GenerationConfig(), name) for name in names)
+    adaptation, received = begin(place, weights), list[GenerationConfig]()
+    generate = adaptation.session.generate
+
+    def listen(prompt: str, *arguments: Any, **others: Any) -> Generation:
+        generation = generate(prompt, *arguments, **others)
+        received.append(generation.request)
+        return generation
+
+    monkeypatch.setattr(adaptation.session, "generate", listen)
+    answers(adaptation, 2, config)
+    adaptation.close()
+    assert received[1:] == [config, replace(config, seed=8)]  # the first one measured plain decoding
+    assert {name: getattr(config, name) for name in names} | {"raw": True, "stop": ["x"]} == dict(
+        answer_settings(config, raw=True)
+    )
+
+
 def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, starter_b: Path, place: Path) -> None:
-    """There and back in one process: adapter and cache of the first target are as they were left."""
+    """To another target and back in one process: adapter and cache of the first target are unchanged."""
     adaptation = begin(place, weights)
     answers(adaptation, 9)
     adaptation.write()
@@ -190,7 +223,7 @@ def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, starter_b: Pat
     adaptation.close()
     targets = [line.target for line in read_curve(place / CURVE)]
     assert targets == [targets[0]] * 9 + [targets[9]] * 5 + [targets[0]] and targets[0] != targets[9]
-    # Gone on with after the last of them.
+    # A new process continues after the last answer.
     again = Adaptation(place, learner, SMALL, prompts="the same")
     assert (again.answered, again.position) == (15, 15)
     again.close()
@@ -248,7 +281,7 @@ def test_what_is_kept_is_private_and_bounded(weights: LoadedBundle, place: Path)
     profile = adaptation.profile
     assert place.stat().st_mode & 0o077 == 0 and profile.directory.stat().st_mode & 0o077 == 0
     assert all(p.stat().st_mode & 0o077 == 0 for p in profile.directory.rglob("*") if p.is_file())
-    assert len(list(profile.answers.iterdir())) == 12 + 1  # the memory, and one not learned from yet
+    assert len(list(profile.answers.iterdir())) == 12 + 1  # the memory, and one pending answer
     assert len(list(read_traces(profile.answers))) == 13
     assert not [p for p in place.rglob("*.tmp")]
 
@@ -306,5 +339,5 @@ def test_lines_are_json(weights: LoadedBundle, place: Path) -> None:
         assert line["tokens_per_target_pass"] == pytest.approx(line["tokens"] / line["passes"])
         assert 0 <= line["acceptance"] <= 1 and line["speed_up"] > 0 and line["rolled_back"] is False
     with open(place / CURVE, "ab") as file:
-        os.write(file.fileno(), b'{"answer": 5, "pro')  # a write that was broken off
+        os.write(file.fileno(), b'{"answer": 5, "pro')  # a write that was cut
     assert len(read_curve(place / CURVE)) == 4

@@ -1,4 +1,4 @@
-"""From a response of the target to training positions of the drafter: every trap of method section 5.1."""
+"""Alignment of a response of the target with the drafter: every special case of method section 5.1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistr
 from omnidraft.learning.positions.draft_targets import full_trie
 from omnidraft.learning.positions.target_rows import TargetRows, dense_rows, top_rows
 from omnidraft.runtime.decoding.decision import decision_probs
-from omnidraft.runtime.decoding.sampling import Categorical
+from omnidraft.runtime.decoding.distribution import Categorical
 from omnidraft.runtime.decoding.translator import translate
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.trie import ActiveTrie
@@ -35,15 +35,15 @@ def align(
 
 def at(distributions: SparseDistributions, row: int) -> list[tuple[dict[str, float], float, float]]:
     """The distributions of a row: by draft token, OTHER, weight."""
-    found = []
+    values = []
     for n in np.flatnonzero(distributions.rows == row):
         listed = {
             DRAFT[d]: float(x)
             for d, x in zip(distributions.ids[n], distributions.probabilities[n], strict=True)
             if d >= 0
         }
-        found.append((listed, float(distributions.other[n]), float(distributions.weights[n])))
-    return found
+        values.append((listed, float(distributions.other[n]), float(distributions.weights[n])))
+    return values
 
 
 def p_of(p: Distributions, row: int, *names: str) -> float:
@@ -51,73 +51,72 @@ def p_of(p: Distributions, row: int, *names: str) -> float:
 
 
 def test_the_drafter_reads_its_prompt_and_the_spellings() -> None:
-    found, _ = align(["FLAKE", "S", "FO"])
-    assert [DRAFT[d] for d in found.draft_ids] == ["s", "o", "f", "la", "ke", "s", "f", "o"]
-    assert found.prompt_length == 2 and found.num_rows == 7
-    assert found.tokens.rows.tolist() == [0, 3, 4] and found.tokens.lengths.tolist() == [3, 1, 2]
-    assert found.owners.tolist() == [0, 0, 0, 1, 2, 2]
-    assert found.tokens.direct.tolist() == [False, True, False]
-    assert found.tokens.before.tolist() == [3, TARGET.index("FLAKE"), TARGET.index("S")]
+    aligned, _ = align(["FLAKE", "S", "FO"])
+    assert [DRAFT[d] for d in aligned.draft_ids] == ["s", "o", "f", "la", "ke", "s", "f", "o"]
+    assert aligned.prompt_length == 2 and aligned.num_rows == 7
+    assert aligned.tokens.rows.tolist() == [0, 3, 4] and aligned.tokens.lengths.tolist() == [3, 1, 2]
+    assert aligned.owners.tolist() == [0, 0, 0, 1, 2, 2]
+    assert aligned.tokens.direct.tolist() == [False, True, False]
+    assert aligned.tokens.before.tolist() == [3, TARGET.index("FLAKE"), TARGET.index("S")]
 
 
 def test_the_root_distribution_gathers_every_token_below_a_first_draft_token() -> None:
-    found, p = align(["FLAKE"])
-    ((distribution, other, weight),) = at(found.trie_distributions, 0)
+    aligned, p = align(["FLAKE"])
+    ((distribution, other, weight),) = at(aligned.trie_distributions, 0)
     sayable = 1.0 - p_of(p, 0, "X")  # nothing spells X
     assert other == 0.0 and weight == pytest.approx(sayable)
-    wanted = {"s": ["S"], "f": ["F", "FLAKE", "FO", "FLAS"], "la": ["LA", "LAKE"], "ke": ["KE"], "o": ["O"]}
-    assert distribution == pytest.approx({d: p_of(p, 0, *ts) / sayable for d, ts in wanted.items()})
+    expected = {"s": ["S"], "f": ["F", "FLAKE", "FO", "FLAS"], "la": ["LA", "LAKE"], "ke": ["KE"], "o": ["O"]}
+    assert distribution == pytest.approx({d: p_of(p, 0, *ts) / sayable for d, ts in expected.items()})
 
 
 def test_inside_a_spelling_the_distribution_is_that_of_the_decision() -> None:
-    found, p = align(["FLAKE"])
-    ((distribution, other, weight),) = at(found.trie_distributions, 1)
+    aligned, p = align(["FLAKE"])
+    ((distribution, other, weight),) = at(aligned.trie_distributions, 1)
     mass = p_of(p, 0, "F", "FLAKE", "FO", "FLAS")
-    wanted = {"la": p_of(p, 0, "FLAKE", "FLAS") / mass, "o": p_of(p, 0, "FO") / mass}
-    assert distribution == pytest.approx(wanted) and weight == 1.0
+    expected = {"la": p_of(p, 0, "FLAKE", "FLAS") / mass, "o": p_of(p, 0, "FO") / mass}
+    assert distribution == pytest.approx(expected) and weight == 1.0
     assert other == pytest.approx(p_of(p, 0, "F") / mass)  # END: all draft tokens that go on in nothing
-    ((distribution, other, _),) = at(found.trie_distributions, 2)
+    ((distribution, other, _),) = at(aligned.trie_distributions, 2)
     mass = p_of(p, 0, "FLAKE", "FLAS")
     assert distribution == pytest.approx({"ke": p_of(p, 0, "FLAKE") / mass, "s": p_of(p, 0, "FLAS") / mass})
     assert other == 0.0  # no token ends at f, la
 
 
 def test_after_a_token_that_could_have_gone_on() -> None:
-    """P(child | u) for children, and P(END | u) times the next root distribution outside them for all others.
-    """
-    found, p = align(["F", "O"])
-    ((distribution, other, weight),) = at(found.trie_distributions, 1)
+    """P(child | u) for children; for others P(END | u) times the next root distribution outside them."""
+    aligned, p = align(["F", "O"])
+    ((distribution, other, weight),) = at(aligned.trie_distributions, 1)
     mass = p_of(p, 0, "F", "FLAKE", "FO", "FLAS")
     end = p_of(p, 0, "F") / mass
     kept = {"s": p_of(p, 1, "S"), "f": p_of(p, 1, "F", "FLAKE", "FO", "FLAS"), "ke": p_of(p, 1, "KE")}
     sayable = 1.0 - p_of(p, 1, "X")
     total = 1.0 - end + end * sayable  # an END that leads to X cannot be drafted
-    wanted = {d: end * sayable * x / sum(kept.values()) / total for d, x in kept.items()}
-    wanted |= {
+    expected = {d: end * sayable * x / sum(kept.values()) / total for d, x in kept.items()}
+    expected |= {
         "la": p_of(p, 0, "FLAKE", "FLAS") / mass / total,
         "o": p_of(p, 0, "FO") / mass / total,
     }
     assert (
-        distribution == pytest.approx(wanted)
+        distribution == pytest.approx(expected)
         and other == pytest.approx(0.0)
         and weight == pytest.approx(total)
     )
 
 
 def test_after_a_leaf_the_next_row_alone_says_what_comes() -> None:
-    found, p = align(["FLAKE", "S"])
-    ((distribution, _, _),) = at(found.trie_distributions, 3)
+    aligned, p = align(["FLAKE", "S"])
+    ((distribution, _, _),) = at(aligned.trie_distributions, 3)
     assert distribution["s"] == pytest.approx(p_of(p, 1, "S") / (1.0 - p_of(p, 1, "X")))
 
 
 @pytest.mark.parametrize("name", [n for n in TARGET if n != "X"])
 def test_the_distributions_along_a_spelling_multiply_to_the_tokens_probability(name: str) -> None:
-    """So the forward KL over the positions of a spelling is that of the token: the chain rule."""
-    found, p = align([name])
+    """So the forward KL over the positions of a spelling is the KL of the token, by the chain rule."""
+    aligned, p = align([name])
     product = 1.0
-    for depth in range(int(found.tokens.lengths[0])):
-        ((distribution, _, _),) = at(found.trie_distributions, depth)
-        product *= distribution[DRAFT[found.draft_ids[2 + depth]]]
+    for depth in range(int(aligned.tokens.lengths[0])):
+        ((distribution, _, _),) = at(aligned.trie_distributions, depth)
+        product *= distribution[DRAFT[aligned.draft_ids[2 + depth]]]
     children = {"F": ("F", "FLAKE", "FO", "FLAS"), "LA": ("LA", "LAKE")}
     if name in children:  # END is decided by the next draft token, which belongs to the next place
         product *= p_of(p, 0, name) / p_of(p, 0, *children[name])
@@ -129,14 +128,14 @@ def test_the_distributions_along_a_spelling_multiply_to_the_tokens_probability(n
 def test_the_distributions_are_those_that_the_verifier_tests_by(name: str, seed: int) -> None:
     """The runtime's own P of each decision on the way into a spelling."""
     trie, token = ALIGNER.trie, TARGET.index(name)
-    found, p = align([name], distributions_of(1, seed))
+    aligned, p = align([name], distributions_of(1, seed))
     spelling, distribution = toy_map().spell(token), Categorical(p[0])
     uniform = Categorical(np.full(len(DRAFT), 1.0 / len(DRAFT)))
     decisions = translate(spelling, trie, max_tokens=4).decisions
     assert len(decisions) == len(spelling)
     for depth, decision in enumerate(decisions):
-        wanted, _ = decision_probs(decision, uniform, distribution, trie).options()
-        ((ours, other, weight),) = at(found.trie_distributions, depth)
+        expected, _ = decision_probs(decision, uniform, distribution, trie).options()
+        ((ours, other, weight),) = at(aligned.trie_distributions, depth)
         if depth == 0:  # all draft tokens, then what nothing spells
             listed = [ours.get(d, 0.0) * weight for d in DRAFT] + [1.0 - weight]
         else:
@@ -144,34 +143,34 @@ def test_the_distributions_are_those_that_the_verifier_tests_by(name: str, seed:
             children = [DRAFT[d] for d in trie.children(decision.parent)[0]]
             listed = [ours.get(d, 0.0) for d in children]
             listed += [other] if trie.terminal(decision.parent) is not None else []
-        assert listed == pytest.approx(wanted.tolist())
+        assert listed == pytest.approx(expected.tolist())
 
 
 def test_a_token_without_a_spelling_takes_no_draft_position() -> None:
-    """The drafter reads on from the same place, so two rows of the target are of one row of the drafter."""
-    found, p = align(["S", "X", "O"])
-    assert [DRAFT[d] for d in found.draft_ids] == ["s", "o", "s", "o"]
-    assert found.tokens.lengths.tolist() == [1, 0, 1] and found.tokens.rows.tolist() == [0, 1, 1]
-    first, second = at(found.trie_distributions, 1)
+    """The drafter continues from the same position, so two rows of the target belong to one row of the
+    drafter.
+    """
+    aligned, p = align(["S", "X", "O"])
+    assert [DRAFT[d] for d in aligned.draft_ids] == ["s", "o", "s", "o"]
+    assert aligned.tokens.lengths.tolist() == [1, 0, 1] and aligned.tokens.rows.tolist() == [0, 1, 1]
+    first, second = at(aligned.trie_distributions, 1)
     for row, (distribution, _, weight) in ((1, first), (2, second)):
         assert weight == pytest.approx(1.0 - p_of(p, row, "X"))
         assert distribution["s"] == pytest.approx(p_of(p, row, "S") / weight)
     certain = np.eye(len(TARGET))[[TARGET.index("X")]]
-    found, _ = align(["X"], certain)
-    assert (
-        len(found.trie_distributions) == 0 and len(found.owners) == 0
-    )  # nothing to learn, and nothing breaks
+    aligned, _ = align(["X"], certain)
+    assert len(aligned.trie_distributions) == 0 and len(aligned.owners) == 0  # nothing to learn, and no error
 
 
 def test_only_active_spellings_are_taught() -> None:
-    """With the trie of a cold cache FLAKE is no child of f, as in the verifier."""
+    """With the trie of an empty cache FLAKE is not a child of f, as in the verifier."""
     cold = Aligner(ActiveTrie(toy_map()), max_length=64)
-    found, p = align(["FLAKE", "S"], aligner=cold)
-    ((distribution, _, weight),) = at(found.trie_distributions, 0)
+    aligned, p = align(["FLAKE", "S"], aligner=cold)
+    ((distribution, _, weight),) = at(aligned.trie_distributions, 0)
     assert distribution["f"] == pytest.approx(p_of(p, 0, "F") / weight)
     assert weight == pytest.approx(p_of(p, 0, "S", "F", "LA", "KE", "O"))
-    assert not at(found.trie_distributions, 1) and not at(found.trie_distributions, 2)
-    assert [DRAFT[d] for d in found.draft_ids[2:]] == ["f", "la", "ke", "s"]
+    assert not at(aligned.trie_distributions, 1) and not at(aligned.trie_distributions, 2)
+    assert [DRAFT[d] for d in aligned.draft_ids[2:]] == ["f", "la", "ke", "s"]
 
 
 def test_a_cut_row_puts_what_it_lost_into_other() -> None:
@@ -180,13 +179,13 @@ def test_a_cut_row_puts_what_it_lost_into_other() -> None:
     rows = top_rows(p, [token], 3)
     assert token in rows.ids[0] and rows.of(0, token) == pytest.approx(p[0, token])
     assert rows.rest[0] == pytest.approx(1.0 - rows.probabilities[0].sum()) and rows.finite
-    found = ALIGNER.align(PROMPT, [TARGET.index("S")], TargetRows(*_only(p, ["S", "FO"])))
-    ((distribution, other, _),) = at(found.trie_distributions, 0)
+    aligned = ALIGNER.align(PROMPT, [TARGET.index("S")], TargetRows(*_only(p, ["S", "FO"])))
+    ((distribution, other, _),) = at(aligned.trie_distributions, 0)
     assert distribution == pytest.approx({"s": p_of(p, 0, "S"), "f": p_of(p, 0, "FO")})
     assert sum(distribution.values()) + other == pytest.approx(1.0)
-    # A token that its row does not list has no probability, rather than none at all.
-    found = ALIGNER.align(PROMPT, [TARGET.index("KE")], TargetRows(*_only(p, ["S", "FO"])))
-    assert np.isnan(found.tokens.probabilities).all()
+    # The probability of a token that its row does not list is unknown, not 0.
+    aligned = ALIGNER.align(PROMPT, [TARGET.index("KE")], TargetRows(*_only(p, ["S", "FO"])))
+    assert np.isnan(aligned.tokens.probabilities).all()
 
 
 def _only(p: Distributions, names: list[str]) -> tuple[npt.NDArray[np.int32], Distributions, Distributions]:
@@ -197,10 +196,10 @@ def _only(p: Distributions, names: list[str]) -> tuple[npt.NDArray[np.int32], Di
 
 def test_a_distribution_keeps_the_likeliest_ids() -> None:
     few = Aligner(ALIGNER.trie, max_length=64, keep=2)
-    found, _ = align(["S"], aligner=few)
+    aligned, _ = align(["S"], aligner=few)
     whole, _ = align(["S"])
     ((distribution, other, _),), ((all_of_it, _, _),) = (
-        at(found.trie_distributions, 0),
+        at(aligned.trie_distributions, 0),
         at(whole.trie_distributions, 0),
     )
     assert distribution == dict(sorted(all_of_it.items(), key=lambda item: -item[1])[:2])
@@ -208,8 +207,8 @@ def test_a_distribution_keeps_the_likeliest_ids() -> None:
 
 
 def test_the_intersection_has_the_rest_of_the_distribution_beside_it() -> None:
-    found, p = align(["S"])
-    ((distribution, other, weight),) = at(found.direct_distributions, 0)
+    aligned, p = align(["S"])
+    ((distribution, other, weight),) = at(aligned.direct_distributions, 0)
     pairs = {"s": "S", "f": "F", "la": "LA", "ke": "KE", "o": "O"}
     assert distribution == pytest.approx({d: p_of(p, 0, t) for d, t in pairs.items()})
     assert other == 0.0 and weight == pytest.approx(sum(distribution.values()))
@@ -217,14 +216,14 @@ def test_the_intersection_has_the_rest_of_the_distribution_beside_it() -> None:
 
 def test_what_does_not_fit_the_context_is_dropped_by_whole_tokens() -> None:
     short = Aligner(ALIGNER.trie, max_length=len(PROMPT) + 4)
-    found, _ = align(["S", "FLAKE", "FO"], aligner=short)
-    assert len(found.draft_ids) == len(PROMPT) + 4 and len(found.tokens.ids) == 2
-    assert len(found.target_rows) == len(found.direct_distributions) == 2
-    assert found.trie_distributions.rows.max() < found.num_rows
+    aligned, _ = align(["S", "FLAKE", "FO"], aligner=short)
+    assert len(aligned.draft_ids) == len(PROMPT) + 4 and len(aligned.tokens.ids) == 2
+    assert len(aligned.target_rows) == len(aligned.direct_distributions) == 2
+    assert aligned.trie_distributions.rows.max() < aligned.num_rows
 
 
 @pytest.mark.parametrize(
-    ("prompt", "tokens", "count", "told"),
+    ("prompt", "tokens", "count", "message"),
     [
         ([], [0], 1, "prompt is empty"),
         (PROMPT, [0, 1], 1, "2 tokens has 1 target rows"),
@@ -233,9 +232,9 @@ def test_what_does_not_fit_the_context_is_dropped_by_whole_tokens() -> None:
     ],
 )
 def test_what_cannot_be_aligned_is_refused(
-    prompt: list[int], tokens: list[int], count: int, told: str
+    prompt: list[int], tokens: list[int], count: int, message: str
 ) -> None:
-    with pytest.raises(SettingError, match=told):
+    with pytest.raises(SettingError, match=message):
         ALIGNER.align(prompt, tokens, dense_rows(distributions_of(count)))
 
 
@@ -243,7 +242,7 @@ def test_what_cannot_be_aligned_is_refused(
 def test_a_row_that_is_no_distribution_is_refused(value: float) -> None:
     p = distributions_of(2)
     p[1, 3] = value
-    with pytest.raises(SettingError, match="is no distribution"):
+    with pytest.raises(SettingError, match="is not a distribution"):
         ALIGNER.align(PROMPT, [0, 1], dense_rows(p))
 
 
@@ -256,29 +255,29 @@ def test_both_models_have_read_the_same_text_at_every_place(text: str) -> None:
     vocab_map = build_vocab_map(drafter, target)
     tokens = target.encode(text)
     rows = top_rows(np.random.default_rng(0).dirichlet(np.full(len(target), 0.01), len(tokens)), tokens, 64)
-    found = Aligner(full_trie(vocab_map), max_length=512).align([1], tokens, rows)
-    pieces = [drafter.tokens[d] or b"" for d in found.draft_ids[1:]]
+    aligned = Aligner(full_trie(vocab_map), max_length=512).align([1], tokens, rows)
+    pieces = [drafter.tokens[d] or b"" for d in aligned.draft_ids[1:]]
     for i in range(len(tokens)):
-        before = b"".join(pieces[: found.tokens.rows[i]])
-        assert before == text.encode()[: found.tokens.starts[i]]
-        assert len(before) == found.tokens.starts[i]
-    assert found.tokens.ends[-1] == len(text.encode()) and b"".join(pieces) == text.encode()
-    assert (found.tokens.lengths > 1).any()
-    distributions = found.trie_distributions
+        before = b"".join(pieces[: aligned.tokens.rows[i]])
+        assert before == text.encode()[: aligned.tokens.starts[i]]
+        assert len(before) == aligned.tokens.starts[i]
+    assert aligned.tokens.ends[-1] == len(text.encode()) and b"".join(pieces) == text.encode()
+    assert (aligned.tokens.lengths > 1).any()
+    distributions = aligned.trie_distributions
     assert np.abs(distributions.probabilities.sum(axis=1) + distributions.other - 1.0).max() < 1e-9
     assert (
         (distributions.probabilities >= 0).all()
         and (distributions.other >= 0).all()
-        and set(distributions.rows) <= set(range(found.num_rows))
+        and set(distributions.rows) <= set(range(aligned.num_rows))
     )
 
 
 def test_aligning_needs_no_torch() -> None:
     code = "import sys, omnidraft.learning.positions.alignment; print('torch' in sys.modules)"
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
     )
-    assert found.stdout.strip() == "False", found.stderr
+    assert process.stdout.strip() == "False", process.stderr

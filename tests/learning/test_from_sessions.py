@@ -1,5 +1,4 @@
-"""From recorded sessions to training positions: the drafter's own contexts, and the target's distributions.
-"""
+"""Recorded sessions as training positions: the drafter's contexts and the target's distributions."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.positions.draft_targets import DraftDistribution, full_trie, root_distribution
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces
 from omnidraft.learning.positions.target_rows import TargetRows, dense_rows
-from omnidraft.runtime.decoding.speculate import MODES
+from omnidraft.runtime.decoding.baselines import MODES
 from omnidraft.runtime.traces.trace import FLOOR, TOP
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from support.adapters import adapter_of
@@ -27,7 +26,7 @@ def random_world(place: Path, seed: int) -> LoadedBundle:
 
 
 def test_random_sessions_align(tmp_path: Path) -> None:
-    """Real sessions, over all modes: what was recorded is what was said, on what the drafter read."""
+    """Real sessions in all modes: the records have the emitted tokens and the contexts of the drafter."""
     for seed in range(4):
         weights = random_world(tmp_path / str(seed), seed)
         session = Session(weights, trace=tmp_path / f"trace-{seed}")
@@ -36,25 +35,25 @@ def test_random_sessions_align(tmp_path: Path) -> None:
             Aligner(full_trie(weights.vocab_map), weights.bundle.drafter.kv.max_length),
             () if bos is None else (bos,),
         )
-        said = [
+        answers = [
             session.generate("abcd ab", max_new_tokens=12, mode=mode, temperature=t, seed=1)
             .finish()
             .token_ids
             for mode in MODES
             for t in (0.0, 1.0)
         ]
-        found = list(from_traces(read_traces(tmp_path / f"trace-{seed}"), aligner))
-        assert [a.tokens.ids.tolist() for a in found] == [
-            ids[: len(a.tokens.ids)] for a, ids in zip(found, said, strict=True)
+        responses = list(from_traces(read_traces(tmp_path / f"trace-{seed}"), aligner))
+        assert [a.tokens.ids.tolist() for a in responses] == [
+            ids[: len(a.tokens.ids)] for a, ids in zip(responses, answers, strict=True)
         ]
-        for aligned in found:
+        for aligned in responses:
             assert aligned.draft_ids[: len(aligner.start)].tolist() == list(aligner.start)
             prompt = session.draft_prompt(session.encode("abcd ab"))
             assert aligned.draft_ids[len(aligner.start) : aligned.prompt_length].tolist() == prompt
 
 
 def cut_rows(p: Distributions, tokens: list[int]) -> TargetRows:
-    """Rows as a trace keeps them, but exact."""
+    """Rows cut as in a trace, but exact."""
     ids = np.full((len(p), TOP + 1), -1, dtype=np.int32)
     kept = np.zeros((len(p), TOP + 1))
     for i, row in enumerate(p):
@@ -65,7 +64,7 @@ def cut_rows(p: Distributions, tokens: list[int]) -> TargetRows:
 
 
 def cut_root(trie: ActiveTrie, rows: TargetRows, i: int) -> DraftDistribution | None:
-    """A root distribution of whole rows with as many ids as a trace keeps."""
+    """A root distribution of whole rows with as many ids as in a trace."""
     distribution = root_distribution(trie, rows, i)
     if distribution is None:
         return None
@@ -85,18 +84,20 @@ def test_a_session_of_the_starters_aligns_as_torch_does(bundle: Path, tmp_path: 
 
     session = load(bundle, trace=tmp_path / "trace")
     questions = ["How many legs do 3 cats have?", "def reverse(x):\n    return"]
-    said = [
+    answers = [
         session.generate(q, max_new_tokens=32, temperature=t, seed=4).finish()
         for q in questions
         for t in (0.0, 0.9)
     ]
     bos = session.bundle.drafter.bos_id
     aligner = Aligner(full_trie(session.vocab_map), 256)
-    found = list(
+    responses = list(
         from_traces(read_traces(tmp_path / "trace"), TraceAligner(aligner, () if bos is None else (bos,)))
     )
     target = AutoModelForCausalLM.from_pretrained(STARTERS / "a", dtype=torch.float32)
-    for aligned, answer, question in zip(found, said, [q for q in questions for _ in range(2)], strict=True):
+    for aligned, answer, question in zip(
+        responses, answers, [q for q in questions for _ in range(2)], strict=True
+    ):
         prompt = session.encode(question)
         with torch.no_grad():
             logits = target(torch.tensor([[*prompt, *answer.token_ids]])).logits[0, len(prompt) - 1 : -1]
@@ -110,7 +111,7 @@ def test_a_session_of_the_starters_aligns_as_torch_does(bundle: Path, tmp_path: 
 
 
 def test_another_drafter_adapter_changes_nothing_of_what_is_learned(bundle: Path, tmp_path: Path) -> None:
-    """Swapped in the middle of an answer: two records, one response."""
+    """The adapter changes in the middle of an answer: two records, one response."""
     session = load(bundle, trace=tmp_path / "trace")
     answer = session.generate("Once upon a time", max_new_tokens=16, ignore_eos=True, num_draft_tokens=2)
     for i, _ in enumerate(answer):
@@ -118,5 +119,5 @@ def test_another_drafter_adapter_changes_nothing_of_what_is_learned(bundle: Path
             session.use_adapter(adapter_of(session.bundle, "drafter"))
     records = list(read_traces(tmp_path / "trace"))
     aligner = TraceAligner(Aligner(full_trie(session.vocab_map), 256), START)
-    (found,) = from_traces(records, aligner)
-    assert len(records) == 2 and found.tokens.ids.tolist() == answer.token_ids
+    (aligned,) = from_traces(records, aligner)
+    assert len(records) == 2 and aligned.tokens.ids.tolist() == answer.token_ids

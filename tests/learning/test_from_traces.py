@@ -17,16 +17,19 @@ from omnidraft.learning.positions.alignment import Aligned, Aligner, SparseDistr
 from omnidraft.learning.positions.draft_targets import full_trie, root_distribution
 from omnidraft.learning.positions.from_traces import TraceAligner, from_traces, joined, rows_of
 from omnidraft.learning.positions.target_rows import dense_rows
+from omnidraft.runtime.decoding.baselines import MODES, Mode
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import MODES, Mode, Pair, Round, Settings, rule_for, speculate
+from omnidraft.runtime.decoding.speculate import Round
+from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.traces.trace import FLOOR, Masses, Start, Traced, TracedRound
-from omnidraft.runtime.traces.tracer import Tracer
 from omnidraft.runtime.vocab.trie import ActiveTrie
+from support.configs import config_of
 from support.places import ROOT
 from support.toy import DRAFT, TARGET, ContextModel, softmax, toy_cache, toy_map
+from support.tracing import Collector
 
 TOY = toy_map()
 START = (DRAFT.index("#"),)
@@ -38,34 +41,42 @@ Distributions = npt.NDArray[np.floating]
 def recorded(mode: Mode, seed: int, count: int = 40) -> tuple[Traced, Distributions, list[Round]]:
     """A toy generation as a trace has it, and the target's whole distribution before each of its tokens."""
     target = ContextModel(2 * seed, len(TARGET))
-    pair = Pair(target, Drafter(ContextModel(2 * seed + 1, len(DRAFT)), START), toy_cache(TOY, ["FO"]))
-    settings = Settings(rule_for(mode, 0.7), SamplingConfig(0.7), count, (), trace=Tracer(TOY, lambda: True))
+    models = DecoderModels(
+        target, Drafter(ContextModel(2 * seed + 1, len(DRAFT)), START), toy_cache(TOY, ["FO"])
+    )
+    config, collector = config_of(mode, SamplingConfig(0.7), count), Collector(TOY)
     length = FixedLength(0 if mode == "plain" else 5)
-    found = list(speculate(pair, PROMPT, PROMPT, settings, length, SplitMix64(seed)))
+    random = SplitMix64(seed)
+    rounds_run = list(decode_prompt(models, PROMPT, PROMPT, config, length, random, (), collector.of))
     rounds, text = [], list(PROMPT)
-    for each in found:
-        assert each.traced is not None
-        rounds.append(replace(each.traced, position=len(text)))
-        text += each.traced.pieces
-    said = [*PROMPT, *(t for each in found for t in each.emitted)]
-    distributions = np.array([softmax(target.row(said[:i]), 1.0) for i in range(len(PROMPT), len(said))])
-    return Traced(Start(None, None, 0.7, mode, False, 0, tuple(PROMPT)), tuple(rounds)), distributions, found
+    for traced in collector.traced:
+        rounds.append(replace(traced, position=len(text)))
+        text += traced.pieces
+    emitted = [*PROMPT, *(t for each in rounds_run for t in each.emitted)]
+    distributions = np.array(
+        [softmax(target.row(emitted[:i]), 1.0) for i in range(len(PROMPT), len(emitted))]
+    )
+    return (
+        Traced(Start(None, None, 0.7, mode, False, 0, tuple(PROMPT)), tuple(rounds)),
+        distributions,
+        rounds_run,
+    )
 
 
-def same(found: Aligned, wanted: Aligned) -> None:
+def same(actual: Aligned, expected: Aligned) -> None:
     """The same places and labels, and distributions that agree as far as float16 tells."""
-    assert found.draft_ids.tolist() == wanted.draft_ids.tolist()
-    assert found.prompt_length == wanted.prompt_length
-    assert found.owners.tolist() == wanted.owners.tolist()
+    assert actual.draft_ids.tolist() == expected.draft_ids.tolist()
+    assert actual.prompt_length == expected.prompt_length
+    assert actual.owners.tolist() == expected.owners.tolist()
     for name in ("ids", "rows", "lengths", "direct", "starts", "ends"):
-        assert getattr(found.tokens, name).tolist() == getattr(wanted.tokens, name).tolist(), name
-    known = ~np.isnan(wanted.tokens.probabilities)  # a trace keeps those too that are not in the row
-    assert np.isfinite(found.tokens.probabilities).all()
-    ours, theirs = (x.tokens.probabilities[known] for x in (found, wanted))
+        assert getattr(actual.tokens, name).tolist() == getattr(expected.tokens, name).tolist(), name
+    known = ~np.isnan(expected.tokens.probabilities)  # a trace keeps those too that are not in the row
+    assert np.isfinite(actual.tokens.probabilities).all()
+    ours, theirs = (x.tokens.probabilities[known] for x in (actual, expected))
     assert np.allclose(ours, theirs, rtol=1e-3, atol=1e-9)
     for distributions, others in (
-        (found.trie_distributions, wanted.trie_distributions),
-        (found.direct_distributions, wanted.direct_distributions),
+        (actual.trie_distributions, expected.trie_distributions),
+        (actual.direct_distributions, expected.direct_distributions),
     ):
         assert distributions.rows.tolist() == others.rows.tolist()
         for n in range(len(distributions)):
@@ -89,8 +100,8 @@ def same_distribution(distributions: SparseDistributions, others: SparseDistribu
 def test_a_trace_is_aligned_as_its_responses_own_rows(mode: Mode) -> None:
     inside = 0
     for seed in range(8):
-        traced, distributions, found = recorded(mode, seed)
-        ids = [t for each in found for t in each.emitted]
+        traced, distributions, run = recorded(mode, seed)
+        ids = [t for each in run for t in each.emitted]
         inside += sum(token.inside for token in traced.tokens)
         aligned = TOYS.align(traced)
         assert aligned is not None
@@ -102,10 +113,10 @@ def test_a_trace_is_aligned_as_its_responses_own_rows(mode: Mode) -> None:
 def test_only_active_spellings_are_taught_from_a_trace_too() -> None:
     """The recorded masses at the root are of the whole trie, so with a part of it the cut rows serve."""
     cold = Aligner(ActiveTrie(TOY), max_length=400)
-    traced, distributions, found = recorded("trie", 3)
+    traced, distributions, run = recorded("trie", 3)
     aligned = replace(TOYS, aligner=cold).align(traced)
     assert aligned is not None
-    ids = [t for each in found for t in each.emitted]
+    ids = [t for each in run for t in each.emitted]
     same(aligned, cold.align([*START, *PROMPT], ids, dense_rows(distributions)))
 
 
@@ -163,12 +174,12 @@ def test_a_token_beyond_those_that_are_kept_leaves_the_others_as_they_were() -> 
 
 def parts(traced: Traced, *cuts: int) -> list[Traced]:
     """A generation in several records, as segments and adapters cut it."""
-    found, text = [], [*traced.start.context]
+    records, text = [], [*traced.start.context]
     for low, high in zip((0, *cuts), (*cuts, len(traced.rounds)), strict=True):
         start = replace(traced.start, continues=low > 0, context=tuple(text))
-        found.append(Traced(start, traced.rounds[low:high]))
-        text += [d for each in found[-1].rounds for d in each.pieces]
-    return found
+        records.append(Traced(start, traced.rounds[low:high]))
+        text += [d for each in records[-1].rounds for d in each.pieces]
+    return records
 
 
 def plainly(traces: Iterable[Traced]) -> list[tuple[Start, tuple[TracedRound, ...]]]:
@@ -218,8 +229,8 @@ def test_another_target_is_refused() -> None:
 
 def test_what_does_not_fit_is_cut() -> None:
     """From the left the text before, down to half of the length; then what was said last."""
-    traced, distributions, found = recorded("trie", 6)
-    ids = [t for each in found for t in each.emitted]
+    traced, distributions, run = recorded("trie", 6)
+    ids = [t for each in run for t in each.emitted]
     long = replace(traced, start=replace(traced.start, context=tuple(PROMPT * 30)))
     room = 20
     aligned = replace(TOYS, aligner=Aligner(full_trie(TOY), room)).align(long)
@@ -241,5 +252,5 @@ def test_nothing_before_the_first_token_is_nothing_to_draft_from() -> None:
 def test_learning_from_traces_needs_no_torch() -> None:
     code = "import sys, omnidraft.learning.positions.from_traces; print('torch' in sys.modules)"
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert found.stdout.strip() == "False", found.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert process.stdout.strip() == "False", process.stderr

@@ -1,4 +1,4 @@
-"""The guard: chance does not roll an adapter back, a worse adapter does, in whatever way it is worse."""
+"""The guard: chance does not roll an adapter back, and every kind of worse adapter does."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Rng = np.random.Generator
 
 
 def answers(rng: Rng, count: int, mean: float, tokens: int = 96) -> list[tuple[int, int]]:
-    """Answers whose tokens per target pass scatter as measured ones do: by a seventh of their mean."""
-    found = []
+    """Answers whose tokens per target pass vary as in measurements: by a seventh of their mean."""
+    counts = []
     for _ in range(count):
         level = max(1.0, float(rng.normal(mean, mean / 7)))
-        found.append((tokens, max(1, round(tokens / level))))
-    return found
+        counts.append((tokens, max(1, round(tokens / level))))
+    return counts
 
 
 def run(guard: Guard, rng: Rng, means: list[float]) -> list[str]:
     """Verdicts over intervals of 8 answers with these means."""
-    found: list[str] = []
+    verdicts: list[str] = []
     for mean in means:
         for answer in answers(rng, 8, mean):
             guard.observe(*answer)
-        found.append(guard.judge())
-    return found
+        verdicts.append(guard.judge())
+    return verdicts
 
 
 def test_honest_noise_is_not_rolled_back() -> None:
@@ -49,21 +49,21 @@ def test_learning_is_good() -> None:
 
 @pytest.mark.parametrize(("after", "within"), [(1.0, 1), (1.3, 2), (1.5, 4)])
 def test_a_fall_is_found(after: float, within: int) -> None:
-    found = 0
+    verdicts = 0
     for seed in range(40):
         rng, guard = np.random.default_rng(seed), Guard()
         run(guard, rng, [1.9] * 6)
-        found += "worse" in run(guard, rng, [after] * within)
-    assert found >= 32
+        verdicts += "worse" in run(guard, rng, [after] * within)
+    assert verdicts >= 32
 
 
 def test_many_small_steps_down_are_found() -> None:
-    found = 0
+    verdicts = 0
     for seed in range(40):
         rng, guard = np.random.default_rng(seed), Guard()
         run(guard, rng, [1.9] * 6)
-        found += "worse" in run(guard, rng, [1.9 - 0.05 * i for i in range(16)])
-    assert found >= 36
+        verdicts += "worse" in run(guard, rng, [1.9 - 0.05 * i for i in range(16)])
+    assert verdicts >= 36
 
 
 def test_too_few_answers_say_nothing() -> None:
@@ -129,7 +129,7 @@ def test_a_state_that_is_none_changes_nothing(state: dict[str, object]) -> None:
     guard = Guard()
     guard.observe(4, 2)
     before = guard.state()
-    with pytest.raises(ValueError, match="is no"):
+    with pytest.raises(ValueError, match="is not a"):
         guard.restore(state)
     assert guard.state() == before
 

@@ -1,4 +1,4 @@
-"""Learning without torch: what the training step computes, beside the torch trainer on the same responses."""
+"""Learning without torch: the training step against the torch trainer on the same responses."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def trainer(checkpoint: Path, options: TrainerOptions) -> Trainer:
     return Trainer(model, options)
 
 
-def adapter_of(found: Trainer, bundle: Bundle) -> Adapter:
+def adapter_of(trained: Trainer, bundle: Bundle) -> Adapter:
     entry = bundle.drafter
     assert entry.lora is not None and entry.fingerprint is not None
-    return to_adapter(found.model, entry.lora, entry.fingerprint, TOKENIZERS, CREATED)
+    return to_adapter(trained.model, entry.lora, entry.fingerprint, TOKENIZERS, CREATED)
 
 
 def largest_difference(a: Adapter, b: Adapter) -> float:
@@ -83,7 +83,7 @@ def largest_difference(a: Adapter, b: Adapter) -> float:
 def test_50_steps_are_those_of_the_torch_trainer(
     objective: str, at_once: int, bundle: Bundle, checkpoint: Path, responses: list[Aligned]
 ) -> None:
-    """Loss, terms, norm and tensors, whether a batch goes through the graph at once or in parts."""
+    """Loss, terms, norm and tensors, with a batch in one call of the graph or in parts."""
     theirs = trainer(checkpoint, TrainerOptions(objective, learning_rate=1e-3, lora_rank=RANK))
     options = StepOptions(objective, learning_rate=1e-3, at_once=at_once)
     ours = learner(bundle, options, adapter_of(theirs, bundle))
@@ -92,11 +92,11 @@ def test_50_steps_are_those_of_the_torch_trainer(
     rng = np.random.default_rng(0)
     for _ in range(50):
         batch = [responses[i] for i in rng.integers(0, len(responses), 8)]
-        wanted, found = theirs.step(batch), ours.learn(batch)
-        assert found.loss == pytest.approx(wanted.loss, abs=1e-5)
-        assert found.norm == pytest.approx(wanted.norm, abs=1e-4)
-        assert found.terms == pytest.approx(wanted.terms, abs=1e-5)
-        assert (found.step, found.skipped) == (wanted.step, wanted.skipped)
+        expected, actual = theirs.step(batch), ours.learn(batch)
+        assert actual.loss == pytest.approx(expected.loss, abs=1e-5)
+        assert actual.norm == pytest.approx(expected.norm, abs=1e-4)
+        assert actual.terms == pytest.approx(expected.terms, abs=1e-5)
+        assert (actual.step, actual.skipped) == (expected.step, expected.skipped)
     assert largest_difference(ours.adapter(), adapter_of(theirs, bundle)) < 1e-4
     assert largest_difference(ours.adapter(), first) > 0.01
 
@@ -104,7 +104,7 @@ def test_50_steps_are_those_of_the_torch_trainer(
 def test_the_head_learns_what_the_torch_trainers_learns(
     bundle: Bundle, checkpoint: Path, responses: list[Aligned]
 ) -> None:
-    """Joint with the drafter, 50 steps, each on what the drafter draws by then."""
+    """Joint with the drafter, 50 steps, each on draws of the current drafter."""
     options = TrainerOptions(learning_rate=1e-3, lora_rank=RANK, head="joint", head_learning_rate=1e-2)
     theirs = trainer(checkpoint, options)
     chosen = StepOptions(learning_rate=1e-3, at_once=3, head=True, head_rate=1e-2)
@@ -112,8 +112,8 @@ def test_the_head_learns_what_the_torch_trainers_learns(
     rng = np.random.default_rng(1)
     for _ in range(50):
         batch = [responses[i] for i in rng.integers(0, len(responses), 8)]
-        wanted, found = theirs.step(batch), ours.learn(batch)
-        assert found.terms == pytest.approx(wanted.terms, abs=1e-4)
+        expected, actual = theirs.step(batch), ours.learn(batch)
+        assert actual.terms == pytest.approx(expected.terms, abs=1e-4)
     assert theirs.head is not None
     trained, made = head_of(theirs.head.head), ours.adapter().head
     assert made is not None and np.abs(trained.tensors["head.weight"]).max() > 0.01
@@ -129,12 +129,12 @@ def test_the_head_learns_what_the_torch_trainers_learns(
 def test_a_quantised_drafter_learns_against_the_weights_that_run(
     quantization: Any, checkpoint: Path, responses: list[Aligned], tmp_path: Path
 ) -> None:
-    """The loss of the untrained drafter is that of its own graph's logits, and it falls."""
+    """The loss of the untrained drafter is that of its own graph's logits, and it decreases."""
     bundle = toy_bundle(tmp_path, checkpoint, quantization)
     parities = step_parities(tmp_path / "drafter/cpu/model.onnx", toy_step.STEPS[checkpoint])
     assert max(each.worst for each in parities.values()) < 2e-5
-    found = learner(bundle)
-    losses = [found.learn(responses[:8]).loss for _ in range(20)]
+    ours = learner(bundle)
+    losses = [ours.learn(responses[:8]).loss for _ in range(20)]
     assert losses[-1] < 0.9 * losses[0]
     from omnidraft.runtime.models.ort_model import OrtModel
 
@@ -143,7 +143,7 @@ def test_a_quantised_drafter_learns_against_the_weights_that_run(
     for response in responses[:8]:
         model.rewind(0)
         terms += trie_kl(response, model.score(response.draft_ids.tolist()))
-    assert losses[0] == pytest.approx(terms[0] / terms[1], rel=2e-2)  # its kernels round activations, too
+    assert losses[0] == pytest.approx(terms[0] / terms[1], rel=2e-2)  # its kernels also round activations
     weights = sum(file.stat().st_size for file in (tmp_path / "drafter/cpu").iterdir())
     assert (tmp_path / "drafter/train/step.onnx.data").exists() is False and weights > 0
 
@@ -158,8 +158,8 @@ def test_a_graph_that_computes_another_step_than_torch_is_refused(
     """One output a thousandth larger is enough."""
     shutil.copytree(bundle.path, tmp_path / "bundle")
     drafter, steps = tmp_path / "bundle/drafter/cpu/model.onnx", toy_step.STEPS[checkpoint]
-    found = step_parities(drafter, steps)
-    assert found.keys() == {"step.onnx", "head.onnx"} and max(p.worst for p in found.values()) < 2e-5
+    parities = step_parities(drafter, steps)
+    assert parities.keys() == {"step.onnx", "head.onnx"} and max(p.worst for p in parities.values()) < 2e-5
     file = tmp_path / "bundle/drafter/train" / graph
     model = onnx.load(file, load_external_data=False)
     (maker,) = (node for node in model.graph.node if output in node.output)
@@ -172,8 +172,7 @@ def test_a_graph_that_computes_another_step_than_torch_is_refused(
 
 
 def trie_kl(response: Aligned, logits: Any) -> Any:
-    """Weighted sum of KL(P || q) over a response's distributions, and the weights' sum, written out in numpy.
-    """
+    """The weighted sum of KL(P || q) over the distributions of a response, and the sum of weights; numpy."""
     rows = logits[response.prompt_length - 1 :].astype(np.float64)
     log_q = rows - rows.max(axis=1, keepdims=True)
     log_q -= np.log(np.exp(log_q).sum(axis=1, keepdims=True))
@@ -195,12 +194,12 @@ def test_going_on_from_a_state_is_as_if_there_had_been_no_break(
 ) -> None:
     whole, first = learner(bundle), learner(bundle)
     batches = [responses[i : i + 4] for i in range(0, 32, 4)]
-    wanted = [whole.learn(batch) for batch in batches]
+    expected = [whole.learn(batch) for batch in batches]
     for batch in batches[:3]:
         first.learn(batch)
     second = learner(bundle, replace(FAST, seed=5))
     second.restore(first.state())
-    assert [second.learn(batch) for batch in batches[3:]] == wanted[3:]
+    assert [second.learn(batch) for batch in batches[3:]] == expected[3:]
     assert second.adapter().digest == whole.adapter().digest
     assert all(
         np.array_equal(a, b) for a, b in zip(second.state().values(), whole.state().values(), strict=True)
@@ -210,53 +209,53 @@ def test_going_on_from_a_state_is_as_if_there_had_been_no_break(
 def test_a_step_that_is_not_finite_changes_nothing_and_is_told(
     bundle: Bundle, responses: list[Aligned]
 ) -> None:
-    found = learner(bundle)
-    found.learn(responses[:4])
-    before = found.state()
+    ours = learner(bundle)
+    ours.learn(responses[:4])
+    before = ours.state()
     distributions = responses[4].trie_distributions
     spoiled = replace(distributions, probabilities=np.full_like(distributions.probabilities, np.nan))
-    told = found.learn([replace(responses[4], trie_distributions=spoiled), *responses[5:8]])
-    assert told.skipped and (told.step, found.skipped, found.updates) == (2, 1, 1)
-    after = found.state()
+    step = ours.learn([replace(responses[4], trie_distributions=spoiled), *responses[5:8]])
+    assert step.skipped and (step.step, ours.skipped, ours.updates) == (2, 1, 1)
+    after = ours.state()
     assert all(np.array_equal(before[name], after[name]) for name in before if name != "counts")
-    assert not found.learn(responses[:4]).skipped
+    assert not ours.learn(responses[:4]).skipped
 
 
 def test_a_pass_goes_over_all_responses_in_an_order_of_its_own(
     bundle: Bundle, responses: list[Aligned]
 ) -> None:
-    """And where a step was not finite, the losses that are told are those of the others."""
+    """Where a step was not finite, the reported losses are those of the other steps."""
     options = LearnOptions(step=FAST, steps=8, batch_size=3, schedule="constant")
-    found, seen = learner(bundle), list[list[int]]()
+    ours, seen = learner(bundle), list[list[int]]()
     distributions = responses[5].trie_distributions
     spoiled = replace(distributions, probabilities=np.full_like(distributions.probabilities, np.nan))
-    given = [*responses[:5], replace(responses[5], trie_distributions=spoiled), *responses[6:10]]
-    told = list[float]()
-    done = learn(found, given, options, progress=lambda step, _: told.append(step.loss))
+    chosen = [*responses[:5], replace(responses[5], trie_distributions=spoiled), *responses[6:10]]
+    losses = list[float]()
+    done = learn(ours, chosen, options, progress=lambda step, _: losses.append(step.loss))
     for step in range(8):
-        seen.append(_batch(step, len(given), options))
+        seen.append(_batch(step, len(chosen), options))
     passes = [[i for batch in seen[at : at + 4] for i in batch] for at in (0, 4)]
     assert all(sorted(each) == [*range(10)] for each in passes) and passes[0] != passes[1]
-    assert [np.isnan(loss) for loss in told] == [5 in batch for batch in seen]
-    finite = [loss for loss in told if not np.isnan(loss)]
-    assert done.losses == losses_of(told) and done.losses.mean == pytest.approx(np.mean(finite))
+    assert [np.isnan(loss) for loss in losses] == [5 in batch for batch in seen]
+    finite = [loss for loss in losses if not np.isnan(loss)]
+    assert done.losses == losses_of(losses) and done.losses.mean == pytest.approx(np.mean(finite))
     assert done.skipped == 2
 
 
 def test_batches_of_something_else_are_refused_and_change_nothing(
     bundle: Bundle, responses: list[Aligned]
 ) -> None:
-    found = learner(bundle)
-    before = found.state()
+    ours = learner(bundle)
+    before = ours.state()
     other = replace(MAP, draft_fingerprint="f" * 64)
-    for batch, told in (
+    for batch, message in (
         ([], "no responses; give at least one"),
         ([responses[0], replace(responses[1], vocab_map=other)], "of the tokenizers ffffffffffff and"),
         ([long_response()], "has 3[0-9][0-9] draft tokens and the drafter's context holds 256"),
     ):
-        with pytest.raises(SettingError, match=told):
-            found.learn(batch)
-    assert all(np.array_equal(before[name], value) for name, value in found.state().items())
+        with pytest.raises(SettingError, match=message):
+            ours.learn(batch)
+    assert all(np.array_equal(before[name], value) for name, value in ours.state().items())
 
 
 def long_response() -> Aligned:
@@ -266,36 +265,36 @@ def long_response() -> Aligned:
 
 
 def test_states_adapters_and_settings_of_something_else_are_refused(bundle: Bundle, checkpoint: Path) -> None:
-    found = learner(bundle)
-    state = found.state()
+    ours = learner(bundle)
+    state = ours.state()
     for name, value in (("parameters", state["parameters"][:-1]), ("updates", np.zeros(2, np.int64))):
-        with pytest.raises(SettingError, match=f"as {name} and this one needs .* go on with the bundle"):
-            found.restore({**state, name: value})
+        with pytest.raises(SettingError, match=f"as {name} and this learner needs .* go on with the bundle"):
+            ours.restore({**state, name: value})
     with pytest.raises(SettingError, match="has nothing as head"):
         learner(bundle, replace(FAST, head=True)).restore(state)
     with pytest.raises(AdapterError, match="rank 6 and the training step takes 12"):
         learner(bundle, adapter=adapter_of(trainer(checkpoint, TrainerOptions(lora_rank=2)), bundle))
     with pytest.raises(SettingError, match="holds no training step; export it again with --train-step"):
         learner(replace(bundle, drafter=replace(bundle.drafter, train=None)))
-    for settings, told in (
+    for settings, message in (
         ({"objective": "uld"}, "is not in the training step; use trie-kl or omnidraft"),
         ({"learning_rate": float("nan")}, "learning_rate nan"),
         ({"at_once": 0}, "at_once 0"),
         ({"lora_alpha": 0.0}, "lora_alpha 0.0"),
     ):
-        with pytest.raises(SettingError, match=told):
+        with pytest.raises(SettingError, match=message):
             StepOptions(**settings)
 
 
 def test_a_response_that_nothing_can_be_learned_from_is_no_fault(bundle: Bundle) -> None:
-    """The target ends at once, surely, with a token that nothing spells; or it said nothing at all."""
+    """The target ends at once, with certainty, with a token without a spelling; or the response is empty."""
     surely = np.eye(MAP.target_size)[[TARGET.index("X")]]
     aligner = Aligner(full_trie(MAP), max_length=64)
     ended = aligner.align([1], [TARGET.index("X")], dense_rows(surely))
     silent = aligner.align([1], [], dense_rows(np.zeros((0, MAP.target_size))))
     assert not len(ended.trie_distributions) and not len(silent.trie_distributions)
     for objective in ("trie-kl", "omnidraft"):
-        found = learner(bundle, replace(FAST, objective=objective, weight_decay=0.0, head=True))
-        before = found.adapter().digest
+        ours = learner(bundle, replace(FAST, objective=objective, weight_decay=0.0, head=True))
+        before = ours.adapter().digest
         for batch in ([ended], [silent], [ended, silent]):
-            assert (found.learn(batch).loss, found.adapter().digest) == (0.0, before)
+            assert (ours.learn(batch).loss, ours.adapter().digest) == (0.0, before)

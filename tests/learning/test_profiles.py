@@ -1,4 +1,4 @@
-"""What is on the disk of a target: private, whole, of one pair and its settings, and no more than is kept."""
+"""The directory of a target: private, whole, of one pair and its settings, with no other files."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ CHECKPOINT = LearningCheckpoint(PAIR, PROGRESS, LEARNED, GOOD, b"n-grams", {"int
 @pytest.fixture
 def profile(tmp_path: Path) -> Profile:
     (tmp_path / "place" / "aaaaaaaaaaaa").mkdir(parents=True, mode=0o755)
-    found = Profile(tmp_path / "place" / "aaaaaaaaaaaa")
-    found.prepare()
-    return found
+    made = Profile(tmp_path / "place" / "aaaaaaaaaaaa")
+    made.prepare()
+    return made
 
 
 def test_what_is_written_is_read(profile: Profile) -> None:
     assert profile.read(PAIR) is None and profile.progress() is None and profiles_in("nowhere") == []
     profile.write(CHECKPOINT)
-    found = profile.read(PAIR)
-    assert found is not None and profile.progress() == found.progress == PROGRESS
-    assert (found.pair, found.cache, found.settings) == (PAIR, b"n-grams", CHECKPOINT.settings)
-    for ours, theirs in ((LEARNED, found.learner), (GOOD, found.good)):
+    checkpoint = profile.read(PAIR)
+    assert checkpoint is not None and profile.progress() == checkpoint.progress == PROGRESS
+    assert (checkpoint.pair, checkpoint.cache, checkpoint.settings) == (PAIR, b"n-grams", CHECKPOINT.settings)
+    for ours, theirs in ((LEARNED, checkpoint.learner), (GOOD, checkpoint.good)):
         assert ours.keys() == theirs.keys()
         assert all(np.array_equal(ours[n], theirs[n]) and ours[n].dtype == theirs[n].dtype for n in ours)
     assert [each.directory for each in profiles_in(profile.directory.parent)] == [profile.directory]
@@ -98,5 +98,5 @@ def test_a_full_disk_leaves_the_old_checkpoint(profile: Profile, monkeypatch: py
     with pytest.raises(SettingError, match=r"cannot be written \(No space left on device\); make room"):
         profile.write(replace(CHECKPOINT, cache=b"more"))
     monkeypatch.undo()
-    found = profile.read(PAIR)
-    assert found is not None and found.cache == b"n-grams"
+    checkpoint = profile.read(PAIR)
+    assert checkpoint is not None and checkpoint.cache == b"n-grams"

@@ -1,4 +1,6 @@
-"""The shadow test: expected acceptance against what drafting gives, and which adapter is surely better."""
+"""Comparison of adapters: expected acceptance against drawn tokens, and which adapter is significantly
+better.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class AdaptedModel(ContextModel):
-    """A random model that an adapter makes flatter: logits times 1 - the adapter's first value."""
+    """A random model that an adapter makes flatter: logits times (1 - the adapter's first value)."""
 
     cancelled = staticmethod(never)
     tensors: Mapping[str, npt.NDArray[np.float32]] = {}
@@ -37,8 +39,8 @@ class AdaptedModel(ContextModel):
     def score(self, tokens: object, num_logits: int | None = None) -> Floats:
         rows = super().score(tokens, num_logits)  # type: ignore[arg-type]
         flatter: float = next((float(t.ravel()[0]) for t in self.tensors.values()), 0.0)
-        found: Floats = rows * (1.0 - flatter)
-        return found
+        logits: Floats = rows * (1.0 - flatter)
+        return logits
 
 
 def model_of(seed: int) -> AdaptedModel:
@@ -46,8 +48,7 @@ def model_of(seed: int) -> AdaptedModel:
 
 
 def response_of(seed: int, count: int = 60, top: int | None = None) -> Aligned:
-    """What a target says whose distribution is near that of the model of seed 0, so that drafts are accepted.
-    """
+    """A response of a target whose distribution is near that of model 0, so that drafts are accepted."""
     rng, trie = np.random.default_rng(seed), ALIGNER.trie
     drafter, context = ContextModel(0, len(DRAFT)), list(PROMPT)
     tokens: list[int] = []
@@ -77,24 +78,24 @@ def test_each_place_has_the_acceptance_of_its_own_distribution(top: int | None) 
     chunks.
     """
     response, model = response_of(1, 120, top), model_of(0)
-    distributions, found = response.trie_distributions, acceptances(model, response)
-    assert len(response.draft_ids) > 130 and len(found) == len(distributions) and model.length == 0
+    distributions, accepted = response.trie_distributions, acceptances(model, response)
+    assert len(response.draft_ids) > 130 and len(accepted) == len(distributions) and model.length == 0
     for n in range(len(distributions)):
         context = response.draft_ids[: response.prompt_length + int(distributions.rows[n])].tolist()
         row = np.where(TOY.draft_allowed, ContextModel(0, len(DRAFT)).row(context), -np.inf)
         q = softmax(row, 1.0)
         listed = distributions.ids[n] >= 0
         ids, p = distributions.ids[n][listed], distributions.probabilities[n][listed]
-        wanted = np.minimum(p, q[ids]).sum()
+        expected = np.minimum(p, q[ids]).sum()
         if distributions.rows[n] not in response.tokens.rows:  # inside a spelling, where OTHER is its end
-            wanted += min(distributions.other[n], 1.0 - q[ids].sum())
-        assert found[n] == pytest.approx(wanted * distributions.weights[n], abs=1e-12)
+            expected += min(distributions.other[n], 1.0 - q[ids].sum())
+        assert accepted[n] == pytest.approx(expected * distributions.weights[n], abs=1e-12)
 
 
 def test_it_is_how_often_a_drawn_token_is_accepted() -> None:
     """Draw from q, accept with min(1, P/Q): the share accepted is what is computed, without OTHER."""
     response, rng = response_of(2, 30), np.random.default_rng(0)
-    distributions, found = response.trie_distributions, acceptances(model_of(0), response)
+    distributions, accepted = response.trie_distributions, acceptances(model_of(0), response)
     for n in np.flatnonzero(distributions.other < 1e-12)[:5]:
         context = response.draft_ids[: response.prompt_length + int(distributions.rows[n])].tolist()
         q = probabilities(ContextModel(0, len(DRAFT)).row(context)[None], TOY.draft_allowed)[0]
@@ -103,7 +104,7 @@ def test_it_is_how_often_a_drawn_token_is_accepted() -> None:
         p[distributions.ids[n][listed]] = distributions.probabilities[n][listed]
         drawn = rng.choice(len(q), size=40_000, p=q)
         share = (rng.random(len(drawn)) < p[drawn] / q[drawn]).mean()
-        assert share * distributions.weights[n] == pytest.approx(found[n], abs=4 * 0.5 / 200)
+        assert share * distributions.weights[n] == pytest.approx(accepted[n], abs=4 * 0.5 / 200)
     assert (distributions.other < 1e-12).sum() >= 5
 
 
@@ -121,14 +122,14 @@ def test_the_better_is_told_from_the_worse_and_from_its_equal() -> None:
 
 def test_too_little_text_tells_nothing() -> None:
     responses = [response_of(seed, 30) for seed in range(LEAST_GENERATIONS - 1)]
-    found = compare(model_of(0), responses, flatter(0.9), {})
-    assert not found.is_enough and not found.is_better and found.offered > found.current
+    comparison = compare(model_of(0), responses, flatter(0.9), {})
+    assert not comparison.is_enough and not comparison.is_better and comparison.offered > comparison.current
     none = compare(model_of(0), [], {}, flatter(0.9))
     assert (none.generations, none.positions, none.is_better) == (0, 0, False)
 
 
 def test_the_interval_is_students() -> None:
-    """Of single places it is the textbook's: mean -+ t s / sqrt(n), t from tables."""
+    """With one position per generation it is mean -+ t s / sqrt(n), with t from tables."""
     for count, t in ((8, 2.364624), (10, 2.262157), (16, 2.131450), (31, 2.042272), (121, 1.979930)):
         values = np.random.default_rng(count).normal(size=count)
         low, high = interval(values, np.ones(count))
@@ -137,7 +138,7 @@ def test_the_interval_is_students() -> None:
 
 
 def test_the_interval_covers_what_it_promises() -> None:
-    """Generations of different lengths whose places are alike: 19 of 20 intervals hold the truth."""
+    """Generations of different lengths with correlated positions: 19 of 20 intervals hold the true value."""
     rng, hits = np.random.default_rng(1), 0
     for _ in range(1000):
         counts = rng.integers(5, 80, size=20).astype(np.float64)
@@ -151,7 +152,7 @@ def test_the_interval_covers_what_it_promises() -> None:
 def test_no_torch_is_needed() -> None:
     code = "import sys, omnidraft.learning.compare, omnidraft.sync.trial; print('torch' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    assert found.stdout.split() == ["False"]
+    assert process.stdout.split() == ["False"]

@@ -1,4 +1,4 @@
-"""Kills an adapting process at any moment and compares what is left with a run without kills."""
+"""Kill an adapting process at any moment and compare its files with a run without kills."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.places import ROOT
 
 def start(bundle: Path, place: Path, answers: int, learner: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT / 'tests'}"}
-    # One thread, so that forking it is safe and sums come out the same.
+    # One thread, so that forking is safe and sums are the same.
     environment |= dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     command = [
         sys.executable,
@@ -39,7 +39,7 @@ def start(bundle: Path, place: Path, answers: int, learner: str) -> subprocess.P
 
 
 def run_once(writer: subprocess.Popen[str], wait: float | None, after: int) -> bool:
-    """Adapt, and be killed `wait` seconds after so many answers (None: never); whether it came to its end."""
+    """Adapt, and kill the process `wait` seconds after `after` answers (None: never); whether it finished."""
     assert writer.stdin is not None and writer.stdout is not None
     writer.stdin.write("go\n")
     writer.stdin.flush()
@@ -65,27 +65,27 @@ def kill(child: int) -> None:
     try:
         os.kill(child, signal.SIGKILL)
     except ProcessLookupError:
-        return  # it was done before
+        return  # it had finished
 
 
 def check_whole(place: Path, weights: LoadedBundle) -> int:
-    """Every file is there whole, and they fit together; how many answers the checkpoint has."""
+    """Check that every file is whole and fits the others; return the number of answers in the checkpoint."""
     profile = profile_of(place, weights.bundle)
-    found = profile.read(pair_of_weights(weights))
-    if found is None:
+    checkpoint = profile.read(pair_of_weights(weights))
+    if checkpoint is None:
         return 0
-    assert len(read_curve(place / CURVE)) >= found.progress.answered
-    for number in (*found.progress.memory, *found.progress.pending):
+    assert len(read_curve(place / CURVE)) >= checkpoint.progress.answered
+    for number in (*checkpoint.progress.memory, *checkpoint.progress.pending):
         assert not decode(profile.answer(number).read_bytes()).torn
     if profile.cache.exists():
         read_table(profile.cache)
     if profile.adapter.exists():
         read_adapter(profile.adapter)
-    return found.progress.answered
+    return checkpoint.progress.answered
 
 
 def assert_kills_change_nothing(bundle: Path, tmp_path: Path, learner: str, usual: int) -> None:
-    """Adapt without a break, and with OMNIDRAFT_KILLS kills, or as many as usual: both come to the same."""
+    """Adapt without kills, and with OMNIDRAFT_KILLS (or `usual`) kills: both give the same files."""
     kills = int(os.environ.get("OMNIDRAFT_KILLS", usual))
     weights, rng, answers = load_bundle(bundle), random.Random(0), 3 * kills + 8
     whole, place = tmp_path / "whole", tmp_path / "place"
@@ -99,7 +99,7 @@ def assert_kills_change_nothing(bundle: Path, tmp_path: Path, learner: str, usua
     ends, reached = 0, [0]
     try:
         for _ in range(kills):
-            # Some while it is loading, some while it answers, learns and writes.
+            # Some kills happen while it loads, others while it answers, learns and writes.
             after = rng.choice((0, 1, 1, 2, 3))
             ends += run_once(writer, rng.uniform(0.0, 1.0 if after == 0 else 0.3), after)
             reached.append(check_whole(place, weights))
@@ -107,6 +107,8 @@ def assert_kills_change_nothing(bundle: Path, tmp_path: Path, learner: str, usua
     finally:
         writer.kill()
         writer.communicate()
-    assert reached == sorted(reached) and ends < kills  # never back, and kills there were
+    assert (
+        reached == sorted(reached) and ends < kills
+    )  # progress is never lost, and some kills happened before the end
     assert check_whole(place, weights) == answers
     assert_same(whole, place, weights)

@@ -2,9 +2,9 @@
 
     python adapt_writer.py BUNDLE PLACE ANSWERS torch|onnx
 
-For each line of standard input it forks an adaptation, which goes on from what is in the place, and prints
-its process id; it prints `answered NUMBER` after every answer and `done` at the end. Forking spares torch's
-start for each of the kills.
+For each line of standard input it forks an adaptation, which continues from the checkpoint in PLACE, and
+prints its process id; the fork prints `answered NUMBER` after every answer and `done` at the end. Forking
+saves the import of torch after each kill.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from support.adapting import learner as torch_learner
 OPTIONS = AdaptOptions(interval=2, passes=1, replayed=1, memory=5)
 REQUEST = GenerationConfig(
     max_new_tokens=8, num_draft_tokens=3, seed=0, temperature=0.7
-)  # sampled, to be stricter
+)  # sampled, which is stricter
 
 
 def adapt(bundle: Path, place: Path, answers: int, learner: str) -> None:
-    """To the end, from wherever the place is."""
+    """Adapt to the end, from the checkpoint in the place."""
     make = torch_learner if learner == "torch" else Learning("onnx", head=True).make
     adaptation = begin(place, load_bundle(bundle), OPTIONS, make)
     while adaptation.position < answers:

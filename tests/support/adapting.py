@@ -1,4 +1,4 @@
-"""Adaptations of a starter bundle in seconds: short answers, small adapters, learners that go wrong."""
+"""Adaptations of a starter bundle in seconds: short answers, small adapters, learners that fail."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def begin(
     make: Callable[[LoadedBundle], Learner] = learner,
 ) -> Adaptation:
     """An adaptation to one target."""
-    found = Adaptation(place, make, options, prompts="the same")
-    found.switch(weights)
-    return found
+    adaptation = Adaptation(place, make, options, prompts="the same")
+    adaptation.switch(weights)
+    return adaptation
 
 
 def answers(adaptation: Adaptation, count: int, request: GenerationConfig = REQUEST) -> list[CurveLine]:
-    """The next prompts answered."""
+    """Answer the next prompts."""
     return [adaptation.answer(PROMPTS[adaptation.position % len(PROMPTS)], request) for _ in range(count)]
 
 
 class Spoiled:
-    """A learner that does as it should, and hands out adapters that it spoils from some step on.
+    """A learner that learns correctly and spoils the adapters that it returns from step `first` on.
 
-    Whoever restores it has its own adapter; it is spoiled again by the next step, unless it is `curable`.
+    After `restore` it returns its correct adapter. Unless it is `curable`, the next step spoils it again.
     """
 
     def __init__(
@@ -80,8 +80,8 @@ class Spoiled:
         return self.inner.learn(responses)
 
     def adapter(self) -> Adapter:
-        found = self.inner.adapter()
-        return self.spoil(found) if self.spoils else found
+        latest = self.inner.adapter()
+        return self.spoil(latest) if self.spoils else latest
 
     def state(self) -> Any:
         return self.inner.state()
@@ -99,7 +99,7 @@ def changed(adapter: Adapter, change: Callable[[np.ndarray], np.ndarray]) -> Ada
 
 
 def assert_same(one: Path, other: Path, weights: LoadedBundle) -> None:
-    """Two places hold the same but for times and who counted."""
+    """The two places differ in times alone."""
     first, second = (profile_of(place, weights.bundle) for place in (one, other))
     a, b = (p.read(pair_of_weights(weights)) for p in (first, second))
     assert a is not None and b is not None

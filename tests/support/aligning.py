@@ -15,5 +15,5 @@ Distributions = npt.NDArray[np.float64]
 def distributions_of(count: int, seed: int = 0) -> Distributions:
     """Random rows of the toy target."""
     p = np.random.default_rng(seed).gamma(0.7, size=(count, len(TARGET)))
-    found: Distributions = p / p.sum(axis=1, keepdims=True)
-    return found
+    rows: Distributions = p / p.sum(axis=1, keepdims=True)
+    return rows

@@ -1,9 +1,9 @@
-"""Processes that push to a store, or publish and pull, over and over; `test_sync_crash.py` kills them.
+"""Processes that push to a store, or publish and pull, repeatedly; `test_sync_crash.py` kills them.
 
     python sync_crasher.py push|pull DIRECTORY
 
-For each line of standard input it forks a worker and prints the worker's process id; a worker prints
-`done NUMBER` after every push, or before every pull the release that was seen last.
+For each line of standard input it forks a worker and prints the worker's process id. A worker prints `done
+NUMBER` after every push, or before every pull with the number of the last release that was seen.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from support.sync_world import PAIR, folder_store, made_items, publish_number, p
 
 
 def push_for_ever(place: Path) -> None:
-    """Go on from the number that the store has."""
+    """Push from the number in the store on."""
     store = folder_store(place / "store")
-    found = read_push(store, PAIR.channel, "phone")
-    number = found.accepted if found else 0
+    record = read_push(store, PAIR.channel, "phone")
+    number = record.accepted if record else 0
     while True:
         number += 1
         items = made_items(number)
@@ -31,7 +31,7 @@ def push_for_ever(place: Path) -> None:
 
 
 def pull_for_ever(place: Path) -> None:
-    """Go on from the release that the device has seen."""
+    """Publish and pull from the release on that the device has seen."""
     store = folder_store(place / "store")
     while True:
         publish_number(store, _seen(place) + 1)

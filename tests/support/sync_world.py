@@ -1,4 +1,4 @@
-"""A tiny pair of models without graphs, a store, and what devices and a training side do with them."""
+"""A tiny pair of models without graphs, a store, and the actions of devices and of the training side."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def entry(role: str, fingerprint: str | None) -> ModelEntry:
 
 
 def pair_of(base: str | None = BASE, target: str | None = "b" * 64) -> ChannelPair:
-    """The toy languages' vocabularies, with a drafter that takes adapters at two places."""
+    """The vocabularies of the toy languages, with a drafter that takes adapters at two sites."""
     models = entry("target", target), entry("drafter", base)
     return ChannelPair(
         Bundle(Path("tiny"), *models, PromptTemplate("", ""), Costs((1.0,), 0.1, 0.0), "map", {}), TOY
@@ -60,7 +60,7 @@ def cache_of(number: int) -> CacheTable:
 
 
 def items_of(place: Path, number: int) -> list[PushItem]:
-    """What a device has to send, from files, different for each number."""
+    """The items of a device, from files, different for each number."""
     place.mkdir(exist_ok=True)
     file, cache = place / f"{number}.safetensors", place / f"{number}.odc"
     if not cache.exists():
@@ -70,7 +70,7 @@ def items_of(place: Path, number: int) -> list[PushItem]:
 
 
 def made_items(number: int) -> list[PushItem]:
-    """The same without any files, so that pushing is all that takes time."""
+    """The same without files, so that pushing takes all of the time."""
     data = {"adapter": encode_adapter(adapter(2, number)), "cache": encode(cache_of(number))}
     return [PushItem(kind, Path(kind), content, "") for kind, content in data.items()]
 
@@ -78,13 +78,13 @@ def made_items(number: int) -> list[PushItem]:
 def push_number(
     store: Store, place: Path, number: int, device: str = "phone", traces: Path | None = None
 ) -> Pushed:
-    """Push what a device has under a number, which also is how many tokens it counted."""
+    """Push the items of a number, which is also the number of accepted tokens."""
     items = items_of(place, number) + ([] if traces is None else trace_items(traces, TOY))
     return push(store, push_of(items, device, PAIR.channel, number, utc()), items)
 
 
 def publish_number(store: Store, number: int, **others: Any) -> Release:
-    """Publish an adapter and a cache of that number, under whichever number is due."""
+    """Publish the adapter and the cache of `number` under the next release number."""
     settings: dict[str, Any] = {"key": KEY, "days": 1.0, "now": None, "channel": PAIR.channel} | others
     grams = GRAM_IDS[: 1 + number % 4]
     cache = table(grams, [(number + 1, 0)] * len(grams))
@@ -93,7 +93,7 @@ def publish_number(store: Store, number: int, **others: Any) -> Release:
 
 
 def publish_sent(store: Store, rank: int | None = None, cap: int = LARGEST) -> Release:
-    """Publish the mean of what devices sent."""
+    """Publish the mean of the devices' adapters."""
     sent = sent_by_devices(store, PAIR)
     mean = mean_of(sent, rank, cap)
     assert mean is not None
@@ -104,7 +104,7 @@ def publish_sent(store: Store, rank: int | None = None, cap: int = LARGEST) -> R
 
 
 def pull_into(store: Store, into: Path, now: str | None = None, **others: Any) -> Pulled:
-    """Pull as a device with the publisher's key does."""
+    """Pull as a device with the publisher's key."""
     return pull(store, Device(PAIR.bundle, TOY, into, **({"public_key": PUBLIC} | others)), None, now)
 
 
@@ -113,7 +113,7 @@ def folder_store(place: Path) -> Store:
 
 
 class BreakingFileSystem(DirFileSystem):  # type: ignore[misc] # fsspec has no types
-    """A folder whose connection breaks at its n-th operation, in the middle of it where that writes."""
+    """A folder whose connection breaks at its n-th operation; a write breaks in the middle."""
 
     def __init__(self, path: Path, breaks_at: int) -> None:
         super().__init__(path=str(path), skip_instance_cache=True)
@@ -154,13 +154,13 @@ class BreakingFileSystem(DirFileSystem):  # type: ignore[misc] # fsspec has no t
 
 
 def breaking_store(place: Path, breaks_at: int) -> Store:
-    """A store that is neither a folder nor a bucket, so it writes under a temporary name and moves."""
+    """A store that is neither a folder nor a bucket, so it writes a temporary name and moves it."""
     place.mkdir(parents=True, exist_ok=True)
     return Store(BreakingFileSystem(place, breaks_at), "", "breaking")
 
 
 def fault(call: Callable[[], object], *words: str) -> str:
-    """The name of the fault that a call is refused with, in one sentence with these words."""
+    """The fault of the error that a call raises; the error is one sentence with these words."""
     with pytest.raises(OmnidraftError) as caught:
         call()
     sentence = str(caught.value)
@@ -171,7 +171,7 @@ def fault(call: Callable[[], object], *words: str) -> str:
 
 
 def failure(call: Callable[..., object], *arguments: object) -> SyncError | None:
-    """What a call is refused with; None where it does what it should."""
+    """The error that a call raises; None where it succeeds."""
     try:
         call(*arguments)
     except SyncError as error:

@@ -1,4 +1,4 @@
-"""A bundle of the toy language whose drafter learns on the device: its graph and its training step."""
+"""A bundle of the toy language with a training step for the drafter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from omnidraft.export.train_step.train_step import TrainSteps, train_steps, writ
 from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.bundle.train_step_entry import layout_of
-from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import Costs
 from support.toy import DRAFT
 
 RANK = 4
@@ -39,23 +39,23 @@ def toy_checkpoint(path: Path, **changes: Any) -> Path:
     }  # fmt: skip
     model: Any = LlamaForCausalLM(LlamaConfig(**{**sizes, **changes}))
     model.save_pretrained(path)
-    (path / "tokenizer.json").write_text("{}")  # what has to be there and is not read here
+    (path / "tokenizer.json").write_text("{}")  # must exist and is not read
     return path
 
 
 def toy_bundle(path: Path, checkpoint: Path, quantization: Quantization = FP32) -> Bundle:
-    """The drafter's part of a bundle; its target is named and never read."""
-    found = read_checkpoint(str(checkpoint))
-    thin = thin_model(found)
-    graph = skeleton(found, thin, 256)
+    """The drafter of a bundle; the target is named and never read."""
+    source = read_checkpoint(str(checkpoint))
+    thin = thin_model(source)
+    graph = skeleton(source, thin, 256)
     add_lora_sites(graph.proto)
     lora = lora_sites(graph.proto, graph.contract.num_kv_heads * graph.contract.head_dim)
-    head = add_head(graph.proto, found.shape.hidden_size, 1)
+    head = add_head(graph.proto, source.shape.hidden_size, 1)
     file = path / "drafter/cpu/model.onnx"
     file.parent.mkdir(parents=True)
     write_skeleton(graph, quantization, file, external_above=0)
     layout = layout_of(lora, RANK)
-    if checkpoint not in STEPS:  # tracing takes longest, and is the same for every quantisation
+    if checkpoint not in STEPS:  # tracing is slow, and the same for every quantisation
         STEPS[checkpoint] = train_steps(file, thin, graph, layout, head)
     steps = deepcopy(STEPS[checkpoint])
     c = graph.contract
@@ -63,7 +63,7 @@ def toy_bundle(path: Path, checkpoint: Path, quantization: Quantization = FP32) 
         source="toy", architecture="LlamaForCausalLM", graph="drafter/cpu/model.onnx", tokenizer="",
         kv=KvShape(c.num_layers, c.num_kv_heads, c.head_dim, c.max_length), vocab_size=c.vocab_size,
         quantization=quantization.name, bos_id=None, eos_ids=(), parameters=0, lora=lora,
-        fingerprint=fingerprint(found), train=write_train_steps(file, steps, RANK), head=head,
+        fingerprint=fingerprint(source), train=write_train_steps(file, steps, RANK), head=head,
     )  # fmt: skip
     costs = Costs((1.0,), 1.0, 0.0, 0.0, 0.5)
     return Bundle(path, entry, entry, PromptTemplate("", ""), costs, "vocab_map", {})

@@ -1,4 +1,4 @@
-"""The mean of adapters: of what they add, exactly at the sum of the ranks and the nearest below."""
+"""The mean of adapters: of their products, exact at the sum of the ranks and the nearest below."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from support.adapters import CREATED, OPEN, SITES, adapter
 WIDE = LoraSites(None, {"layers.0.o": Site(24, (("o", 30),)), "layers.0.down": Site(20, (("down", 24),))})
 
 
-def added(found: Adapter, site: str) -> np.ndarray:
-    a, b = found.tensors[site]
+def added(one: Adapter, site: str) -> np.ndarray:
+    a, b = one.tensors[site]
     return a.astype(np.float64) @ b.astype(np.float64)
 
 
@@ -31,21 +31,23 @@ def test_at_the_sum_of_the_ranks_the_mean_is_exact(parts: list[tuple[int, int]],
     adapters = [adapter(rank, seed + i, sites=WIDE) for i, (rank, _) in enumerate(parts)]
     weights = np.array([weight for _, weight in parts], dtype=np.float64)
     weights[0] += 1
-    found = average(adapters, weights.tolist(), CREATED, rank=sum(rank for rank, _ in parts))
-    assert found.lost < 1e-6
+    mean = average(adapters, weights.tolist(), CREATED, rank=sum(rank for rank, _ in parts))
+    assert mean.lost < 1e-6
     for site in WIDE.sites:
-        wanted = sum(w * added(each, site) for w, each in zip(weights / weights.sum(), adapters, strict=True))
-        np.testing.assert_allclose(added(found.adapter, site), wanted, atol=1e-5)
+        expected = sum(
+            w * added(each, site) for w, each in zip(weights / weights.sum(), adapters, strict=True)
+        )
+        np.testing.assert_allclose(added(mean.adapter, site), expected, atol=1e-5)
 
 
 def test_the_mean_of_the_factors_is_something_else() -> None:
-    """The trap: with A and -A beside -B and B both add the same, and the factors' means are 0."""
+    """A, B and -A, -B have the same product, and the means of their factors are 0."""
     one = adapter(2, 1)
     turned = replace(one, tensors={site: (-a, -b) for site, (a, b) in one.tensors.items()})
-    found = average([one, turned], [1, 1], CREATED)
+    mean = average([one, turned], [1, 1], CREATED)
     for site in SITES:
-        np.testing.assert_allclose(added(found.adapter, site), added(one, site), atol=1e-6)
-    assert found.adapter.rank == 2 and found.lost < 1e-6
+        np.testing.assert_allclose(added(mean.adapter, site), added(one, site), atol=1e-6)
+    assert mean.adapter.rank == 2 and mean.lost < 1e-6
 
 
 def test_a_smaller_rank_is_the_nearest_there_is() -> None:
@@ -53,25 +55,25 @@ def test_a_smaller_rank_is_the_nearest_there_is() -> None:
     whole = average(adapters, [1, 2, 3], CREATED, rank=12).adapter
     left = total = 0.0
     for rank in (1, 4, 7):
-        found = average(adapters, [1, 2, 3], CREATED, rank=rank)
+        mean = average(adapters, [1, 2, 3], CREATED, rank=rank)
         left = total = 0.0
         for site in WIDE.sites:
             values = np.linalg.svd(added(whole, site), compute_uv=False)
-            error = np.linalg.norm(added(whole, site) - added(found.adapter, site))
+            error = np.linalg.norm(added(whole, site) - added(mean.adapter, site))
             assert error == pytest.approx(np.sqrt((values[rank:] ** 2).sum()), rel=1e-4)  # Eckart and Young
             left, total = left + float(error) ** 2, total + float((values**2).sum())
-        assert found.lost == pytest.approx(np.sqrt(left / total), rel=1e-4)
-        assert found.adapter.rank == rank
+        assert mean.lost == pytest.approx(np.sqrt(left / total), rel=1e-4)
+        assert mean.adapter.rank == rank
     assert average(adapters, [1, 2, 3], CREATED).adapter.rank == 4  # the largest of them by default
 
 
 def test_a_place_that_only_some_have_counts_as_nothing_added_by_the_others() -> None:
     one, two = adapter(2, 1), adapter(2, 2)
     part = replace(two, tensors={"layers.0.o": two.tensors["layers.0.o"]})
-    found = average([one, part], [1, 3], CREATED, rank=4).adapter
-    np.testing.assert_allclose(added(found, "layers.0.qkv"), 0.25 * added(one, "layers.0.qkv"), atol=1e-6)
-    wanted = 0.25 * added(one, "layers.0.o") + 0.75 * added(two, "layers.0.o")
-    np.testing.assert_allclose(added(found, "layers.0.o"), wanted, atol=1e-6)
+    mean = average([one, part], [1, 3], CREATED, rank=4).adapter
+    np.testing.assert_allclose(added(mean, "layers.0.qkv"), 0.25 * added(one, "layers.0.qkv"), atol=1e-6)
+    expected = 0.25 * added(one, "layers.0.o") + 0.75 * added(two, "layers.0.o")
+    np.testing.assert_allclose(added(mean, "layers.0.o"), expected, atol=1e-6)
 
 
 def test_heads_are_averaged_by_those_that_have_one() -> None:
@@ -83,11 +85,11 @@ def test_heads_are_averaged_by_those_that_have_one() -> None:
         )
 
     one, two, none = with_head(1), with_head(2), adapter(2, 3)
-    found = average([one, two, none], [1, 3, 12], CREATED).adapter.head
-    assert found is not None and one.head is not None and two.head is not None
-    for name, tensor in found.tensors.items():
-        wanted = 0.25 * one.head.tensors[name] + 0.75 * two.head.tensors[name]
-        np.testing.assert_allclose(tensor, wanted, atol=1e-6)
+    mean = average([one, two, none], [1, 3, 12], CREATED).adapter.head
+    assert mean is not None and one.head is not None and two.head is not None
+    for name, tensor in mean.tensors.items():
+        expected = 0.25 * one.head.tensors[name] + 0.75 * two.head.tensors[name]
+        np.testing.assert_allclose(tensor, expected, atol=1e-6)
     assert average([none], [1], CREATED).adapter.head is None
     assert average([none, one], [1, 0], CREATED).adapter.head is None
     alone = replace(one, tensors={})
@@ -104,20 +106,20 @@ def test_a_weight_of_0_and_an_adapter_of_zeros() -> None:
         np.testing.assert_allclose(added(alone, site), added(one, site), atol=1e-6)
     assert alone.rank == 2
     nothing = replace(one, tensors={s: (np.zeros_like(a), b) for s, (a, b) in one.tensors.items()})
-    found = average([nothing], [1], CREATED)
-    assert found.lost == 0.0 and found.adapter.rank == 1 and size(found.adapter) == 0.0
+    mean = average([nothing], [1], CREATED)
+    assert mean.lost == 0.0 and mean.adapter.rank == 1 and size(mean.adapter) == 0.0
 
 
 def test_the_size_is_that_of_what_is_added() -> None:
     one = adapter(3, 1)
-    wanted = np.sqrt(sum(np.linalg.norm(added(one, site)) ** 2 for site in SITES))
-    assert size(one) == pytest.approx(wanted, rel=1e-6)
+    expected = np.sqrt(sum(np.linalg.norm(added(one, site)) ** 2 for site in SITES))
+    assert size(one) == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_result_fits_where_its_parts_fit() -> None:
-    found = average([adapter(2, 1), adapter(3, 2)], [1, 1], CREATED).adapter
-    found.check_fits(OPEN)
-    assert (found.base, found.draft_tokenizer, found.created) == ("a" * 64, "d" * 64, CREATED)
+    mean = average([adapter(2, 1), adapter(3, 2)], [1, 1], CREATED).adapter
+    mean.check_fits(OPEN)
+    assert (mean.base, mean.draft_tokenizer, mean.created) == ("a" * 64, "d" * 64, CREATED)
 
 
 def test_what_cannot_be_averaged() -> None:

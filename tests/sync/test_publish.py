@@ -1,4 +1,4 @@
-"""Publishing: releases in order, each whole, by one key, and no device counts for more than it may."""
+"""Publishing: releases in order, each whole and of one key, with a cap on the weight of a device."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_releases_are_numbered_and_the_last_ones_stay(store: Store) -> None:
     assert [int(n) for n in store.names(releases_folder(CHANNEL))] == numbers[3:]
     assert len(store.names(files_folder(CHANNEL))) == 2 * KEPT
     store.delete(latest_name(CHANNEL))
-    assert publish_number(store, 0).number == KEPT + 4  # a lost pointer does not start anew
+    assert publish_number(store, 0).number == KEPT + 4  # a lost pointer does not start again at 1
 
 
 def test_publishing_broken_off_at_any_operation_leaves_a_whole_release(tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_publishing_broken_off_at_any_operation_leaves_a_whole_release(tmp_path:
         if error is None:
             break
         assert error.fault == "unreachable"
-        found = pull_into(breaking_store(place, 10**9), tmp_path / "dir")
-        assert found.outcome in ("switched", "newest")
+        pulled = pull_into(breaking_store(place, 10**9), tmp_path / "dir")
+        assert pulled.outcome in ("switched", "newest")
         assert in_use(tmp_path / "dir")
         broken += 1
     assert broken > 8
@@ -76,7 +76,10 @@ def test_only_one_of_two_publishers_gets_a_number(store: Store) -> None:
     publish_number(store, 1)
     name = release_name(CHANNEL, 2)
     store.write(name, b"somebody else's", new=True)
-    assert fault(lambda: store.write(name, b"ours", new=True), "somebody published meanwhile") == "taken"
+    assert (
+        fault(lambda: store.write(name, b"ours", new=True), "another release was published meanwhile")
+        == "taken"
+    )
     assert publish_number(store, 2).number == 3
 
 
@@ -85,7 +88,7 @@ def test_a_device_that_overstates_its_tokens_can_be_capped(folder: Store, tmp_pa
     items = items_of(tmp_path / "b", 3)
     for name in ("b", "c"):
         push(folder, push_of(items, name, CHANNEL, LARGEST, utc()), items)
-    # Their sum is no number of a record, and is published all the same.
+    # Their sum is too large for a record and is cut.
     assert publish_sent(folder, rank=4).accepted == LARGEST
     assert pull_into(folder, tmp_path / "dir").outcome == "switched"
     assert publish_sent(folder, rank=4, cap=2).accepted == 5
@@ -105,7 +108,7 @@ def test_another_keys_release_is_not_followed(folder: Store) -> None:
 def test_who_comes_second_to_a_number_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another one publishes after this one looked which numbers there are."""
+    """Another publisher takes the number after this one has read the list of numbers."""
     store = folder_store(tmp_path / "store")
     publish_number(store, 1)
     newest = publish.newest_of(store, PAIR.channel, PUBLIC)
@@ -117,12 +120,12 @@ def test_who_comes_second_to_a_number_changes_nothing(
 
     monkeypatch.setattr(publish, "newest_of", lambda *_: newest)
     monkeypatch.setattr(publish, "_numbers", earlier)
-    assert fault(lambda: publish_number(store, 3), "somebody published meanwhile") == "taken"
+    assert fault(lambda: publish_number(store, 3), "another release was published meanwhile") == "taken"
     assert theirs.number == 2 and store.read(latest_name(PAIR.channel), 2048) == pointer
 
 
 def test_a_record_in_another_devices_folder_is_left_out(tmp_path: Path) -> None:
-    """So nobody counts twice by copying what another one sent."""
+    """So a device cannot count twice by copying the files of another."""
     store = folder_store(tmp_path / "store")
     push_number(store, tmp_path / "a", 1, "a")
     for file in sorted((tmp_path / "store" / device_folder(PAIR.channel, "a")).iterdir()):
@@ -130,4 +133,4 @@ def test_a_record_in_another_devices_folder_is_left_out(tmp_path: Path) -> None:
     first, second = sent_by_devices(store, PAIR)
     assert first.refusal is None and first.adapter is not None
     assert second.adapter is None and second.cache is None
-    assert "it is of device a; let b push again" in str(second.refusal)
+    assert "the push is of device a; let b push again" in str(second.refusal)

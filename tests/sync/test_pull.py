@@ -1,4 +1,4 @@
-"""Pulling: taken up once, if it is better; whatever breaks, what was in use stays."""
+"""Pulling: a better release is taken once, and after every failure the adapter in use stays."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_release_is_taken_up_once_and_merged(store: Store, tmp_path: Path) -> 
 
 
 def test_the_whole_circle(store: Store, tmp_path: Path) -> None:
-    """Two devices push, their mean is published, both take it up; one device then goes back."""
+    """Two devices push, their mean is published, both take it; then one device rolls back."""
     push_number(store, tmp_path / "a", 1, "a")
     push_number(store, tmp_path / "b", 3, "b")
     publish_sent(store, rank=4)
@@ -120,7 +120,7 @@ def test_the_devices_own_adapter_is_what_a_release_is_compared_with(folder: Stor
         asked.append("" if now is None else now.digest)
         return BETTER
 
-    # The release is in use already, and the device has learned on: its own is compared all the same.
+    # The release is in use, and the device has learned since: its own adapter is compared nevertheless.
     assert pull_into(folder, into, own=own, trial=trial).outcome == "switched"
     assert asked == [adapter(2, 77).digest]
     assert pull_into(folder, into, trial=trial).outcome == "newest" and len(asked) == 1
@@ -208,7 +208,9 @@ def test_what_is_installed_is_read_totally(folder: Store, tmp_path: Path) -> Non
     publish_number(folder, 1, channel=other.channel)
     assert fault(lambda: pull_other(folder, into, other), "use it with the pair") == "foreign"
     assert state.current is not None
-    (into / f"{state.current.file.sha256}.safetensors").unlink()  # gone, so the drafter runs as it is
+    (
+        into / f"{state.current.file.sha256}.safetensors"
+    ).unlink()  # without the file the drafter runs without an adapter
     assert pull_into(folder, into).outcome in ("switched", "newest")
     assert read_adapter(adapter_in_use(into) or "").digest == adapter(2, 1).digest
 

@@ -1,4 +1,4 @@
-"""Pushes: what is read is what was sent, nothing else is, and none is seen in halves."""
+"""Pushes: readers get the files that were sent, no others are sent, and no push is seen half."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence(folder: Store, tmp_path: P
     fault(lambda: push_of(items, "phone", CHANNEL, None, "now"), "--accepted-tokens")
     fault(lambda: push_of(items, "phone", CHANNEL, -1, "now"), "--accepted-tokens -1")
     fault(lambda: push_number(folder, tmp_path, 1, traces=tmp_path), "holds no trace")
-    fault(lambda: pair_of(base=None).channel, "which weights its drafter has", "export")
+    fault(lambda: pair_of(base=None).channel, "does not name the weights of its drafter", "export")
     fault(lambda: pair_of(target=None).channel, "which weights its target has")
     assert missing(folder, push_of(items, "phone", CHANNEL, 1, "now"), items) == items
 

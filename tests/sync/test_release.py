@@ -1,4 +1,4 @@
-"""Releases: each wrong one is refused by its name, and what is signed still has to fit."""
+"""Releases: each invalid one is refused with its named fault, and a signed one must still fit."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ from support.tables import table
 
 
 def republished(store: Store, release: Release, **changes: object) -> None:
-    """Put a changed release, rightly signed, where the newest is."""
+    """Replace the newest release with a changed one that has a valid signature."""
     changed = replace(release, **changes)  # type: ignore[arg-type]
     store.write(latest_name(CHANNEL), encode_release(changed, sign(changed.text, KEY)))
 
 
 def test_each_wrong_release_is_refused_by_name_and_changes_nothing(folder: Store, tmp_path: Path) -> None:
     into = tmp_path / "dir"
-    fault(lambda: pull_into(folder, into), "has no release for the pair of models of tiny", "ask whoever")
+    fault(
+        lambda: pull_into(folder, into), "has no release for the pair of models of tiny", "ask its publisher"
+    )
     old = publish_number(folder, 1)
     first = folder.read(latest_name(CHANNEL), 2048)
     release = publish_number(folder, 2)
@@ -50,9 +52,9 @@ def test_each_wrong_release_is_refused_by_name_and_changes_nothing(folder: Store
 
     def refused(data: bytes, *words: str) -> str:
         folder.write(name, data)
-        found = fault(lambda: pull_into(folder, into), *words)
+        refusal = fault(lambda: pull_into(folder, into), *words)
         assert everything(into) == before
-        return found
+        return refusal
 
     def signed(changed: Release) -> bytes:
         return encode_release(changed, sign(changed.text, KEY))
@@ -101,7 +103,7 @@ def test_files_that_are_not_what_was_signed_are_refused(folder: Store, tmp_path:
 
 
 def test_a_signed_release_of_a_wrong_adapter_or_cache_is_refused(folder: Store, tmp_path: Path) -> None:
-    """The signer may be mistaken: what is taken still has to fit the models."""
+    """The signer may make mistakes: the files must still fit the models."""
     into = tmp_path / "dir"
     release = publish_number(folder, 1)
     write_adapter(tmp_path / "x.safetensors", replace(adapter(2, 5), base="9" * 64))

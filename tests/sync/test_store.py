@@ -1,4 +1,4 @@
-"""Stores over HTTP and addresses that are none: what is cut, gone or read-only, and no secret shown."""
+"""Stores over HTTP and invalid addresses: cut files, absent servers, read-only stores, no password shown."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from support.sync_world import (
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Files of a folder; what ends in the server's `cut` is sent in halves."""
+    """Serves the files of a folder; of names that end in `cut` it sends the first half."""
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the test's output is not a log."""
+        """Write no log."""
 
     def copyfile(self, source: object, outputfile: object) -> None:
         data = source.read()  # type: ignore[attr-defined]
@@ -43,14 +43,14 @@ class Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
     (tmp_path / "store").mkdir()
-    found = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "store")))
-    found.cut = "nothing"  # type: ignore[attr-defined]
-    thread = threading.Thread(target=found.serve_forever)
+    http = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "store")))
+    http.cut = "nothing"  # type: ignore[attr-defined]
+    thread = threading.Thread(target=http.serve_forever)
     thread.start()
-    yield found
-    found.shutdown()
+    yield http
+    http.shutdown()
     thread.join()
-    found.server_close()
+    http.server_close()
 
 
 def test_pulling_from_a_web_server(server: ThreadingHTTPServer, folder: Store, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_pulling_from_a_web_server(server: ThreadingHTTPServer, folder: Store, t
 
 
 def test_addresses_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="is no store"):
+    with pytest.raises(SettingError, match="is not a store"):
         open_store("nosuch://place")
     with pytest.raises(SettingError, match="needs a package that is not installed"):
         open_store("lakefs://place")

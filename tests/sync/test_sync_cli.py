@@ -1,4 +1,4 @@
-"""`omnidraft sync` on a real bundle: from two devices to a release that is tried in shadow."""
+"""`omnidraft sync` on a real bundle: from two devices to a release that is compared on recorded text."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def traces(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def files(bundle: Path, tmp_path: Path) -> dict[str, Path]:
     """Adapters that change nearly nothing, and one that makes drafts bad; keys; a cache."""
-    opened, found = open_bundle(bundle), {}
+    opened, paths = open_bundle(bundle), {}
     for name, seed, size in (("good", 1, 1e-4), ("fair", 2, 1e-4), ("poison", 3, 0.3)):
-        found[name] = tmp_path / f"{name}.safetensors"
-        write_adapter(found[name], adapter_of(opened, "drafter", seed, size=size))
-    found["private"], found["public"], _ = make_keys(tmp_path / "key")
+        paths[name] = tmp_path / f"{name}.safetensors"
+        write_adapter(paths[name], adapter_of(opened, "drafter", seed, size=size))
+    paths["private"], paths["public"], _ = make_keys(tmp_path / "key")
     session = load(bundle)
     session.generate("Once upon a time", max_new_tokens=16).finish()
     session.save_cache(tmp_path / "mine.odc")
-    return found | {"cache": tmp_path / "mine.odc"}
+    return paths | {"cache": tmp_path / "mine.odc"}
 
 
 def test_the_whole_story(
@@ -54,15 +54,15 @@ def test_the_whole_story(
 ) -> None:
     store, into = tmp_path / "store", tmp_path / "dir"
     push = ("sync", "push", bundle, store)
-    # Nothing goes without a yes, and what would go is said.
+    # Nothing is sent without --yes, and the list of files is printed.
     code, out, err = run(*push, "--adapter", files["good"], "--accepted-tokens", 300, "--device", "phone")
     assert (code, out) == (1, "") and "nothing was sent; add --yes" in err and not store.exists()
     options = ("--adapter", files["good"], "--cache", files["cache"], "--accepted-tokens", 300)
     code, out, err = run(*push, *options, "--device", "phone", "--yes")
     assert code == 0 and "2 files sent" in out and "n-grams" not in out
     assert "what it reveals about you" in err and "trace" not in err
-    found = json.loads(run(*push, *options, "--device", "phone", "--yes", "--json")[1])
-    assert (found["new_files"], found["accepted_tokens"]) == (0, 300)
+    printed = json.loads(run(*push, *options, "--device", "phone", "--yes", "--json")[1])
+    assert (printed["new_files"], printed["accepted_tokens"]) == (0, 300)
     code, out, err = run(*push, "--adapter", files["fair"], "--traces", traces, "--yes")
     assert code == 0 and "give --device" in out and "EVERY" in err
     name = out.split("--device ")[1].split()[0].rstrip(",")
@@ -84,21 +84,21 @@ def test_the_whole_story(
     assert len(read_table(tmp_path / "new.odc")) == len(read_table(files["cache"]))
     code, out, _ = run(*pull)
     assert code == 0 and "release 1 is in use already; the store has no newer one" in out
-    # A poisoned one is published by mistake: each device finds out by itself, on text that stays there.
+    # A spoiled adapter is published by mistake: each device notices it on its own recorded text.
     assert json.loads(run(*publish, "--adapter", files["poison"], "--json")[1])["number"] == 2
     code, out, _ = run(*pull, "--traces", traces, "--json")
-    found = json.loads(out)
-    assert (code, found["outcome"], found["why_not_taken"]) == (4, "kept", "not better")
-    assert found["shadow"]["high"] < 0.0
-    assert found["shadow"]["generations"] == len(PROMPTS) and found["signed_by"]
-    assert read_adapter(found["adapter"]).rank == 8
+    printed = json.loads(out)
+    assert (code, printed["outcome"], printed["why_not_taken"]) == (4, "kept", "not better")
+    assert printed["shadow"]["high"] < 0.0
+    assert printed["shadow"]["generations"] == len(PROMPTS) and printed["signed_by"]
+    assert read_adapter(printed["adapter"]).rank == 8
     code, out, _ = run(*pull, "--traces", traces)
     assert code == 4 and "it was tried before or given up, and the store has no newer one" in out
     code, out, _ = run(*pull, "--traces", traces, "--again")
-    figures = found["shadow"]
+    figures = printed["shadow"]
     assert code == 4 and "release 2 was not taken, worse: on 10 recorded generations" in out
     assert f"{figures['offered']:.4f} of its" in out and f"{figures['current']:.4f} of those of" in out
-    # A device that was on the poisoned one takes up what is better.
+    # A device with the spoiled adapter takes the better one.
     run(*publish, "--adapter", files["good"])
     other = (*pull[:4], "--into", tmp_path / "other", *pull[6:], "--traces", traces)
     code, out, err = run(*other, "--adapter", files["poison"])
@@ -122,14 +122,14 @@ def test_what_adapt_left_is_sent_with_its_weight(run: Run, bundle: Path, tmp_pat
     assert run(*adapt, "--count", 2)[0] == 0
     code, _, err = run(*push)
     assert code == 0 and "has no adapter of this target, only n-grams" in err
-    assert run(*adapt, "--count", 24)[0] == 0  # by now one was found good
-    found = json.loads(run(*push, "--device", "phone", "--json")[1])
-    assert [each["kind"] for each in found["sent"]] == ["adapter", "cache"]
+    assert run(*adapt, "--count", 24)[0] == 0  # enough that one adapter was found good
+    printed = json.loads(run(*push, "--device", "phone", "--json")[1])
+    assert [each["kind"] for each in printed["sent"]] == ["adapter", "cache"]
     curve = place / "curve.jsonl"
     lines = [json.loads(line) for line in curve.read_text().splitlines()]
-    curve.write_text(curve.read_text() * 2)  # what a killed run wrote after its checkpoint comes again
+    curve.write_text(curve.read_text() * 2)  # a run repeats the lines after the checkpoint of a killed run
     counted = sum(max(0, line["tokens"] - line["passes"]) for line in lines)
-    assert found["accepted_tokens"] == counted > 0
+    assert printed["accepted_tokens"] == counted > 0
     assert json.loads(run(*push, "--device", "phone", "--json")[1])["accepted_tokens"] == counted
     for option in (("--adapter", "x"), ("--cache", "x"), ("--accepted-tokens", 1)):
         refused(run(*push, *option), "brings its own adapter, cache and accepted tokens")
@@ -149,9 +149,9 @@ def test_too_few_recordings_are_told_with_how_many_are_needed(
     code, out, _ = run(*pull, "--traces", few)
     assert code == 3 and f"{few} has 1 recorded generation and 8 are needed to try it; record more" in out
     code, out, _ = run(*pull, "--traces", few, "--json")
-    found = json.loads(out)
-    assert (code, found["why_not_taken"], found["adapter"]) == (3, "too few recordings", None)
-    assert (found["recordings"], found["recordings_needed"]) == (1, 8)
+    printed = json.loads(out)
+    assert (code, printed["why_not_taken"], printed["adapter"]) == (3, "too few recordings", None)
+    assert (printed["recordings"], printed["recordings_needed"]) == (1, 8)
     code, out, _ = run("sync", "pull", "--help")
     assert code == 0 and "needs 8 recorded generations" in " ".join(out.split())
     assert run(*pull)[0] == 0
@@ -191,7 +191,7 @@ def test_an_interrupt_says_what_is_kept(
 
     for operation in ("read", "write"):
         monkeypatch.setattr(Store, operation, interrupted)
-    for command, said in (
+    for command, words in (
         (("sync", "pull", bundle, store, "--into", into), f"`omnidraft sync status {into}`), and the same"),
         (("sync", "push", bundle, store, "--cache", files["cache"], "--yes"), "is seen once it is whole"),
         (publish, "the newest release is the old one or the new one, whole"),
@@ -199,7 +199,9 @@ def test_an_interrupt_says_what_is_kept(
     ):
         code, out, err = run(*command)
         said_last = err.splitlines()[-1]
-        assert (code, out) == (130, "") and said_last.startswith("omnidraft: stopped; ") and said in said_last
+        assert (
+            (code, out) == (130, "") and said_last.startswith("omnidraft: stopped; ") and words in said_last
+        )
 
 
 def test_an_interrupt_at_the_question_sends_nothing(
@@ -224,9 +226,11 @@ def test_what_is_told_of_a_store_has_no_long_digests(
     for kept in store.glob("channels/*/files/*"):
         kept.write_bytes(kept.read_bytes()[:-1])
     refused(run("sync", "pull", bundle, store, "--into", bundle), "is a bundle", "a directory of its own")
-    told = run("sync", "pull", bundle, store, "--into", tmp_path / "dir")
-    refused(told, "channels/", "try again, or ask who put it there")
-    assert not re.search("[0-9a-f]{64}", told[2]) and re.search("files/[0-9a-f]{12}[.]safetensors", told[2])
+    result = run("sync", "pull", bundle, store, "--into", tmp_path / "dir")
+    refused(result, "channels/", "try again, or ask who put it there")
+    assert not re.search("[0-9a-f]{64}", result[2]) and re.search(
+        "files/[0-9a-f]{12}[.]safetensors", result[2]
+    )
 
 
 def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path], tmp_path: Path) -> None:
@@ -239,23 +243,24 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path],
     refused(run(*push, "--cache", files["good"]), "no n-gram cache")
     refused(run(*push, "--adapter", files["cache"], "--accepted-tokens", 1), "no safetensors file")
     refused(run(*push, "--traces", tmp_path), "holds no trace")
-    refused(run(*pull), "has no release for the pair of models of starter", "ask whoever publishes there")
+    refused(run(*pull), "has no release for the pair of models of starter", "ask its publisher")
     refused(run(*publish), "neither adapters nor caches")
     refused(run(*publish, "--days", 0), "--days")
     refused(run(*publish, "--device", "nobody"), "nobody sent nothing")
     refused(
-        run(*publish[:-1], files["public"], "--adapter", files["good"]), "is not a private key in PEM form; make"
+        run(*publish[:-1], files["public"], "--adapter", files["good"]),
+        "is not a private key in PEM form; make",
     )
     refused(run("sync", "status", into), "holds nothing that was pulled")
     refused(run("sync", "rollback", into), "nothing before it")
     refused(run("generate", bundle, "x", "--adapter", tmp_path), "holds nothing that was pulled")
-    refused(run("sync", "push", bundle, "nosuch://x", "--yes", "--cache", files["cache"]), "is no store")
+    refused(run("sync", "push", bundle, "nosuch://x", "--yes", "--cache", files["cache"]), "is not a store")
     (tmp_path / "file").write_bytes(b"mine")
     assert run(*publish, "--adapter", files["good"])[0] == 0
     refused(run(*pull[:-1], tmp_path / "file"), "cannot be written")
     for command in (("pull", "--into", into), ("push", "--yes", "--cache", files["cache"])):
-        told = run("sync", command[0], bundle, tmp_path / "file", *command[1:])
-        refused(told, "file is a file and no store; give a folder")
+        result = run("sync", command[0], bundle, tmp_path / "file", *command[1:])
+        refused(result, "file is a file and not a store; give a folder")
     other = make_keys(tmp_path / "other")[1]
     refused(run(*pull, "--public-key", other), "was signed with key")
     assert "not checked" in run(*pull)[1]

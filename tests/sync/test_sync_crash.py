@@ -1,4 +1,5 @@
-"""Kill -9 amid pushes, publications and pulls: what is seen is whole every time, and the next one goes on.
+"""Kill -9 during pushes, publications and pulls: readers see whole files each time, and the next run
+continues.
 
 OMNIDRAFT_KILLS sets how many times for each (20; `make crash` takes 200).
 """
@@ -32,7 +33,7 @@ CHANNEL = PAIR.channel
 
 
 def seconds(work: Callable[..., object], *arguments: object, **options: object) -> float:
-    """What something takes on this machine now, so that kills strike amid it."""
+    """The seconds of a call on this machine, so that kills happen during it."""
     started = time.perf_counter()
     work(*arguments, **options)
     return time.perf_counter() - started
@@ -46,7 +47,7 @@ def test_killed_amid_a_push_the_store_has_the_old_or_the_new(tmp_path: Path) -> 
     try:
         for _ in range(KILLS):
             done = kill_once(worker, rng.uniform(0.0, 2 * usual))
-            (sent,) = sent_by_devices(store, PAIR)  # each file of it is read and hashed
+            (sent,) = sent_by_devices(store, PAIR)  # reads and hashes each of its files
             assert sent.refusal is None and sent.push is not None and sent.adapter is not None
             number = sent.push.accepted
             assert number in (done, done + 1)
@@ -58,7 +59,7 @@ def test_killed_amid_a_push_the_store_has_the_old_or_the_new(tmp_path: Path) -> 
         worker.communicate()
     assert amid > KILLS // 10, f"{amid} of {KILLS} kills struck amid a push"
     push_number(store, tmp_path / "own", number + 1)
-    assert len(store.names(device_folder(CHANNEL, "phone"))) == 3  # nothing is left of what was broken off
+    assert len(store.names(device_folder(CHANNEL, "phone"))) == 3  # no file of an interrupted push is left
 
 
 def test_killed_amid_a_pull_the_device_has_the_old_or_the_new(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_killed_amid_a_pull_the_device_has_the_old_or_the_new(tmp_path: Path) ->
             assert StoredFile.of(data) == state.current.file and len(decode_adapter(data).tensors) == 2
             read_table(cache)  # whole
             amid += newest.number != state.seen.number or len(list(into.iterdir())) != 4
-            pulled = pull_into(store, into, cache=cache)  # goes on where it was
+            pulled = pull_into(store, into, cache=cache)  # continues where it stopped
             assert pulled.outcome in ("switched", "newest") and pulled.release == newest
             merged = read_table(cache)
             assert 1 < int(merged.hits.max()) <= newest.number + 1 and not merged.accepted.any()

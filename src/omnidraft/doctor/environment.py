@@ -1,4 +1,4 @@
-"""This machine without a bundle: versions, providers, free memory, and that nothing reports usage."""
+"""Checks of this machine without a bundle: versions, providers, free memory, and no usage reports."""
 
 import importlib.metadata
 import platform
@@ -12,7 +12,7 @@ from omnidraft.doctor.check import Check
 from omnidraft.doctor.telemetry import telemetry_check
 from omnidraft.runtime.bundle.memory import available_bytes
 
-# As in pyproject.toml: a test compares them.
+# As in pyproject.toml; a test compares them.
 CORE = {
     "numpy": "1.26",
     "onnxruntime": "1.23",
@@ -26,12 +26,12 @@ OPTIONAL = {
     "sign": ("cryptography",),
 }
 _USE = {"export": "making bundles", "sign": "signing bundles and checking signatures"}
-PYTHON = ((3, 10), (3, 13))  # first and last that are supported
+PYTHON = ((3, 10), (3, 13))  # first and last supported version
 CLOUD = "AzureExecutionProvider"  # sends tensors to a service; never used here
 
 
 def environment_checks() -> list[Check]:
-    """Every finding about this machine."""
+    """All checks of this machine."""
     return [
         python_check(sys.version_info[:2]),
         *(core_check(name, least, version_of(name)) for name, least in CORE.items()),
@@ -43,30 +43,29 @@ def environment_checks() -> list[Check]:
 
 
 def version_of(package: str) -> str | None:
-    """The version that is installed; None where it is not."""
+    """The installed version of a package; None where it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         pass
-    # The same library under another name, for other hardware.
+    # Builds of onnxruntime for other hardware have other package names.
     if package == "onnxruntime":
         return str(onnxruntime.__version__)
     return None
 
 
 def python_check(version: tuple[int, ...]) -> Check:
-    said = ".".join(map(str, version))
+    """Whether the version of Python is supported."""
     details = {"python": platform.python_version(), "omnidraft": __version__, "machine": platform.machine()}
     if PYTHON[0] <= version <= PYTHON[1]:
-        found = f"omnidraft {__version__} on Python {platform.python_version()}, {platform.platform()}"
-        return Check("python", "ok", found, details=details)
-    return Check(
-        "python", "fail", f"Python {said} is not supported", "use Python 3.10, 3.11, 3.12 or 3.13", details
-    )
+        message = f"omnidraft {__version__} on Python {platform.python_version()}, {platform.platform()}"
+        return Check("python", "ok", message, details=details)
+    message = f"Python {'.'.join(map(str, version))} is not supported"
+    return Check("python", "fail", message, "use Python 3.10, 3.11, 3.12 or 3.13", details)
 
 
 def core_check(package: str, least: str, version: str | None) -> Check:
-    """A package that running bundles needs."""
+    """A package that is needed to run bundles."""
     install = f"run `pip install '{package}>={least}'`"
     details = {"version": version, "least": least}
     if version is None:
@@ -77,39 +76,39 @@ def core_check(package: str, least: str, version: str | None) -> Check:
 
 
 def optional_check(extra: str, versions: dict[str, str | None]) -> Check:
-    """Packages that only one kind of work needs; a machine that only runs bundles is well without them."""
-    there = [f"{name} {version}" for name, version in versions.items() if version]
+    """The packages of an extra; a machine that only runs bundles does not need them."""
+    present = [f"{name} {version}" for name, version in versions.items() if version]
     absent = [name for name, version in versions.items() if not version]
     details = {"versions": versions}
     if not absent:
-        return Check(f"{extra} packages", "ok", ", ".join(there), details=details)
-    found = f"{', '.join(absent)} not installed, which only {_USE[extra]} needs"
-    if there:
-        found += f" ({', '.join(there)})"
-    return Check(
-        f"{extra} packages", "ok", found, f"`pip install 'omnidraft[{extra}]'` if you want it", details
-    )
+        return Check(f"{extra} packages", "ok", ", ".join(present), details=details)
+    message = f"{', '.join(absent)} not installed, which only {_USE[extra]} needs"
+    if present:
+        message += f" ({', '.join(present)})"
+    remedy = f"`pip install 'omnidraft[{extra}]'` if you want it"
+    return Check(f"{extra} packages", "ok", message, remedy, details)
 
 
 def providers_check(available: list[str]) -> Check:
-    """Where onnxruntime can run graphs here."""
+    """The execution providers of this onnxruntime."""
     details = {"available": available}
     if "CPUExecutionProvider" not in available:
         return Check(
             "providers", "fail", f"onnxruntime offers {', '.join(available) or 'none'} and no CPU provider",
             "install onnxruntime again: `pip install --force-reinstall onnxruntime`", details,
         )  # fmt: skip
-    found = ", ".join(available)
+    message = ", ".join(available)
     if CLOUD in available:
-        found += f"; omnidraft never uses {CLOUD}, which sends tensors to a service"
-    return Check("providers", "ok", found, details=details)
+        message += f"; omnidraft never uses {CLOUD}, which sends tensors to a service"
+    return Check("providers", "ok", message, details=details)
 
 
 def memory_check(free: int | None) -> Check:
-    found = (
+    """The free memory of this machine, in bytes; None where the system does not tell it."""
+    message = (
         "how much is free cannot be told on this system" if free is None else f"{free / 1e6:.0f} MB are free"
     )
-    return Check("free memory", "ok", found, details={"bytes": free})
+    return Check("free memory", "ok", message, details={"bytes": free})
 
 
 def _numbers(version: str) -> tuple[int, ...]:

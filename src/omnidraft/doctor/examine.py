@@ -1,4 +1,4 @@
-"""Everything the doctor says, in order: the machine, then the bundle from its hashes to its worth."""
+"""All checks of the doctor in order: the machine, then the bundle."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,27 +18,29 @@ from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.bundle.signature import PublicKey, read_signature
 from omnidraft.runtime.session.loaded_bundle import load_bundle
 
-NOISE = 1e-3  # between the logits of two forms of one graph
-Progress = Callable[[str, int, int], None]
+NOISE = 1e-3  # largest difference between the logits of two forms of one graph
+ExamineProgress = Callable[[str, int, int], None]  # name of the step, its number, number of steps
 
 
 def examine(
-    path: Path | None = None, public_key: PublicKey | None = None, progress: Progress = lambda *_: None
+    path: Path | None = None, public_key: PublicKey | None = None, progress: ExamineProgress = lambda *_: None
 ) -> list[Check]:
-    """Look at this machine and, where a bundle is given, at the bundle on it.
+    """Check this machine and, if there is one, a bundle on it.
 
     Args:
-        public_key: of the bundle's signer. progress: called with what is looked at.
+        path: of a bundle; None for the machine alone.
+        public_key: of the bundle's signer; None leaves the signature unchecked.
+        progress: called before each step.
     """
     progress("this machine", 0, 3)
-    found = environment_checks()
+    checks = environment_checks()
     if path is not None:
         progress("hashes", 1, 3)
-        found += list(_bundle_checks(path, public_key, progress))
-    return found
+        checks += list(_bundle_checks(path, public_key, progress))
+    return checks
 
 
-def _bundle_checks(path: Path, public_key: PublicKey | None, progress: Progress) -> Iterator[Check]:
+def _bundle_checks(path: Path, public_key: PublicKey | None, progress: ExamineProgress) -> Iterator[Check]:
     try:
         bundle = open_bundle(path, public_key)
     except SignatureError as error:
@@ -51,9 +53,9 @@ def _bundle_checks(path: Path, public_key: PublicKey | None, progress: Progress)
     yield _signature_check(bundle)
     extra = unlisted_files(bundle)
     if extra:
-        said = f"the manifest does not list {', '.join(extra[:4])}{', ...' if len(extra) > 4 else ''}"
+        message = f"the manifest does not list {', '.join(extra[:4])}{', ...' if len(extra) > 4 else ''}"
         remedy = "nothing reads these files and no hash or signature covers them: delete what is not yours"
-        yield Check("other files", "warn", said, remedy, {"files": extra})
+        yield Check("other files", "warn", message, remedy, {"files": extra})
     memory = memory_check(bundle, available_bytes())
     yield memory
     yield from health_checks(bundle)
@@ -74,19 +76,18 @@ def _signature_check(bundle: Bundle) -> Check:
     if bundle.signed_by:
         return Check("signature", "ok", f"by key {bundle.signed_by}", details={"key": bundle.signed_by})
     try:
-        there = read_signature(bundle.path)
+        signature = read_signature(bundle.path)
     except SignatureError as error:
         return _refused("signature", error)
-    if there is None:
+    if signature is None:
         return Check("signature", "ok", "none, and no public key was given", details={"key": None})
-    said = f"says key {there.key_id}, and was not checked: no public key was given"
-    return Check(
-        "signature", "warn", said, "give its signer's key with --public-key", {"claims": there.key_id}
-    )
+    message = f"says key {signature.key_id}, and was not checked: no public key was given"
+    details = {"claims": signature.key_id}
+    return Check("signature", "warn", message, "give its signer's key with --public-key", details)
 
 
 def _loading_checks(bundle: Bundle) -> Iterator[Check]:
-    """The parts fit each other and load; the .ort files say what the .onnx graphs say."""
+    """The parts load and fit each other; the .ort files give the logits of the .onnx graphs."""
     try:
         weights = load_bundle(bundle)
         yield Check("loading", "ok", "graphs, tokenizers and vocabulary map load and fit each other")
@@ -97,28 +98,28 @@ def _loading_checks(bundle: Bundle) -> Iterator[Check]:
         yield _refused("loading", error)
         return
     tokens = [i % min(bundle.target.vocab_size, bundle.drafter.vocab_size) for i in range(7, 23)]
-    apart = 0.0
+    difference = 0.0
     for ours, theirs in ((weights.target, others.target), (weights.drafter, others.drafter)):
         assert ours is not None and theirs is not None
         rows = [graph.new_model().score(tokens).copy() for graph in (ours, theirs)]
-        apart = max(apart, float(np.abs(rows[0] - rows[1]).max()))
-    said = f"logits of the .ort files differ from those of the .onnx graphs by at most {apart:.2g}"
-    details = {"max_difference": apart, "written_by": bundle.ort.onnxruntime}
-    if apart <= NOISE:
-        yield Check(".ort files", "ok", said, details=details)
+        difference = max(difference, float(np.abs(rows[0] - rows[1]).max()))
+    message = f"logits of the .ort files differ from those of the .onnx graphs by at most {difference:.2g}"
+    details = {"max_difference": difference, "written_by": bundle.ort.onnxruntime}
+    if difference <= NOISE:
+        yield Check(".ort files", "ok", message, details=details)
     else:
-        yield Check(".ort files", "fail", said, "run `omnidraft export --ort` again", details)
+        yield Check(".ort files", "fail", message, "run `omnidraft export --ort` again", details)
 
 
 def _graph_checks(bundle: Bundle, name: str) -> Iterator[Check]:
-    """One line for each provider: those here are asked, the phones' are estimated."""
+    """The placement of a graph on each provider: measured where it is available, else estimated."""
     available = [p for p in onnxruntime.get_available_providers() if p != CLOUD]
     if not can_ask():
-        said = f"onnxruntime {onnxruntime.__version__} does not tell where nodes go"
-        yield Check(name, "ok", f"{said}; 1.24 and newer do")
+        message = f"onnxruntime {onnxruntime.__version__} does not tell where nodes go; 1.24 and newer do"
+        yield Check(name, "ok", message)
     else:
         for provider in available:
-            yield _asked(bundle, name, provider)
+            yield _measured(bundle, name, provider)
     missing = [provider for provider in ESTIMATED if provider not in available]
     if missing and not can_estimate():
         yield Check(name, "ok", f"{NEED_ONNX}, which is not installed", "`pip install onnx` if you want it")
@@ -126,7 +127,7 @@ def _graph_checks(bundle: Bundle, name: str) -> Iterator[Check]:
         yield from _estimated(bundle, name, missing)
 
 
-def _asked(bundle: Bundle, name: str, provider: str) -> Check:
+def _measured(bundle: Bundle, name: str, provider: str) -> Check:
     title = f"{name} on {provider}"
     try:
         return _placed(title, placement(bundle.file(name), provider), name)
@@ -142,9 +143,9 @@ def _asked(bundle: Bundle, name: str, provider: str) -> Check:
 
 def _estimated(bundle: Bundle, name: str, missing: list[str]) -> Iterator[Check]:
     try:
-        for found in estimate(bundle.file(name)):
-            if found.provider in missing:
-                yield _placed(f"{name} on {found.provider}", found, name)
+        for each in estimate(bundle.file(name)):
+            if each.provider in missing:
+                yield _placed(f"{name} on {each.provider}", each, name)
     except Exception as error:  # onnxruntime's and onnx's own exceptions share no narrower base
         yield Check(
             f"{name} on phones",
@@ -154,13 +155,13 @@ def _estimated(bundle: Bundle, name: str, missing: list[str]) -> Iterator[Check]
         )
 
 
-def _placed(title: str, found: Placement, name: str) -> Check:
+def _placed(title: str, placed: Placement, name: str) -> Check:
     details = {
-        "graph": name, "provider": found.provider, "nodes": found.nodes, "taken": found.taken,
-        "partitions": found.partitions, "on_cpu": found.left, "estimated": found.estimated,
+        "graph": name, "provider": placed.provider, "nodes": placed.nodes, "taken": placed.taken,
+        "partitions": placed.partitions, "on_cpu": placed.left, "estimated": placed.estimated,
     }  # fmt: skip
-    # A graph that was made for an accelerator should stay on it; others are not expected to.
-    if "/npu/" in name and found.provider != CPU and (found.left or found.partitions not in (None, 1)):
+    # Only a graph that was exported for an accelerator is expected to run on it as a whole.
+    if "/npu/" in name and placed.provider != CPU and (placed.left or placed.partitions not in (None, 1)):
         remedy = "every change of provider copies tensors: measure it on the device, or use the cpu graph"
-        return Check(title, "warn", found.sentence(), remedy, details)
-    return Check(title, "ok", found.sentence(), details=details)
+        return Check(title, "warn", placed.sentence(), remedy, details)
+    return Check(title, "ok", placed.sentence(), details=details)

@@ -1,7 +1,7 @@
-"""What CoreML and NNAPI would take of a graph, estimated where they are not: needs `onnx`.
+"""Estimate the placement of a graph on CoreML and NNAPI where they are not available; needs `onnx`.
 
-onnxruntime's usability checker knows the operators and ranks that each supports and counts partitions as the
-providers do. It cannot see every limit of an operator, so an estimate is an upper bound.
+onnxruntime's usability checker has lists of the supported operators and ranks, and counts partitions as the
+providers do. It does not check every limit of an operator, so an estimate is an upper bound.
 """
 
 import tempfile
@@ -22,10 +22,10 @@ def can_estimate() -> bool:
 
 
 def estimate(graph: Path) -> list[Placement]:
-    """What each of `ESTIMATED` would take of a graph, after the optimisations that every provider gets.
+    """The placement on each of `ESTIMATED`, after the optimisations that onnxruntime does for every provider.
 
     Raises:
-        Exception: whatever onnxruntime says of a graph that it cannot load.
+        Exception: onnxruntime cannot load the graph; its own exceptions.
     """
     import onnx
     from onnxruntime.tools.mobile_helpers import usability_checker as checker
@@ -50,7 +50,7 @@ def _placement(provider: str, model: object, check: object) -> Placement:
     taken = {id(node) for group in info.supported_groups for node in group}
     left = Counter(node.op_type for node in model.graph.node if id(node) not in taken)  # type: ignore[attr-defined]
     varying = info.nodes_unsupported_due_to_dynamic_input
-    note = f"{varying} nodes have shapes that vary, where an NPU graph fixes them" if varying else ""
+    note = f"{varying} nodes have shapes that vary; an NPU graph has fixed shapes" if varying else ""
     return Placement(
         provider, info.num_nodes, info.num_supported_nodes, info.num_partitions, dict(left), True, note
     )

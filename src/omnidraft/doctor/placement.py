@@ -1,4 +1,4 @@
-"""Where the nodes of a graph would run: asked of onnxruntime, for a provider that is here."""
+"""Where the nodes of a graph run, by onnxruntime, for a provider that is available."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -13,14 +13,16 @@ from omnidraft.runtime.models.onnx_session import NOTHING, session_options
 
 @dataclass(frozen=True)
 class Placement:
-    """What a provider would take of a graph, and what stays for the CPU.
+    """The nodes of a graph that a provider takes, and those that stay on the CPU.
 
     Attributes:
-        nodes: of the graph as onnxruntime runs it. taken: by the provider.
-        partitions: connected parts that the provider would compile; None where it runs nodes one by one.
-        left: operators that stay for the CPU, with how often.
-        estimated: by lists of supported operators, because the provider is not here.
-        note: what else limits it.
+        provider: of onnxruntime.
+        nodes: of the graph after onnxruntime's optimisations.
+        taken: nodes on the provider.
+        partitions: connected parts that the provider compiles; None where it runs nodes one by one.
+        left: operators on the CPU, with their counts.
+        estimated: from lists of supported operators, because the provider is not available.
+        note: other limits.
     """
 
     provider: str
@@ -32,33 +34,35 @@ class Placement:
     note: str = ""
 
     def sentence(self) -> str:
-        """For people."""
+        """The placement in one sentence."""
         parts = "" if self.partitions is None else f" in {counted(self.partitions, 'partition')}"
-        said = f"takes {self.taken} of {self.nodes} nodes{parts}"
+        sentence = f"takes {self.taken} of {self.nodes} nodes{parts}"
         if self.left:
             most = sorted(self.left.items(), key=lambda item: (-item[1], item[0]))[:6]
-            said += "; on the CPU: " + ", ".join(f"{name} x{count}" for name, count in most)
-            said += ", ..." if len(self.left) > len(most) else ""
+            sentence += "; on the CPU: " + ", ".join(f"{name} x{count}" for name, count in most)
+            sentence += ", ..." if len(self.left) > len(most) else ""
         if self.note:
-            said += f" ({self.note})"
-        return f"not available here: estimated from operator support: {said}" if self.estimated else said
+            sentence += f" ({self.note})"
+        if self.estimated:
+            return f"not available here: estimated from operator support: {sentence}"
+        return sentence
 
 
 def can_ask() -> bool:
-    """Whether this onnxruntime tells where nodes go (since 1.24)."""
+    """Whether this onnxruntime reports the provider of each node (since 1.24)."""
     return hasattr(ort.InferenceSession, "get_provider_graph_assignment_info")
 
 
 def placement(graph: Path, provider: str) -> Placement:
-    """Load a graph for a provider, the CPU behind it, and ask where each node went.
+    """Load a graph for a provider, with the CPU as fallback, and read the provider of each node.
 
     Raises:
-        Exception: whatever onnxruntime says of a graph that it cannot load.
+        Exception: onnxruntime cannot load the graph; its own exceptions.
     """
     options = session_options(1, {"session.record_ep_graph_assignment_info": "1"}, log_level=NOTHING)
     providers = [provider] if provider == CPU else [provider, CPU]
     session = ort.InferenceSession(str(graph), options, providers=providers)
-    if provider not in session.get_providers():  # onnxruntime goes on without one that does not start
+    if provider not in session.get_providers():  # onnxruntime silently drops a provider that does not start
         raise RuntimeError(f"{provider} does not start on this machine")
     parts = [(part.ep_name, part.get_nodes()) for part in session.get_provider_graph_assignment_info()]
     mine = [nodes for name, nodes in parts if name == provider]

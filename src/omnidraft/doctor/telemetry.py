@@ -1,4 +1,4 @@
-"""Whether onnxruntime keeps silent, tried and not believed: a new process with an empty home runs a graph."""
+"""Check that onnxruntime reports nothing: a new process with an empty home directory runs a graph."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from omnidraft.doctor.check import Check
 
 VARIABLE = "ORT_DISABLE_TELEMETRY"
-# y = Identity(x), float32 [1], opset 20: 67 bytes of ONNX, so that no other package has to write them.
+# y = Identity(x), float32 [1], opset 20, as 67 bytes of ONNX; no other package is needed to write them.
 TINY = bytes.fromhex(
     "080a12003a370a100a017812017922084964656e746974791201675a0f0a0178120a0a08080112040a020801620f0a0179"
     "120a0a08080112040a02080142040a001014"
@@ -37,10 +37,10 @@ _PLACES = (
 
 
 def telemetry_check(module: str = "omnidraft") -> Check:
-    """Run a graph as a program would that begins with `import omnidraft`, and look at what it left behind.
+    """Run a graph in a program that begins with `import omnidraft`, and check that it wrote no file.
 
     Args:
-        module: what the program imports first.
+        module: that the program imports first.
     """
     remedy = f"set {VARIABLE}=1 in the environment before onnxruntime is used, and report this"
     with tempfile.TemporaryDirectory() as home:
@@ -57,14 +57,14 @@ def telemetry_check(module: str = "omnidraft") -> Check:
         return Check(
             "telemetry", "fail", f"{VARIABLE} was {seen!r} when onnxruntime was loaded", remedy, details
         )
-    found = f"off: {VARIABLE}=1 before onnxruntime was loaded; a trial run in an empty home wrote no file"
-    return Check("telemetry", "ok", found, details=details)
+    message = f"off: {VARIABLE}=1 before onnxruntime was loaded; a trial run in an empty home wrote no file"
+    return Check("telemetry", "ok", message, details=details)
 
 
 def _run(module: str, home: str) -> str | None:
-    """The variable as it was when a new process looked for onnxruntime."""
+    """The value of the variable when a new process imported onnxruntime."""
     environment = {k: v for k, v in os.environ.items() if k != VARIABLE} | dict.fromkeys(_PLACES, home)
-    # A package may lie below the real home, or the path may have been changed.
+    # Packages may be below the real home directory, or the path may have been changed.
     environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
     child = subprocess.run(
         [sys.executable, "-B", "-c", _CHILD.format(module=module)],

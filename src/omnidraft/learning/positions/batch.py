@@ -156,15 +156,15 @@ def _tokens(responses: Sequence[Aligned], row_starts: npt.NDArray[np.integer]) -
     )
 
 
-def _distributions(found: Sequence[tuple[SparseDistributions, np.integer]]) -> Distributions[Numpy]:
+def _distributions(placed: Sequence[tuple[SparseDistributions, np.integer]]) -> Distributions[Numpy]:
     return Distributions(
-        rows=np.concatenate([distributions.rows + row for distributions, row in found]),
-        ids=_stacked([distributions.ids.astype(np.int64) for distributions, _ in found], -1),
-        probabilities=_stacked([distributions.probabilities for distributions, _ in found], 0.0).astype(
+        rows=np.concatenate([distributions.rows + row for distributions, row in placed]),
+        ids=_stacked([distributions.ids.astype(np.int64) for distributions, _ in placed], -1),
+        probabilities=_stacked([distributions.probabilities for distributions, _ in placed], 0.0).astype(
             np.float32
         ),
-        other=np.concatenate([distributions.other.astype(np.float32) for distributions, _ in found]),
-        weights=np.concatenate([distributions.weights.astype(np.float32) for distributions, _ in found]),
+        other=np.concatenate([distributions.other.astype(np.float32) for distributions, _ in placed]),
+        weights=np.concatenate([distributions.weights.astype(np.float32) for distributions, _ in placed]),
     )
 
 
