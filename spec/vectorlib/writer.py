@@ -1,4 +1,4 @@
-"""Vectors on disk: one JSON file a topic, a list of small objects, and a manifest that counts them."""
+"""Writes vectors to disk: a JSON file for each topic, files that vectors name, and a manifest with counts."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ WIDTH = 108
 
 
 class VectorWriter:
-    """The directory of vectors; what an earlier run left there and this one does not write is removed."""
+    """The directory of vectors; `finish` removes the files of an earlier run that this run did not write."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -17,25 +17,25 @@ class VectorWriter:
         self._names: dict[str, list[str]] = {}
 
     def vectors(self, folder: str, topic: str, vectors: Sequence[Mapping[str, Any]]) -> None:
-        """Write the vectors of a topic. Names are unique in a folder."""
+        """Write the vectors of a topic; their names are unique in a folder."""
         names = self._names.setdefault(folder, [])
         names += [v["name"] for v in vectors]
-        assert len(names) == len(set(names)), f"{folder} has two vectors of one name: {sorted(names)}"
+        assert len(names) == len(set(names)), f"{folder} has two vectors with one name: {sorted(names)}"
         self.table(f"{folder}/{topic}.json", list(vectors))
 
     def table(self, path: str, content: Any) -> None:
-        """Write one JSON file that is no vector itself."""
+        """Write a JSON file that is not a list of vectors."""
         self.file(path, (pretty(content) + "\n").encode())
 
     def file(self, path: str, data: bytes) -> None:
-        """Write a file that vectors name."""
-        found = self._root / path
-        found.parent.mkdir(parents=True, exist_ok=True)
-        found.write_bytes(data)
-        self._written.add(found)
+        """Write a file that a vector names."""
+        place = self._root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(data)
+        self._written.add(place)
 
     def finish(self) -> dict[str, int]:
-        """Write the manifest, remove what is stale, and return the counts."""
+        """Write the manifest, remove stale files, and return the counts."""
         counts = {folder: len(names) for folder, names in sorted(self._names.items())}
         self.table("manifest.json", {"vectors": counts, "together": sum(counts.values())})
         for path in sorted(self._root.rglob("*")):
@@ -45,12 +45,12 @@ class VectorWriter:
 
 
 def vector(name: str, why: str, given: Mapping[str, Any], expect: Mapping[str, Any]) -> dict[str, Any]:
-    """One vector: what it is called, what it is for, what goes in and what must come out."""
+    """One vector: its name, its purpose, the input and the expected output."""
     return {"name": name, "why": why, "input": dict(given), "expect": dict(expect)}
 
 
 def pretty(value: Any, indent: str = "") -> str:
-    """JSON that keeps on one line what fits there; floats as their shortest exact form."""
+    """JSON in which a value that fits is on one line; floats have their shortest exact form."""
     line = json.dumps(value, ensure_ascii=False, allow_nan=False)
     is_vector = isinstance(value, dict) and ("input" in value or "name" in value)
     if (
@@ -70,7 +70,7 @@ def pretty(value: Any, indent: str = "") -> str:
 
 
 def _filled(parts: Sequence[str], indent: str) -> str:
-    """A long list of numbers, as many on a line as fit."""
+    """A long list of numbers, with as many on a line as fit."""
     lines = [indent + " "]
     for i, part in enumerate(parts):
         part += "," if i < len(parts) - 1 else ""

@@ -38,7 +38,7 @@ _MANY = {
 VALID: list[tuple[str, str, CacheTable, str | None]] = [
     ("example", "the worked example of spec/ngram-cache.md", EXAMPLE, "toy"),
     ("empty", "no entry: 136 bytes", CacheTable(), "toy"),
-    ("empty_with_tick", "rounds that taught nothing", CacheTable(tick=12), "toy"),
+    ("empty_with_tick", "rounds in which no n-gram was learned", CacheTable(tick=12), "toy"),
     ("prefilled", "entries that were never emitted: the counts are 0 and 1 byte wide",
      CacheTable(entries=grams({"FLAKE": (0,), "FO": (0,), "FLAS": (0,), "LAKE": (0,)})), "toy"),
     ("never_accepted", "hits without a proposal", CacheTable(tick=9, entries=grams({"FLAKE": (7, 5, 0)})),
@@ -52,11 +52,11 @@ VALID: list[tuple[str, str, CacheTable, str | None]] = [
     ("widths_2", "ids and counts of 256 and more", CacheTable(tick=300,
      entries={256: CacheEntry((1, 256), 256, 256, 0)}), None),
     ("widths_4", "ids, ticks and counts of 65,536 and more", CacheTable(tick=70_000, entries=_WIDE), None),
-    ("widths_border", "255 fits one byte", CacheTable(tick=255,
+    ("widths_border", "255 fits in one byte", CacheTable(tick=255,
      entries={255: CacheEntry((255, 255), 255, 255, 0)}), None),
-    ("widths_border_2", "65,535 fits two", CacheTable(tick=65_535,
+    ("widths_border_2", "65,535 fits in two bytes", CacheTable(tick=65_535,
      entries={65_535: CacheEntry((65_535, 0), 65_535, 65_535, 0)}), None),
-    ("largest_numbers", "ids, counts and ticks stop at their last bit", CacheTable(tick=HUGE,
+    ("largest_numbers", "ids, counts and ticks at their largest values", CacheTable(tick=HUGE,
      entries={LAST_ID: CacheEntry((LAST_ID, 0), HUGE, HUGE, HUGE)}), None),
     ("longest_spelling", "255 draft tokens", CacheTable(entries={9: CacheEntry(tuple(range(255)))}), None),
     ("many", "86 entries", CacheTable(tick=16, entries=_MANY), None),
@@ -68,19 +68,19 @@ _C = CacheTable(tick=12, entries=grams({"FLAKE": (11, 2, 2), "FO": (1, 4, 4)}))
 
 # Merging in another order, in another grouping or twice writes the same bytes: see `_check_properties`.
 MERGES: list[tuple[str, str, CacheTable, CacheTable]] = [
-    ("two_devices", "the union of the entries; of FLAKE the tick and accepted of a, the hits of b", _A, _B),
+    ("two_devices", "the union of the entries; FLAKE has the tick and accepted of a, the hits of b", _A, _B),
     ("two_devices_turned", "commutative: the same bytes in the other order", _B, _A),
     ("with_itself", "idempotent: a file merged with itself is the file", _A, _A),
     ("with_empty", "an empty cache changes nothing", _A, CacheTable()),
     ("with_empty_of_later_tick", "the tick is a maximum too", _A, CacheTable(tick=40)),
-    ("merged_with_part", "what was merged before changes nothing", merge(_A, _B), _B),
+    ("merged_with_part", "a file that was merged before changes nothing", merge(_A, _B), _B),
     ("three_from_the_left", "associative: (a b) c", merge(_A, _B), _C),
     ("three_from_the_right", "associative: a (b c), the same bytes", _A, merge(_B, _C)),
     ("disjoint", "nothing in common", CacheTable(tick=2, entries=grams({"FO": (2, 1, 1)})), CacheTable(tick=8,
      entries=grams({"LAKE": (8, 2, 0)}))),
     ("widths_grow", "the counts of one file need 4 bytes, the ticks of the other 2", CacheTable(tick=9,
      entries=grams({"FO": (3, 70_000, 5)})), CacheTable(tick=300, entries=grams({"FO": (300, 2, 1)}))),
-    ("largest_numbers", "counts at their last bit stay there", CacheTable(tick=HUGE,
+    ("largest_numbers", "counts at their largest value do not grow", CacheTable(tick=HUGE,
      entries=grams({"FO": (HUGE, HUGE, HUGE)})), CacheTable(tick=HUGE, entries=grams({"FO": (1, HUGE, 0)}))),
 ]  # fmt: skip
 
@@ -88,21 +88,23 @@ MERGES: list[tuple[str, str, CacheTable, CacheTable]] = [
 LEARN: list[tuple[str, str, int, str, list[tuple[str, int]]]] = [
     ("fills", "every emitted token with a spelling of 2 or more is inserted", 9, "lfu", [("FLAKE S FO", 2),
      ("X", 0)]),
-    ("counts", "hits, accepted ones among them, and the last round", 9, "lfu", [("FLAKE", 0), ("FLAKE FLAKE",
+    ("counts", "hits, accepted hits, and the last round", 9, "lfu", [("FLAKE", 0), ("FLAKE FLAKE",
      1), ("FO", 1)]),
     ("twice_in_a_round", "inserted and hit in the same round", 9, "lru", [("LAKE LAKE LAKE", 2)]),
-    ("nothing_to_learn", "direct pairs, aliases, controls and orphans", 9, "lfu", [("S F' <eos> <think> X",
+    ("nothing_to_learn", "direct pairs, aliases, control tokens and orphans",
+     9, "lfu", [("S F' <eos> <think> X",
      3)]),
-    ("lfu", "the fewest hits go first, however lately", 2, "lfu",
+    ("lfu", "the fewest hits go first, even if they are recent", 2, "lfu",
      [("FLAKE FLAKE", 0), ("FO", 0), ("LAKE", 0)]),
-    ("lfu_tie", "equal hits: the longest unused", 2, "lfu", [("FO", 0), ("FLAKE", 0), ("LAKE", 0)]),
+    ("lfu_tie", "equal hits: the lowest tick", 2, "lfu", [("FO", 0), ("FLAKE", 0), ("LAKE", 0)]),
     ("lfu_tie_of_ticks", "all equal: the lowest id", 2, "lfu", [("FO FLAKE", 0), ("LAKE", 0)]),
-    ("lru", "the longest unused goes first, however often it was hit", 2, "lru", [("FLAKE FLAKE", 0), ("FO",
+    ("lru", "the lowest tick goes first, even with many hits", 2, "lru", [("FLAKE FLAKE", 0), ("FO",
      0), ("LAKE", 0)]),
-    ("lru_tie", "of the same round: the fewest hits", 2, "lru", [("FLAKE FLAKE FO", 0), ("LAKE", 0)]),
-    ("new_stays", "the entry that is inserted is never evicted for itself", 1, "lfu", [("FLAKE FLAKE", 0),
+    ("lru_tie", "equal ticks: the fewest hits", 2, "lru", [("FLAKE FLAKE FO", 0), ("LAKE", 0)]),
+    ("new_stays", "a new entry is never evicted by its own insertion", 1, "lfu", [("FLAKE FLAKE", 0),
      ("FO", 0), ("LAKE", 0)]),
-    ("evicted_within_a_round", "a token of the same round may go again", 1, "lru", [("FLAKE FO LAKE", 3)]),
+    ("evicted_within_a_round", "an entry may be evicted in the round that inserted it",
+     1, "lru", [("FLAKE FO LAKE", 3)]),
     ("comes_back", "an evicted entry starts again from 0", 1, "lfu", [("FLAKE FLAKE", 1), ("FO", 0), ("FLAKE",
      0)]),
 ]  # fmt: skip
@@ -113,12 +115,12 @@ _FOUR = CacheTable(
 )
 LOAD: list[tuple[str, str, int, str]] = [
     ("room_for_all", "nothing is cut", 4, "lfu"),
-    ("lfu_3", "three have 2 hits; of these the oldest tick, then the lowest id goes", 3, "lfu"),
+    ("lfu_3", "three have 2 hits: of these the lowest tick, then the lowest id goes", 3, "lfu"),
     ("lfu_2", "then the next id", 2, "lfu"),
-    ("lfu_1", "the most hits stay, however old", 1, "lfu"),
+    ("lfu_1", "the most hits stay, even with an old tick", 1, "lfu"),
     ("lru_3", "the oldest tick goes", 3, "lru"),
     ("lru_2", "of equal ticks and hits the lowest id", 2, "lru"),
-    ("lru_1", "the latest stays, however few its hits", 1, "lru"),
+    ("lru_1", "the latest tick stays, even with few hits", 1, "lru"),
 ]
 
 
@@ -153,7 +155,7 @@ def _merge(writer: VectorWriter, name: str, why: str, a: CacheTable, b: CacheTab
 
 
 def _load(name: str, why: str, capacity: int, policy: str) -> dict[str, Any]:
-    """The entries that a session keeps of a file that is larger than its capacity."""
+    """The entries that a session keeps from a file with more entries than its capacity."""
     ranked = sorted(_FOUR.entries, key=lambda t: eviction_rank(t, _FOUR.entries[t], policy))
     inputs = {"file": "four.bin", "map": "toy", "capacity": capacity, "policy": policy}
     return vector(name, why, inputs, {"targets": sorted(ranked[-capacity:])})

@@ -26,12 +26,12 @@ def write(writer: VectorWriter) -> None:
 
 
 def _cut() -> Iterator[Case]:
-    """Too little, too much, or something else."""
+    """Too few bytes, too many bytes, or another file."""
     yield "empty_file", "a file of no bytes has no magic", "not_a_cache", b"", None
     yield "magic_half", "cut inside the magic", "not_a_cache", GOOD[:5], None
     yield (
         "magic_line_ends",
-        "a transfer that rewrote line ends",
+        "a transfer that changed the line ends",
         "not_a_cache",
         GOOD.replace(b"\r\n", b"\n"),
         None,
@@ -45,15 +45,15 @@ def _cut() -> Iterator[Case]:
     yield "header_only", "cut after the header", "truncated", GOOD[:HEAD], None
     yield "section_half", "cut inside the pieces", "truncated", GOOD[: HEAD + 6], None
     yield "last_byte_missing", "cut before the last byte", "truncated", GOOD[:-1], None
-    yield "one_byte_more", "a byte behind the end", "trailing_bytes", GOOD + b"\0", None
-    yield "two_files", "another cache behind the end", "trailing_bytes", GOOD + GOOD, None
+    yield "one_byte_more", "a byte after the end", "trailing_bytes", GOOD + b"\0", None
+    yield "two_files", "another cache after the end", "trailing_bytes", GOOD + GOOD, None
 
 
 def _version() -> Iterator[Case]:
-    """Another format version: refused by its name, whatever follows."""
+    """Another format version: refused, whatever the rest of the file holds."""
     old = _version_1()
-    yield "version_0", "no such version", "version", _patched(8, "<I", 0), None
-    yield "version_1", "a whole file of version 1, with a replica: it is not converted", "version", old, "toy"
+    yield "version_0", "version 0 does not exist", "version", _patched(8, "<I", 0), None
+    yield "version_1", "a whole file of version 1: it is not converted", "version", old, "toy"
     yield "version_1_empty", "a file of version 1 without entries", "version", _version_1(empty=True), "toy"
     yield "version_1_cut", "the version is checked before the length", "version", old[:12], None
     yield (
@@ -64,7 +64,13 @@ def _version() -> Iterator[Case]:
         None,
     )
     yield "version_3", "a later version", "version", _patched(8, "<I", 3), None
-    yield "version_3_cut", "its length is not known", "version", _patched(8, "<I", 3)[:12], None
+    yield (
+        "version_3_cut",
+        "a later version: the length of its header is unknown",
+        "version",
+        _patched(8, "<I", 3)[:12],
+        None,
+    )
     yield "version_big_endian", "integers in the wrong order", "version", _patched(8, ">I", 2), None
 
 
@@ -82,23 +88,23 @@ def _version_1(*, empty: bool = False) -> bytes:
 
 
 def _header() -> Iterator[Case]:
-    """A single bad field, under a right checksum."""
+    """One bad field, with a valid checksum."""
     yield "header_flipped_bit", "the tick changed, its checksum did not", "checksum", _flipped(84), None
     yield "header_checksum", "the checksum itself is damaged", "checksum", _flipped(132), None
     yield "reserved", "the reserved field is not 0", "reserved", _patched(88, "<I", 1), None
-    yield "width_0", "a column of no width", "width", _patched(12, "<B", 0), None
+    yield "width_0", "a column of width 0", "width", _patched(12, "<B", 0), None
     yield "width_3", "a width that is not a power of two", "width", _patched(13, "<B", 3), None
     yield "width_8", "64-bit ticks", "width", _patched(14, "<B", 8), None
     yield (
         "too_many_entries",
-        "2^23 + 1 entries are promised",
+        "the header says 2^23 + 1 entries",
         "limits",
         _patched(80, "<I", (1 << 23) + 1),
         None,
     )
     yield (
         "most_entries",
-        "2^32 - 1 entries: no allocation before the check",
+        "2^32 - 1 entries: a reader must not reserve memory before the check",
         "limits",
         _patched(80, "<I", (1 << 32) - 1),
         None,
@@ -106,9 +112,9 @@ def _header() -> Iterator[Case]:
 
 
 def _sections() -> Iterator[Case]:
-    """Lengths that do not fit, and damage that only a checksum notices."""
-    yield "entries_3", "an entry more than the sections have", "section_length", _patched(80, "<I", 3), None
-    yield "entries_1", "an entry less than the sections have", "section_length", _patched(80, "<I", 1), None
+    """Lengths that do not fit, and damage that only a checksum detects."""
+    yield "entries_3", "one entry more than the sections have", "section_length", _patched(80, "<I", 3), None
+    yield "entries_1", "one entry less than the sections have", "section_length", _patched(80, "<I", 1), None
     yield "accepted_missing", "hits and nothing more", "section_length", _column(4, [3, 1]), None
     yield "counts_missing", "no counts at all", "section_length", _column(4, []), None
     yield "counts_twice", "the counts of two devices", "section_length", _column(4, [3, 1, 2, 0] * 2), None
@@ -118,7 +124,7 @@ def _sections() -> Iterator[Case]:
     huge = _patched(LENGTHS + 16, "<I", (1 << 32) - 2)
     yield (
         "pieces_length_huge",
-        "4 GB of pieces are promised: nothing is reserved for them",
+        "the header says 4 GB of pieces: a reader must not reserve them",
         "truncated",
         huge,
         None,
@@ -128,14 +134,14 @@ def _sections() -> Iterator[Case]:
     yield "pieces_odd", "half a piece at the end of its section", "section_length", one_less, None
     yield (
         "pieces_missing",
-        "the lengths promise a piece more",
+        "the lengths need one piece more",
         "section_length",
         _column(2, [1, 2, 3, 1]),
         None,
     )
     yield (
         "pieces_left",
-        "a piece that no spelling has",
+        "a piece that belongs to no spelling",
         "section_length",
         _column(2, [1, 2, 3, 1, 4, 4]),
         None,
@@ -143,8 +149,8 @@ def _sections() -> Iterator[Case]:
 
 
 def _ids() -> Iterator[Case]:
-    yield "spelling_of_1", "an n-gram has two draft tokens at least", "spelling", _spelled((1,)), None
-    yield "spelling_of_0", "and not none", "spelling", _spelled(()), None
+    yield "spelling_of_1", "an n-gram has at least two draft tokens", "spelling", _spelled((1,)), None
+    yield "spelling_of_0", "a spelling of no draft tokens", "spelling", _spelled(()), None
     yield (
         "target_id_huge",
         "a target id of 2^31",
@@ -160,17 +166,17 @@ def _ids() -> Iterator[Case]:
         None,
     )
     yield "duplicate_target", "one target token twice", "duplicate", _column(0, [5, 5]), None
-    yield "order_of_targets", "target ids fall", "order", _column(0, [6, 5]), None
+    yield "order_of_targets", "target ids descend", "order", _column(0, [6, 5]), None
 
 
 def _counts() -> Iterator[Case]:
     yield "accepted_above_hits", "accepted more often than emitted", "counts", _column(4, [3, 1, 4, 0]), None
     yield "accepted_without_hits", "accepted and never emitted", "counts", _column(4, [3, 0, 2, 1]), None
-    yield "tick_above_cache", "used in a round that has not been", "counts", _column(3, [10, 4]), None
+    yield "tick_above_cache", "a tick after the last round", "counts", _column(3, [10, 4]), None
 
 
 def _other_ways() -> Iterator[Case]:
-    """Another way to write a good table."""
+    """A good table with other bytes than the canonical ones."""
     for i, name in enumerate(("targets", "pieces", "ticks", "counts")):
         widths = [2 if i == k else 1 for k in range(4)]
         yield f"wide_{name}", "a width larger than needed", "not_canonical", _columns(widths).pack(), None
@@ -219,20 +225,20 @@ def _foreign() -> Iterator[Case]:
     )
     yield (
         "spelled_longer",
-        "FLAKE goes on",
+        "one piece more than the spelling of FLAKE",
         "spelling",
         encode(CacheTable(entries={5: CacheEntry((1, 2, 3, 3))})),
         "toy",
     )
     yield (
         "not_spelled",
-        "nothing writes X",
+        "X has no spelling",
         "spelling",
         encode(CacheTable(entries={8: CacheEntry((1, 2))})),
         "toy",
     )
     both = CacheTable(target="e0" * 32, tick=9, entries=grams({"FLAKE": (7,), "LAKE": (0,)}))
-    yield "foreign_without_map", "the same, read with a map", "foreign_vocabulary", encode(both), "toy"
+    yield "foreign_without_map", "another target, read with a map", "foreign_vocabulary", encode(both), "toy"
 
 
 def _sealed(head: bytes, rest: bytes) -> bytes:
@@ -240,7 +246,7 @@ def _sealed(head: bytes, rest: bytes) -> bytes:
 
 
 def _patched(at: int, form: str, value: int) -> bytes:
-    """The example with one field of the header changed, and the header's checksum made right again."""
+    """The example with one field of the header changed, and the header's checksum computed again."""
     head = bytearray(GOOD[: HEAD - 4])
     struct.pack_into(form, head, at, value)
     assert head[:8] == MAGIC
