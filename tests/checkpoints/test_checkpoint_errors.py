@@ -1,4 +1,4 @@
-"""Every refusal of a checkpoint: one sentence that carries the value and the remedy."""
+"""Every refusal of a checkpoint is one sentence with the value and the remedy."""
 
 from __future__ import annotations
 
@@ -120,7 +120,10 @@ CASES: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda d: configure(d, architectures=["GPT2LMHeadModel"]),
         rf"is GPT2LMHeadModel, which is not supported; use one of {', '.join(SUPPORTED)}$",
     ),
-    "no architecture": (lambda d: configure(d, architectures=None), r"is no architecture, which is not"),
+    "no architecture": (
+        lambda d: configure(d, architectures=None),
+        r"is a model without an architecture, which is not",
+    ),
     "encoder-decoder": (
         lambda d: configure(d, **ENCODER),
         r"is T5ForCond\w+, an encoder-decoder; use a decoder",
@@ -185,6 +188,6 @@ def test_a_hub_id_that_does_not_come(name: str, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     message = refusal(name)
     assert message == (
-        f"{name} is neither a directory here nor a model that the Hugging Face hub provides; check the name, the "
-        "connection and, for a gated model, the login"
+        f"{name} is neither a directory here nor a model that the Hugging Face hub provides; check the name, "
+        "the connection and, for a gated model, the login"
     )

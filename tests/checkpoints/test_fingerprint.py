@@ -1,4 +1,4 @@
-"""The fingerprint of a checkpoint: of its weights' values, not of how they are stored."""
+"""The fingerprint of a checkpoint depends on the values of the weights, not on how they are stored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Tensors = dict[str, torch.Tensor]
 
 
 def weights() -> Tensors:
-    """Values that half precision holds."""
+    """Values that half precision represents exactly."""
     values = torch.arange(12, dtype=torch.float32).reshape(3, 4) / 8
     return {
         "model.embed_tokens.weight": values,
@@ -53,15 +53,15 @@ def sharded(place: Path, tensors: Tensors) -> Path:
 
 
 def test_it_does_not_matter_how_weights_are_stored(tmp_path: Path) -> None:
-    wanted = of(saved(tmp_path / "whole", weights()))
-    assert len(wanted) == 64 and int(wanted, 16)
+    expected = of(saved(tmp_path / "whole", weights()))
+    assert len(expected) == 64 and int(expected, 16)
     for dtype in (torch.bfloat16, torch.float16, torch.float64):
-        assert of(saved(tmp_path / str(dtype), {n: t.to(dtype) for n, t in weights().items()})) == wanted
-    assert of(sharded(tmp_path / "shards", weights())) == wanted
+        assert of(saved(tmp_path / str(dtype), {n: t.to(dtype) for n, t in weights().items()})) == expected
+    assert of(sharded(tmp_path / "shards", weights())) == expected
     old = tmp_path / "old"
     old.mkdir()
     torch.save(weights(), old / "pytorch_model.bin")
-    assert of(old) == wanted
+    assert of(old) == expected
 
 
 def test_what_is_no_weight_is_left_out(tmp_path: Path) -> None:
@@ -73,16 +73,16 @@ def test_what_is_no_weight_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(weights()))
 def test_every_weight_counts(tmp_path: Path, name: str) -> None:
-    wanted = of(saved(tmp_path / "whole", weights()))
+    expected = of(saved(tmp_path / "whole", weights()))
     changed = weights()
     changed[name] = changed[name].clone()
     changed[name].view(-1)[-1] += 0.125
-    assert of(saved(tmp_path / "changed", changed)) != wanted
+    assert of(saved(tmp_path / "changed", changed)) != expected
     renamed = weights()
     renamed[f"{name}.other"] = renamed.pop(name)
-    assert of(saved(tmp_path / "renamed", renamed)) != wanted
+    assert of(saved(tmp_path / "renamed", renamed)) != expected
     reshaped = {n: t.reshape(-1, 2) if n == name else t for n, t in weights().items()}
-    assert of(saved(tmp_path / "reshaped", reshaped)) != wanted
+    assert of(saved(tmp_path / "reshaped", reshaped)) != expected
 
 
 def test_no_weights(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`omnidraft adapter convert`: parity with torch and with peft, and the sentence of each refusal."""
+"""`omnidraft adapter convert`: parity with torch and with peft, and the message of each refusal."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ def random_tensors(
     model: Any, modules: tuple[str, ...] = MODULES, rank: Callable[[str], int] = lambda path: 4
 ) -> Tensors:
     torch.manual_seed(3)
-    found = {}
+    tensors = {}
     for name, module in model.named_modules():
         if name.endswith(modules):
             a, b = torch.randn(rank(name), module.in_features), torch.randn(module.out_features, rank(name))
-            found[f"base_model.model.{name}.lora_A.weight"] = a * 0.1
-            found[f"base_model.model.{name}.lora_B.weight"] = b * 0.1
-    return found
+            tensors[f"base_model.model.{name}.lora_A.weight"] = a * 0.1
+            tensors[f"base_model.model.{name}.lora_B.weight"] = b * 0.1
+    return tensors
 
 
 def converted(place: Path, opened: Bundle) -> Adapter:
@@ -101,7 +101,7 @@ def merge(model: Any, tensors: Tensors, scale: Callable[[str, int], float]) -> A
 
 @pytest.mark.parametrize("rslora", [False, True])
 def test_parity_with_weights_merged_by_hand(tmp_path: Path, opened: Bundle, rslora: bool) -> None:
-    """Every module, ranks and alphas by pattern."""
+    """All modules, with ranks and alphas by pattern."""
     model = drafter()
     base = logits_of(model)
 
@@ -118,21 +118,21 @@ def test_parity_with_weights_merged_by_hand(tmp_path: Path, opened: Bundle, rslo
         rank_pattern={"q_proj": 6, "model.layers.1.mlp.down_proj": 2},
         alpha_pattern={r".*layers\.0\..*v_proj": 20},
     )  # fmt: skip
-    wanted = logits_of(merge(model, tensors, scale))
-    found = logits_with(opened, converted(place, opened))
-    assert np.abs(found - wanted).max() < 1e-4
-    assert np.abs(wanted - base).max() > 0.1
+    expected = logits_of(merge(model, tensors, scale))
+    actual = logits_with(opened, converted(place, opened))
+    assert np.abs(actual - expected).max() < 1e-4
+    assert np.abs(expected - base).max() > 0.1
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_parity_of_some_modules_in_half_precision(tmp_path: Path, opened: Bundle, dtype: torch.dtype) -> None:
     model = drafter()
     tensors = {n: t.to(dtype) for n, t in random_tensors(model, ("q_proj", "v_proj", "up_proj")).items()}
-    found = converted(write(tmp_path / "peft", tensors), opened)
-    assert {s.rpartition(".")[2] for s in found.tensors} == {"qkv", "gate_up"}
-    assert found.tensors["layers.0.qkv"][0].shape[1] == 8 and found.rank == 8  # of q and of v
-    wanted = logits_of(merge(model, tensors, lambda path, r: 8 / r))
-    assert np.abs(logits_with(opened, found) - wanted).max() < 1e-4
+    adapter = converted(write(tmp_path / "peft", tensors), opened)
+    assert {s.rpartition(".")[2] for s in adapter.tensors} == {"qkv", "gate_up"}
+    assert adapter.tensors["layers.0.qkv"][0].shape[1] == 8 and adapter.rank == 8  # of q and of v
+    expected = logits_of(merge(model, tensors, lambda path, r: 8 / r))
+    assert np.abs(logits_with(opened, adapter) - expected).max() < 1e-4
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft asks it
@@ -150,25 +150,25 @@ def test_parity_with_peft_itself(tmp_path: Path, opened: Bundle) -> None:
             if "lora_" in name:
                 parameter.copy_(torch.randn_like(parameter) * 0.1)
     model.save_pretrained(tmp_path / "peft")
-    found = logits_with(opened, converted(tmp_path / "peft", opened))
-    assert np.abs(found - logits_of(model)).max() < 1e-4
+    actual = logits_with(opened, converted(tmp_path / "peft", opened))
+    assert np.abs(actual - logits_of(model)).max() < 1e-4
 
 
 def test_the_command_writes_both_forms_and_inspect_reads_them(run: Run, bundle: Path, tmp_path: Path) -> None:
     place = write(tmp_path / "peft", random_tensors(drafter(), ("o_proj",)))
     out = tmp_path / "mine.safetensors"
-    code, said, error = run("adapter", "convert", place, bundle, "-o", out)
+    code, output, error = run("adapter", "convert", place, bundle, "-o", out)
     assert (code, error) == (0, "")
     layers = open_bundle(bundle).drafter.kv.num_layers
-    assert said.startswith(f"{out}: rank 4 at {layers} products (o), ")
+    assert output.startswith(f"{out}: rank 4 at {layers} products (o), ")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["mine.onnx_adapter", "mine.safetensors", "peft"]
     refused(run("adapter", "convert", place, bundle, "-o", out), "exists already; choose another place")
     assert run("adapter", "convert", place, bundle, "-o", out, "--overwrite")[0] == 0
-    code, said, _ = run("adapter", "inspect", out, "--bundle", bundle)
-    assert code == 0 and f"fits the drafter of {bundle}" in said
-    found = json.loads(run("adapter", "inspect", out, "--json")[1])
-    assert (found["rank"], found["targets"], found["sites"]) == (4, ["o"], layers)
-    assert found["digest"] == read_adapter(out).digest
+    code, output, _ = run("adapter", "inspect", out, "--bundle", bundle)
+    assert code == 0 and f"fits the drafter of {bundle}" in output
+    facts = json.loads(run("adapter", "inspect", out, "--json")[1])
+    assert (facts["rank"], facts["targets"], facts["sites"]) == (4, ["o"], layers)
+    assert facts["digest"] == read_adapter(out).digest
 
 
 def test_the_command_says_when_peft_names_another_base(run: Run, bundle: Path, tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_the_command_says_when_peft_names_another_base(run: Run, bundle: Path, t
 
 
 def test_what_the_command_refuses(run: Run, bundle: Path, tmp_path: Path) -> None:
-    """One sentence, and nothing written."""
+    """The command prints one sentence and writes nothing."""
     out = tmp_path / "a.safetensors"
     dora = write(tmp_path / "dora", random_tensors(drafter(), ("o_proj",)), use_dora=True)
     for arguments, words in (
@@ -192,10 +192,10 @@ def test_what_the_command_refuses(run: Run, bundle: Path, tmp_path: Path) -> Non
         ((dora, bundle, "-o", out, "--role", "both"), '--role "both" is unknown; use drafter or target'),
         ((dora, tmp_path / "nowhere", "-o", out), "no bundle at"),
     ):
-        code, said, error = run("adapter", "convert", *arguments)
-        assert (code, said, error.count("\n")) == (1, "", 1) and words in error, error
+        code, output, error = run("adapter", "convert", *arguments)
+        assert (code, output, error.count("\n")) == (1, "", 1) and words in error, error
     code, _, error = run("adapter", "inspect", bundle / "manifest.json")
-    assert code == 1 and "it is no safetensors file" in error
+    assert code == 1 and "it is not a safetensors file" in error
     assert not out.exists()
 
 

@@ -1,4 +1,4 @@
-"""The exported graph against torch: parity, whatever was read before, its names, and what lies on disk."""
+"""The exported graph against torch: parity after any context, names, and the files on disk."""
 
 from __future__ import annotations
 
@@ -54,17 +54,19 @@ def test_contract(exported: Export) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_equals_torch(exported: Export, case: str) -> None:
-    """Prefill, prefill continued, decode, verify, and all of it again after rewinding over other tokens."""
+    """Prefill, continued prefill, decode, verify, and the same again after a rewind over other tokens."""
     ids = tokens(MAX_LENGTH)
     expected = exported(case).logits(ids)
     session = Session(exported(case).proto)
     first = ((0, 7), (7, 8), (8, 13), (13, 14), (14, 40), (40, 64))
-    found = [np.abs(session.run(ids[start:end]) - expected[start:end]).max() for start, end in first]
-    session.at(9, tokens(20, seed=1))  # a draft that is refused
+    differences = [np.abs(session.run(ids[start:end]) - expected[start:end]).max() for start, end in first]
+    session.at(9, tokens(20, seed=1))  # a draft that is rejected
     again = ((9, 10), (10, 15), (15, 64))
-    found += [np.abs(session.at(start, ids[start:end]) - expected[start:end]).max() for start, end in again]
-    print(f"{case}: largest difference {max(found):.1e}, of logits up to {np.abs(expected).max():.1f}")
-    assert max(found) < 1e-4
+    differences += [
+        np.abs(session.at(start, ids[start:end]) - expected[start:end]).max() for start, end in again
+    ]
+    print(f"{case}: largest difference {max(differences):.1e}, of logits up to {np.abs(expected).max():.1f}")
+    assert max(differences) < 1e-4
 
 
 @pytest.mark.parametrize("past", [0, 1, 2, 15, 16, 31, 56])
@@ -73,7 +75,7 @@ def test_any_block_after_any_past(exported: Export, past: int, count: int) -> No
     ids = tokens(MAX_LENGTH)
     expected = exported("llama").logits(ids)[past : past + count]
     session = Session(exported("llama").proto)
-    session.run(ids)  # the buffers hold a longer text than the count says
+    session.run(ids)  # the buffers hold a longer text than the counter
     assert np.abs(session.at(past, ids[past : past + count]) - expected).max() < 1e-4
 
 
@@ -158,7 +160,7 @@ def test_a_full_disk_leaves_nothing(
 
 @pytest.mark.parametrize("max_length", [0, MAX_LENGTH + 1])
 def test_a_length_outside_the_context_is_refused(tmp_path: Path, max_length: int) -> None:
-    save("phi3-window-longrope", tmp_path)  # later positions have longrope's other frequencies
+    save("phi3-window-longrope", tmp_path)  # later positions have the long factors of longrope
     checkpoint = read_checkpoint(str(tmp_path))
     with pytest.raises(
         ExportError, match=rf"a context of {max_length} positions does not fit .*; give 1 to 64"

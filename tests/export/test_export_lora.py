@@ -1,4 +1,4 @@
-"""Places for adapters in an exported graph: nothing changes without one; with one it says what torch says."""
+"""The LoRA sites of an exported graph: no change without an adapter, parity with torch with an adapter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.exported_graphs import CASES, Export, Exported, Rows, Session, copy
 
 
 def test_what_an_adapter_can_change(exported: Export) -> None:
-    """q, k, v and gate, up lie side by side in this order, with the widths that the model has."""
+    """q, k, v and gate, up are packed in this order, with the widths of the model."""
     model = with_adapters(exported("qwen3"), FP32)[1]
     assert model.rank is None and len(model.sites) == 8
     assert {
@@ -39,24 +39,28 @@ def test_what_an_adapter_can_change(exported: Export) -> None:
 @pytest.mark.parametrize("quantization", [FP32, INT8, INT4], ids=lambda quantization: quantization.name)
 @pytest.mark.parametrize("case", CASES)
 def test_without_an_adapter_nothing_changes(exported: Export, case: str, quantization: Quantization) -> None:
-    """To the last bit, also after adapters came and went; and one adapter says the same each time."""
+    """To the last bit, also after adapters came and went; an adapter gives the same logits each time."""
     model, sites = with_adapters(exported(case), quantization)
     plain, session = Session(exported(case).quantized(quantization)), Session(model)
     ids = tokens(20)
     first, second = (random_lora(sites, rank, seed) for rank, seed in ((4, 0), (9, 1)))
-    said = []
+    outputs = []
     for adapter in ({}, first, second, first, {}):
         session.adapter = adapter
-        said.append(np.concatenate([session.at(0, ids[:9]), session.run(ids[9:10]), session.run(ids[10:])]))
+        outputs.append(
+            np.concatenate([session.at(0, ids[:9]), session.run(ids[9:10]), session.run(ids[10:])])
+        )
     base = np.concatenate([plain.run(ids[:9]), plain.run(ids[9:10]), plain.run(ids[10:])])
-    assert np.array_equal(said[0], base) and np.array_equal(said[4], base)
-    assert np.array_equal(said[1], said[3])
-    assert min(np.abs(said[1] - base).max(), np.abs(said[2] - said[1]).max()) > 1e-3
+    assert np.array_equal(outputs[0], base) and np.array_equal(outputs[4], base)
+    assert np.array_equal(outputs[1], outputs[3])
+    assert min(np.abs(outputs[1] - base).max(), np.abs(outputs[2] - outputs[1]).max()) > 1e-3
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("gpt-neox")])  # takes none
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if not case.startswith("gpt-neox")]
+)  # takes no adapters
 def test_an_adapter_is_what_it_would_be_in_torch(exported: Export, case: str) -> None:
-    """Against torch with W + scale * B A in its weights, of which peft's modules say where they are."""
+    """Compared with torch with W + scale * B A in the weights of the modules that peft names."""
     import copy
 
     from omnidraft.checkpoints.peft_adapter import PeftAdapter, pack
@@ -65,18 +69,18 @@ def test_an_adapter_is_what_it_would_be_in_torch(exported: Export, case: str) ->
     merged = copy.deepcopy(exported(case).model)
     modules: dict[tuple[int, str], tuple[Rows, Rows]] = {}
     for name, module in merged.named_modules():
-        found = re.fullmatch(r"model\.layers\.(\d+)\.((?:self_attn|mlp)\.\w+_proj)", name)
-        if found is None:
+        match = re.fullmatch(r"model\.layers\.(\d+)\.((?:self_attn|mlp)\.\w+_proj)", name)
+        if match is None:
             continue
         rank = 3 + len(modules) % 4
         a, b = torch.randn(rank, module.in_features) * 0.2, torch.randn(module.out_features, rank) * 0.2
-        modules[int(found[1]), found[2]] = a.numpy(), (b * 2).numpy()
+        modules[int(match[1]), match[2]] = a.numpy(), (b * 2).numpy()
         with torch.no_grad():
             module.weight += 2 * b @ a
     assert len(modules) == (8 if case.startswith("phi3") else 14)
     ids = tokens(24)
     with torch.no_grad():
-        wanted = merged(torch.tensor([ids])).logits[0].numpy()
+        expected = merged(torch.tensor([ids])).logits[0].numpy()
     errors = {}
     for quantization in (FP32, INT8, INT4):
         model, sites = with_adapters(exported(case), quantization)
@@ -86,8 +90,8 @@ def test_an_adapter_is_what_it_would_be_in_torch(exported: Export, case: str) ->
             f"{n}.lora_{h}": t for n, ab in packed.items() for h, t in zip("ab", ab, strict=True)
         }
         rows = np.concatenate([session.run(ids[:9]), session.run(ids[9:10]), session.run(ids[10:])])
-        errors[quantization.name] = np.abs(rows - wanted).max()
-    base = np.abs(exported(case).logits(ids) - wanted).max()
+        errors[quantization.name] = np.abs(rows - expected).max()
+    base = np.abs(exported(case).logits(ids) - expected).max()
     assert errors["fp32"] < 1e-4
     assert errors["int8"] < 0.1 * base and errors["int4"] < 0.7 * base, (errors, base)
 
@@ -129,15 +133,15 @@ def with_adapters(exported: Exported, quantization: Quantization) -> tuple[Model
     sites = lora_sites(model, contract.num_kv_heads * contract.head_dim)
     quantize(model, quantization)
     floats = [node.name for node in model.graph.node if node.op_type == "MatMul" and ".lora_" in node.name]
-    assert len(floats) == 2 * len(sites.sites)  # what an adapter is multiplied with stays in float
+    assert len(floats) == 2 * len(sites.sites)  # the products of adapters stay in float
     return model, sites
 
 
 def random_lora(sites: LoraSites, rank: int, seed: int) -> dict[str, Rows]:
     rng = np.random.default_rng(seed)
-    found = {}
+    tensors = {}
     for name, site in sites.sites.items():
         width = rank if sites.rank is None else sites.rank_of(name)
-        found[f"{name}.lora_a"] = rng.normal(size=(site.inputs, width)).astype(np.float32) * 0.2
-        found[f"{name}.lora_b"] = rng.normal(size=(width, site.outputs)).astype(np.float32) * 0.2
-    return found
+        tensors[f"{name}.lora_a"] = rng.normal(size=(site.inputs, width)).astype(np.float32) * 0.2
+        tensors[f"{name}.lora_b"] = rng.normal(size=(width, site.outputs)).astype(np.float32) * 0.2
+    return tensors

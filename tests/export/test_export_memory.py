@@ -1,4 +1,4 @@
-"""Exporting in little memory: what the checks leave out is told, and the stored type is what is mapped."""
+"""Export with little memory: the report names checks that were left out; weights keep their stored type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WIDTH = 8192 + 128  # of the logits; the tokenizer has 8,192 tokens
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random Gemma 2 of six layers with a starter's tokenizer and more logits than that has tokens."""
+    """A random Gemma 2 of six layers with a starter's tokenizer and more logits than tokens."""
     directory = tmp_path_factory.mktemp("wide")
     config = transformers.Gemma2Config(
         hidden_size=64,
@@ -53,9 +53,9 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_checks_that_memory_does_not_allow_are_told(wide: Path, tmp_path: Path) -> None:
-    """Room for the weights outside the layers and for three of the six layers: two are compared, a period."""
-    outside, a_layer = WIDTH * 64, 4 * 64 * 64 + 2 * 2 * 64 * 16 + 3 * 64 * 128
-    room = 4 * (outside + 3 * a_layer) + 10_000
+    """With room for three of the six layers, two are compared: a part is a multiple of the period."""
+    outside, layer = WIDTH * 64, 4 * 64 * 64 + 2 * 2 * 64 * 16 + 3 * 64 * 128
+    room = 4 * (outside + 3 * layer) + 10_000
     report = export_bundle(
         str(wide),
         str(STARTERS / "drafter"),
@@ -103,7 +103,7 @@ def test_layers_within(room: int | None, period: int, expected: int) -> None:
     ("kind", "loaded"), [("bfloat16", "bfloat16"), ("float16", "float16"), ("mixed", "float32")]
 )
 def test_weights_are_loaded_as_they_are_stored(wide: Path, tmp_path: Path, kind: str, loaded: str) -> None:
-    """A mixture is read as float32, whatever config.json says: rounding it would change the model."""
+    """Mixed types are loaded as float32 and not as config.json says: rounding would change the model."""
     import torch
 
     shutil.copytree(wide, tmp_path, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""Quantised graphs: near the float one, rows independent to the last bit, and streamed as in memory."""
+"""Quantised graphs: close to the float graph, rows bitwise independent, streaming as in memory."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_embedding_alone(exported: Export, case: str, bits: int, limit: floa
 @pytest.mark.parametrize("quantization", [INT8, INT4, INT4_B128], ids=lambda quantization: quantization.name)
 @pytest.mark.parametrize("rows", [128, 160, 40])
 def test_weights_of_any_height(quantization: Quantization, rows: int) -> None:
-    """A block that does not divide the rows gives way to blocks of 32, padded where need be."""
+    """If the block size does not divide the rows, blocks of 32 are used, padded if necessary."""
     rng = np.random.default_rng(0)
     weight = rng.standard_normal((rows, 24)).astype(np.float32)
     weight[:, 5] = 0

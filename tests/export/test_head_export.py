@@ -1,4 +1,4 @@
-"""The adaptive head in the exported graph: parity with torch, and nothing changes where it is not fed."""
+"""The adaptive head in the exported graph: parity with torch, and no change if the head is not fed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def small(
 
 @pytest.fixture
 def graph(small: Any, tmp_path: Path) -> Make:
-    """A small model's graph with a head of so many blocks (0: none), and LoRA sites too."""
+    """The graph of a small model with LoRA sites and a head of `blocks` blocks (0: no head)."""
 
     def make(name: str, blocks: int, quantization: Quantization = FP32) -> OrtModel:
         _, proto, contract = small(name)
@@ -65,9 +65,7 @@ def graph(small: Any, tmp_path: Path) -> Make:
         if blocks:
             assert add_head(model, 64, blocks) == HeadShape(64, blocks)
         file = tmp_path / f"{blocks}-{quantization.name}.onnx"
-        write_graph(
-            quantize(model, quantization), file, external_above=1000
-        )  # weights in a file of their own
+        write_graph(quantize(model, quantization), file, external_above=1000)  # with a file of weights
         kv = KvShape(contract.num_layers, contract.num_kv_heads, contract.head_dim, contract.max_length)
         return OrtModel(file, kv, contract.vocab_size)
 
@@ -85,42 +83,42 @@ def random_head(blocks: int, seed: int = 0, hidden: int = 64) -> AcceptanceHead:
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_acceptance_equals_torchs(small: Any, graph: Make, name: str) -> None:
-    """Of the token that each position read: as a block, and token by token."""
+    """The acceptance of the token that each position read, as a block and token by token."""
     blocks = 1 + len(name) % 3
     head = random_head(blocks)
     torch_model: Any = AutoModelForCausalLM.from_pretrained(small(name)[0], dtype=torch.float32)
     torch_model.eval()
     with torch.no_grad():
         hidden = torch_model(torch.tensor([IDS]), output_hidden_states=True).hidden_states[-1][0]
-        wanted = torch.sigmoid(head(hidden)).numpy()
-    assert wanted.std() > 0.01
+        expected = torch.sigmoid(head(hidden)).numpy()
+    assert expected.std() > 0.01
     model = graph(name, blocks)
     model.use_adapter(head_of(head).tensors)
-    found = []
+    differences = []
     model.score(IDS[:4])
-    found.append(model.acceptance - wanted[3])
+    differences.append(model.acceptance - expected[3])
     for at, token in enumerate(IDS[4:], 4):
         model.score([token])
-        found.append(model.acceptance - wanted[at])
+        differences.append(model.acceptance - expected[at])
     model.rewind(2)
     model.score(IDS[2:], 1)
-    found.append(model.acceptance - wanted[-1])
-    print(f"{name}: largest difference {np.abs(found).max():.1e}")
-    assert np.abs(found).max() < 1e-4
+    differences.append(model.acceptance - expected[-1])
+    print(f"{name}: largest difference {np.abs(differences).max():.1e}")
+    assert np.abs(differences).max() < 1e-4
 
 
 @pytest.mark.parametrize("quantization", [FP32, INT8, INT4], ids=lambda q: q.name)
 def test_a_head_that_is_not_fed_changes_nothing(graph: Make, quantization: Quantization) -> None:
-    """The logits are the same to the last bit and acceptance is 1, also after a swap there and back."""
+    """The logits are the same to the last bit and acceptance is 1, also after a head came and went."""
     plain, headed = graph("qwen2", 0, quantization), graph("qwen2", 1, quantization)
-    wanted = plain.score(IDS).copy()
-    assert np.array_equal(headed.score(IDS), wanted) and plain.acceptance == headed.acceptance == 1.0
+    expected = plain.score(IDS).copy()
+    assert np.array_equal(headed.score(IDS), expected) and plain.acceptance == headed.acceptance == 1.0
     headed.use_adapter(head_of(random_head(1)).tensors)
     headed.rewind(0)
-    assert np.array_equal(headed.score(IDS), wanted) and headed.acceptance != 1.0
+    assert np.array_equal(headed.score(IDS), expected) and headed.acceptance != 1.0
     headed.use_adapter({})
     headed.rewind(0)
-    assert np.array_equal(headed.score(IDS), wanted) and headed.acceptance == 1.0
+    assert np.array_equal(headed.score(IDS), expected) and headed.acceptance == 1.0
 
 
 def test_a_head_of_no_blocks_is_refused(small: Any) -> None:
@@ -132,10 +130,10 @@ def test_a_head_of_no_blocks_is_refused(small: Any) -> None:
 def test_there_and_back() -> None:
     """Torch -> the adapter's tensors -> torch."""
     head = random_head(3)
-    found = head_of(head)
-    assert isinstance(found, Head) and found.shape == HeadShape(64, 3)
+    adapter_head = head_of(head)
+    assert isinstance(adapter_head, Head) and adapter_head.shape == HeadShape(64, 3)
     again = AcceptanceHead(64, 3)
-    load_head(again, found)
+    load_head(again, adapter_head)
     assert all(torch.equal(a, b) for a, b in zip(head.parameters(), again.parameters(), strict=True))
     untrained = head_of(AcceptanceHead(64, 2)).tensors
     default = HeadShape(64, 2).untrained()

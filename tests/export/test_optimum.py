@@ -1,4 +1,4 @@
-"""A directory that Optimum exported: adopted without torch, it drafts and rolls back, and says the same.
+"""A directory that Optimum exported: adopted without torch, it drafts, rewinds and gives the same text.
 
 The graphs were made by Optimum itself (data/optimum/README.md).
 """
@@ -37,7 +37,7 @@ TEXTS = ("the cat sat on the mat and the dog", "who is in there? ", "{}; [] ~")
 
 @pytest.fixture(scope="module")
 def adopted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two adopted graphs: a Llama as target and a GPT-NeoX, which our exporter does not know, as drafter."""
+    """Two adopted graphs: a Llama as the target and a GPT-NeoX as the drafter."""
     out = tmp_path_factory.mktemp("optimum") / "adopted"
     export_bundle(str(MADE / "llama"), str(MADE / "gpt-neox"), out)
     return out
@@ -45,7 +45,7 @@ def adopted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def mixed(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An adopted target with a drafter of our own: the same weights, so that drafts are accepted."""
+    """An adopted target with an exported drafter of the same weights, so that drafts are accepted."""
     out = tmp_path_factory.mktemp("optimum") / "mixed"
     export_bundle(str(MADE / "llama"), str(MADE / "llama-checkpoint"), out, Options(FP32))
     return out
@@ -70,7 +70,7 @@ def tokens(count: int, seed: int = 0) -> list[int]:
 
 @pytest.mark.parametrize("name", ["llama", "gpt-neox"])
 def test_whatever_was_forgotten_leaves_no_trace(name: str) -> None:
-    """Random blocks and rewinds, compared with a context that reads the same text only once."""
+    """Random blocks and rewinds, compared with a context that reads the same text once."""
     rng = np.random.default_rng(1)
     model = model_of(name)
     context: list[int] = []
@@ -84,8 +84,8 @@ def test_whatever_was_forgotten_leaves_no_trace(name: str) -> None:
         context = [*context[:kept], *new]
         assert model.length == len(context)
         fresh = model_of(name)
-        wanted = fresh.score(context)[-len(new) :]
-        assert np.abs(rows - wanted).max() < 2e-5, step
+        expected = fresh.score(context)[-len(new) :]
+        assert np.abs(rows - expected).max() < 2e-5, step
 
 
 def test_rewinding_twice_before_a_pass_is_rewinding_once() -> None:
@@ -100,7 +100,7 @@ def test_rewinding_twice_before_a_pass_is_rewinding_once() -> None:
 
 def test_only_the_rows_that_are_asked_for() -> None:
     model = model_of("llama")
-    whole = model.score(tokens(128)).copy()  # more than one pass may read, and all that fits
+    whole = model.score(tokens(128)).copy()  # more than one pass reads, and as many as fit
     assert whole.shape == (128, 288)
     model.rewind(0)
     last = model.score(tokens(128), num_logits=3)
@@ -119,7 +119,7 @@ def test_a_cancelled_pass_changes_nothing() -> None:
 
 
 def test_bits_do_not_depend_on_how_a_text_was_cut() -> None:
-    """What saved sessions rely on (see `reading`)."""
+    """Saved sessions rely on this (see `prefill`)."""
 
     def logits(widths: list[int]) -> np.ndarray:
         model, at = model_of("gpt-neox"), 0
@@ -138,7 +138,7 @@ def test_a_graph_with_other_tensors_is_refused() -> None:
         ConcatGraph(MADE / "llama/model.onnx", KvShape(3, 1, 16, 128), 288)
 
 
-# Against our own export
+# Comparison with our own export
 
 
 def test_the_same_tokens_as_our_own_export(mixed: Path) -> None:
@@ -150,12 +150,12 @@ def test_the_same_tokens_as_our_own_export(mixed: Path) -> None:
         ids = tokens(5, seed)
         optimum.rewind(0)
         ours.rewind(0)
-        row, other = optimum.score(ids)[-1].copy(), ours.score(ids)[-1].copy()
+        row, our_row = optimum.score(ids)[-1].copy(), ours.score(ids)[-1].copy()
         for _ in range(100):
-            assert np.abs(row - other).max() < 1e-4
+            assert np.abs(row - our_row).max() < 1e-4
             token = int(row.argmax())
-            assert token == int(other.argmax())
-            row, other = optimum.score([token])[-1].copy(), ours.score([token])[-1].copy()
+            assert token == int(our_row.argmax())
+            row, our_row = optimum.score([token])[-1].copy(), ours.score([token])[-1].copy()
 
 
 @pytest.mark.parametrize("count", [1, 2, 8, 48])
@@ -166,11 +166,11 @@ def test_speculative_text_is_plain_text(request: pytest.FixtureRequest, pair: st
     for text in TEXTS:
         plain = session.generate(text, max_new_tokens=64, mode="plain", ignore_eos=True).finish()
         for mode in ("trie", "lookup"):
-            found = session.generate(
+            answer = session.generate(
                 text, max_new_tokens=64, mode=mode, num_draft_tokens=count, ignore_eos=True
             ).finish()
-            assert found.token_ids == plain.token_ids
-            accepted += found.statistics.accepted
+            assert answer.token_ids == plain.token_ids
+            accepted += answer.statistics.accepted
     assert accepted > 0 or pair == "adopted"  # two random models agree on nothing
 
 
@@ -198,8 +198,8 @@ def test_a_cancelled_answer_and_the_next_one(adopted: Path) -> None:
     next(iter(answer))
     answer.cancel()
     assert answer.finish().stop_reason == "cancelled"
-    wanted = load(adopted).generate(TEXTS[1], max_new_tokens=20).finish().token_ids
-    assert session.generate(TEXTS[1], max_new_tokens=20).finish().token_ids == wanted
+    expected = load(adopted).generate(TEXTS[1], max_new_tokens=20).finish().token_ids
+    assert session.generate(TEXTS[1], max_new_tokens=20).finish().token_ids == expected
 
 
 # The bundle
@@ -213,8 +213,8 @@ def test_the_manifest_says_how_the_graph_keeps_its_past(adopted: Path) -> None:
     for role in ("target", "drafter"):
         measured = bundle.manifest["checks"]["adopted"][role]
         assert measured["rows"] <= 1e-5 and measured["rewind"] <= 1e-5 and measured["positions"] > 20
-        assert role not in bundle.manifest["checks"]["parity"]  # not measured, so not told
-    # Two buffers of keys and values take turns.
+        assert role not in bundle.manifest["checks"]["parity"]  # not measured, so not in the manifest
+    # There are two sets of buffers of keys and values.
     assert memory_need(bundle).kv == 2 * (bundle.target.kv.bytes + bundle.drafter.kv.bytes)
 
 
@@ -231,7 +231,7 @@ def test_a_bundle_without_a_layout_has_shared_buffers(adopted: Path, tmp_path: P
         if layout:
             assert open_bundle(place).target.layout == layout
         else:
-            with pytest.raises(BundleError, match="is no layout, which is one of shared, concat"):
+            with pytest.raises(BundleError, match="is not a layout, which is one of shared, concat"):
                 open_bundle(place)
 
 
@@ -240,30 +240,30 @@ def test_files_are_hashed_even_where_they_are_linked(tmp_path: Path) -> None:
     shutil.copytree(MADE / "llama", source)
     export_bundle(str(source / "model.onnx"), str(MADE / "gpt-neox"), out)
     ours = out / "target/cpu/model.onnx"
-    assert ours.stat().st_ino == (source / "model.onnx").stat().st_ino  # no second copy of the weights
+    assert ours.stat().st_ino == (source / "model.onnx").stat().st_ino  # the weights are not copied
     shutil.rmtree(source)
     open_bundle(out)
-    with ours.open("r+b") as file:  # as the same file might be changed under its other name
+    with ours.open("r+b") as file:  # the same file might be changed under its other name
         file.seek(50_000)
         file.write(b"changed")
     with pytest.raises(BundleError, match="was changed"):
         open_bundle(out)
 
 
-# A larger one
+# A larger model
 
 
 def test_a_larger_directory(tmp_path: Path) -> None:
-    """Whatever decoder OMNIDRAFT_OPTIMUM_DIR holds, with a tiny drafter: the greedy text is the same."""
+    """Any decoder in OMNIDRAFT_OPTIMUM_DIR with a tiny drafter: the greedy text is the same."""
     place = os.environ.get("OMNIDRAFT_OPTIMUM_DIR")
     if not place:
-        pytest.skip("OMNIDRAFT_OPTIMUM_DIR names no directory that Optimum exported")
+        pytest.skip("OMNIDRAFT_OPTIMUM_DIR is not set to a directory that Optimum exported")
     export_bundle(place, str(MADE / "gpt-neox"), tmp_path / "bundle")
     session = load(tmp_path / "bundle")
     for text in TEXTS:
         plain = session.generate(text, max_new_tokens=32, mode="plain", ignore_eos=True).finish()
         for mode in ("trie", "lookup"):
-            found = session.generate(
+            answer = session.generate(
                 text, max_new_tokens=32, mode=mode, num_draft_tokens=4, ignore_eos=True
             ).finish()
-            assert found.token_ids == plain.token_ids
+            assert answer.token_ids == plain.token_ids

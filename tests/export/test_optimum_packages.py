@@ -1,4 +1,4 @@
-"""Adopting without torch, in processes that cannot import it; and which missing package is named."""
+"""Adopting in processes that cannot import torch; and the names of missing packages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEXTS = ("the cat sat on the mat and the dog", "who is in there? ", "{}; [] ~")
 CHILD = """
 import sys
 from importlib.machinery import PathFinder
-class Without(PathFinder):  # as where these packages are not installed
+class Without(PathFinder):  # as if these packages were not installed
     @classmethod
     def find_spec(cls, name, path=None, target=None):
         hidden = name.split(".")[0] in {"torch", "transformers", "optimum", "onnxscript"}
@@ -44,8 +44,8 @@ def test_adopting_needs_no_torch(tmp_path: Path) -> None:
     done = run_without_torch("export", MADE / "llama", "--drafter", MADE / "gpt-neox", "-o", out, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["adopted"]["target"]["rewind"] <= 1e-5
-    said = run_without_torch("generate", out, TEXTS[0], "-n", 8, "-k", 2, "--json")
-    assert json.loads(said.stdout)["emitted"] == 8, said.stderr
+    done = run_without_torch("generate", out, TEXTS[0], "-n", 8, "-k", 2, "--json")
+    assert json.loads(done.stdout)["emitted"] == 8, done.stderr
 
 
 def test_torch_is_asked_for_where_a_checkpoint_needs_it(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Each graph that is not adopted, and the one sentence that says why and what to do.
+"""The graphs that are not adopted; each refusal is one sentence with the reason and the remedy.
 
-Each is the graph that Optimum made, with one thing changed.
+Each graph is one that Optimum made, with one change.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Change = Callable[[ModelProto], object]
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A directory of Optimum's to spoil."""
+    """A copy of a directory that Optimum made, to be changed."""
     return Path(shutil.copytree(MADE / "llama", tmp_path / "llama"))
 
 
@@ -107,12 +107,12 @@ def reshape(name: str, axis: int, value: int | str) -> Change:
 
 
 def test_what_optimum_made_is_read(place: Path) -> None:
-    found = read(place)
-    assert found.contract.num_layers == 2 and found.contract.num_kv_heads == 1
-    assert found.contract.quantization == "fp32" and found.data == ()
-    assert found.shape.max_positions == 128 and found.shape.eos_ids == (0,)
-    # Embedding, head and projections; norms have 32 values each and count as small.
-    assert found.parameters == 2 * 288 * 32 + 2 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64)
+    source = read(place)
+    assert source.contract.num_layers == 2 and source.contract.num_kv_heads == 1
+    assert source.contract.quantization == "fp32" and source.data == ()
+    assert source.shape.max_positions == 128 and source.shape.eos_ids == (0,)
+    # Embedding, head and projections; norms have 32 values each, which are not counted.
+    assert source.parameters == 2 * 288 * 32 + 2 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_checkpoint_is_a_checkpoint(place: Path) -> None:
     graph = (place / "model.onnx").rename(place / "onnx/model.onnx")
     assert find_graph(str(place)) == graph and read(place).directory == place
     shutil.copy(MADE / "llama-checkpoint/model.safetensors", place)
-    assert find_graph(str(place)) is None  # its graph is adopted where its file is named
+    assert find_graph(str(place)) is None  # its graph is adopted only if its file is named
     assert read_optimum(str(graph), graph).directory == place
     for nothing in (place / "nowhere", "someone/a-model", MADE / "make.py"):
         assert find_graph(str(nothing)) is None
@@ -205,7 +205,7 @@ def test_weights_in_files_beside_the_graph(place: Path, tmp_path: Path) -> None:
     export_bundle(str(place), str(MADE / "gpt-neox"), tmp_path / "bundle")
     assert (tmp_path / "bundle/target/cpu/model.onnx_data").is_file()
     whole = (place / "model.onnx_data").read_bytes()
-    (place / "model.onnx_data").unlink()  # its other name is in the bundle
+    (place / "model.onnx_data").unlink()  # the bundle has another link to the file
     refused(place, "lacks model.onnx_data")
     (place / "model.onnx_data").write_bytes(whole[:-500])
     refused(place, f"model.onnx_data was cut short ({len(whole) - 500} bytes of")
@@ -231,11 +231,11 @@ def test_a_context_that_the_model_does_not_know(place: Path, tmp_path: Path) -> 
     one_sentence(caught.value, "500 positions does not fit", "give 1 to 128")
 
 
-# By running
+# Refusals after running the graph
 
 
 def test_dynamic_int8_is_refused_by_what_it_computes(place: Path, tmp_path: Path) -> None:
-    """onnxruntime's own quantiser; in a process of its own, since it turns logging on."""
+    """onnxruntime's own quantiser, in a separate process because it turns logging on."""
     code = f"""
 from onnxruntime.quantization import QuantType, quantize_dynamic
 file = {str(place / "model.onnx")!r}
@@ -251,7 +251,7 @@ quantize_dynamic({str(MADE / "llama/model.onnx")!r}, file, weight_type=QuantType
 
 
 class Stale(ConcatModel):
-    """A context in which the last forgotten position stays."""
+    """A model whose rewind keeps one position too many."""
 
     def rewind(self, length: int) -> None:
         super().rewind(min(length + 1, self.length) if length else 0)

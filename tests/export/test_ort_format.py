@@ -1,4 +1,4 @@
-"""The .ort files of a bundle: the same logits as its .onnx graphs, hashed, and refused where they must be."""
+"""The .ort files of a bundle: the same logits as the .onnx graphs, hashes, and refusals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from omnidraft.runtime.session.api import Session, load_bundle
 from support.places import STARTERS
 
 pytestmark = pytest.mark.usefixtures("export_packages")
-NOISE = 1e-4  # of float32 logits of some tens; here they are equal to the last bit
+NOISE = 1e-4  # of float32 logits up to some tens; in practice they are equal to the last bit
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +60,10 @@ def test_the_same_logits(with_ort: Path) -> None:
 def test_the_same_logits_in_float32(bundle: Path, tmp_path: Path) -> None:
     from omnidraft.export.ort_format import write_ort
 
-    found = open_bundle(bundle)
+    opened = open_bundle(bundle)
     work = Path(shutil.copytree(bundle, tmp_path / "work"))
-    files = write_ort(work, {"target": found.target.graph, "drafter": found.drafter.graph})
-    for entry, name in ((found.target, files.target), (found.drafter, files.drafter)):
+    files = write_ort(work, {"target": opened.target.graph, "drafter": opened.drafter.graph})
+    for entry, name in ((opened.target, files.target), (opened.drafter, files.drafter)):
         models = [OrtModel(work / file, entry.kv, entry.vocab_size) for file in (entry.graph, name)]
         rows = [walk(model) for model in models]
         assert np.abs(rows[0] - rows[1]).max() <= NOISE
@@ -82,12 +82,12 @@ def test_the_same_text(with_ort: Path) -> None:
 
 
 def test_the_manifest_lists_and_hashes_them(with_ort: Path, copy: Path) -> None:
-    found = open_bundle(with_ort)
-    assert found.ort is not None
-    assert found.ort.style == "runtime"
-    for name in found.ort.paths:
-        assert name in found.manifest["files"]
-    file = copy / found.ort.target
+    opened = open_bundle(with_ort)
+    assert opened.ort is not None
+    assert opened.ort.style == "runtime"
+    for name in opened.ort.paths:
+        assert name in opened.manifest["files"]
+    file = copy / opened.ort.target
     data = file.read_bytes()
     file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     with pytest.raises(BundleError, match=r"model\.ort was changed"):
@@ -95,18 +95,18 @@ def test_the_manifest_lists_and_hashes_them(with_ort: Path, copy: Path) -> None:
 
 
 def test_no_path_of_this_machine_is_in_them(with_ort: Path) -> None:
-    found = open_bundle(with_ort)
-    assert found.ort is not None
-    for name in found.ort.paths:
+    opened = open_bundle(with_ort)
+    assert opened.ort is not None
+    for name in opened.ort.paths:
         assert str(with_ort.parent).encode() not in (with_ort / name).read_bytes(), name
 
 
 def test_the_operators_are_those_of_both_graphs(with_ort: Path) -> None:
     import onnx
 
-    found = open_bundle(with_ort)
-    assert found.ort is not None
-    lines = found.file(found.ort.required_operators).read_text().splitlines()
+    opened = open_bundle(with_ort)
+    assert opened.ort is not None
+    lines = opened.file(opened.ort.required_operators).read_text().splitlines()
     listed = {
         (domain, name)
         for domain, _, names in (line.split(";") for line in lines if not line.startswith("#"))
@@ -114,8 +114,8 @@ def test_the_operators_are_those_of_both_graphs(with_ort: Path) -> None:
     }
     used = {
         (node.domain or "ai.onnx", node.op_type)
-        for entry in (found.target, found.drafter)
-        for node in onnx.load(found.file(entry.graph), load_external_data=False).graph.node
+        for entry in (opened.target, opened.drafter)
+        for node in onnx.load(opened.file(entry.graph), load_external_data=False).graph.node
     }
     assert ("com.microsoft", "MatMulNBits") in listed
     assert {name for _, name in used} - {name for _, name in listed} <= {"Constant"}
@@ -132,7 +132,7 @@ def test_lists_are_joined() -> None:
 
 
 def test_a_graph_over_two_gigabytes_is_refused(with_ort: Path) -> None:
-    """Of graph and weights together; the sizes are real, the limit is lowered."""
+    """The limit is of graph and weights together; the sizes are real, the limit is lowered."""
     from omnidraft.export.ort_format import MOST_BYTES, refuse_too_large
 
     graph = with_ort / "target/cpu/model.onnx"

@@ -1,6 +1,6 @@
-"""Static graphs on Qualcomm's HTP, here its emulator: whole, without the CPU, and close to fp32.
+"""Static graphs on the emulator of Qualcomm's HTP: whole, without the CPU, and close to fp32.
 
-OMNIDRAFT_QNN_PYTHON names a Python with onnxruntime-qnn and omnidraft's runtime: `make qnn` makes one.
+OMNIDRAFT_QNN_PYTHON is a Python with onnxruntime-qnn and omnidraft's runtime; `make qnn` makes one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from omnidraft.runtime.session.loaded_bundle import static_form  # noqa: E402
 
 @pytest.fixture(scope="module")
 def quantized(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The drafter as its own target: the smallest pair there is."""
+    """The drafter as its own target: the smallest possible pair."""
     out = tmp_path_factory.mktemp("qnn") / "bundle"
     drafter = str(STARTERS / "drafter")
     handlers, level = list(logging.getLogger().handlers), logging.getLogger().level
@@ -46,7 +46,7 @@ def quantized(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_quantised_form_is_close_to_torch(quantized: Path) -> None:
-    """As the CPU computes it; the emulator's own figures are below."""
+    """As computed by the CPU; the last test uses the emulator."""
     checks = open_bundle(quantized).manifest["checks"]["parity"]
     for role in ("target", "drafter"):
         assert checks[role]["npu-float"]["max_difference"] < 1e-4
@@ -73,26 +73,27 @@ def test_weights_have_a_scale_a_column_and_are_shared(quantized: Path) -> None:
 
 
 def test_rare_tokens_are_within_the_measured_ranges(quantized: Path) -> None:
-    """Prompts alone leave out most of a vocabulary: the cosine was 0.9 there."""
+    """Calibration on prompts only leaves out most of a vocabulary: the cosine was 0.9 then."""
     bundle = placed(open_bundle(quantized), target_on="qnn", drafter_on="npu")
     ids = [int(i) for i in np.random.default_rng(5).integers(3, 3000, 40)]
-    found = StaticModel(StaticGraphs(static_form(bundle, bundle.target))).score(ids)
-    wanted = StaticModel(StaticGraphs(static_form(bundle, bundle.drafter))).score(ids)
-    cosines = (found * wanted).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(wanted, axis=1)
+    actual = StaticModel(StaticGraphs(static_form(bundle, bundle.target))).score(ids)
+    expected = StaticModel(StaticGraphs(static_form(bundle, bundle.drafter))).score(ids)
+    norms = np.linalg.norm(actual, axis=1) * np.linalg.norm(expected, axis=1)
+    cosines = (actual * expected).sum(1) / norms
     assert cosines.min() > 0.99
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "expected"),
     [
-        (["all"], ("qnn", "qnn-fp16", "coreml")),  # nnapi is legacy, so not among all
+        (["all"], ("qnn", "qnn-fp16", "coreml")),  # "all" leaves nnapi out, which is deprecated
         (["nnapi"], ("nnapi",)),
         (["coreml,qnn", "coreml"], ("coreml", "qnn", "qnn-fp16")),
         ([], ()),
     ],
 )
-def test_accelerators_by_name(names: list[str], found: tuple[str, ...]) -> None:
-    assert accelerators(names) == found
+def test_accelerators_by_name(names: list[str], expected: tuple[str, ...]) -> None:
+    assert accelerators(names) == expected
 
 
 def test_an_unknown_accelerator_is_refused() -> None:
@@ -101,10 +102,10 @@ def test_an_unknown_accelerator_is_refused() -> None:
 
 
 def test_the_emulator_takes_every_graph_whole(quantized: Path, tmp_path: Path) -> None:
-    """Both forms, all block lengths, no fallback; context binaries give the very same bits."""
+    """Both forms, all block lengths, no fallback; context binaries give the same bits."""
     python = os.environ.get("OMNIDRAFT_QNN_PYTHON")
     if not python:
-        pytest.skip("OMNIDRAFT_QNN_PYTHON names no Python with onnxruntime-qnn; `make qnn` makes one")
+        pytest.skip("OMNIDRAFT_QNN_PYTHON is not set to a Python with onnxruntime-qnn; `make qnn` makes one")
     out = tmp_path / "rows.json"
     arguments = ["-m", "benchmarks.qnn_check", str(quantized), "--json", str(out)]
     child = subprocess.run(

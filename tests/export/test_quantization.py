@@ -50,7 +50,7 @@ Quantized = Callable[[Quantization], "tuple[ModelProto, OrtModel]"]
 
 @pytest.fixture(scope="session")
 def quantized(tmp_path_factory: pytest.TempPathFactory) -> Quantized:
-    """A small Llama with a tied head, wide enough for blocks of 128, exported once; any form of it."""
+    """A small Llama with a tied head, wide enough for blocks of 128; exported once, quantised to any form."""
     place = tmp_path_factory.mktemp("quantized")
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
@@ -83,17 +83,17 @@ def tokens(count: int, seed: int = 0) -> list[int]:
 
 
 def score(model: OrtModel, ids: list[int], past: int = 0) -> Logits:
-    """Logits of ids[past:] in one pass, after one pass over the others."""
+    """Logits of ids[past:] in one pass, after one pass over ids[:past]."""
     model.rewind(0)
     if past:
         model.score(ids[:past])
-    found: Logits = model.score(ids[past:]).copy()
-    return found
+    rows: Logits = model.score(ids[past:]).copy()
+    return rows
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_rows_are_independent_and_nothing_is_dynamic(quantized: Quantized, form: Quantization) -> None:
-    """A later token of a block changes no bit of an earlier row, in any form that an export can make."""
+    """A later token of a block does not change a bit of an earlier row, in any form of an export."""
     proto, model = quantized(form)
     assert not DYNAMIC & {node.op_type for node in proto.graph.node}
     ids = tokens(LENGTH)
@@ -113,10 +113,10 @@ def test_a_form_holds_what_its_name_says(quantized: Quantized, form: Quantizatio
     assert len(gathers) == (form.embedding_bits < 32)
     if nodes:
         assert not matmuls(proto.graph)
-        found = [{a.name: a.i for a in node.attribute} for node in nodes]
-        assert {each["accuracy_level"] for each in found} == {4}
-        assert {each["block_size"] for each in found} == {form.block}
-        assert [each["bits"] for each in found] == [form.bits] * 8 + [form.head_bits or form.bits]
+        settings = [{a.name: a.i for a in node.attribute} for node in nodes]
+        assert {each["accuracy_level"] for each in settings} == {4}
+        assert {each["block_size"] for each in settings} == {form.block}
+        assert [each["bits"] for each in settings] == [form.bits] * 8 + [form.head_bits or form.bits]
     full = [t.name for t in proto.graph.initializer if t.data_type == TensorProto.FLOAT and len(t.dims) == 2]
     full = [name for name in full if not name.endswith(".scales") and not name.startswith("rotary")]
     table, products = form.embedding_bits == 32, 9 if form.bits == 32 else 0
@@ -125,12 +125,12 @@ def test_a_form_holds_what_its_name_says(quantized: Quantized, form: Quantizatio
 
 @pytest.mark.parametrize("method", METHODS)
 def test_4_bits_stay_near(quantized: Quantized, method: str) -> None:
-    """Also that codes, scales and zero points lie where the kernel looks for them."""
+    """This also checks that codes, scales and zero points are in the layout of the kernel."""
     ids = tokens(60)
     expected = score(quantized(FP32)[1], ids)
     for block in (32, 128):
-        found = score(quantized(Quantization(4, block, method=method))[1], ids)
-        assert np.linalg.norm(found - expected) < 0.25 * np.linalg.norm(expected)
+        actual = score(quantized(Quantization(4, block, method=method))[1], ids)
+        assert np.linalg.norm(actual - expected) < 0.25 * np.linalg.norm(expected)
 
 
 def test_an_int8_head_is_closer(quantized: Quantized) -> None:
@@ -142,18 +142,18 @@ def test_an_int8_head_is_closer(quantized: Quantized) -> None:
 
 @pytest.mark.parametrize("block", [32, 128])
 def test_gptq_is_nearer_where_inputs_are(block: int) -> None:
-    """With correlated inputs the products come out nearer than with the nearest weights."""
+    """With correlated inputs the products are closer than with weights rounded to the nearest."""
     rng = np.random.default_rng(0)
     inputs = (rng.standard_normal((600, 20)) @ rng.standard_normal((20, 150))).astype(np.float32)
     inputs += 0.1 * rng.standard_normal(inputs.shape).astype(np.float32)
-    inputs[:, 7] = 0  # an input that never speaks
+    inputs[:, 7] = 0  # an input that is always zero
     weight = rng.standard_normal((150, 24)).astype(np.float32)
     codes, grid = compensate(weight, inverse_factor(inputs.T @ inputs), 4, block)
     values = np.pad(weight.T, ((0, 0), (0, -150 % block))).reshape(24, -1, block)
     plain = GRIDS["rtn"](values, 4)
 
-    def error(found: np.ndarray) -> float:
-        back = found.reshape(24, -1)[:, :150].T
+    def error(values: np.ndarray) -> float:
+        back = values.reshape(24, -1)[:, :150].T
         return float(np.linalg.norm(inputs @ back - inputs @ weight))
 
     nearest = error(values_of(codes_on(values, plain, 4), plain, 4))
@@ -183,7 +183,7 @@ def test_equal_weights_are_quantised_once(quantized: Quantized) -> None:
 
 
 def test_importing_the_quantiser_is_quiet() -> None:
-    """onnxruntime's sets the root logger to INFO and gives it a handler."""
+    """onnxruntime's quantiser sets the root logger to INFO and adds a handler."""
     code = (
         "import logging, numpy as np\n"
         "from omnidraft.export.quantize.grids import GRIDS\n"

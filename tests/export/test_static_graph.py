@@ -1,4 +1,4 @@
-"""The static form of every supported architecture: parity, its operators, and what mobile checkers say."""
+"""The static form of every supported architecture: parity, operators, and the verdict of mobile checkers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Write:
 
 @pytest.mark.parametrize("case", STATIC)
 def test_static_graphs_agree_with_torch(written: Write, case: str) -> None:
-    """In blocks, alone, after a rewind, and up to the last position of the context."""
+    """In blocks, token by token, after a rewind, and up to the last position of the context."""
     checkpoint, form = written(case)
     rows = [tokens(n, n) for n in (3, 17, SHAPES.kv_length)]
     (parity,) = compare_with_torch(checkpoint, [StaticModel(StaticGraphs(form))], rows)
@@ -69,23 +69,21 @@ def test_static_graphs_agree_with_torch(written: Write, case: str) -> None:
 
 @pytest.mark.parametrize("case", STATIC)
 def test_greedy_text_is_the_dynamic_graphs(written: Write, case: str, tmp_path: Path) -> None:
-    """Plain, and with refused drafts of every length in between."""
+    """Greedy decoding, with rejected drafts of every length in between."""
     checkpoint, form = written(case)
     proto, _ = export_cpu(checkpoint, SHAPES.kv_length, FP32)
     write_graph(proto, tmp_path / "model.onnx")
     dynamic = OrtModel(tmp_path / "model.onnx", form.kv, form.vocab_size)
     static = StaticModel(StaticGraphs(form))
     prompt = tokens(19, 3)
-    expected, found = (
-        [int(dynamic.score(prompt, 1)[-1].argmax())],
-        [int(static.score(prompt, 1)[-1].argmax())],
-    )
+    expected = [int(dynamic.score(prompt, 1)[-1].argmax())]
+    actual = [int(static.score(prompt, 1)[-1].argmax())]
     for step in range(20):
         at = static.length
         expected.append(int(dynamic.score(expected[-1:])[0].argmax()))
-        found.append(int(static.score([found[-1], *tokens(step % 8, step)])[0].argmax()))
+        actual.append(int(static.score([actual[-1], *tokens(step % 8, step)])[0].argmax()))
         static.rewind(at + 1)
-    assert found == expected
+    assert actual == expected
 
 
 @pytest.mark.parametrize("case", STATIC)
@@ -103,7 +101,7 @@ def test_the_three_shapes_are_one_graph_with_one_file_of_weights(written: Write,
     assert len({tuple(node.name for node in model.graph.node) for model in models}) == 1
     tensors = [tensor for model in models for tensor in model.graph.initializer if tensor.external_data]
     places = {(tensor.name, *(entry.value for entry in tensor.external_data)) for tensor in tensors}
-    assert len(places) == len({name for name, *_ in places}) > 8  # one place for each weight
+    assert len(places) == len({name for name, *_ in places}) > 8  # one place in the file for each weight
     assert {location for _, location, *_ in places} == {"weights.bin"}
 
 
@@ -121,7 +119,7 @@ def test_products_are_named_as_in_the_cpu_graph(written: Write) -> None:
 def test_mobile_checkers_take_every_shape_whole(
     written: Write, case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """onnxruntime's own tool: YES and one partition, for NNAPI and for CoreML MLProgram."""
+    """onnxruntime's own tool says YES and one partition, for NNAPI and for CoreML MLProgram."""
     from onnxruntime.tools.mobile_helpers.usability_checker import analyze_model
 
     _, form = written(case)
@@ -166,7 +164,7 @@ def test_a_kv_length_beyond_the_model_is_refused(written: Write, tmp_path: Path)
 
 
 def test_a_hidden_position_has_no_influence(written: Write) -> None:
-    """Stale keys and values behind the counter, and the rows that fill a block up, change no bit."""
+    """Stale keys and values after the counter, and the rows that pad a block, do not change a bit."""
     _, form = written("llama")
     graphs = StaticGraphs(form)
     fresh, used = StaticModel(graphs), StaticModel(graphs)

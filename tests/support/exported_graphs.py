@@ -1,4 +1,4 @@
-"""Tiny models of all architectures, their exported graphs, and a session that knows the contract alone."""
+"""Tiny models of all architectures, their exported graphs, and a session that uses only the contract."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ GEMMA2 = {
     "final_logit_softcapping": 5.0,
 }
 GEMMA3 = {
-    "hidden_size": 96,  # its root scales the embedding; bfloat16 cannot hold it
+    "hidden_size": 96,  # the square root scales the embedding; bfloat16 cannot represent it
     "head_dim": 32,
     "query_pre_attn_scalar": 24,
     "sliding_window": 10,
@@ -109,15 +109,15 @@ QUANTIZATIONS = (FP32, INT8, INT4, INT4_B128, INT4_E8)
 
 @dataclass(frozen=True)
 class Exported:
+    """A torch model and its exported graph, in float32."""
+
     model: Any
     proto: ModelProto
     contract: GraphContract
     skeleton: Skeleton
 
     def quantized(self, quantization: Quantization) -> ModelProto:
-        copy = ModelProto()
-        copy.CopyFrom(self.proto)
-        return quantize(copy, quantization)
+        return quantize(copy_of(self.proto), quantization)
 
     def logits(self, ids: list[int]) -> Rows:
         with torch.no_grad():
@@ -129,7 +129,7 @@ Export = Callable[[str], Exported]
 
 
 def exporter(new_directory: Callable[[str], Path]) -> Export:
-    """Makes, saves, reads back and exports each case once; that takes seconds."""
+    """A function that makes, saves, reads and exports a case, once for each case because it takes seconds."""
     made: dict[str, Exported] = {}
 
     def export(case: str) -> Exported:
@@ -137,10 +137,9 @@ def exporter(new_directory: Callable[[str], Path]) -> Export:
             directory = new_directory(case)
             save(case, directory)
             checkpoint = read_checkpoint(str(directory))
-            found = skeleton(checkpoint, thin_model(checkpoint), MAX_LENGTH)
-            proto = ModelProto()
-            proto.CopyFrom(found.proto)
-            made[case] = Exported(load(directory), fill(proto, found.weights), found.contract, found)
+            bare = skeleton(checkpoint, thin_model(checkpoint), MAX_LENGTH)
+            proto = fill(copy_of(bare.proto), bare.weights)
+            made[case] = Exported(load(directory), proto, bare.contract, bare)
         return made[case]
 
     return export
@@ -152,7 +151,7 @@ def save(case: str, directory: Path) -> None:
     config = transformers.AutoConfig.for_model(model_type, **{**SIZES, **extra})
     model = transformers.AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
-        for parameter in model.parameters():  # fresh norms are all ones and would hide a mistake
+        for parameter in model.parameters():  # new norms are all ones and would hide a mistake
             parameter.add_(torch.randn_like(parameter) * 0.1)
     transformers.utils.logging.disable_progress_bar()
     model.to(getattr(torch, STORED.get(case, "float32")))
@@ -167,7 +166,7 @@ def load(directory: Path) -> Any:
 
 
 class Session:
-    """Binds one tensor as past and present, full of 1000 so that a stale entry would show."""
+    """Binds one tensor as past and present, filled with 1000 so that a stale entry changes the logits."""
 
     def __init__(self, model: ModelProto | Path) -> None:
         options = ort.SessionOptions()
@@ -192,7 +191,7 @@ class Session:
         binding.bind_cpu_input("total_sequence_length", np.array([total], np.int32))
         binding.bind_cpu_input("num_logits", np.array([num_logits or len(ids)], np.int64))
         binding.bind_output("logits")
-        for name, tensor in self.adapter.items():  # bind_cpu_input knows no overridable initializer
+        for name, tensor in self.adapter.items():  # bind_cpu_input does not support overridable initializers
             binding.bind_input(name, "cpu", 0, np.float32, tensor.shape, tensor.ctypes.data)
         for name, value in self.buffers.items():
             binding.bind_ortvalue_input(name, value)
@@ -212,6 +211,6 @@ def tokens(count: int, seed: int = 0) -> list[int]:
 
 
 def copy_of(model: ModelProto) -> ModelProto:
-    found = ModelProto()
-    found.CopyFrom(model)
-    return found
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return copy

@@ -1,4 +1,4 @@
-"""Two random vocabularies with a random model each, as the weights of a bundle that real sessions run on."""
+"""Two random vocabularies with a random model each, as a loaded bundle for real sessions."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from omnidraft import LoadedBundle
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.bundle.model_entry import ModelEntry
-from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from support.table_graph import Table, table_graph
 from support.tiny_tokenizers import byte_level
 
-LETTERS = "abcd "  # what these languages are written with; other bytes are said now and then
+LETTERS = "abcd "  # the usual letters of these languages; other bytes are rare
 _ROWS = 7
 Rng = np.random.Generator
 
 
 def random_tokenizer(rng: Rng) -> Tokenizer:
-    """A byte-level tokenizer with up to 12 merges of its own."""
+    """A byte-level tokenizer with up to 12 random merges."""
     pieces = [letter.encode() for letter in LETTERS]
     merges: list[tuple[bytes, bytes]] = []
     for _ in range(int(rng.integers(2, 13))):
@@ -35,12 +35,12 @@ def random_tokenizer(rng: Rng) -> Tokenizer:
 
 
 def random_text(rng: Rng, most: int) -> str:
-    """A message of these letters that is not blank."""
+    """A message of the letters that is not blank."""
     return "a" + "".join(rng.choice(list(LETTERS), size=int(rng.integers(most))))
 
 
 def random_tables(rng: Rng, tokenizer: Tokenizer) -> tuple[Table, Table]:
-    """Logits by the last and by earlier tokens: these letters above all, each after the one before it."""
+    """Logits by the last token and by earlier tokens: the letters are likely, each after its predecessor."""
     tokens = [token or b"" for token in tokenizer.tokens]
     size = len(tokens)
     by_last = rng.normal(size=(size, size)).astype(np.float32)
@@ -49,14 +49,14 @@ def random_tables(rng: Rng, tokenizer: Tokenizer) -> tuple[Table, Table]:
         if token and set(token) <= set(LETTERS.encode()):
             by_last[:, t] += 5.0
             after = LETTERS[(LETTERS.index(chr(token[-1])) + 1) % len(LETTERS)].encode()
-            by_last[t, [u for u, other in enumerate(tokens) if other.startswith(after)]] += 2.0
+            by_last[t, [u for u, following in enumerate(tokens) if following.startswith(after)]] += 2.0
     by_last[:, tokenizer.controls["<eos>"].id] += 2.0
     return by_last, by_earlier
 
 
 def random_weights(place: Path, rng: Rng) -> LoadedBundle:
-    """LoadedBundle of a pair that has never been on disk but for its two graphs, written to `place`."""
-    sides: list[tuple[ModelEntry, Graph, Tokenizer]] = []
+    """A loaded bundle of a random pair; only its two graphs are written, to `place`."""
+    models: list[tuple[ModelEntry, Graph, Tokenizer]] = []
     for role, lengths in (("target", (32, 160)), ("drafter", (16, 96))):
         tokenizer, max_length = random_tokenizer(rng), int(rng.integers(*lengths))
         graph = table_graph(place / f"{role}.onnx", *random_tables(rng, tokenizer), max_length)
@@ -65,8 +65,8 @@ def random_weights(place: Path, rng: Rng) -> LoadedBundle:
         entry = ModelEntry(
             role, "Tables", f"{role}.onnx", role, graph.kv, graph.vocab_size, "fp32", bos, eos, 1
         )
-        sides.append((entry, graph, tokenizer))
-    (target, target_graph, target_tokenizer), (drafter, drafter_graph, drafter_tokenizer) = sides
+        models.append((entry, graph, tokenizer))
+    (target, target_graph, target_tokenizer), (drafter, drafter_graph, drafter_tokenizer) = models
     manifest = {
         "files": {f"{role}.onnx": {"sha256": role[0] * 64} for role in ("target", "drafter")},
         "target": {"tokenizer_fingerprint": target_tokenizer.fingerprint},
@@ -80,5 +80,5 @@ def random_weights(place: Path, rng: Rng) -> LoadedBundle:
 
 
 def without_drafter(weights: LoadedBundle) -> LoadedBundle:
-    """The same weights as they are loaded where memory is short."""
+    """The same bundle as it is loaded when memory is short."""
     return replace(weights, drafter=None, drafter_tokenizer=None)

@@ -44,7 +44,9 @@ def check_architecture(raw: Mapping[str, Any], name: str) -> str:
         CheckpointError: it is not supported, or the checkpoint is quantised.
     """
     listed = raw.get("architectures")
-    architecture = str(listed[0]) if isinstance(listed, list) and listed else "no architecture"
+    architecture = (
+        str(listed[0]) if isinstance(listed, list) and listed else "a model without an architecture"
+    )
     if raw.get("is_encoder_decoder"):
         raise CheckpointError(
             f"{name} is {architecture}, an encoder-decoder", f"use a decoder, one of {', '.join(SUPPORTED)}"

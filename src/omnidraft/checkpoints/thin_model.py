@@ -117,9 +117,9 @@ def _reading(thin: ThinModel) -> Iterator[None]:
     """Within it products and embeddings compute in float32 with the weights as stored."""
 
     def linear(module: Any, x: Tensor) -> Tensor:
-        found = thin.stored[module.site]
-        bias = None if found.bias is None else found.bias.float()
-        return nn.functional.linear(x, found.weight.float(), bias)
+        stored = thin.stored[module.site]
+        bias = None if stored.bias is None else stored.bias.float()
+        return nn.functional.linear(x, stored.weight.float(), bias)
 
     def embedding(module: Any, ids: Tensor) -> Tensor:
         return thin.stored[module.site].weight[ids].float()
