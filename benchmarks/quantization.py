@@ -176,7 +176,9 @@ def acceptance(session: Session, weights: LoadedBundle, prompts: Sequence[str]) 
     ids = [session.encode(prompt) for prompt in prompts]
     pairs = [(each, session.draft_prompt(each)) for each in ids]
     target = session.loaded.target.new_model()
-    measured = measure_acceptance(target, session.models.drafter, lambda: NgramCache(weights.vocab_map), pairs)
+    measured = measure_acceptance(
+        target, session.models.drafter, lambda: NgramCache(weights.vocab_map), pairs
+    )
     return measured.of_drafted
 
 

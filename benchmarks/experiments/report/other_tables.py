@@ -129,7 +129,7 @@ def text_table(results: Sequence[Result]) -> str:
                     f"{measured['ngrams']:.1%}",
                 ]
                 rows.append([task.title, TARGETS[target], *cells])
-    head = ["task", "target", "tokens an answer", "different answers", "said to a training prompt too"]
+    head = ["task", "target", "tokens an answer", "different answers", "also a training answer"]
     return markdown([*head, "different runs of 4 tokens", "n-grams among tokens"], rows)
 
 
