@@ -1,4 +1,4 @@
-"""The toy language with a target that can be learned: its next token depends on the last one."""
+"""The toy language with a target that a drafter can learn: its next token depends only on the last one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import Pair, Settings, rule_for, speculate
+from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.session.statistics import Statistics
+from support.configs import config_of
 from support.toy import DRAFT, TARGET, softmax, toy_cache, toy_map
 
 START = DRAFT.index("#")
@@ -27,7 +28,7 @@ MAP = toy_map()
 
 
 class ChainTarget:
-    """A runtime model whose logits are a table by the last token."""
+    """A runtime model whose logits are a table, indexed by the last token."""
 
     vocab_size, max_length = len(TARGET), 256
 
@@ -37,8 +38,8 @@ class ChainTarget:
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> npt.NDArray[np.float64]:
         self.length += len(tokens)
-        found: npt.NDArray[np.float64] = self.table[list(tokens)][-(num_logits or len(tokens)) :]
-        return found
+        logits: npt.NDArray[np.float64] = self.table[list(tokens)][-(num_logits or len(tokens)) :]
+        return logits
 
     def rewind(self, length: int) -> None:
         self.length = length
@@ -55,31 +56,30 @@ def tiny_drafter(seed: int = 0) -> Any:
 
 
 def toy_responses(count: int, length: int = 24, seed: int = 1) -> list[Aligned]:
-    """What the chain said, drawn at temperature 1 after one token of the prompt."""
-    target, rng, found = ChainTarget(), np.random.default_rng(seed), []
+    """Responses of the chain target, drawn at temperature 1 after a prompt of one token."""
+    target, rng, responses = ChainTarget(), np.random.default_rng(seed), []
     aligner = Aligner(full_trie(MAP), max_length=200)
     for i in range(count):
-        first = i % 5  # a token with a partner
+        first = i % 5  # a token with a direct partner
         tokens, p = [first], []
         for _ in range(length):
             p.append(softmax(target.table[tokens[-1]], 1.0))
             tokens.append(int(rng.choice(len(TARGET), p=p[-1])))
         prompt = [START, *MAP.spell(first)]
-        found.append(aligner.align(prompt, tokens[1:], dense_rows(np.array(p)), before=first))
-    return found
+        responses.append(aligner.align(prompt, tokens[1:], dense_rows(np.array(p)), before=first))
+    return responses
 
 
 def accepted(drafter: Any, *, rounds: int = 30, temperature: float = 1.0) -> float:
-    """Tokens per target pass of the drafter at k = 4, by the runtime's own loop, every n-gram cached."""
+    """Tokens per target pass with drafts of 4 tokens, in the runtime's loop, with every n-gram cached."""
     cache = toy_cache(MAP, ["FLAKE", "FO", "FLAS", "LAKE"])
-    pair = Pair(ChainTarget(), Drafter(TorchModel(drafter), [START]), cache)
-    rule = rule_for("trie", temperature)
-    settings = Settings(rule, SamplingConfig(temperature), 120, ())
-    found = Statistics()
+    models = DecoderModels(ChainTarget(), Drafter(TorchModel(drafter), [START]), cache)
+    config = config_of("trie", SamplingConfig(temperature), 120)
+    statistics = Statistics()
     for first in range(5):
-        said = speculate(pair, [first], MAP.spell(first), settings, FixedLength(4), SplitMix64(first))
-        for each in said:
-            found.add(each)
-            if found.rounds >= rounds * (first + 1):
+        decoded = decode_prompt(models, [first], MAP.spell(first), config, FixedLength(4), SplitMix64(first))
+        for each in decoded:
+            statistics.add(each)
+            if statistics.rounds >= rounds * (first + 1):
                 break
-    return found.tokens_per_target_pass
+    return statistics.tokens_per_target_pass

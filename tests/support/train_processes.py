@@ -1,4 +1,4 @@
-"""Train the toy drafter on nine responses, in as many processes as this was launched in: give a file."""
+"""Train the toy drafter on nine responses, in as many processes as were launched; the argument is a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.toy_training import tiny_drafter, toy_responses
 
 
 def learn(state: Path, accelerator: Any = None) -> None:
-    """One pass; writes the state, and its log beside it."""
+    """Train one pass; writes the state, and the log beside it."""
     options = TrainerOptions(objective="omnidraft", learning_rate=3e-3, batch_size=4)
     trainer = Trainer(tiny_drafter(), options, accelerator=accelerator)
     trainer.train(toy_responses(9), log=state.with_suffix(".jsonl"), checkpoint=state)

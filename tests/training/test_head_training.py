@@ -1,4 +1,4 @@
-"""The adaptive head in training: what it sees and is told, that it learns, and that the drafter does not."""
+"""The adaptive head in training: inputs and labels, that it learns, and that the drafter is unaffected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from omnidraft.learning.positions.alignment import Aligned, Aligner  # noqa: E40
 from omnidraft.learning.positions.draft_targets import full_trie  # noqa: E402
 from omnidraft.learning.positions.head_example import HeadExample, head_example  # noqa: E402
 from omnidraft.learning.positions.target_rows import dense_rows  # noqa: E402
-from omnidraft.runtime.bundle.head import chance  # noqa: E402
+from omnidraft.runtime.decoding.early_stop import survival_of  # noqa: E402
 from omnidraft.training import Trainer, TrainerOptions  # noqa: E402
 from omnidraft.training.head.head import AcceptanceHead, head_loss  # noqa: E402
 from omnidraft.training.head.head_batch import Drawn, head_batch, tempered  # noqa: E402
@@ -41,30 +41,30 @@ def d(text: str) -> list[int]:
     return [DRAFT.index(x) for x in text.split()]
 
 
-def aligned(said: str, trie: Any = None) -> Aligned:
-    """A response in which every row is even over all target tokens."""
-    tokens = [TARGET.index(t) for t in said.split()]
+def aligned(text: str, trie: Any = None) -> Aligned:
+    """A response in which every row is uniform over all target tokens."""
+    tokens = [TARGET.index(t) for t in text.split()]
     rows = dense_rows(np.full((len(tokens), len(TARGET)), 1 / len(TARGET)))
     return Aligner(full_trie(MAP) if trie is None else trie, max_length=99).align([START], tokens, rows)
 
 
 def test_what_is_right_after_each_place() -> None:
-    """`S F O` is also the one draft token sfo; X is written by nothing and takes no place."""
-    found = head_example(aligned("LA S F O FLAKE X KE"))
-    assert found.draft_ids.tolist() == [START, *d("la s f o f la ke ke")]
-    assert found.positions.tolist() == [*range(8)] and found.said.tolist() == d("la s f o f la ke ke")
-    longer = [[i for i in row if i >= 0] for row in found.longer.tolist()]
+    """`S F O` is also the one draft token sfo; nothing writes X, so it has no place."""
+    example = head_example(aligned("LA S F O FLAKE X KE"))
+    assert example.draft_ids.tolist() == [START, *d("la s f o f la ke ke")]
+    assert example.positions.tolist() == [*range(8)] and example.next_ids.tolist() == d("la s f o f la ke ke")
+    longer = [[i for i in row if i >= 0] for row in example.longer.tolist()]
     assert longer == [[], d("sfo"), [], [], [], [], [], []]
-    # Every token but X begins with one of these; F, FLAKE, FO and FLAS with f, LA and LAKE with la.
-    first = {i: round(float(p), 6) for i, p in zip(found.ids[0], found.chances[0], strict=True) if i >= 0}
+    # Every token except X begins with one of these: F, FLAKE, FO and FLAS with f, LA and LAKE with la.
+    first = {i: round(float(p), 6) for i, p in zip(example.ids[0], example.chances[0], strict=True) if i >= 0}
     assert first == {d("s")[0]: 0.1, d("f")[0]: 0.4, d("la")[0]: 0.2, d("ke")[0]: 0.1, d("o")[0]: 0.1}
 
 
 def test_a_token_that_is_not_active_cannot_be_drafted_right() -> None:
     cache = toy_cache(MAP, ["LAKE"])
-    found = head_example(aligned("FLAKE LAKE S", cache.trie))
-    # Inside FLAKE, which is not cached, there is no distribution and so no place.
-    assert found.positions.tolist() == [0, 3, 4, 5] and found.said.tolist() == [-1, *d("la ke s")]
+    example = head_example(aligned("FLAKE LAKE S", cache.trie))
+    # FLAKE is not cached, so inside it there is no distribution and no place.
+    assert example.positions.tolist() == [0, 3, 4, 5] and example.next_ids.tolist() == [-1, *d("la ke s")]
 
 
 def test_a_greedy_draw_is_right_where_the_response_says_it() -> None:
@@ -73,7 +73,7 @@ def test_a_greedy_draw_is_right_where_the_response_says_it() -> None:
     logits = torch.full((1, 4, len(DRAFT)), -5.0)
     for place, (token, likely) in enumerate([("la", 2.0), ("sfo", 2.0), ("la", 2.0), ("#", 2.0)]):
         logits[0, place, DRAFT.index(token)] = likely
-    logits[0, 3, DRAFT.index("o")] = 1.0  # the likeliest that may be drawn: # is no draft
+    logits[0, 3, DRAFT.index("o")] = 1.0  # the likeliest token that may be drawn: # may not
     drawn = batch.draws(logits, ALLOWED, 0.0)
     assert drawn.ids.tolist() == [d("la sfo la o")] and drawn.labels.tolist() == [[1.0, 1.0, 0.0, 1.0]]
     q = np.exp([2.0, 2.0, 2.0, 1.0]) / (np.exp([2.0, 2.0, 2.0, 1.0]) + 6 * np.exp(-5.0))
@@ -81,7 +81,7 @@ def test_a_greedy_draw_is_right_where_the_response_says_it() -> None:
 
 
 def test_a_drawn_token_passes_with_p_over_q() -> None:
-    """By hand: q is even over the seven draft tokens that may be drawn, and p is above."""
+    """By hand: q is uniform over the seven draft tokens that may be drawn; p is as in the tests above."""
     example = head_example(aligned("LA S"))
     for token, label in (("s", 0.7), ("f", 1.0), ("la", 1.0), ("i", 0.0)):
         u = (DRAFT.index(token) + 0.5) / 7
@@ -90,7 +90,7 @@ def test_a_drawn_token_passes_with_p_over_q() -> None:
         assert drawn.ids[0, 0] == DRAFT.index(token)
         assert float(drawn.labels[0, 0]) == pytest.approx(label, abs=1e-6)
         assert float(torch.sigmoid(drawn.odds[0, 0])) == pytest.approx(1 / 7, abs=1e-6)
-    # One that writes the next tokens at once passes where they come, and nowhere else.
+    # A token that writes several target tokens is accepted only where exactly these come next.
     uniforms = np.full(4, (DRAFT.index("sfo") + 0.5) / 7)
     batch = head_batch([head_example(aligned("LA S F O"))], [uniforms])
     drawn = batch.draws(torch.zeros(1, 4, len(DRAFT)), ALLOWED, 1.0)
@@ -102,7 +102,7 @@ def test_a_drawn_token_passes_with_p_over_q() -> None:
 
 
 def test_a_draw_at_the_end_of_a_distribution_is_a_token() -> None:
-    """In float32 the sum of a distribution can be below the largest uniform number there is."""
+    """In float32 the sum of a distribution can be below the largest number below 1."""
     largest = np.nextafter(np.float32(1), np.float32(0))
     batch = head_batch([head_example(aligned("LA S"))], [np.full(2, largest)])
     random, short = torch.Generator().manual_seed(0), 0
@@ -116,7 +116,7 @@ def test_a_draw_at_the_end_of_a_distribution_is_a_token() -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_drawn_token_is_read_as_if_it_stood_there(name: str) -> None:
-    """Every family, windows shorter than the text too: one pass over all places equals one for each."""
+    """Every family, with windows shorter than the text too: one pass for all places equals one for each."""
     model_type, extra = MODELS[name]
     torch.manual_seed(0)
     sizes = {**SIZES, **extra, **({"sliding_window": 4} if extra.get("sliding_window") else {})}
@@ -179,7 +179,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
 
 @pytest.mark.parametrize("weight", [1.0, 6.0])
 def test_the_logits_are_those_of_the_probability(weight: float) -> None:
-    """Whatever a refusal weighs, the loss is least where sigmoid(logit) is the label's mean."""
+    """For any weight of a refusal, the loss is least where sigmoid(logit) is the mean of the labels."""
     labels = torch.tensor([1.0] * 7 + [0.0] * 3)
 
     def loss(logit: float) -> float:
@@ -193,46 +193,47 @@ def test_the_logits_are_those_of_the_probability(weight: float) -> None:
 def test_what_fills_a_batch_up_counts_for_nothing() -> None:
     logits, labels = torch.randn(7), torch.rand(7)
     known = torch.tensor([True, False, True, True, False, True, False])
-    whole, alone = head_loss(logits, labels, 6.0, known), head_loss(logits[known], labels[known], 6.0)
-    assert torch.allclose(torch.stack(whole), torch.stack(alone))
+    padded, alone = head_loss(logits, labels, 6.0, known), head_loss(logits[known], labels[known], 6.0)
+    assert torch.allclose(torch.stack(padded), torch.stack(alone))
 
 
 def auc(scores: np.ndarray, labels: np.ndarray) -> float:
-    """How often an accepted token has a higher score than a refused one."""
+    """The share of pairs in which the accepted token has a higher score than the refused one."""
     pairs = scores[labels > 0.5][:, None] - scores[labels < 0.5][None]
     return float((pairs > 0).mean() + 0.5 * (pairs == 0).mean())
 
 
-def judged(trainer: Trainer, responses: list[Aligned]) -> tuple[np.ndarray, np.ndarray]:
-    """What the head says of the drafter's greedy draws, and what becomes of them."""
+def predicted(trainer: Trainer, responses: list[Aligned]) -> tuple[np.ndarray, np.ndarray]:
+    """The head's probabilities for the drafter's greedy draws, and the labels of these draws."""
     assert trainer.head is not None
     examples = [head_example(r) for r in responses]
     batch = head_batch(examples, [np.zeros(len(e.positions)) for e in examples])
     hidden, drawn = draws_of(trainer.model, batch, lambda logits: batch.draws(logits, ALLOWED, 0.0))
     with torch.no_grad():
-        said = torch.sigmoid(trainer.head.head(hidden) + drawn.odds)
+        probabilities = torch.sigmoid(trainer.head.head(hidden) + drawn.odds)
     for acceptance, odds, both in zip(
-        *(  # as a session has it
-            x[batch.known][:5].double().tolist() for x in (trainer.head.head(hidden), drawn.odds, said)
+        *(  # as a session computes it
+            x[batch.known][:5].double().tolist()
+            for x in (trainer.head.head(hidden), drawn.odds, probabilities)
         ),
         strict=True,
     ):
-        assert chance(1 / (1 + math.exp(-acceptance)), 1 / (1 + math.exp(-odds))) == pytest.approx(
+        assert survival_of(1 / (1 + math.exp(-acceptance)), 1 / (1 + math.exp(-odds))) == pytest.approx(
             both, abs=1e-5
         )
-    return said[batch.known].numpy(), drawn.labels[batch.known].numpy()
+    return probabilities[batch.known].numpy(), drawn.labels[batch.known].numpy()
 
 
 @pytest.mark.parametrize("mode", ["joint", "interleaved"])
 def test_the_head_learns_what_is_accepted(responses: list[Aligned], mode: Any) -> None:
-    """On responses that nobody saw: it ranks draws far better than chance, and means what it says."""
+    """On new responses: it ranks draws far better than chance, and its probabilities fit the labels."""
     trainer = Trainer(tiny_drafter(), replace(FAST, head=mode))
     reports = trainer.train(responses)
-    said, right = judged(trainer, toy_responses(24, seed=5))
-    found = auc(said, right)
-    print(f"{mode}: AUC {found:.3f}, says {said.mean():.3f}, accepted {right.mean():.3f}")
-    assert 0.2 < right.mean() < 0.8 and found > 0.62  # 576 draws scatter by 0.023
-    assert abs(said.mean() - right.mean()) < 0.1
+    probabilities, labels = predicted(trainer, toy_responses(24, seed=5))
+    area = auc(probabilities, labels)
+    print(f"{mode}: AUC {area:.3f}, predicted {probabilities.mean():.3f}, accepted {labels.mean():.3f}")
+    assert 0.2 < labels.mean() < 0.8 and area > 0.62  # standard error of 576 draws: 0.023
+    assert abs(probabilities.mean() - labels.mean()) < 0.1
     assert all(math.isfinite(report.terms["head"]) for report in reports)
 
 
@@ -270,23 +271,23 @@ def test_a_head_is_resumed_with_its_replay(
         second.step(responses[8 * at : 8 * at + 8])
     assert whole.head is not None and second.head is not None
     assert len(whole.head.buffer) == len(second.head.buffer) == (32 if options.head == "interleaved" else 0)
-    for ours, theirs in (
+    for unbroken, resumed in (
         (whole.parameters, second.parameters),
         (whole.head.parameters, second.head.parameters),
     ):
-        assert all(torch.equal(ours[n], theirs[n]) for n in ours)
+        assert all(torch.equal(unbroken[n], resumed[n]) for n in unbroken)
     assert any(float(p.detach().abs().max()) > 0 for p in second.head.parameters.values())
     with pytest.raises(SettingError, match="made with head "):
         Trainer(tiny_drafter(), replace(options, head=None)).resume(tmp_path / "state")
 
 
 def test_settings_outside_their_ranges() -> None:
-    for changes, told in (
+    for changes, message in (
         ({"head": "apart"}, 'head "apart" is unknown; use joint or interleaved'),
         ({"head_buffer": 0}, "head_buffer 0 is not a number of at least 1"),
         ({"reject_weight": 0.5}, "reject_weight 0.5 is not a number of at least 1"),
     ):
-        with pytest.raises(SettingError, match=told):
+        with pytest.raises(SettingError, match=message):
             TrainerOptions(**changes)
     with pytest.raises(SettingError, match=r"a head of 4 blocks is outside 1..3"):
         Trainer(tiny_drafter(), replace(FAST, head_blocks=4))

@@ -1,4 +1,4 @@
-"""LoRA in torch: what is trained, and that a session adds exactly that."""
+"""LoRA in torch: which parameters are trained, and that a session adds exactly the trained term."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def llama(seed: int = 0) -> Any:
 
 
 def sites(packed_mlp: int = 24) -> LoraSites:
-    found: dict[str, Site] = {}
+    by_name: dict[str, Site] = {}
     for i in range(2):
-        found |= {
+        by_name |= {
             f"layers.{i}.qkv": Site(16, (("q", 16), ("k", 8), ("v", 8))),
             f"layers.{i}.o": Site(16, (("o", 16),)),
             f"layers.{i}.gate_up": Site(16, (("gate", packed_mlp), ("up", packed_mlp))),
             f"layers.{i}.down": Site(packed_mlp, (("down", 16),)),
         }
-    return LoraSites(None, found)
+    return LoraSites(None, by_name)
 
 
 def learned(model: Any, rank: int = 3, alpha: float = 8.0, seed: int = 1) -> Any:
@@ -69,7 +69,7 @@ def test_all_linears_of_the_layers_are_adapted_and_nothing_else_learns() -> None
     names = [n for n, p in model.named_parameters() if p.requires_grad]
     assert all(n.endswith((".lora_a", ".lora_b")) for n in names)
     assert not isinstance(model.lm_head, LoraLinear)
-    assert torch.equal(logits(model), before)  # at the beginning B is zero
+    assert torch.equal(logits(model), before)  # B begins at zero
     model(torch.tensor(IDS)).logits.sum().backward()
     assert all(p.grad is not None for p in parameters)
     assert model.model.layers[0].self_attn.q_proj.base.weight.grad is None
@@ -80,18 +80,18 @@ def test_the_term_is_x_a_b_with_its_scale() -> None:
     with torch.no_grad():
         layer.lora_b.normal_()
         x = torch.randn(4, 5)
-        wanted = layer.base(x) + 3.0 * (x @ layer.lora_a @ layer.lora_b)
-        assert torch.allclose(layer(x), wanted, atol=1e-6)
+        expected = layer.base(x) + 3.0 * (x @ layer.lora_a @ layer.lora_b)
+        assert torch.allclose(layer(x), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("rank", [1, 8, 64])
 def test_there_and_back(rank: int, tmp_path: Path) -> None:
-    """Trained -> adapter file -> a fresh model: the same logits, packed q, k, v and gate, up included."""
+    """Trained model -> adapter file -> new model: the same logits, also with packed q, k, v and gate, up."""
     model = learned(llama(), rank)
-    found = to_adapter(model, sites(), "a" * 64, TOKENIZERS, CREATED)
-    assert found.rank == 3 * rank
+    adapter = to_adapter(model, sites(), "a" * 64, TOKENIZERS, CREATED)
+    assert adapter.rank == 3 * rank
     file = tmp_path / "mine.safetensors"
-    write_adapter(file, found)
+    write_adapter(file, adapter)
     fresh = llama()
     add_lora(fresh, rank, 8.0, seed=9)
     load_adapter(fresh, read_adapter(file), sites())
@@ -102,55 +102,55 @@ def test_there_and_back(rank: int, tmp_path: Path) -> None:
 def test_a_packed_projection_is_one_part() -> None:
     torch.manual_seed(0)
     model: Any = learned(Phi3ForCausalLM(Phi3Config(**SIZES, bos_token_id=1, eos_token_id=2)))
-    found = to_adapter(model, sites(), "a" * 64, TOKENIZERS, CREATED)
-    assert found.tensors["layers.0.qkv"][0].shape == (16, 3)
+    adapter = to_adapter(model, sites(), "a" * 64, TOKENIZERS, CREATED)
+    assert adapter.tensors["layers.0.qkv"][0].shape == (16, 3)
     torch.manual_seed(0)
     fresh: Any = Phi3ForCausalLM(Phi3Config(**SIZES, bos_token_id=1, eos_token_id=2))
     add_lora(fresh, 3, 8.0)
-    load_adapter(fresh, found, sites())
+    load_adapter(fresh, adapter, sites())
     assert torch.allclose(logits(fresh), logits(model), atol=1e-5)
 
 
 def test_what_does_not_fit_is_refused_and_changes_nothing() -> None:
     model = learned(llama())
-    found = to_adapter(model, sites(), "a" * 64, TOKENIZERS, CREATED)
-    other = llama()
-    add_lora(other, 4)
-    before = {k: v.clone() for k, v in other.state_dict().items()}
+    adapter = to_adapter(model, sites(), "a" * 64, TOKENIZERS, CREATED)
+    untouched = llama()
+    add_lora(untouched, 4)
+    before = {k: v.clone() for k, v in untouched.state_dict().items()}
     with pytest.raises(AdapterError, match="rank 9 and the model's LoRA 12"):
-        load_adapter(other, found, sites())
-    part = Adapter("a" * 64, *TOKENIZERS, {"layers.0.o": found.tensors["layers.0.o"]}, CREATED)
+        load_adapter(untouched, adapter, sites())
+    part = Adapter("a" * 64, *TOKENIZERS, {"layers.0.o": adapter.tensors["layers.0.o"]}, CREATED)
     with pytest.raises(AdapterError, match=r"no tensors of layers\.0\.qkv"):
         load_adapter(learned(llama()), part, sites())
     with pytest.raises(AdapterError, match="to 24 values and the model's"):
         to_adapter(model, sites(packed_mlp=25), "a" * 64, TOKENIZERS, CREATED)
-    assert all(torch.equal(before[k], v) for k, v in other.state_dict().items())
+    assert all(torch.equal(before[k], v) for k, v in untouched.state_dict().items())
     with pytest.raises(SettingError, match="LoRA rank 0"):
         add_lora(llama(), 0)
     with pytest.raises(SettingError, match="LoRA already"):
-        add_lora(other, 4)
+        add_lora(untouched, 4)
     with pytest.raises(SettingError, match="Linear has no linear"):
         add_lora(torch.nn.Linear(2, 2), 4)
 
 
 def test_a_session_adds_what_was_trained(bundle: Path) -> None:
-    """Torch's logits with LoRA against the exported graph's with the adapter."""
-    weights = load_bundle(bundle, threads=1)
-    entry = weights.bundle.drafter
+    """The logits of torch with LoRA equal those of the exported graph with the adapter."""
+    loaded = load_bundle(bundle, threads=1)
+    entry = loaded.bundle.drafter
     assert entry.lora is not None and entry.fingerprint is not None
     model: Any = AutoModelForCausalLM.from_pretrained(STARTERS / "drafter", dtype=torch.float32)
     learned(model, rank=8, alpha=32.0)
-    tokenizers = weights.vocab_map.draft_fingerprint, weights.vocab_map.target_fingerprint
-    found = to_adapter(model, entry.lora, entry.fingerprint, tokenizers, CREATED)
-    session = Session(weights)
+    tokenizers = loaded.vocab_map.draft_fingerprint, loaded.vocab_map.target_fingerprint
+    adapter = to_adapter(model, entry.lora, entry.fingerprint, tokenizers, CREATED)
+    session = Session(loaded)
     plain = session.generate("How many legs do 3 cats have?", max_new_tokens=12).finish()
-    session.use_adapter(found)
-    with_it = session.generate("How many legs do 3 cats have?", max_new_tokens=12).finish()
-    assert with_it.token_ids == plain.token_ids  # a drafter's adapter changes no word
+    session.use_adapter(adapter)
+    adapted = session.generate("How many legs do 3 cats have?", max_new_tokens=12).finish()
+    assert adapted.token_ids == plain.token_ids  # a drafter's adapter does not change the text
     ids = list(range(40, 64))
-    session.drafter.model.rewind(0)
-    rows = session.drafter.model.score(ids)
-    wanted = logits(model, [ids]).numpy()
-    assert np.abs(rows - wanted).max() < 2e-4
+    session.models.drafter.model.rewind(0)
+    rows = session.models.drafter.model.score(ids)
+    expected = logits(model, [ids]).numpy()
+    assert np.abs(rows - expected).max() < 2e-4
     base: Any = AutoModelForCausalLM.from_pretrained(STARTERS / "drafter", dtype=torch.float32)
     assert np.abs(rows - logits(base, [ids]).numpy()).max() > 0.1

@@ -1,4 +1,4 @@
-"""Every objective against finite differences and against values worked out by hand."""
+"""Every objective against finite differences and against values computed by hand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from omnidraft.training.objectives.loss import (  # noqa: E402
 from support.aligning import ALIGNER, PROMPT, distributions_of  # noqa: E402
 from support.toy import DRAFT, TARGET  # noqa: E402
 
-SAID = (["FLAKE", "S", "X", "F", "O", "FO"], ["LA", "LAKE", "S"])
+RESPONSES = (["FLAKE", "S", "X", "F", "O", "FO"], ["LA", "LAKE", "S"])
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("trie-kl", {}),
     ("trie-kl", {"direction": "reverse"}),
@@ -45,16 +45,16 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 
 
 def responses(*, cut: int | None = None, hidden: int | None = None) -> list[Aligned]:
-    """Two responses of the toy target, their rows whole or cut."""
-    found = []
-    for seed, names in enumerate(SAID):
+    """Two responses of the toy target with complete or cut rows."""
+    aligned = []
+    for seed, names in enumerate(RESPONSES):
         tokens, p = [TARGET.index(n) for n in names], distributions_of(len(names), seed)
         rows = dense_rows(p) if cut is None else top_rows(p, tokens, cut)
         states = None
         if hidden is not None:
             states = np.random.default_rng(seed).normal(size=(len(names), hidden)).astype(np.float32)
-        found.append(ALIGNER.align(PROMPT[seed:], tokens, rows, before=0, target_hidden=states))
-    return found
+        aligned.append(ALIGNER.align(PROMPT[seed:], tokens, rows, before=0, target_hidden=states))
+    return aligned
 
 
 def batch_of(**settings: Any) -> TensorBatch:
@@ -74,10 +74,10 @@ def test_gradients_are_those_of_finite_differences(
     name: str, settings: dict[str, Any], cut: int | None
 ) -> None:
     batch = batch_of(cut=cut)
-    made, logits = objective(name, **settings), logits_for(batch)
+    tested, logits = objective(name, **settings), logits_for(batch)
 
     def loss(z: Tensor) -> Tensor:
-        return loss_of(made(Drafted(z), batch))
+        return loss_of(tested(Drafted(z), batch))
 
     assert torch.autograd.gradcheck(loss, (logits,))
     (gradient,) = torch.autograd.grad(loss(logits), logits)
@@ -88,28 +88,28 @@ def dskd() -> tuple[Objective, nn.Embedding]:
     torch.manual_seed(0)
     embeddings, head = nn.Embedding(len(DRAFT), 4), nn.Linear(4, len(DRAFT), bias=False)
     target = torch.randn(len(TARGET), 6)
-    made = objective(
+    tested = objective(
         "dskd", draft_embeddings=embeddings, draft_head=head, target_embeddings=target,
         target_head=torch.randn(len(TARGET), 6),
     )  # fmt: skip
-    for module in (embeddings, head, made):
+    for module in (embeddings, head, tested):
         module.double()
-    return made, embeddings
+    return tested, embeddings
 
 
 def test_gradients_of_dskd() -> None:
-    """By logits, hidden states and each projection; the drafter's own modules are no parameters of it."""
-    made, embeddings = dskd()
+    """For logits, hidden states and each projection; the drafter's modules are not parameters of dskd."""
+    tested, embeddings = dskd()
     batch = batch_of(hidden=6)
     logits = logits_for(batch)
     hidden = torch.randn(len(logits), 4, dtype=torch.float64, requires_grad=True)
-    parameters = dict(made.named_parameters())
+    parameters = dict(tested.named_parameters())
     assert sorted(parameters) == ["query.weight", "to_drafter.weight", "to_target.weight"]
-    assert made.needs_hidden and embeddings.weight.requires_grad
+    assert tested.needs_hidden and embeddings.weight.requires_grad
 
     def loss(z: Tensor, h: Tensor, *weights: Tensor) -> Tensor:
         replaced = dict(zip(parameters, weights, strict=True))
-        terms = torch.func.functional_call(made, replaced, (Drafted(z, h), batch))
+        terms = torch.func.functional_call(tested, replaced, (Drafted(z, h), batch))
         return loss_of(terms)
 
     inputs = (logits, hidden, *parameters.values())
@@ -117,21 +117,21 @@ def test_gradients_of_dskd() -> None:
     assert torch.autograd.gradcheck(lambda z: loss(z, *inputs[1:]), (logits,))
     assert torch.autograd.gradcheck(lambda h: loss(logits, h, *inputs[2:]), (hidden,))
 
-    def taught(*weights: Tensor) -> Tensor:
+    def projections_loss(*weights: Tensor) -> Tensor:
         replaced = dict(zip(parameters, weights, strict=True))
-        terms = torch.func.functional_call(made, replaced, (Drafted(logits, hidden), batch))
+        terms = torch.func.functional_call(tested, replaced, (Drafted(logits, hidden), batch))
         return loss_of({name: terms[name] for name in ("projected", "target")})
 
-    assert torch.autograd.gradcheck(taught, tuple(parameters.values()), atol=1e-4)
+    assert torch.autograd.gradcheck(projections_loss, tuple(parameters.values()), atol=1e-4)
 
 
 def test_dskd_says_what_it_lacks() -> None:
     with pytest.raises(SettingError, match="4 are missing"):
         objective("dskd")
-    made, _ = dskd()
+    tested, _ = dskd()
     batch = batch_of()
     with pytest.raises(SettingError, match="hidden states of both"):
-        made(Drafted(logits_for(batch), None), batch)
+        tested(Drafted(logits_for(batch), None), batch)
 
 
 def distributions(ids: list[int], p: list[float], other: float) -> DistributionTensors:
@@ -152,21 +152,21 @@ def test_divergences_by_hand() -> None:
     # Renormalised over tokens 0 and 1, whose q is then 2/3 and 1/3.
     inside = distributions([0, 1], [0.5, 0.5], 0.0)
     allowed = torch.tensor([True, True, False])
-    wanted = 0.5 * math.log(0.5 / (2 / 3)) + 0.5 * math.log(0.5 / (1 / 3))
-    assert divergence(rows, inside, "forward", allowed).item() == pytest.approx(wanted)
+    expected = 0.5 * math.log(0.5 / (2 / 3)) + 0.5 * math.log(0.5 / (1 / 3))
+    assert divergence(rows, inside, "forward", allowed).item() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_a_distribution_that_is_met_has_no_divergence_and_no_gradient(direction: Any) -> None:
     rows = torch.tensor([[0.5, 0.2, 0.2, 0.1]], dtype=torch.float64).log().requires_grad_()
-    found = divergence(rows, distributions([0, 3], [0.5, 0.1], 0.4), direction)
-    (gradient,) = torch.autograd.grad(found.sum(), rows)
-    assert found.item() == pytest.approx(0.0, abs=1e-12) and gradient.abs().max() < 1e-12
+    value = divergence(rows, distributions([0, 3], [0.5, 0.1], 0.4), direction)
+    (gradient,) = torch.autograd.grad(value.sum(), rows)
+    assert value.item() == pytest.approx(0.0, abs=1e-12) and gradient.abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("intersection", ["other", "renormalise"])
 def test_nothing_pushes_mass_out_of_the_intersection(intersection: str) -> None:
-    """A drafter right on the intersection: the bare sum would rather leave it, ours would not."""
+    """A drafter that is right on the intersection: the bare sum would move its mass out, ours does not."""
     tokens = [TARGET.index("S")]
     p = np.zeros((1, len(TARGET)))
     p[0, [TARGET.index(t) for t in ("S", "O", "X")]] = 0.4, 0.4, 0.2
@@ -183,18 +183,18 @@ def test_nothing_pushes_mass_out_of_the_intersection(intersection: str) -> None:
     inside = [DRAFT.index("s"), DRAFT.index("o")]
     rows = torch.log_softmax(logits, dim=1)[0, inside]
     target = torch.tensor([0.4, 0.4], dtype=torch.float64)
-    bare = (rows.exp() * (rows - torch.log(1.2 * target))).sum()  # p a little higher than q inside
+    bare = (rows.exp() * (rows - torch.log(1.2 * target))).sum()  # p is slightly higher than q inside
     ours = loss_of(objective("omnidraft", factor=0.0, intersection=intersection)(Drafted(logits), batch))
     assert gradient(bare) < -1e-3  # descent would raise the logit outside
     assert gradient(ours) == pytest.approx(0.0, abs=1e-6)
-    # Too little mass on the intersection: descent lowers the logit outside, or leaves it alone.
+    # With too little mass on the intersection, descent lowers the logit outside or does not change it.
     shifted = logits + torch.nn.functional.one_hot(torch.tensor(outside), len(DRAFT)).double()
     ours = loss_of(objective("omnidraft", factor=0.0, intersection=intersection)(Drafted(shifted), batch))
     assert gradient(ours) > (1e-3 if intersection == "other" else -1e-9)
 
 
 def test_row_j_predicts_draft_token_j() -> None:
-    """Logits that put everything on the next token give no cross-entropy; shifted by one they do."""
+    """Logits with all mass on the next token have cross-entropy 0; shifted by one row they do not."""
     batch = batch_of()
     sure = torch.zeros(len(batch.sequences), len(DRAFT), dtype=torch.float64)
     read = batch.input_ids[batch.sequences, batch.positions]
@@ -238,18 +238,16 @@ def test_the_arms_by_hand() -> None:
     distance = np.abs(np.pad([u] * len(DRAFT), (0, len(TARGET) - len(DRAFT))) - ranked).sum()
     assert loss_of(objective("uld")(flat, batch)).item() == pytest.approx(-math.log(u) + 1.5 * distance)
     t, q = p[0, TARGET.index("FO")] ** 0.01, u**0.02
-    wanted = -(t * math.log(q) + (1 - t) * math.log(1 - q))
-    assert loss_of(objective("alm")(flat, batch)).item() == pytest.approx(wanted)
+    expected = -(t * math.log(q) + (1 - t) * math.log(1 - q))
+    assert loss_of(objective("alm")(flat, batch)).item() == pytest.approx(expected)
     assert loss_of(objective("vocagnolm")(flat, batch)).item() == pytest.approx(-math.log(u))
     sure = flat.logits.clone()
-    sure[batch.labels.rows, batch.labels.ids] = 30.0  # surer than the target: nothing left to learn
+    sure[batch.labels.rows, batch.labels.ids] = 30.0  # surer than the target: nothing is left to learn
     assert loss_of(objective("vocagnolm")(Drafted(sure), batch)).item() == 0.0
 
 
 def test_trie_kl_is_the_kl_of_whole_tokens() -> None:
-    """For one token at its own place: sum over its path is log p(t) - log q(spelling), up to the entropy
-    terms.
-    """
+    """For one token: the sum over its path is log p(t) - log q(spelling), up to the entropy terms."""
     p = np.zeros((1, len(TARGET)))
     p[0, TARGET.index("FLAKE")] = 1.0
     batch = collate([ALIGNER.align(PROMPT, [TARGET.index("FLAKE")], dense_rows(p))]).to("cpu", torch.float64)
@@ -261,20 +259,20 @@ def test_trie_kl_is_the_kl_of_whole_tokens() -> None:
 
 def test_log1m_exp_near_both_ends() -> None:
     x = torch.tensor([-1e-5, -0.5, -0.7, -40.0], dtype=torch.float64, requires_grad=True)
-    found = log1m_exp(x)
-    assert found.detach().tolist() == pytest.approx([math.log(-math.expm1(v)) for v in x.tolist()])
+    values = log1m_exp(x)
+    assert values.detach().tolist() == pytest.approx([math.log(-math.expm1(v)) for v in x.tolist()])
     assert torch.autograd.gradcheck(log1m_exp, (x,), eps=1e-9, atol=1e-3, rtol=1e-3)
 
 
 def test_a_batch_is_the_sum_of_its_responses() -> None:
-    """Padding and order change nothing: sums and counts add up."""
+    """Padding and order have no effect: sums and counts add up."""
     both, logits = batch_of(), logits_for(batch_of())
     parts = [collate([r]).to("cpu", torch.float64) for r in responses()]
     rows = [logits[both.sequences == b] for b in range(2)]
     for name in FROM_TRACES:
-        made = objective(name)
-        whole = made(Drafted(logits), both)
-        each = [made(Drafted(z), part) for z, part in zip(rows, parts, strict=True)]
+        tested = objective(name)
+        whole = tested(Drafted(logits), both)
+        each = [tested(Drafted(z), part) for z, part in zip(rows, parts, strict=True)]
         for term in whole:
             assert whole[term].sum.item() == pytest.approx(sum(e[term].sum.item() for e in each)), name
             assert float(whole[term].count) == pytest.approx(sum(float(e[term].count) for e in each)), name

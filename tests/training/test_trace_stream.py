@@ -1,4 +1,4 @@
-"""Traces of many devices as a stream: from folders, archives and servers, in any order, a few at a time."""
+"""Traces of many devices as a stream: from folders, archives and servers, shuffled, a few at a time."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ TOYS = TraceAligner(Aligner(full_trie(MAP), max_length=200), (DRAFT.index("#"),)
 
 def segment(seed: int, records: int = 3, vocabularies: Vocabularies = TOY) -> bytes:
     """A segment of several generations by the target without an adapter."""
-    found = random_segment(np.random.default_rng(seed), records)
-    return encode(Segment(TraceHeader(vocabularies, 1), found.frames))
+    frames = random_segment(np.random.default_rng(seed), records).frames
+    return encode(Segment(TraceHeader(vocabularies, 1), frames))
 
 
 def fill(place: Path, devices: int, each: int, records: int = 3) -> Path:
-    """A folder for each device, segments in each."""
+    """Make a folder with segments for each device."""
     for device in range(devices):
         (place / f"phone-{device}").mkdir(parents=True)
         for i in range(each):
@@ -51,18 +51,18 @@ def names(responses: Iterator[Aligned]) -> list[bytes]:
 
 def whole(*locations: str | Path) -> list[bytes]:
     stream = TraceStream(find_sources([str(x) for x in locations]), TOYS)
-    found = names(stream.epoch(0))
-    assert len(found) == stream.count() and not stream.left_out
-    return found
+    responses = names(stream.epoch(0))
+    assert len(responses) == stream.count() and not stream.left_out
+    return responses
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[str]:
-    """A folder on a server of this machine, as `python -m http.server` serves it."""
+    """A folder on a local server, as `python -m http.server` serves it."""
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     (tmp_path / "served").mkdir()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "served")))
@@ -82,10 +82,10 @@ def archive(folder: Path, file: Path) -> Path:
 
 
 def test_every_place_gives_the_same(tmp_path: Path, served: str) -> None:
-    """A folder, an archive of it, the memory of this process, and a server; each with both devices."""
+    """A folder, an archive of it, the memory of this process, and a server, each with both devices."""
     folder = fill(tmp_path / "folder", 2, 3)
-    wanted = sorted(whole(folder))
-    assert len(wanted) > 10
+    expected = sorted(whole(folder))
+    assert len(expected) > 10
     zipped = archive(folder, tmp_path / "both.zip")
     memory = fsspec.filesystem("memory")
     for file in folder.rglob("*.odt"):
@@ -97,22 +97,22 @@ def test_every_place_gives_the_same(tmp_path: Path, served: str) -> None:
             (tmp_path / "served" / "folder" / device.name / file.name).write_bytes(file.read_bytes())
     places: list[str | Path] = [
         zipped, f"zip::{zipped}", "memory://traces", f"file://{folder}",
-        f"{served}/folder/", f"zip::simplecache::{served}/both.zip",  # this server gives whole files only
+        f"{served}/folder/", f"zip::simplecache::{served}/both.zip",  # this server sends whole files only
     ]  # fmt: skip
     for place in places:
-        assert sorted(whole(place)) == wanted, place
+        assert sorted(whole(place)) == expected, place
     memory.rm("/traces", recursive=True)
 
 
 def test_archives_of_devices_in_one_folder(tmp_path: Path) -> None:
     folder = fill(tmp_path / "all", 2, 2)
-    wanted = sorted(whole(folder))
+    expected = sorted(whole(folder))
     (tmp_path / "zips").mkdir()
     for device in sorted(folder.iterdir()):
         archive(device, tmp_path / "zips" / f"{device.name}.zip")
-    assert sorted(whole(tmp_path / "zips")) == wanted
+    assert sorted(whole(tmp_path / "zips")) == expected
     both = find_sources([str(tmp_path / "zips"), str(tmp_path / "zips/phone-0.zip")])
-    assert len(both) == 4  # each once, however often it is given
+    assert len(both) == 4  # each once, although one is given twice
     file = next(folder.rglob("*.odt"))
     assert len(find_sources([str(file)])) == 1
 
@@ -131,14 +131,14 @@ def test_the_order_is_the_seeds_and_the_epochs(tmp_path: Path) -> None:
 
 def test_a_buffer_shuffles() -> None:
     rng = np.random.default_rng(0)
-    found = list(shuffled(range(1000), 50, rng))
-    assert sorted(found) == list(range(1000)) and found != list(range(1000))
-    assert all(value - at < 50 for at, value in enumerate(found))  # none is known before it is read
+    items = list(shuffled(range(1000), 50, rng))
+    assert sorted(items) == list(range(1000)) and items != list(range(1000))
+    assert all(value - at < 50 for at, value in enumerate(items))  # no item comes before it is read
     assert list(shuffled(range(3), 1, rng)) == [0, 1, 2]
 
 
 def test_only_a_few_segments_are_in_memory(tmp_path: Path) -> None:
-    """What is deleted after the first response is missing at the end: it had not been read."""
+    """Segments that are deleted after the first response are missing: they had not been read."""
     each = 2 * BUFFER // READERS
     folder = fill(tmp_path, 1, 3 * READERS, records=each)
     stream = TraceStream(find_sources([str(folder)]), TOYS)
@@ -154,20 +154,20 @@ def test_only_a_few_segments_are_in_memory(tmp_path: Path) -> None:
 
 def test_what_is_broken_or_foreign_is_left_out_and_counted(tmp_path: Path) -> None:
     folder = fill(tmp_path, 1, 3)
-    wanted = sorted(whole(folder))
+    expected = sorted(whole(folder))
     phone = folder / "phone-0"
-    other = Vocabularies("a" * 64, "e" * 64, len(DRAFT), len(TARGET))
-    (phone / "trace-0000000008.odt").write_bytes(segment(1, vocabularies=other))
+    foreign = Vocabularies("a" * 64, "e" * 64, len(DRAFT), len(TARGET))
+    (phone / "trace-0000000008.odt").write_bytes(segment(1, vocabularies=foreign))
     (phone / "trace-0000000009.odt").write_bytes(b"no trace")
-    (phone / "notes.txt").write_text("not looked at")
+    (phone / "notes.txt").write_text("not read")
     sources = find_sources([str(folder)])
     stream = TraceStream(sources, TOYS)
-    assert sorted(names(stream.epoch(0))) == wanted
-    said = sorted(stream.left_out)
-    assert "its drafter tokenizer is aaaaaaaaaaaa, that of these models is dddddddddddd" in said[0]
-    assert "trace-0000000009.odt is refused: it is no trace" in said[1]
+    assert sorted(names(stream.epoch(0))) == expected
+    reasons = sorted(stream.left_out)
+    assert "its drafter tokenizer is aaaaaaaaaaaa, that of these models is dddddddddddd" in reasons[0]
+    assert "trace-0000000009.odt is refused: it is not a trace" in reasons[1]
     list(stream.epoch(1))
-    assert list(stream.left_out.values()) == [1, 1]  # another epoch finds nothing new
+    assert list(stream.left_out.values()) == [1, 1]  # another epoch counts nothing twice
     strict = TraceStream(sources, TOYS, strict=True)
     with pytest.raises(SettingError, match=r"trace-000000000[89]\.odt is refused: it"):
         strict.count()
@@ -196,13 +196,13 @@ def test_the_digest_is_of_what_there_is(tmp_path: Path) -> None:
     folder = fill(tmp_path / "a", 1, 2)
     before = digest(find_sources([str(folder)]))
     zipped = archive(folder, tmp_path / "b.zip")
-    assert digest(find_sources([str(zipped)])) == before  # moved, and the same
+    assert digest(find_sources([str(zipped)])) == before  # another location, the same segments
     (folder / "phone-0" / "trace-0000000003.odt").write_bytes(segment(9))
     assert digest(find_sources([str(folder)])) != before
 
 
 @pytest.mark.parametrize(
-    ("location", "told"),
+    ("location", "message"),
     [
         ("{tmp}/absent", "holds no trace"),
         ("{tmp}/absent.zip", "there is no"),
@@ -211,7 +211,7 @@ def test_the_digest_is_of_what_there_is(tmp_path: Path) -> None:
         ("zip::http://user:secret@127.0.0.1:9/x.zip", "http://127.0.0.1:9/x.zip"),
     ],
 )
-def test_places_without_traces_are_refused(tmp_path: Path, location: str, told: str) -> None:
+def test_places_without_traces_are_refused(tmp_path: Path, location: str, message: str) -> None:
     with pytest.raises(SettingError) as refused:
         find_sources([location.format(tmp=tmp_path)])
-    assert told in str(refused.value) and "secret" not in str(refused.value)
+    assert message in str(refused.value) and "secret" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""`omnidraft train`: from recorded generations to an adapter or a checkpoint; killed; in many processes."""
+"""`omnidraft train`: recorded generations become an adapter or a checkpoint; kills; several processes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LAUNCH = [
 
 @pytest.fixture(scope="module")
 def traces(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two devices that recorded five answers each."""
+    """Traces of two devices, five answers each."""
     place = tmp_path_factory.mktemp("traces")
     for i, name in enumerate(("phone", "laptop")):
         session = load(bundle, trace=place / name)
@@ -49,9 +49,9 @@ def traces(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def arguments(bundle: Path, traces: str | Path, out: Path, *more: object) -> list[str]:
-    """Short: four steps, of three responses and a last one of one."""
-    given = ("train", bundle, "--drafter", STARTERS / "drafter", "--traces", traces, "--out", out)
-    return [*map(str, given), "--batch-size", "3", "--rate", "1e-3", *map(str, more)]
+    """A short training: three steps of three responses each, and one of one."""
+    options = ("train", bundle, "--drafter", STARTERS / "drafter", "--traces", traces, "--out", out)
+    return [*map(str, options), "--batch-size", "3", "--rate", "1e-3", *map(str, more)]
 
 
 def start(command: Sequence[str]) -> subprocess.Popen[str]:
@@ -64,18 +64,18 @@ def tensors(file: Path) -> dict[str, Any]:
 
 
 def test_an_adapter_is_learned(bundle: Path, traces: Path, tmp_path: Path, run: Run) -> None:
-    """With its head; the loss falls, the result fits the bundle, and a session takes it up."""
+    """With its head: the loss falls, the adapter fits the bundle, and a session uses it."""
     out, log = tmp_path / "a.safetensors", tmp_path / "log.jsonl"
     more = ("--epochs", 6, "--lora-rank", 8, "--head", "joint", "--log", log, "--json")
     code, text, error = run(*arguments(bundle, traces, out, *more))
     assert code == 0, error
-    found = json.loads(text)
-    assert (found["responses"], found["segments"], found["steps"], found["done"]) == (10, 2, 24, 24)
-    assert found["left_out"] == {} and found["processes"] == 1 and found["skipped"] == 0
+    summary = json.loads(text)
+    assert (summary["responses"], summary["segments"], summary["steps"], summary["done"]) == (10, 2, 24, 24)
+    assert summary["left_out"] == {} and summary["processes"] == 1 and summary["skipped"] == 0
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    losses = [line["loss"] for line in lines]  # four steps are an epoch: the same responses
+    losses = [line["loss"] for line in lines]  # four steps are an epoch, of the same responses
     assert np.mean(losses[-4:]) < 0.97 * np.mean(losses[:4])
-    assert found["mean_loss"] == pytest.approx(np.mean(losses), rel=1e-5) and found["last_loss"] is None
+    assert summary["mean_loss"] == pytest.approx(np.mean(losses), rel=1e-5) and summary["last_loss"] is None
     assert [line["step"] for line in lines] == list(range(1, 25)) and "head" in lines[0]["terms"]
     adapter = read_adapter(out)
     assert adapter.head is not None
@@ -101,8 +101,8 @@ def test_every_weight_is_learned_into_a_checkpoint(
         float((a - b).abs().max()) for a, b in zip(learned.parameters(), before.parameters(), strict=True)
     ]
     assert min(moved) > 0.0
-    theirs, ours = (AutoTokenizer.from_pretrained(d) for d in (STARTERS / "drafter", out))
-    assert ours.encode("Mia has 12 pens.") == theirs.encode("Mia has 12 pens.")
+    old, new = (AutoTokenizer.from_pretrained(d) for d in (STARTERS / "drafter", out))
+    assert new.encode("Mia has 12 pens.") == old.encode("Mia has 12 pens.")
     assert sorted(p.name for p in out.iterdir()) == [
         "chat_template.jinja", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
         "tokenizer_config.json",
@@ -112,20 +112,20 @@ def test_every_weight_is_learned_into_a_checkpoint(
 
 
 def test_killed_and_resumed_equals_unbroken(bundle: Path, traces: Path, tmp_path: Path, run: Run) -> None:
-    """kill -9 in the second of three epochs: tensors and log are those of an unbroken run, bit for bit."""
+    """kill -9 in the second of three epochs: tensors and log equal those of an unbroken run bit by bit."""
     more = ("--epochs", 3, "--lora-rank", 4, "--head", "interleaved", "--checkpoint-every", 2)
 
-    def given(name: str) -> list[str]:
+    def command(name: str) -> list[str]:
         place = tmp_path / name
         files = ("--checkpoint", place.with_suffix(".state"), "--log", place.with_suffix(".jsonl"))
         return arguments(bundle, traces, place.with_suffix(".safetensors"), *more, *files)
 
-    # All in processes of their own: how many threads torch has here depends on the tests before, and so does
-    # the last bit of a sum.
-    whole = start(["-m", "omnidraft", *given("whole")])
-    told = whole.communicate()
-    assert whole.returncode == 0, told
-    killed = start(["-m", "omnidraft", *given("broken")])
+    # In processes of their own: earlier tests set the number of torch's threads here, on which the last bit
+    # of a sum depends.
+    whole = start(["-m", "omnidraft", *command("whole")])
+    output = whole.communicate()
+    assert whole.returncode == 0, output
+    killed = start(["-m", "omnidraft", *command("broken")])
     log = tmp_path / "broken.jsonl"
     deadline = time.monotonic() + 120
     while not log.exists() or len(log.read_text().splitlines()) < 5:
@@ -134,46 +134,48 @@ def test_killed_and_resumed_equals_unbroken(bundle: Path, traces: Path, tmp_path
     killed.kill()
     killed.communicate()
     assert not (tmp_path / "broken.safetensors").exists()
-    resumed = start(["-m", "omnidraft", *given("broken"), "--json"])
+    resumed = start(["-m", "omnidraft", *command("broken"), "--json"])
     text, error = resumed.communicate()
     assert resumed.returncode == 0, error
-    found = json.loads(text)
-    assert found["steps"] == 12 and 1 <= found["done"] <= 8
+    summary = json.loads(text)
+    assert summary["steps"] == 12 and 1 <= summary["done"] <= 8
     assert log.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     for suffix in (".state", ".safetensors"):
-        one, other = (tensors(tmp_path / f"{name}{suffix}") for name in ("whole", "broken"))
-        assert one.keys() == other.keys()
-        assert all(np.array_equal(one[key], other[key]) for key in one)
-    again = json.loads(run(*given("broken"), "--json")[1])
-    assert again["done"] == 0 and again["mean_loss"] is None  # nothing is left to do
-    code, _, error = run(*given("broken"), "--seed", 3)
+        unbroken, resumed = (tensors(tmp_path / f"{name}{suffix}") for name in ("whole", "broken"))
+        assert unbroken.keys() == resumed.keys()
+        assert all(np.array_equal(unbroken[key], resumed[key]) for key in unbroken)
+    again = json.loads(run(*command("broken"), "--json")[1])
+    assert again["done"] == 0 and again["mean_loss"] is None  # no step is left
+    code, _, error = run(*command("broken"), "--seed", 3)
     assert code == 1 and "was made with seed 0 and not 3" in error
     (traces / "phone" / "trace-0000000099.odt").write_bytes(b"more")
-    code, _, error = run(*given("broken"))
+    code, _, error = run(*command("broken"))
     (traces / "phone" / "trace-0000000099.odt").unlink()
     assert code == 1 and "was made with traces '" in error
 
 
 def test_two_processes_learn_what_one_learns(bundle: Path, traces: Path, tmp_path: Path, run: Run) -> None:
-    """The real command under accelerate, gloo; the last batch leaves one process without work.
+    """The command under accelerate with gloo; in the last batch one process has no work.
 
-    Each segment is read by one of them alone, the broken one too.
+    One process alone reads each segment, also the one that is left out.
     """
     names, more = ("one", "two"), ("--full", "--log")
-    (traces / "phone" / "trace-0000000098.odt").write_bytes(segment(1))  # foreign: left out by both
-    given = {
+    (traces / "phone" / "trace-0000000098.odt").write_bytes(
+        segment(1)
+    )  # of another pair: both runs leave it out
+    commands = {
         name: arguments(bundle, traces, tmp_path / name, *more, tmp_path / f"{name}.jsonl", "--json")
         for name in names
     }
-    code, text, error = run(*given["one"])
+    code, text, error = run(*commands["one"])
     assert code == 0, error
     done = subprocess.run(
-        [sys.executable, *LAUNCH, "-m", "omnidraft", *given["two"]],
+        [sys.executable, *LAUNCH, "-m", "omnidraft", *commands["two"]],
         env=ENVIRONMENT, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     (traces / "phone" / "trace-0000000098.odt").unlink()
     assert done.returncode == 0, done.stderr[-3000:]
-    one, two = json.loads(text), json.loads(done.stdout)  # one process alone has spoken
+    one, two = json.loads(text), json.loads(done.stdout)  # only one process has printed
     assert (one["processes"], two["processes"]) == (1, 2)
     assert one["left_out"] == two["left_out"] and len(one["left_out"]) == 1
     assert two["mean_loss"] == pytest.approx(one["mean_loss"], rel=1e-4)
@@ -184,30 +186,32 @@ def test_two_processes_learn_what_one_learns(bundle: Path, traces: Path, tmp_pat
     for a, b in zip(*lines, strict=True):
         assert b["loss"] == pytest.approx(a["loss"], rel=1e-4)
     before = tensors(STARTERS / "drafter/model.safetensors")
-    ours, theirs = (tensors(tmp_path / name / "model.safetensors") for name in names)
+    one_learned, two_learned = (tensors(tmp_path / name / "model.safetensors") for name in names)
     for name, values in before.items():
-        # Adam turns a gradient of almost 0 into a step of either sign, so norms are compared.
-        moved = float(np.linalg.norm(ours[name].astype(np.float64) - values.astype(np.float64)))
-        assert float(np.linalg.norm(ours[name].astype(np.float64) - theirs[name])) < 0.01 * moved, name
+        # Adam turns a gradient near 0 into a step of either sign, so norms are compared.
+        moved = float(np.linalg.norm(one_learned[name].astype(np.float64) - values.astype(np.float64)))
+        assert (
+            float(np.linalg.norm(one_learned[name].astype(np.float64) - two_learned[name])) < 0.01 * moved
+        ), name
 
 
 def test_where_one_process_refuses_all_end(bundle: Path, traces: Path, tmp_path: Path) -> None:
-    """The segment that is broken is read by one of the two; neither waits for the other for ever."""
+    """One of two processes reads the broken segment; the other does not wait for it forever."""
     place = tmp_path / "traces"
     shutil.copytree(traces, place)
     (place / "phone" / "trace-0000000097.odt").write_bytes(b"no trace")
-    begun = arguments(bundle, place, tmp_path / "a.safetensors", "--strict")
+    command = arguments(bundle, place, tmp_path / "a.safetensors", "--strict")
     done = subprocess.run(
-        [sys.executable, *LAUNCH, "-m", "omnidraft", *begun],
+        [sys.executable, *LAUNCH, "-m", "omnidraft", *command],
         env=ENVIRONMENT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode != 0
-    assert "trace-0000000097.odt is refused: it is no trace" in done.stderr
+    assert "trace-0000000097.odt is refused: it is not a trace" in done.stderr
     assert not (tmp_path / "a.safetensors").exists()
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         (("--objective", "dskd"), '"dskd" is unknown here'),
         (("--rate", "nan"), "--rate nan is not a number of at least 0.0; 0.0001 is usual"),
@@ -226,8 +230,8 @@ def test_where_one_process_refuses_all_end(bundle: Path, traces: Path, tmp_path:
     ],
 )
 def test_what_cannot_be_trained_is_refused(
-    bundle: Path, traces: Path, tmp_path: Path, run: Run, more: tuple[object, ...], told: str
+    bundle: Path, traces: Path, tmp_path: Path, run: Run, more: tuple[object, ...], message: str
 ) -> None:
     code, out, error = run(*arguments(bundle, traces, tmp_path / "a.safetensors", *more))
-    assert code == 1 and told in error and len(error.splitlines()) == 1 and not out
+    assert code == 1 and message in error and len(error.splitlines()) == 1 and not out
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""The trainer: learning, resuming, skipping, logging, and many processes."""
+"""The trainer: learning, resuming, skipping, logging, and several processes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize(("name", "gain"), [("trie-kl", 1.15), ("omnidraft", None)])
 def test_the_loss_falls_and_acceptance_rises(name: str, gain: float | None) -> None:
-    """Greedily for both; at temperature 1 for ours, whose gain is well above what 150 rounds scatter."""
+    """Greedy for both; at temperature 1 for trie-kl, whose gain is well above the noise of 150 rounds."""
     drafter = tiny_drafter()
     greedy, sampled = accepted(drafter, temperature=0.0), accepted(drafter)
     trainer = Trainer(drafter, replace(FAST, objective=name, batch_size=8))
@@ -93,14 +93,14 @@ def test_a_resumed_run_equals_one_without_a_break(
     with pytest.raises(KilledError):
         broken.train(responses, log=log, checkpoint=file, checkpoint_every=2)
     assert len(log.read_text().splitlines()) == 5
-    fresh = Trainer(tiny_drafter(seed=7), options)  # everything comes from the file
+    fresh = Trainer(tiny_drafter(seed=7), options)  # all values come from the file
     rest = fresh.train(responses, log=log, checkpoint=file, checkpoint_every=2)
     assert [r.step for r in rest] == [5, 6] and fresh.steps == whole.steps == 6
     assert rest == whole_log[4:]
     assert same(state(fresh), state(whole))
     assert log.read_text() == (tmp_path / "whole.jsonl").read_text()
     again = Trainer(tiny_drafter(), options).train(responses, checkpoint=file)
-    assert again == []  # nothing is left to do
+    assert again == []  # no step is left
 
 
 def test_lora_is_resumed_too(responses: list[Aligned], tmp_path: Path) -> None:
@@ -122,12 +122,12 @@ def test_a_checkpoint_of_something_else_is_refused(responses: list[Aligned], tmp
     file = tmp_path / "state.safetensors"
     Trainer(tiny_drafter(), FAST).train(responses, checkpoint=file)
     kept = file.read_bytes()
-    for options, told in (
+    for options, message in (
         (replace(FAST, learning_rate=1e-5), "made with learning_rate 0.003 and not 1e-05"),
         (replace(FAST, objective="omnidraft"), "made with objective 'trie-kl' and not 'omnidraft'"),
         (replace(FAST, lora_rank=4), "made with lora_rank None and not 4"),
     ):
-        with pytest.raises(SettingError, match=told):
+        with pytest.raises(SettingError, match=message):
             Trainer(tiny_drafter(), options).train(responses, checkpoint=file)
     with pytest.raises(SettingError, match="made on 24 responses and not on 8"):
         Trainer(tiny_drafter(), FAST).train(responses[:8], checkpoint=file)
@@ -210,7 +210,7 @@ def test_the_rate_that_is_used_is_that_of_the_schedule(responses: list[Aligned])
 
 
 def test_master_weights_are_float32(responses: list[Aligned]) -> None:
-    """A bfloat16 checkpoint learns in float32, and bf16 is for the forward pass alone."""
+    """A bfloat16 checkpoint is trained in float32; only the forward pass computes in bf16."""
     drafter = tiny_drafter().bfloat16()
     trainer = Trainer(drafter, replace(FAST, precision="bf16"))
     report = trainer.step(responses[:4])
@@ -230,14 +230,14 @@ def test_order_and_seed(responses: list[Aligned]) -> None:
 
 
 def test_settings_are_refused_by_name(responses: list[Aligned]) -> None:
-    for settings, told in (
+    for settings, message in (
         ({"learning_rate": float("nan")}, "learning_rate nan"),
         ({"weight_decay": -1.0}, "weight_decay -1.0"),
         ({"batch_size": 0}, "batch_size 0"),
         ({"precision": "fp8"}, "use fp32 or bf16"),
         ({"schedule": "cosine"}, "use constant or decay"),
     ):
-        with pytest.raises(SettingError, match=told):
+        with pytest.raises(SettingError, match=message):
             TrainerOptions(**settings)
     with pytest.raises(SettingError, match='"nothing" is unknown'):
         Trainer(tiny_drafter(), replace(FAST, objective="nothing"))
@@ -252,7 +252,7 @@ def test_dskd_trains_its_projections(responses: list[Aligned]) -> None:
     drafter = tiny_drafter()
     rng = np.random.default_rng(0)
     states = [rng.normal(size=(len(r.tokens.ids), 6)).astype(np.float32) for r in responses[:4]]
-    said = [replace(r, target_hidden=h) for r, h in zip(responses, states, strict=False)]
+    with_states = [replace(r, target_hidden=h) for r, h in zip(responses, states, strict=False)]
     weights = [torch.from_numpy(rng.normal(size=(10, 6)).astype(np.float32)) for _ in range(2)]
     made = objective(
         "dskd", draft_embeddings=drafter.get_input_embeddings(), draft_head=drafter.get_output_embeddings(),
@@ -260,7 +260,7 @@ def test_dskd_trains_its_projections(responses: list[Aligned]) -> None:
     )  # fmt: skip
     trainer = Trainer(drafter, FAST, objective=made)
     before = state(trainer)
-    losses = [trainer.step(said).loss for _ in range(15)]
+    losses = [trainer.step(with_states).loss for _ in range(15)]
     assert losses[-1] < 0.9 * losses[0]
     moved = {name for name, value in state(trainer).items() if not torch.equal(value, before[name])}
     assert moved == before.keys()
@@ -274,7 +274,7 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     """
     pytest.importorskip("accelerate")
     environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")]),
+        "PYTHONPATH": os.pathsep.join(str(ROOT / name) for name in ("src", "tests", ".")),
         "OMP_NUM_THREADS": "1",
     }
     files = tmp_path / "one", tmp_path / "two"
@@ -294,7 +294,7 @@ def test_two_processes_learn_what_one_learns(tmp_path: Path) -> None:
     assert one.keys() == two.keys()
     begun = {f"parameter.model.{name}": p.detach() for name, p in tiny_drafter().named_parameters()}
     for name, start in begun.items():
-        # Adam turns a gradient of almost 0 into a step of either sign, so norms are compared.
+        # Adam turns a gradient near 0 into a step of either sign, so norms are compared.
         moved = float((one[name] - start).norm())
         assert float((one[name] - two[name]).norm()) < 1e-3 * moved, name
     logs = [[json.loads(x) for x in (f.with_suffix(".jsonl")).read_text().splitlines()] for f in files]

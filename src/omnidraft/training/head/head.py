@@ -61,8 +61,8 @@ def head_loss(
     the loss subtracts it from the logits: the optimal logits are those of the probability itself.
 
     Args:
-        logits: of the head plus the log-odds of the drafter's own probability, [N]; see `chance` in
-            runtime/bundle/head.py.
+        logits: of the head plus the log-odds of the drafter's own probability, [N]; see `survival_of`
+            in runtime/decoding/early_stop.py.
         labels: how likely the N draft tokens are to be accepted, [N].
         reject_weight: weight of the refused part, 1 - label; the accepted part weighs 1.
         known: which tokens count, [N]; all when None.
