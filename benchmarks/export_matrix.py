@@ -25,7 +25,7 @@ from rich.table import Table
 from benchmarks.support.small_models import MODELS, save_small_model
 from omnidraft.commands.terminal.output import progress_bar
 from omnidraft.doctor.mobile import estimate
-from omnidraft.doctor.placement import CPU, can_ask, placement
+from omnidraft.doctor.placement import can_ask, placement
 from omnidraft.errors import OmnidraftError
 from omnidraft.export.bundle import export_bundle
 from omnidraft.export.npu.npu import NpuOptions
@@ -35,6 +35,7 @@ from omnidraft.export.quantize.quantization import named
 from omnidraft.export.report import Report
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.placement import placed
+from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel
 from omnidraft.runtime.session.api import Session, load_bundle

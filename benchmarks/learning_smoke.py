@@ -31,9 +31,8 @@ from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import Pair as DecoderPair
-from omnidraft.runtime.decoding.speculate import Settings, rule_for, speculate
+from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
@@ -101,11 +100,12 @@ class StarterPair:
         """Greedy speculation by the runtime's loop, with a cache that is empty at first."""
         statistics = Statistics()
         models = TorchModel(self.target), Drafter(TorchModel(drafter), self.start)
-        pair = DecoderPair(*models, NgramCache(self.vocab_map))
-        settings = Settings(rule_for(mode, 0.0), SamplingConfig(0.0), MAX_NEW_TOKENS, set(self.eos_ids))
+        decoder = DecoderModels(*models, NgramCache(self.vocab_map))
+        config = GenerationConfig(MAX_NEW_TOKENS, mode=mode)
         for prompt, draft_prompt in prompts:
             length = FixedLength(NUM_DRAFT_TOKENS)
-            for each in speculate(pair, prompt, draft_prompt, settings, length, SplitMix64(0)):
+            random, eos_ids = SplitMix64(0), set(self.eos_ids)
+            for each in decode_prompt(decoder, prompt, draft_prompt, config, length, random, eos_ids):
                 statistics.add(each)
         return statistics
 

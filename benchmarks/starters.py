@@ -66,16 +66,12 @@ def main() -> None:
         pairs = export_starters(Path(place), lambda *_: None)
         results = {pair.name: measure(pair, prompts) for pair in pairs}
     if options.json:
-        print(
-            json.dumps(
-                {n: {arm: bench_json(r) for arm, r in arms.items()} for n, arms in results.items()}, indent=2
-            )
-        )
+        values = {name: {arm: bench_json(r) for arm, r in arms.items()} for name, arms in results.items()}
+        print(json.dumps(values, indent=2))
         return
     print(f"{len(prompts)} unseen prompts, greedy; speed-up over plain decoding (95 % interval over prompts)")
-    print(
-        f"{'target':10}{'arm':20}{'speed-up':>10}{'interval':>14}{'predicted':>11}{'slower':>8}{'tokens/pass':>13}"
-    )
+    print(f"{'target':10}{'arm':20}{'speed-up':>10}{'interval':>14}{'predicted':>11}", end="")
+    print(f"{'slower':>8}{'tokens/pass':>13}")
     for name, arms in results.items():
         for arm, r in arms.items():
             low, high = r.interval

@@ -65,7 +65,7 @@ def _measure(phases: Sequence[Phase], learns: bool, cached: bool, work: Path) ->
                 {
                     "phase": number,
                     "drafted": sum(s.drafted for s in prompts),
-                    "passed": sum(s.passed for s in prompts),
+                    "passed": sum(s.accepted_drafts for s in prompts),
                     "emitted": sum(s.emitted for s in prompts),
                     "rounds": sum(s.rounds for s in prompts),
                     "entries": len(cache),

@@ -16,7 +16,7 @@ from omnidraft import LoadedBundle, Session
 from omnidraft.errors import SessionFileError
 from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
-from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.session.session_file import HEADER_BYTES, decode_session, encode_session
 from omnidraft.runtime.vocab.tokenizer import Tokenizer

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from conformance import run_cache, run_numbers
 from conformance.conftest import RAN
-from conformance.decoding.run_stop import run_stop
+from conformance.decoding import run_sampling, run_stop
+from conformance.decoding.run_draft_length import run_draft_length
+from conformance.decoding.run_generate import run_generate
 from conformance.decoding.run_tokenize import run_template, run_tokenize
 from conformance.decoding.run_translate import run_translate
-from conformance.files import run_adapter, run_sync, run_trace
+from conformance.decoding.run_verify import run_verify
+from conformance.files import run_adapter, run_cache, run_sync, run_trace
 from conformance.files.run_bundle import run_bundle
 from conformance.files.run_signing import run_signing
 from conformance.learning import run_alignment, run_intervals, run_tensors
 from conformance.learning.run_early_stop import run_early_stop
-from conformance.run_generate import run_generate
 from conformance.run_session import run_invalid_session, run_valid_session
-from conformance.run_verify import run_verify
 from conformance.vectors import ROOT, Vector, counts, vectors_of
 
 RUNNERS: dict[str, Callable[[Vector], None]] = {
@@ -33,7 +33,7 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "cache/load": run_cache.run_load,
     "cache/merge": run_cache.run_merge,
     "cache/valid": run_cache.run_valid,
-    "draft_length": run_numbers.run_draft_length,
+    "draft_length": run_draft_length,
     "generate": run_generate,
     "learner/align": run_alignment.run_align,
     "learner/average": run_tensors.run_average,
@@ -46,13 +46,13 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "learner/trace": run_alignment.run_trace,
     "learner/vector": run_tensors.run_vector,
     "logprobs": run_generate,
-    "lookup": run_numbers.run_lookup,
-    "random": run_numbers.run_random,
-    "sampling": run_numbers.run_sampling,
+    "lookup": run_sampling.run_lookup,
+    "random": run_sampling.run_random,
+    "sampling": run_sampling.run_sampling,
     "session/invalid": run_invalid_session,
     "session/valid": run_valid_session,
     "signing": run_signing,
-    "stop": run_stop,
+    "stop": run_stop.run_stop,
     "sync/push": run_sync.run_push,
     "sync/release": run_sync.run_release,
     "sync/compare": run_sync.run_compare,
@@ -62,7 +62,7 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "trace/rows": run_trace.run_rows,
     "trace/valid": run_trace.run_valid,
     "translate": run_translate,
-    "utf8": run_numbers.run_utf8,
+    "utf8": run_stop.run_utf8,
     "verify": run_verify,
 }
 

@@ -136,13 +136,13 @@ from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.models.ort_model import OrtModel
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.speculate import Pair, Settings, rule_for, speculate
-from omnidraft.runtime.decoding.sampling import Sampling
+from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from omnidraft.runtime.session.generation_config import GenerationConfig
 from support.toy import ContextModel, toy_cache, toy_map
 target = OrtModel(Path({str(graph)!r}), KvShape(1, 1, 16, 32), 10)
-pair = Pair(target, Drafter(ContextModel(1, 8)), toy_cache(toy_map(), ["FO"]))
-settings = Settings(rule_for("trie", 1.0), Sampling(1.0), 12, ())
-rounds = list(speculate(pair, [0, 3], [0], settings, FixedLength(3), SplitMix64(1)))
+models = DecoderModels(target, Drafter(ContextModel(1, 8)), toy_cache(toy_map(), ["FO"]))
+config = GenerationConfig(temperature=1.0, max_new_tokens=12)
+rounds = list(decode_prompt(models, [0, 3], [0], config, FixedLength(3), SplitMix64(1)))
 print(sum(len(r.emitted) for r in rounds))
 """
     assert run(code, home).split() == ["12"]

@@ -13,10 +13,10 @@ from omnidraft.learning.online.guard import GuardOptions
 from omnidraft.learning.positions import from_traces
 from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.step import schedule, step_batch
-from omnidraft.runtime.decoding import block_verifier, costs, draft_length, prompt_lookup, speculate
+from omnidraft.runtime.decoding import draft_length, early_stop, prompt_lookup, speculate, verifier
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.session import loaded_bundle
-from omnidraft.runtime.session.api import Session
+from omnidraft.runtime.session.api import GenerationConfig, Session
 from omnidraft.runtime.traces import trace, trace_store
 from omnidraft.runtime.vocab import cache_file, cache_table
 from omnidraft.runtime.vocab.cache_store import open_cache
@@ -28,10 +28,11 @@ DEFAULTS = json.loads((ROOT / "spec/defaults.json").read_text())
 
 
 def test_generation_defaults_agree_with_the_spec() -> None:
-    parameters = inspect.signature(Session.generate).parameters
+    config = inspect.signature(Session.generate).parameters["config"].default
+    assert config == GenerationConfig() == inspect.signature(Session.chat).parameters["config"].default
     names = ["max_new_tokens", "mode", "num_draft_tokens", "head_threshold", "verification"]
     for name in [*names, *(field.name for field in fields(SamplingConfig))]:
-        assert parameters[name].default == DEFAULTS[name], name
+        assert getattr(config, name) == DEFAULTS[name], name
 
 
 def test_limits_agree_with_the_spec() -> None:
@@ -51,9 +52,9 @@ def test_cache_defaults_agree_with_the_spec() -> None:
 
 def test_what_block_verification_is_chosen_by_agrees_with_the_spec() -> None:
     assert DEFAULTS["block"] == {
-        "gain": block_verifier.GAIN,
-        "extra_seconds": block_verifier.EXTRA_SECONDS,
-        "extra_seconds_per_token": block_verifier.EXTRA_SECONDS_PER_TOKEN,
+        "gain": verifier.GAIN,
+        "extra_seconds": verifier.EXTRA_SECONDS,
+        "extra_seconds_per_token": verifier.EXTRA_SECONDS_PER_TOKEN,
         "usual_draft": loaded_bundle.USUAL_DRAFT,
     }
 
@@ -69,8 +70,8 @@ def test_draft_length_constants_agree_with_the_spec() -> None:
     parameters = inspect.signature(draft_length.MeasuredLength).parameters
     assert parameters["longest"].default == wanted["longest"]
     assert parameters["decay"].default == wanted["decay"]
-    assert wanted["prior_acceptance"] == costs.PRIOR_ACCEPTANCE
-    assert wanted["prior_rounds"] == draft_length.PRIOR_ROUNDS
+    assert wanted["prior_acceptance"] == draft_length.PRIOR_ACCEPTANCE
+    assert wanted["prior_rounds"] == early_stop.PRIOR_ROUNDS
     for name in ("probe", "first_share", "last_share", "last_wait", "prior_tokens", "long_decay"):
         assert getattr(draft_length, f"_{name.upper()}") == wanted[name], name
 

@@ -1,4 +1,4 @@
-"""Processes that write one file over and over until they are killed; `test_crash_safety.py` kills them.
+"""Processes that write one file repeatedly until they are killed; `test_crash_safety.py` kills them.
 
     python crash_writer.py cache|session FILE
     python crash_writer.py trace DIRECTORY
@@ -17,10 +17,15 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.runtime.session.session_file import Answer, DrafterContext, Identity, State, encode_session
+from omnidraft.runtime.session.session_file import (
+    Identity,
+    SavedAnswer,
+    SavedSession,
+    encode_session,
+)
 from omnidraft.runtime.session.session_store import read_session, write_session
 from omnidraft.runtime.traces.trace import Masses, Start, TracedRound, TracedToken, Vocabularies, window
 from omnidraft.runtime.traces.trace_reader import read_traces
@@ -34,38 +39,34 @@ SIZES = (3, 40_000, 500)  # entries: one page, many pages, a few
 
 
 def numbered_table(tick: int) -> CacheTable:
-    """The table of one write: all that it holds follows from its tick."""
+    """The table of one write; its contents follow from its tick."""
     n = SIZES[tick % len(SIZES)]
     targets = np.arange(n, dtype=np.int32)
     spellings = Ragged(np.repeat(targets, 2), np.arange(n + 1, dtype=np.int32) * 2)
     ticks = np.full(n, tick, dtype=np.uint32)
-    counts = np.full((1, 2, n), tick, dtype=np.uint32)
-    return CacheTable("d" * 64, "e" * 64, 1, tick, targets, spellings, ticks, (1,), counts)
+    return CacheTable("d" * 64, "e" * 64, tick, targets, spellings, ticks, ticks, ticks)
 
 
-def numbered_session(number: int) -> tuple[State, bytes]:
-    """The session of one write, in the middle of an answer; all that it holds follows from its number."""
-    said = tuple(range(number, number + 40))
-    answer = Answer(
+def numbered_session(number: int) -> tuple[SavedSession, bytes]:
+    """The session of one write, in the middle of an answer; its contents follow from its number."""
+    ids = tuple(range(number, number + 40))
+    answer = SavedAnswer(
         GenerationConfig(seed=number),
-        said[:9],
-        said[9:],
-        said,
-        (9, 31),
-        DrafterContext(said, (40,), 0),
-        {},
+        ids[:9],
+        ids[9:],
+        ids,
         number,
         None,
     )
     turns = tuple(Turn(f"message {number}", (number, i)) for i in range(SIZES[number % len(SIZES)] // 200))
     identity = Identity("d" * 64, "e" * 64, {"target/cpu/model.onnx": "a" * 64})
-    state = State("0.1.0", identity, Costs((0.001,), 0.001, 0.0), turns, f"message {number}", answer)
+    state = SavedSession("0.1.0", identity, Costs((0.001,), 0.001, 0.0), turns, f"message {number}", answer)
     return state, encode(numbered_table(number))
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: writes the one of a number, tells which number is in a file, gives its bytes."""
+    """A kind of file: write the file of a number, read the number of a file, encode the file of a number."""
 
     write: Callable[[Path, int], None]
     number: Callable[[Path], int]
@@ -86,17 +87,17 @@ KINDS = {
 }
 
 
-def numbered_round(number: int, others: int = 0) -> TracedRound:
-    """One round of a trace, of a token that two draft tokens write and others that none does."""
-    ids = np.arange(60 if others else 4 + number % 7)
+def numbered_round(number: int, more: int = 0) -> TracedRound:
+    """One round of a trace: a token that two draft tokens spell, and tokens without pieces."""
+    ids = np.arange(60 if more else 4 + number % 7)
     masses = Masses(ids, np.full(len(ids), 1 / 64, np.float16), 1.0 - len(ids) / 64)
     token = TracedToken(number % 60_000, 0.5, False, False, (1, 2), masses, masses, 0.0)
-    return TracedRound(2 * number, (), 0, 0, (), (token, *(replace(token, pieces=()),) * others))
+    return TracedRound(2 * number, (), 0, 0, (), (token, *(replace(token, pieces=()),) * more))
 
 
 def record_for_ever(path: Path) -> None:
-    """Go on from the last round that is there, a record for each process."""
-    rounds = [found for traced in read_traces(path) for found in traced.rounds] if path.exists() else []
+    """Continue from the last recorded round, with a record for each process."""
+    rounds = [each for traced in read_traces(path) for each in traced.rounds] if path.exists() else []
     number, at = (rounds[-1].position // 2 if rounds else 0), None
     store = TraceStore(path, Vocabularies("d" * 64, "e" * 64, 4000, 60_000), max_bytes=1 << 20)
     while True:
@@ -108,7 +109,7 @@ def record_for_ever(path: Path) -> None:
 
 
 def write_for_ever(kind: Kind, path: Path) -> None:
-    """Go on from the number that the file has."""
+    """Continue from the number in the file."""
     number = kind.number(path)
     while True:
         number += 1

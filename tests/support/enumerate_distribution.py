@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from omnidraft.runtime.decoding.costs import Costs
-from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.decoding.baselines import Mode, Verification
+from omnidraft.runtime.decoding.distribution import Distribution
+from omnidraft.runtime.decoding.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.drafter import Drafter
-from omnidraft.runtime.decoding.sampling import Distribution, SamplingConfig
-from omnidraft.runtime.decoding.speculate import Mode, Pair, Settings, Verification, rule_for, speculate
+from omnidraft.runtime.decoding.sampling import SamplingConfig
+from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.vocab.vocab_map import VocabMap
+from support.configs import config_of
 from support.toy import GRAMS, ContextModel, HeadedModel, processed, toy_cache, toy_map
 
 T = TypeVar("T")
@@ -111,23 +113,22 @@ def distribution_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joi
     drafter_model = kind(2 * case.seed + 1, vocab_map.draft_size)
     other = ContextModel(2 * case.seed + 101, vocab_map.draft_size)
     target = ContextModel(2 * case.seed, vocab_map.target_size)
-    rule = rule_for(case.mode, case.sampling.temperature, case.verification)
 
     def run(script: _Script) -> tuple[int, ...]:
         drafter_model.rewind(0)
         other.rewind(0)
-        pair = Pair(target, Drafter(drafter_model), toy_cache(vocab_map, case.grams))
-        settings = Settings(rule, case.sampling, case.most, ())
+        models = DecoderModels(target, Drafter(drafter_model), toy_cache(vocab_map, case.grams))
+        config = config_of(case.mode, case.sampling, case.most, verification=case.verification)
         emitted: list[int] = []
-        loop = speculate(pair, case.prompt, [0, 3], settings, case.length(), script)
+        loop = decode_prompt(models, case.prompt, [0, 3], config, case.length(), script)
         for _ in range(case.rounds):
             found = next(loop, None)
             if found is None:
                 break
             emitted += found.emitted
             if case.swaps:
-                pair.drafter.model = other if pair.drafter.model is drafter_model else drafter_model
-                pair.drafter.forget()
+                models.drafter.model = other if models.drafter.model is drafter_model else drafter_model
+                models.drafter.forget()
         return tuple(emitted)
 
     distribution: Joint = defaultdict(float)

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import Mode, Pair, Round, Settings, rule_for, speculate
+from omnidraft.runtime.decoding.speculate import Round
+from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
+from support.configs import config_of
 from support.toy import DRAFT, GRAMS, TARGET, ContextModel, ragged, toy_cache, toy_map
 
 PROMPT = [0, 3, 1]
@@ -47,9 +50,10 @@ class Toy:
         rng: int = 0,
     ) -> Iterator[Round]:
         self.draft_model.rewind(0)
-        pair = Pair(self.target, Drafter(self.draft_model, self.start), cache)
-        settings = Settings(rule_for(mode, temperature), SamplingConfig(temperature), most, self.eos_ids)
-        return speculate(pair, PROMPT, self.draft_prompt, settings, FixedLength(count), SplitMix64(rng))
+        models = DecoderModels(self.target, Drafter(self.draft_model, self.start), cache)
+        config = config_of(mode, SamplingConfig(temperature), most)
+        length, random = FixedLength(count), SplitMix64(rng)
+        return decode_prompt(models, PROMPT, self.draft_prompt, config, length, random, self.eos_ids)
 
     def output(self, mode: Mode, count: int, cache: NgramCache, *, most: int = 40) -> list[int]:
         return [token for found in self.rounds(mode, count, cache, most=most) for token in found.emitted]

@@ -13,8 +13,9 @@ from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import Pair, Round, Settings, rule_for, speculate
+from omnidraft.runtime.decoding.speculate import Round
+from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.cache_file import encode
@@ -90,14 +91,15 @@ def rounds(
         target.play([*answer.prompt, *answer.tokens])
     else:
         target.rewind(0)
-    settings = Settings(
-        rule_for(way.mode, way.temperature), SamplingConfig(way.temperature), way.max_new_tokens,
+    return decode_prompt(
+        DecoderModels(target, drafter, cache),
+        answer.prompt,
+        answer.draft_prompt,
+        GenerationConfig(way.max_new_tokens, way.temperature, mode=way.mode),
+        FixedLength(way.num_draft_tokens, way.head_threshold),
+        SplitMix64(seed),
         set(pair.bundle.target.eos_ids),
-    )  # fmt: skip
-    return speculate(
-        Pair(target, drafter, cache), answer.prompt, answer.draft_prompt, settings,
-        FixedLength(way.num_draft_tokens, way.head_threshold), SplitMix64(seed),
-    )  # fmt: skip
+    )
 
 
 def counts(
@@ -117,8 +119,8 @@ def counts(
         "rounds": [s.rounds for s in prompts],
         "emitted": [s.emitted for s in prompts],
         "drafted": [s.drafted for s in prompts],
-        "passed": [s.passed for s in prompts],
-        "tested": [s.tested for s in prompts],
+        "passed": [s.accepted_drafts for s in prompts],
+        "tested": [s.evaluated for s in prompts],
     }
 
 

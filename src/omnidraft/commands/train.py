@@ -172,15 +172,11 @@ def _check_full(overwrite: bool, head: str | None) -> None:
 
 def _train(job: "Job", *, quiet: bool) -> "Trained | None":
     """Train in all processes, with progress in the main one; None in the other processes."""
-    from accelerate import Accelerator
-    from torch.cuda import is_available
-
     from omnidraft.training.data.processes import Processes
     from omnidraft.training.train_drafter import train_drafter
     from omnidraft.training.training_log import StepReport
 
-    accelerator = Accelerator(cpu=not is_available())
-    processes = Processes(accelerator)
+    processes = Processes.launched()
     try:
         with output.progress_bar("train", quiet=quiet or not processes.is_main) as bar:
 
@@ -192,7 +188,7 @@ def _train(job: "Job", *, quiet: bool) -> "Trained | None":
                 return None
             return train_drafter(job, processes, show, lambda stage: bar.stage(stage, 0, 0))
     finally:
-        accelerator.end_training()
+        processes.close()
 
 
 def _as_json(trained: "Trained") -> dict[str, Any]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.quantize.parity import Acceptance, measure_acceptance, refuse_collapse
 from omnidraft.runtime.bundle.bundle import PromptTemplate
-from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.decoding.drafter import Drafter
-from omnidraft.runtime.decoding.speculate import Pair
+from omnidraft.runtime.session.decode import DecoderModels
 from omnidraft.runtime.session.measure import measure_costs
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
@@ -67,9 +67,11 @@ def measure_shipped(
         ExportError: quantisation broke the drafter.
     """
     target, drafter = models
-    pair = Pair(
+    decoder_models = DecoderModels(
         target.shipped_model(work), Drafter(drafter.shipped_model(work), drafter.start), NgramCache(vocab_map)
     )
-    after = measure_acceptance(pair.target, pair.drafter, lambda: NgramCache(vocab_map), prompts)
+    after = measure_acceptance(
+        decoder_models.target, decoder_models.drafter, lambda: NgramCache(vocab_map), prompts
+    )
     refuse_collapse(before, after, quantization)
-    return after, replace(measure_costs(pair, *prompts[0]), acceptance=after.of_tested)
+    return after, replace(measure_costs(decoder_models, *prompts[0]), acceptance=after.of_evaluated)

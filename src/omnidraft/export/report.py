@@ -5,7 +5,7 @@ from pathlib import Path
 
 from omnidraft.export.adopt.adopt import Adoption
 from omnidraft.export.quantize.parity import Acceptance, Parity, StepParity
-from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import Costs
 
 
 @dataclass(frozen=True)

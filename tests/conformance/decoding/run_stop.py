@@ -1,4 +1,4 @@
-"""Runner of `stop`: rounds of tokens through the real end of an output."""
+"""Runners of `utf8` and `stop`: bytes to text, and where an output ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from conformance.vectors import Vector
 from omnidraft.runtime.decoding.speculate import Round
-from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
+from omnidraft.runtime.decoding.stop import StopText, Utf8Stream, cut_at_stop
 from omnidraft.runtime.session.generation import Generation, Limits
 from omnidraft.runtime.session.generation_config import GenerationConfig
 
@@ -17,10 +17,10 @@ from omnidraft.runtime.session.generation_config import GenerationConfig
 def run_stop(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
     text = StopText(given["stop"])
-    request = GenerationConfig(max_new_tokens=given["max_new_tokens"], seed=0)
+    config = GenerationConfig(max_new_tokens=given["max_new_tokens"], seed=0)
     # A prompt of one token: the context is full once as many tokens are out as it has positions.
     limits = Limits(given["eos_ids"], given["room"])
-    generation = Generation(_rounds(given, text), request, [1], text, limits, lambda _: nullcontext())
+    generation = Generation(_rounds(given, text), config, [1], text, limits, lambda _: nullcontext())
     pieces = list(islice(generation, len(expect["emitted"])))
     assert [list(piece.token_ids) for piece in pieces] == expect["emitted"]
     assert [piece.text for piece in pieces] == expect["pieces"]
@@ -40,3 +40,10 @@ def _rounds(given: dict[str, Any], text: StopText) -> Iterator[Round]:
         yield Round((), (), 0, tuple(emitted), 0, 0)
         if ended:
             return
+
+
+def run_utf8(vector: Vector) -> None:
+    stream = Utf8Stream()
+    pieces = [stream.push(bytes.fromhex(chunk)) for chunk in vector["input"]["chunks"]]
+    assert pieces == vector["expect"]["pieces"]
+    assert stream.flush() == vector["expect"]["rest"]

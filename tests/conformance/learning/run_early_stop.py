@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from conformance.choosing import Given
+from conformance.given_uniforms import GivenUniforms
 from conformance.vectors import Vector, close
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
@@ -57,7 +57,7 @@ class RecordingLength(FixedLength):
 
 def run_early_stop(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
-    model, random = TableDrafter(given["table"], given["acceptance"]), Given(given["uniforms"])
+    model, random = TableDrafter(given["table"], given["acceptance"]), GivenUniforms(given["uniforms"])
     length = RecordingLength(given["count"], given["threshold"])
     banned = np.array(given["banned"], dtype=np.int64)
     draft = Drafter(model).propose([given["last"]], length, given["temperature"], banned, random)

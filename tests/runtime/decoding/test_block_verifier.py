@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from omnidraft.runtime.decoding.block_verifier import block_pays, verify_block
 from omnidraft.runtime.decoding.decision import decision_probs
+from omnidraft.runtime.decoding.distribution import Categorical
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import Categorical
 from omnidraft.runtime.decoding.translator import Proposal, Step, translate
-from omnidraft.runtime.decoding.verifier import Verdict, Verifier, verify_trie
+from omnidraft.runtime.decoding.verifier import Verdict, Verifier, block_pays, verify_block, verify_tokens
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.toy import ragged
@@ -84,13 +83,13 @@ def test_the_ratios_are_the_worked_ones() -> None:
     [
         # b = 1 at the end: nothing is asked but the bonus, 0.65 of P: FLAKE.
         (verify_block, "f la ke", [0.65], ["FLAKE", "FLAKE"], 3),
-        (verify_trie, "f la ke", [0.84, 0.0], ["F"], 1),  # 0.84 >= 5 / 6; then END
-        (verify_trie, "f la ke", [0.83, 0.95], ["FLAKE", "X"], 3),
+        (verify_tokens, "f la ke", [0.84, 0.0], ["F"], 1),  # 0.84 >= 5 / 6; then END
+        (verify_tokens, "f la ke", [0.83, 0.95], ["FLAKE", "X"], 3),
         (verify_block, "f la o", [0.5, 0.1], ["FLAKE"], 2),
         (verify_block, "f la o", [0.66, 0.1], ["FLAKE"], 2),  # just below 2 / 3
         (verify_block, "f la o", [0.67, 0.1], ["F"], 1),  # just above: one decision back
-        (verify_trie, "f la o", [0.5, 0.1], ["FLAKE"], 2),
-        (verify_trie, "f la o", [0.9, 0.1], ["F"], 1),
+        (verify_tokens, "f la o", [0.5, 0.1], ["FLAKE"], 2),
+        (verify_tokens, "f la o", [0.9, 0.1], ["F"], 1),
     ],
 )
 def test_worked_rounds(
@@ -98,9 +97,9 @@ def test_worked_rounds(
 ) -> None:
     found, verdict = judged(verify, draft, uniforms)
     assert found == emitted
-    assert verdict.passed == passed
+    assert verdict.accepted_drafts == passed
     assert verdict.is_bonus == (passed == 3)
-    assert verdict.tested == passed + (not verdict.is_bonus)
+    assert verdict.evaluated == passed + (not verdict.is_bonus)
 
 
 def test_block_pays_where_a_round_is_long() -> None:

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.bundle.head import chance
-from omnidraft.runtime.decoding.costs import Costs
-from omnidraft.runtime.decoding.draft_length import FixedLength, MeasuredLength
+from omnidraft.runtime.decoding.baselines import MODES, Mode, Verification
+from omnidraft.runtime.decoding.draft_length import Costs, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.drafter import Drafter, _confidence
+from omnidraft.runtime.decoding.early_stop import survival_of
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import MODES, Mode, Verification
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from support.enumerate_distribution import LENGTH, Case, distribution_of_output, total_variation
 from support.toy import HeadedModel
@@ -91,6 +90,18 @@ def test_a_rule_that_drops_what_it_drew_is_seen(monkeypatch: pytest.MonkeyPatch)
     assert distance(Case("trie", "token", seed=1, count=2, head_threshold=1.0)) > 1e-4
 
 
+class Counted:
+    """A draft length that begins with a given number and always asks the head."""
+
+    stops_early = True
+
+    def __init__(self, length: FixedLength | MeasuredLength, count: int) -> None:
+        self._count, self.more = count, length.more
+
+    def next(self) -> int:
+        return self._count
+
+
 def drafted(length: FixedLength | MeasuredLength, count: int, says: list[float]) -> tuple[int, int]:
     """Tokens drawn and passes made, where the head says these things one after another."""
 
@@ -101,12 +112,13 @@ def drafted(length: FixedLength | MeasuredLength, count: int, says: list[float])
             return np.array([[0.0, 0.0, *[-np.inf] * (self.vocab_size - 2)]])  # two tokens, each of them half
 
     model = Saying(0, 8)
-    draft = Drafter(model).propose([0], count, 0.0, np.empty(0, np.int32), SplitMix64(0), length.more)
+    asked = Counted(length, count)
+    draft = Drafter(model).propose([0], asked, 0.0, np.empty(0, np.int32), SplitMix64(0))  # type: ignore[arg-type]
     return len(draft.tokens), model.passes
 
 
 def test_it_stops_before_the_next_token_is_drawn() -> None:
-    """By the product: 0.9 x 0.8 x 0.6 = 0.432, so the chance of a refusal is 0.568 after three tokens."""
+    """By the product: 0.9 x 0.8 x 0.6 = 0.432, so the probability of a refusal is 0.568 after three tokens."""
     says = [0.9, 0.8, 0.6, 0.1]
     for threshold, drawn in ((0.05, 1), (0.1001, 2), (0.28, 3), (0.5, 3), (0.57, 4), (0.96, 5), (1.0, 5)):
         assert drafted(FixedLength(5, threshold), 5, says) == (drawn, min(5, drawn + 1))
@@ -118,7 +130,7 @@ def test_what_the_head_says_corrects_what_the_drafter_believed() -> None:
     for acceptance, confidence, wanted in (
         (0.5, 0.3, 0.3), (0.3, 0.5, 0.3), (0.75, 0.75, 0.9), (1.0, 0.0, 1.0), (0.0, 0.9, 0.0), (0.0, 1.0, 0.5)
     ):  # fmt: skip
-        assert chance(acceptance, confidence) == pytest.approx(wanted)
+        assert survival_of(acceptance, confidence) == pytest.approx(wanted)
     row = np.log(np.array([0.2, 0.1, 0.6, 0.1]))
     assert _confidence(row, 0, np.array([2])) == pytest.approx(0.5)
     assert _confidence(np.array([0.0, 500.0]), 0, np.array([1])) == 1.0  # nothing else may be drawn
@@ -160,9 +172,9 @@ def test_a_head_may_go_on_to_the_longest_and_a_hopeless_pair_is_plain() -> None:
     assert np.mean(np.array(lengths[50:]) > 0) < 0.1
     gone = MeasuredLength(CHEAP)
     run(gone, 5, right=0.99)
-    assert gone.state()["spent"] > 0
+    assert gone.state()["head_seconds"] > 0
     run(gone, 1, right=0.99, headed=False)  # the adapter was taken away
-    assert gone.state()["spent"] == 0
+    assert gone.state()["head_seconds"] == 0
 
 
 def test_a_head_goes_on_as_long_as_its_place_in_the_draft_is_good() -> None:
@@ -180,7 +192,10 @@ def test_a_round_of_one_token_leaves_what_a_head_earned() -> None:
     run(length, 5, right=0.99)
     before = length.state()
     length.record(1, 1, 1, 2)
-    assert (length.state()["earned"], length.state()["spent"]) == (before["earned"], before["spent"])
+    assert (length.state()["head_emitted"], length.state()["head_seconds"]) == (
+        before["head_emitted"],
+        before["head_seconds"],
+    )
 
 
 def test_a_pass_that_drew_nothing_is_paid_for() -> None:
@@ -189,8 +204,8 @@ def test_a_pass_that_drew_nothing_is_paid_for() -> None:
     for length, judged in ((drawn, 2), (stopped, 3)):
         length.more(judged, 0.5)
         length.record(3, 3, 3, 4)
-    assert stopped.state()["earned"] == drawn.state()["earned"]
-    assert stopped.state()["spent"] - drawn.state()["spent"] == pytest.approx(CHEAP.draft)
+    assert stopped.state()["head_emitted"] == drawn.state()["head_emitted"]
+    assert stopped.state()["head_seconds"] - drawn.state()["head_seconds"] == pytest.approx(CHEAP.draft)
 
 
 def test_a_head_reads_no_long_text_for_a_short_one() -> None:
@@ -201,17 +216,19 @@ def test_a_head_reads_no_long_text_for_a_short_one() -> None:
     for unread, limit, pays in ((0, 4, True), (400, 4, False), (4000, None, False), (100, None, True)):
         length = MeasuredLength(costs, unread=unread, limit=limit)
         length.follow(taught)
-        assert length.state()["spent"] > 0 and (length.next() == 12) is pays, (unread, limit)
+        assert length.state()["head_seconds"] > 0 and (length.next() == 12) is pays, (unread, limit)
 
 
-def test_the_state_of_a_headed_length_is_restored() -> None:
+def test_what_a_head_earned_outlasts_a_text() -> None:
     for rounds in (1, 7):
-        first, second = MeasuredLength(CHEAP), MeasuredLength(CHEAP)
+        first, second, third = MeasuredLength(CHEAP), MeasuredLength(CHEAP), MeasuredLength(CHEAP)
         run(first, rounds, right=0.9)
-        second.restore(first.state())
-        assert second.state() == first.state() and second.state()["spent"] > 0
-        assert run(first, 6, right=0.8) == run(second, 6, right=0.8)
-        assert second.state() == first.state()
+        second.follow(first)
+        third.follow(first)
+        for name in ("head_emitted", "head_seconds"):
+            assert second.state()[name] == first.state()[name] > 0
+        assert run(second, 6, right=0.8) == run(third, 6, right=0.8)
+        assert second.state() == third.state()
 
 
 def test_a_threshold_outside_its_range_is_refused() -> None:

@@ -11,12 +11,13 @@ from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.prompt_lookup import PromptLookup
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import Pair, Settings, rule_for, speculate
+from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from support.configs import config_of
 from support.toy import DRAFT, GRAMS, TARGET, ContextModel, processed, toy_cache, toy_map
 
 
 def copied(tokens: list[int], count: int) -> list[int]:
-    return PromptLookup().propose(tokens, count, SplitMix64(0)).tokens
+    return PromptLookup().copy(tokens, count)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_a_context_that_grows_gives_what_a_fresh_look_gives() -> None:
     tokens, lookup = [0], PromptLookup()
     for _ in range(200):
         tokens += rng.integers(0, 3, size=rng.integers(1, 4)).tolist()
-        assert lookup.propose(tokens, 5, SplitMix64(0)).tokens == copied(tokens, 5)
+        assert lookup.copy(tokens, 5) == copied(tokens, 5)
 
 
 class Unused(ContextModel):
@@ -66,9 +67,9 @@ def test_greedy_output_is_plain_output_without_a_drafter(count: int, penalty: fl
     prompt = [0, 3, 1, 5, 2, 8, 9, 0, 3, 1]
     target = Repeating(1, len(TARGET), max_length=128)
     sampling = SamplingConfig(repetition_penalty=penalty)
-    pair = Pair(target, Drafter(Unused(1, len(DRAFT))), toy_cache(toy_map(), ()))
-    settings = Settings(rule_for("lookup", 0.0), sampling, 60, ())
-    rounds = list(speculate(pair, prompt, [], settings, FixedLength(count), SplitMix64(0)))
+    models = DecoderModels(target, Drafter(Unused(1, len(DRAFT))), toy_cache(toy_map(), ()))
+    config = config_of("lookup", sampling, 60)
+    rounds = list(decode_prompt(models, prompt, [], config, FixedLength(count), SplitMix64(0)))
     output = [token for r in rounds for token in r.emitted]
     expected: list[int] = []
     while len(expected) < 60:
@@ -87,9 +88,9 @@ def test_logprobs_are_of_the_distribution_that_was_sampled_from(mode: str, tempe
     distribution = sampling if temperature else SamplingConfig(1.0, repetition_penalty=1.4)
     prompt = [0, 3, 1, 0, 3]
     target = Repeating(0, len(TARGET))
-    pair = Pair(target, Drafter(ContextModel(1, len(DRAFT))), toy_cache(toy_map(), tuple(GRAMS)))
-    settings = Settings(rule_for(mode, temperature), sampling, 30, (), logprobs=True)  # type: ignore[arg-type]
-    rounds = list(speculate(pair, prompt, [0, 3], settings, FixedLength(3), SplitMix64(5)))
+    models = DecoderModels(target, Drafter(ContextModel(1, len(DRAFT))), toy_cache(toy_map(), tuple(GRAMS)))
+    config = config_of(mode, sampling, 30, logprobs=True)
+    rounds = list(decode_prompt(models, prompt, [0, 3], config, FixedLength(3), SplitMix64(5)))
     tokens = list(prompt)
     for found in rounds:
         for token, logprob in zip(found.emitted, found.logprobs, strict=True):
@@ -101,7 +102,9 @@ def test_logprobs_are_of_the_distribution_that_was_sampled_from(mode: str, tempe
 
 
 def test_logprobs_are_left_out_unless_asked_for() -> None:
-    pair = Pair(ContextModel(0, len(TARGET)), Drafter(ContextModel(1, len(DRAFT))), toy_cache(toy_map(), ()))
-    settings = Settings(rule_for("trie", 1.0), SamplingConfig(1.0), 5, ())
-    rounds = list(speculate(pair, [0], [0], settings, FixedLength(3), SplitMix64(5)))
+    models = DecoderModels(
+        ContextModel(0, len(TARGET)), Drafter(ContextModel(1, len(DRAFT))), toy_cache(toy_map(), ())
+    )
+    config = config_of("trie", SamplingConfig(1.0), 5)
+    rounds = list(decode_prompt(models, [0], [0], config, FixedLength(3), SplitMix64(5)))
     assert all(r.logprobs == () for r in rounds)

@@ -10,12 +10,15 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft import load
+from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import MAX_PROPOSED, Mode, Pair, Settings, rule_for, speculate
+from omnidraft.runtime.decoding.speculate import MAX_PROPOSED
+from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from support.configs import config_of
 from support.toy import DRAFT, GRAMS, TARGET, toy_cache
 from support.toy_round import MAPS, PROMPT, Echo, Toy, caches
 
@@ -68,10 +71,10 @@ def test_the_drafters_context_is_free(mode: Mode, count: int) -> None:
     for seed in range(3):
         toy = Toy(seed, draft_prompt=[6, 5, 5, 2, 0] * 7)
         assert toy.output(mode, count, toy_cache(toy.vocab_map, list(GRAMS))) == toy.plain()
-        pair = Pair(toy.target, Scrambled(toy.draft_model), NgramCache(toy.vocab_map))
+        models = DecoderModels(toy.target, Scrambled(toy.draft_model), NgramCache(toy.vocab_map))
         toy.draft_model.rewind(0)
-        settings = Settings(rule_for(mode, 0.0), SamplingConfig(), 40, ())
-        rounds = speculate(pair, PROMPT, [1], settings, FixedLength(count), SplitMix64(0))
+        config = config_of(mode, SamplingConfig(), 40)
+        rounds = decode_prompt(models, PROMPT, [1], config, FixedLength(count), SplitMix64(0))
         assert [t for r in rounds for t in r.emitted] == toy.plain()
 
 
@@ -197,10 +200,10 @@ def test_a_window_slides_rarely() -> None:
 def test_one_target_pass_a_round(mode: Mode, prompt: list[int]) -> None:
     """And one for the prompt, where it has more than one token."""
     toy = Toy(6)
-    pair = Pair(toy.target, Drafter(toy.draft_model), NgramCache(toy.vocab_map))
-    settings = Settings(rule_for(mode, 0.0), SamplingConfig(), 30, ())
+    models = DecoderModels(toy.target, Drafter(toy.draft_model), NgramCache(toy.vocab_map))
+    config = config_of(mode, SamplingConfig(), 30)
     length = FixedLength(0 if mode == "plain" else 4)
-    rounds = list(speculate(pair, prompt, [0], settings, length, SplitMix64(0)))
+    rounds = list(decode_prompt(models, prompt, [0], config, length, SplitMix64(0)))
     assert toy.target.passes == len(rounds) + (len(prompt) > 1)
 
 
@@ -216,7 +219,7 @@ def test_after_every_round_the_target_holds_the_text_but_its_last_token(
         assert toy.target.context == text[:-1]
         assert 0 <= found.accepted <= min(len(found.proposed), len(found.emitted))
         assert found.emitted[: found.accepted] == found.proposed[: found.accepted]
-        assert 0 <= found.passed <= found.tested <= len(found.draft) == 4 or len(text) >= 40
+        assert 0 <= found.accepted_drafts <= found.evaluated <= len(found.draft) == 4 or len(text) >= 40
         assert len(found.proposed) <= MAX_PROPOSED
 
 

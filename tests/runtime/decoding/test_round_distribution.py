@@ -12,11 +12,13 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft import load
+from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import Mode, Pair, Settings, rule_for, speculate
+from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from support.configs import config_of
 from support.toy import softmax, toy_cache
 from support.toy_round import PROMPT, Toy
 
@@ -52,12 +54,12 @@ def p_value(counts: Counter[tuple[int, ...]], distribution: dict[tuple[int, ...]
 def sample(toy: Toy, mode: Mode, grams: Sequence[str]) -> Counter[tuple[int, ...]]:
     """The first tokens of many generations through the real loop, the cache new in each."""
     random, counts = SplitMix64(2024), Counter[tuple[int, ...]]()
-    settings = Settings(rule_for(mode, 1.0), SamplingConfig(1.0), LAW_LENGTH + 1, ())
+    config = config_of(mode, SamplingConfig(1.0), LAW_LENGTH + 1)
     for _ in range(SAMPLES):
         toy.draft_model.rewind(0)
-        pair = Pair(toy.target, Drafter(toy.draft_model), toy_cache(toy.vocab_map, grams))
+        models = DecoderModels(toy.target, Drafter(toy.draft_model), toy_cache(toy.vocab_map, grams))
         output: list[int] = []
-        for found in speculate(pair, PROMPT, [0, 3], settings, FixedLength(3), random):
+        for found in decode_prompt(models, PROMPT, [0, 3], config, FixedLength(3), random):
             output += found.emitted
             if len(output) >= LAW_LENGTH:
                 break
@@ -85,7 +87,7 @@ def test_the_chi_square_has_power() -> None:
 def test_samples_of_a_real_bundle_have_the_targets_distribution(bundle: Path) -> None:
     """Two tokens at temperature 1 in trie mode, KV caches rewound in place, against scored probabilities."""
     session = load(bundle)
-    target, text = session.pair.target, "Once upon a time"
+    target, text = session.models.target, "Once upon a time"
     prompt = session.encode(text, raw=True)
     draft_prompt = session.draft_prompt(prompt)
 
@@ -102,11 +104,12 @@ def test_samples_of_a_real_bundle_have_the_targets_distribution(bundle: Path) ->
         for b in np.flatnonzero(second > 1e-4)
     }
     random, counts, passed = SplitMix64(7), Counter[tuple[int, ...]](), 0
-    settings = Settings(rule_for("trie", 1.0), SamplingConfig(1.0), 3, ())
+    config = config_of("trie", SamplingConfig(1.0), 3)
+    models = DecoderModels(session.models.target, session.models.drafter, session.cache)
     session.cache.prefill()
     for _ in range(1000):
         output: list[int] = []
-        rounds = speculate(session.pair, prompt, draft_prompt, settings, FixedLength(3), random)
+        rounds = decode_prompt(models, prompt, draft_prompt, config, FixedLength(3), random)
         for found in rounds:
             output += found.emitted
             passed += found.accepted

@@ -5,10 +5,9 @@ import numpy.typing as npt
 import pytest
 
 from omnidraft.errors import SettingError
+from omnidraft.runtime.decoding.distribution import Categorical, OneHot
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.sampling import (
-    Categorical,
-    OneHot,
     SamplingConfig,
     check_temperature,
     draft_distribution,

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.decoding.sampling import OneHot, SamplingConfig, target_distribution
+from omnidraft.runtime.decoding.distribution import OneHot
+from omnidraft.runtime.decoding.sampling import SamplingConfig, target_distribution
 from support.toy import processed
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from omnidraft.runtime.decoding.sampling import Categorical
+from omnidraft.runtime.decoding.baselines import paper_proposal
+from omnidraft.runtime.decoding.distribution import Categorical
 from omnidraft.runtime.decoding.translator import Proposal, Step, translate, translate_longest
-from omnidraft.runtime.decoding.verifier import paper_proposal
 from support.toy import DRAFT, GRAMS, TARGET, toy_cache, toy_map
 
 ALL = tuple(GRAMS)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnidraft.runtime.decoding.utf8_stream import Utf8Stream
+from omnidraft.runtime.decoding.stop import Utf8Stream
 
 
 def streamed(pieces: list[bytes]) -> list[str]:

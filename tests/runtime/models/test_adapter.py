@@ -82,7 +82,7 @@ def test_a_fixed_rank_is_filled_up() -> None:
 @pytest.mark.parametrize(
     ("sites", "fault", "words"),
     [
-        (LoraSites(None, {"layers.0.o": SITES["layers.0.o"]}), "extra_tensor", "has no place layers.0.qkv"),
+        (LoraSites(None, {"layers.0.o": SITES["layers.0.o"]}), "extra_tensor", "has no site layers.0.qkv"),
         (
             LoraSites(None, {**SITES, "layers.0.o": Site(2, (("o", 4),))}),
             "shape",
@@ -153,13 +153,13 @@ SPOILED: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("not_an_adapter", metadata(format="omnidraft.vocab_map"), "does not say that it is"),
     ("version", metadata(version="2"), "it has version 2 and this omnidraft reads version 1"),
     ("layout", changed(lambda h: h["layers.0.o.lora_a"].pop("data_offsets")), "does not say where it lies"),
-    ("layout", changed(lambda h: h["layers.0.o.lora_a"].update(shape=[2, 3])), "do not lie as"),
+    ("layout", changed(lambda h: h["layers.0.o.lora_a"].update(shape=[2, 3])), "not laid out as"),
     ("dtype", tensors(**{O_A: np.zeros((2, 2), np.float16)}), "'layers.0.o.lora_a' is F16, not F32"),
     ("missing_tensor", tensors(**{O_B: None}), "it has no 'layers.0.o.lora_b'"),
     ("missing_tensor", changed(lambda h: [h.pop(k) for k in list(h) if k[0] != "_"]), ""),
     ("extra_tensor", tensors(layers__0__o__bias=np.zeros(3, np.float32)), "a tensor 'layers.0.o.bias'"),
     ("extra_tensor", tensors(**{f"lm_head__{h}": np.ones((2, 2), np.float32) for h in ("lora_a", "lora_b")}),
-     "'lm_head' is no place of a layer"),
+     "'lm_head' is not a site of a layer"),
     ("shape", tensors(**{O_A: np.zeros((2, 3), np.float32)}), "has rank 3 in A and 2 in B"),
     ("shape", tensors(**{O_A: np.zeros(2, np.float32)}), "has shape [2], not two sizes above 0"),
     ("shape", tensors(**{O_A: np.zeros((2, 0), np.float32)}), "has shape [2, 0]"),

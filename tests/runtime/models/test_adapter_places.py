@@ -57,7 +57,7 @@ def test_generate_takes_an_adapter(
         cli.main()
     error = capsys.readouterr().err
     assert (
-        stop.value.code == 1 and "manifest.json is refused: it is no safetensors file; give a file" in error
+        stop.value.code == 1 and "manifest.json is refused: it is not a safetensors file; give a file" in error
     )
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.model import Cancelled
-from omnidraft.runtime.decoding.speculate import Mode
 from omnidraft.runtime.models.even_model import EvenModel
 from support.toy import ContextModel
 

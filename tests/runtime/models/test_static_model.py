@@ -17,7 +17,8 @@ from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
 from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.decoding.model import Cancelled, SessionModel
-from omnidraft.runtime.decoding.prefill import read
+from omnidraft.runtime.decoding.speculate import DecoderState
+from omnidraft.runtime.decoding.stop import cut_at_eos
 from omnidraft.runtime.models.ort_model import Graph, OrtModel
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel
 from omnidraft.runtime.session.api import LoadedBundle
@@ -197,8 +198,10 @@ def test_sessions_on_the_same_weights_do_not_meet(weights_of: WeightsOf) -> None
 
 
 def test_a_context_can_be_read_again(model: StaticModel) -> None:
-    ids, alone = some_ids(70), [False] * 50 + [True, False, False, True] * 5
-    assert list(read(model, ids, alone))[-1] == 70
+    ids, text = some_ids(70), DecoderState()
+    text.restart([*ids, 5], [], 1, cut_at_eos(()))
+    text.prefill(model)
+    assert text.cached == ids
     row = model.score([5]).copy()
     model.rewind(0)
     model.score(ids)

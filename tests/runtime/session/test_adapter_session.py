@@ -100,17 +100,17 @@ def test_after_a_swap_the_drafter_has_read_its_whole_context_anew(session: Sessi
         next(answer)
     session.use_adapter(found)
     next(answer)
-    drafter = session.drafter
-    held = list(drafter._held)
+    drafter = session.models.drafter
+    held = list(drafter._cached)
     drafter.model.rewind(len(held) - 1)
     row = drafter.model.score(held[-1:]).copy()
-    fresh = Session(session.weights, adapter=found)
+    fresh = Session(session.loaded, adapter=found)
     with fresh.turn():
-        fresh.drafter.model.score(held[:-1], 1)
-        assert np.abs(fresh.drafter.model.score(held[-1:]) - row).max() < 1e-4
-    bare = Session(session.weights)
-    bare.drafter.model.score(held[:-1], 1)
-    assert np.abs(bare.drafter.model.score(held[-1:]) - row).max() > 1e-2
+        fresh.models.drafter.model.score(held[:-1], 1)
+        assert np.abs(fresh.models.drafter.model.score(held[-1:]) - row).max() < 1e-4
+    bare = Session(session.loaded)
+    bare.models.drafter.model.score(held[:-1], 1)
+    assert np.abs(bare.models.drafter.model.score(held[-1:]) - row).max() > 1e-2
 
 
 def test_a_targets_adapter_changes_what_is_said_from_the_next_round_on(session: Session) -> None:
@@ -125,11 +125,11 @@ def test_a_targets_adapter_changes_what_is_said_from_the_next_round_on(session: 
     for _ in pieces:
         pass
     assert session.adapters == {"target": found}
-    other = Session(session.weights, adapter=found)
+    other = Session(session.loaded, adapter=found)
     begun = [*answer.prompt_ids, *answer.token_ids[:said]]
     left = other.generate(begun, max_new_tokens=24 - said, mode="plain").finish()
     assert answer.token_ids[said:] == left.token_ids
-    plain = Session(session.weights).generate(begun, max_new_tokens=24 - said, mode="plain").finish()
+    plain = Session(session.loaded).generate(begun, max_new_tokens=24 - said, mode="plain").finish()
     assert left.token_ids != plain.token_ids
 
 
@@ -142,7 +142,7 @@ def test_both_models_at_once_and_one_taken_away(session: Session) -> None:
     assert set(session.adapters) == {"target"}
     assert say(session).finish().token_ids == adapted
     session.use_adapter(None)
-    assert say(session).finish().token_ids == say(Session(session.weights)).finish().token_ids
+    assert say(session).finish().token_ids == say(Session(session.loaded)).finish().token_ids
 
 
 def test_sessions_on_one_graph_have_adapters_of_their_own(weights: LoadedBundle, session: Session) -> None:
@@ -178,7 +178,7 @@ def test_an_adapter_of_other_models_is_refused_and_the_old_one_stays(
         (
             replace(good, tensors={"layers.99.o": good.tensors[site]}),
             "extra_tensor",
-            "has no place layers.99.o",
+            "has no site layers.99.o",
         ),
     ):
         error = refusal(lambda wrong=wrong: session.use_adapter(wrong))  # type: ignore[misc]
@@ -225,7 +225,7 @@ def test_onnxruntimes_own_form_does_the_same_in_a_plain_run(session: Session, tm
     with_file = graph.run(["logits"], fed, options)[0][0]
     session.use_adapter(found)
     with session.turn():
-        assert np.array_equal(with_file, session.drafter.model.score(ids))
+        assert np.array_equal(with_file, session.models.drafter.model.score(ids))
 
 
 def test_a_session_file_names_its_adapters(session: Session, tmp_path: Path) -> None:
@@ -240,18 +240,18 @@ def test_a_session_file_names_its_adapters(session: Session, tmp_path: Path) -> 
     whole = [*session.answer.token_ids] if session.answer else []
     for _ in pieces:
         pass
-    same = Session(session.weights, adapter=first)
+    same = Session(session.loaded, adapter=first)
     same.load(path)
     assert same.adapter_notice is None
     assert drafts_of(same.resume()) and same.answer and session.answer
     assert same.answer.token_ids == session.answer.token_ids and len(whole) < len(session.answer.token_ids)
     for adapter_there, words in ((second, second.digest[:12]), (None, "no adapter")):
-        other = Session(session.weights, adapter=adapter_there)
+        other = Session(session.loaded, adapter=adapter_there)
         other.load(path)
         assert other.adapter_notice is not None and first.digest[:12] in other.adapter_notice
         assert words in other.adapter_notice
         assert other.resume().finish().token_ids == session.answer.token_ids  # greedy: the same text
-    target = Session(session.weights, adapter=adapter_of(session.bundle, "target"))
+    target = Session(session.loaded, adapter=adapter_of(session.bundle, "target"))
     with pytest.raises(SessionFileError, match="was saved with no adapter of the target") as caught:
         target.load(path)
     assert caught.value.fault == "foreign_adapter"
@@ -266,6 +266,6 @@ def test_a_sampled_session_goes_on_the_same_with_the_same_adapter(session: Sessi
     session.save(tmp_path / "s")
     for _ in pieces:
         pass
-    again = Session(session.weights, adapter=found)
+    again = Session(session.loaded, adapter=found)
     again.load(tmp_path / "s")
     assert session.answer and again.resume().finish().token_ids == session.answer.token_ids

@@ -35,7 +35,7 @@ def test_lookup_with_a_penalty_is_plain_decoding(bundle: Path) -> None:
 
 def test_a_verification_that_is_none_is_refused(bundle: Path) -> None:
     with pytest.raises(SettingError, match='"row" is unknown; use one of token, block, auto'):
-        load(bundle).generate("Hi", verification="row")  # type: ignore[arg-type]
+        load(bundle).generate("Hi", verification="row")
 
 
 def test_the_command_line_has_every_setting(bundle: Path) -> None:
@@ -92,8 +92,8 @@ def test_log_probabilities_of_greedy_text_are_the_models_own(bundle: Path) -> No
         ({"top_p": None}, "top_p None is of type NoneType"),
         ({"num_draft_tokens": "many"}, "num_draft_tokens 'many' is of type str"),
         ({"logprobs": 1}, "logprobs 1 is of type int; give True or False"),
-        ({"stop": 5}, "stop 5 is no sequence of strings"),
-        ({"stop": [5]}, "is no tuple of strings"),
+        ({"stop": 5}, "stop 5 is not a sequence of strings"),
+        ({"stop": [5]}, "is not a tuple of strings"),
         ({"mode": ["trie"]}, "is unknown"),
         ({"verification": None}, "use one of token, block, auto"),
     ],
@@ -124,11 +124,12 @@ def test_a_prompt_of_a_wrong_kind_is_refused_in_a_sentence(bundle: Path, prompt:
 def test_a_chat_takes_the_settings_of_a_generation(bundle: Path) -> None:
     session, request = load(bundle), GenerationConfig(max_new_tokens=6, temperature=0.7, seed=1)
     found = session.chat("Hi", max_new_tokens=6, temperature=0.7, seed=1, stop="\u2603").finish()
-    assert found.request == replace(request, stop=("\u2603",))
+    assert found.config == replace(request, stop=("\u2603",))
     session.reset()
-    assert session.chat("Hi", request, seed=2).request == replace(request, seed=2)
-    with pytest.raises(TypeError, match="warmth"):
-        session.chat("Hi", warmth=3)
+    assert session.chat("Hi", request, seed=2).config == replace(request, seed=2)
+    for ask in (session.chat, session.generate):
+        with pytest.raises(SettingError, match="warmth is not a setting of a generation; use one of max_new"):
+            ask("Hi", warmth=3)
 
 
 def test_drawn_seeds_are_numbers_in_every_reader_of_json() -> None:

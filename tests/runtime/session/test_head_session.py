@@ -38,7 +38,7 @@ def headed(bundle: Bundle, bias: float, *, lora: bool = False) -> Adapter:
 
 
 def drafter_of(session: Session) -> OrtModel:
-    model = session.drafter.model
+    model = session.models.drafter.model
     assert isinstance(model, OrtModel)
     return model
 

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.decoding.drafter import Drafter
-from omnidraft.runtime.decoding.speculate import Pair
+from omnidraft.runtime.session.decode import DecoderModels
 from omnidraft.runtime.session.measure import measure_costs
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from support.toy import DRAFT, TARGET, ContextModel, toy_map
@@ -50,9 +50,9 @@ def measured(clock: Clock, length: int = 256) -> Costs:
     vocab_map = toy_map()
     target = Timed(clock, 0, len(TARGET), 1.0, 0.1, length)
     drafter = Drafter(Timed(clock, 1, len(DRAFT), 0.2, 0.01, 256), (7,))
-    pair = Pair(target, drafter, NgramCache(vocab_map), clock)
-    found = measure_costs(pair, PROMPT, PROMPT)
-    assert len(pair.cache) == 0, "what the trial learned is nobody's"
+    models = DecoderModels(target, drafter, NgramCache(vocab_map), clock)
+    found = measure_costs(models, PROMPT, PROMPT)
+    assert len(models.cache) == 0, "what the trial learned is nobody's"
     return found
 
 

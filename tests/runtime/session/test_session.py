@@ -11,8 +11,8 @@ import pytest
 
 from omnidraft import Generation, GenerationConfig, LoadedBundle, Session, load_bundle
 from omnidraft.errors import ContextError, PromptError, SettingError
-from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK
-from omnidraft.runtime.decoding.speculate import Mode
+from omnidraft.runtime.decoding.baselines import Mode
+from omnidraft.runtime.decoding.speculate import PREFILL_CHUNK
 from omnidraft.runtime.models.ort_model import OrtModel
 
 STORY = "Tell me a story."
@@ -282,7 +282,7 @@ def test_a_full_conversation_is_refused_and_stays(weights: LoadedBundle, session
 
 def test_without_a_drafter_every_mode_is_plain(bundle: Path, session: Session) -> None:
     plain = Session(load_bundle(bundle, drafter=False))
-    assert plain.weights.drafter is None and len(plain.models.all) == 1
+    assert plain.loaded.drafter is None and len(plain.models.all) == 1
     for temperature in (0.0, 1.0):
         request = GenerationConfig(max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=5)
         plain.reset()

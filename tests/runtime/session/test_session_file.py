@@ -131,7 +131,7 @@ def test_a_refused_file_changes_nothing(weights: LoadedBundle, bundle: Path, tmp
     state, cache = decode_session(file.read_bytes())
     assert state.answer is not None
     limit = bundle_limit(session)
-    saved, eos = replace(state.answer, passes=()), session.bundle.target.eos_ids[0]
+    saved, eos = state.answer, session.bundle.target.eos_ids[0]
     answers = {
         "id_range": replace(saved, output=(8192,)),
         "context": replace(saved, prompt=(1,) * limit, output=(2, 2)),

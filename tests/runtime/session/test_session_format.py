@@ -16,32 +16,28 @@ from hypothesis import strategies as st
 
 from omnidraft import GenerationConfig
 from omnidraft.errors import SessionFileError
-from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.session_file import (
     HEADER_BYTES,
-    Answer,
-    DrafterContext,
     Identity,
-    State,
+    SavedAnswer,
+    SavedSession,
     decode_session,
     encode_session,
 )
 
 
-def example(turns: int = 2) -> State:
-    answer = Answer(
-        request=GenerationConfig(temperature=0.5, seed=2**64 - 1, stop=("\n\n", "\u3042")),
+def example(turns: int = 2) -> SavedSession:
+    answer = SavedAnswer(
+        config=GenerationConfig(temperature=0.5, seed=2**64 - 1, stop=("\n\n", "\u3042")),
         prompt=(1, 2, 3),
         output=(4, 5),
         context=(7, 8, 9),
-        passes=(3, 1),
-        drafter=DrafterContext((0, 7, 8), (2, 1), 1),
-        draft_length={"tested": [4.0, 0.1 + 0.2], "idle": 3},
         random=0x8000000000000001,
         stop_reason=None,
     )
-    return State(
+    return SavedSession(
         omnidraft="0.1.0",
         identity=Identity("d" * 64, "t" * 64, {"target/cpu/model.onnx": "a" * 64}),
         costs=Costs((0.001, 0.0011), 0.0002, 1e-5, 1e-5, 0.5),
@@ -62,12 +58,12 @@ def test_the_bytes_are_as_the_specification_shows() -> None:
     data = encode_session(example(), b"cache")
     assert data[:8] == bytes.fromhex("894f44534e0d0a1a")
     version, reserved, state_bytes, cache_bytes, state_crc, cache_crc = struct.unpack_from("<6I", data, 8)
-    assert (version, reserved, cache_bytes, HEADER_BYTES) == (1, 0, 5, 32)
+    assert (version, reserved, cache_bytes, HEADER_BYTES) == (2, 0, 5, 32)
     text = data[32 : 32 + state_bytes]
     assert (zlib.crc32(text), zlib.crc32(b"cache")) == (state_crc, cache_crc)
     value = json.loads(text)
     assert value["answer"]["random"] == "8000000000000001"
-    assert value["answer"]["request"]["seed"] == "f" * 16
+    assert value["answer"]["config"]["seed"] == "f" * 16
     assert str(Path.home()).encode() not in data
 
 
@@ -120,13 +116,13 @@ WHOLE = encode_session(example(), b"cache")
         ("state", sealed(lambda s: s["answer"].update(random=5))),
         ("state", sealed(lambda s: s["answer"].update(stop_reason="bored"))),
         ("state", sealed(lambda s: s["answer"].update(draft_length=3))),
-        ("state", sealed(lambda s: s["answer"]["request"].update(temperature=-1))),
-        ("state", sealed(lambda s: s["answer"]["request"].update(temperature="hot"))),
-        ("state", sealed(lambda s: s["answer"]["request"].update(mode="magic"))),
-        ("state", sealed(lambda s: s["answer"]["request"].update(mode=["trie"]))),
-        ("state", sealed(lambda s: s["answer"]["request"].update(num_draft_tokens=4.5))),
-        ("state", sealed(lambda s: s["answer"]["request"].update(stop=[""]))),
-        ("state", sealed(lambda s: s["answer"]["request"].update(ignore_eos=1))),
+        ("state", sealed(lambda s: s["answer"]["config"].update(temperature=-1))),
+        ("state", sealed(lambda s: s["answer"]["config"].update(temperature="hot"))),
+        ("state", sealed(lambda s: s["answer"]["config"].update(mode="magic"))),
+        ("state", sealed(lambda s: s["answer"]["config"].update(mode=["trie"]))),
+        ("state", sealed(lambda s: s["answer"]["config"].update(num_draft_tokens=4.5))),
+        ("state", sealed(lambda s: s["answer"]["config"].update(stop=[""]))),
+        ("state", sealed(lambda s: s["answer"]["config"].update(ignore_eos=1))),
         ("state", sealed(lambda s: s["costs"].update(draft=float("nan")))),
         ("state", sealed(lambda s: s["costs"].update(target=[]))),
     ],
@@ -149,4 +145,4 @@ def test_the_reader_is_total(noise: bytes, at: int, checksums: bool) -> None:
         state, cache = decode_session(bytes(data))
     except SessionFileError:
         return
-    assert isinstance(state, State) and isinstance(cache, bytes)
+    assert isinstance(state, SavedSession) and isinstance(cache, bytes)

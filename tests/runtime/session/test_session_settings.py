@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from omnidraft import GenerationConfig, LoadedBundle, Session, load, load_bundle
 from omnidraft.cli import app
 from omnidraft.errors import SessionFileError, SettingError
-from omnidraft.runtime.decoding.speculate import Mode
+from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.session_file import decode_session, encode_session
 from omnidraft.runtime.vocab.cache_file import decode
 
@@ -41,7 +41,7 @@ def test_a_saved_answer_goes_on_with_all_its_settings(
     other.load(file)
     resumed = other.resume().finish()
     answer.finish()
-    assert resumed.request == request
+    assert resumed.config == request
     assert (resumed.token_ids, resumed.text) == (answer.token_ids, answer.text)
     assert resumed.logprobs == answer.logprobs
     assert len(resumed.logprobs) == len(resumed.token_ids) == 24
@@ -58,7 +58,7 @@ def test_a_setting_that_cannot_be_is_refused(
     session.save(file)
     state, cache = decode_session(file.read_bytes())
     assert state.answer is not None
-    wrong = replace(state.answer, request=replace(state.answer.request, **change))  # type: ignore[arg-type]
+    wrong = replace(state.answer, config=replace(state.answer.config, **change))  # type: ignore[arg-type]
     short = replace(state.answer, logprobs=state.answer.logprobs[1:])
     for found in (wrong, short):
         with pytest.raises(SessionFileError) as error:
@@ -106,7 +106,7 @@ def test_after_an_answer_without_the_drafter_its_context_is_whole(weights: Loade
         session.chat(STORY, GenerationConfig(8, mode=mode)).finish()
         answer = session.chat("And then?", GenerationConfig(8)).finish()
         prompt = session.draft_prompt(answer.prompt_ids)
-        assert session.pair.context[: len(prompt)] == prompt
+        assert session.text.decoder.context[: len(prompt)] == prompt
 
 
 def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(
@@ -151,16 +151,16 @@ def test_what_is_new_in_a_conversation_is_what_the_drafter_has_to_read(weights: 
         session = Session(weights)
         session.costs = replace(weights.bundle.costs, target=(1.0, 1.01), draft=draft, host=0.0, read=1e-6)
         answer = session.chat(STORY, GenerationConfig(8, ignore_eos=True))
-        prompt = len(session.pair.context)
-        assert session.draft_length.unread == prompt
+        prompt = len(session.text.decoder.context)
+        assert session.text.draft_length.unread == prompt
         answer.finish()
-        left.append(session.draft_length.unread)
-        known = len(session.pair.context)
+        left.append(session.text.draft_length.unread)
+        known = len(session.text.decoder.context)
         session.chat("And then?", GenerationConfig(8, ignore_eos=True))
-        assert session.pair.context[:known] and len(session.pair.context) > known
-        read.append((session.draft_length.unread, len(session.pair.context) - known, prompt))
+        assert session.text.decoder.context[:known] and len(session.text.decoder.context) > known
+        read.append((session.text.draft_length.unread, len(session.text.decoder.context) - known, prompt))
         session.generate(STORY, max_new_tokens=8)
-        assert session.draft_length.unread == prompt, "a text of its own is read from its beginning"
+        assert session.text.draft_length.unread == prompt, "a text of its own is read from its beginning"
     (drafted, new, _), (plain, newer, prompt) = read
     assert left[0] == 0 and drafted == new
     assert left[1] == prompt + 8 and plain >= newer + prompt

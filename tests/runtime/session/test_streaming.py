@@ -14,7 +14,7 @@ from omnidraft import Generation, LoadedBundle, Session
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
-from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
@@ -122,7 +122,7 @@ def test_a_table_model_with_a_real_tokenizer(
         found = session.generate(
             prompt,
             max_new_tokens=len(ids),
-            mode=mode,  # type: ignore[arg-type]
+            mode=mode,
             num_draft_tokens=rng.randint(1, 12),
         )
         check(found, ids, target.text_of(ids))

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
+from omnidraft.runtime.decoding.baselines import MODES, Mode, Verification
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
-from omnidraft.runtime.decoding.proposer import written
+from omnidraft.runtime.decoding.proposer import Rule, respell
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import (
-    MODES,
-    Mode,
-    Pair,
-    Round,
-    Settings,
-    Verification,
-    rule_for,
-    speculate,
-)
+from omnidraft.runtime.decoding.speculate import DecoderState, Round
+from omnidraft.runtime.decoding.stop import cut_at_eos
 from omnidraft.runtime.decoding.translator import Proposal
-from omnidraft.runtime.traces.labels import Labeller, label_decisions, label_match
-from omnidraft.runtime.traces.trace import FLOOR, Kind
+from omnidraft.runtime.session.decode import DecoderModels, decode
+from omnidraft.runtime.traces.trace import FLOOR, Kind, TracedRound
 from omnidraft.runtime.traces.trace_payload import MODES as FILE_MODES
 from omnidraft.runtime.traces.tracer import Tracer, largest
+from support.configs import config_of
 from support.toy import DRAFT, TARGET, ContextModel, softmax, toy_cache, toy_map
+from support.tracing import Collector
 
 TOY = toy_map()
 PROMPT = [0, 3, 1]
+
+
+@dataclass
+class Traced:
+    """What a traced toy generation leaves."""
+
+    models: DecoderModels
+    context: list[int]
+    collector: Collector
+
+    @property
+    def rounds(self) -> list[TracedRound]:
+        """What is kept of each round."""
+        return self.collector.traced
 
 
 def rounds(
@@ -38,20 +48,22 @@ def rounds(
     temperature: float,
     *,
     seed: int = 0,
-    trace: bool = True,
     verification: Verification = "token",
     penalty: float = 1.0,
-) -> tuple[Pair, list[Round]]:
-    pair = Pair(
+) -> tuple[Traced, list[Round]]:
+    """A toy generation: its models, draft context and traced rounds; and its rounds."""
+    models = DecoderModels(
         ContextModel(2 * seed, len(TARGET)),
         Drafter(ContextModel(2 * seed + 1, len(DRAFT)), (7,)),
         toy_cache(TOY, ["FO"]),
     )
     sampling = SamplingConfig(temperature, repetition_penalty=penalty)
-    tracer = Tracer(TOY, lambda: True) if trace else None
-    settings = Settings(rule_for(mode, temperature, verification), sampling, 40, (), trace=tracer)
-    count = FixedLength(0 if mode == "plain" else 5)
-    return pair, list(speculate(pair, PROMPT, [0, 3, 1], settings, count, SplitMix64(seed)))
+    config, collector = config_of(mode, sampling, 40, verification=verification), Collector(TOY)
+    count, text = FixedLength(0 if mode == "plain" else 5), DecoderState()
+    text.restart(PROMPT, [0, 3, 1], 40, cut_at_eos(()))
+    found = list(decode(models, text, config, count, SplitMix64(seed), collector.of))
+    assert len(found) == len(collector.traced)
+    return Traced(models, text.context, collector), found
 
 
 # What is kept of a round
@@ -64,17 +76,17 @@ def test_each_token_has_the_targets_own_distribution_before_it(
 ) -> None:
     """At temperature 1, without the penalty, whatever was sampled with."""
     for seed in range(5):
-        pair, found = rounds(mode, temperature, seed=seed, penalty=penalty)
-        assert isinstance(pair.target, ContextModel)
+        kept_of, found = rounds(mode, temperature, seed=seed, penalty=penalty)
+        target = kept_of.models.target
+        assert isinstance(target, ContextModel)
         text = list(PROMPT)
-        for each in found:
-            assert each.traced is not None
-            assert tuple(t.token_id for t in each.traced.tokens) == each.emitted
-            assert [t.accepted for t in each.traced.tokens] == [
+        for each, traced in zip(found, kept_of.rounds, strict=True):
+            assert tuple(t.token_id for t in traced.tokens) == each.emitted
+            assert [t.accepted for t in traced.tokens] == [
                 i < each.accepted for i in range(len(each.emitted))
             ]
-            for token in each.traced.tokens:
-                p = softmax(pair.target.row(text), 1.0)
+            for token in traced.tokens:
+                p = softmax(target.row(text), 1.0)
                 assert token.surprisal == pytest.approx(-np.log(p[token.token_id]), abs=1e-5)
                 kept = np.flatnonzero(p >= FLOOR)
                 assert token.distribution.ids.tolist() == kept.tolist()
@@ -100,17 +112,16 @@ def check_roots(ids: Any, masses: Any, unspelled: float, p: Any) -> None:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_pieces_are_what_the_draft_context_grew_by(mode: Mode, temperature: float) -> None:
     for seed in range(12):
-        pair, found = rounds(mode, temperature, seed=seed)
-        traced = [each.traced for each in found if each.traced]
-        assert [0, 3, 1] + [d for each in traced for d in each.pieces] == pair.context
+        kept, _ = rounds(mode, temperature, seed=seed)
+        assert [0, 3, 1] + [d for each in kept.rounds for d in each.pieces] == kept.context
 
 
 def test_a_long_draft_token_is_the_first_parts_and_holds_the_others() -> None:
     draft, proposal = Draft([DRAFT.index("sfo"), 1]), Proposal([0, 1, 4, 1], ends=[1, 1, 1, 2])
-    found = written(draft, proposal, [0, 1, 4, 1, 8], TOY)
+    found = respell(draft, proposal, [0, 1, 4, 1, 8], TOY)
     assert [each.draft_ids for each in found] == [[6], [], [], [1], []]
     assert [each.inside for each in found] == [False, True, True, False, False]
-    found = written(draft, proposal, [0, 1, 5], TOY)  # it stands in part: spelled anew
+    found = respell(draft, proposal, [0, 1, 5], TOY)  # it stands in part: spelled anew
     assert [(each.draft_ids, each.inside) for each in found] == [
         ([0], False),
         ([1], False),
@@ -126,12 +137,11 @@ def test_labels_are_the_chances_that_the_verifier_went_by() -> None:
     ):
         seen: dict[Kind, list[tuple[float, bool]]] = {}
         for seed in range(80):
-            _, found = rounds(mode, temperature, seed=seed)  # type: ignore[arg-type]
-            for each in found:
-                assert each.traced is not None
-                for i, judged in enumerate(each.traced.judged):
-                    refused = i == len(each.traced.judged) - 1 and each.passed < each.tested
-                    seen.setdefault(judged.kind, []).append((judged.label, not refused))
+            kept, found = rounds(mode, temperature, seed=seed)  # type: ignore[arg-type]
+            for each, traced in zip(found, kept.rounds, strict=True):
+                for i, label in enumerate(traced.labels):
+                    refused = i == len(traced.labels) - 1 and each.accepted_drafts < each.evaluated
+                    seen.setdefault(label.kind, []).append((label.label, not refused))
         assert set(seen) - {Kind.DEAD_END} == kinds
         for kind, pairs in seen.items():
             labels, passed = np.array(pairs, dtype=float).T
@@ -141,30 +151,33 @@ def test_labels_are_the_chances_that_the_verifier_went_by() -> None:
 
 def test_greedy_labels_are_0_or_1() -> None:
     for seed in range(10):
-        for each in rounds("trie", 0.0, seed=seed)[1]:
-            assert each.traced is not None
-            labels = [judged.label for judged in each.traced.judged]
+        kept, found = rounds("trie", 0.0, seed=seed)
+        for each, traced in zip(found, kept.rounds, strict=True):
+            labels = [label.label for label in traced.labels]
             assert labels == [1.0] * each.accepted + [0.0] * (len(labels) - each.accepted)
 
 
 def test_block_verification_is_judged_decision_by_decision() -> None:
-    _, found = rounds("trie", 1.0, verification="block")
-    assert any(each.traced and each.traced.judged for each in found)
-    for each in found:
-        assert each.traced is not None
-        assert all(0.0 <= judged.label <= 1.0 for judged in each.traced.judged)
-        assert all(judged.draft < each.tested for judged in each.traced.judged)
+    kept, found = rounds("trie", 1.0, verification="block")
+    assert any(traced.labels for traced in kept.rounds)
+    for each, traced in zip(found, kept.rounds, strict=True):
+        assert all(0.0 <= label.label <= 1.0 for label in traced.labels)
+        assert all(label.draft < each.evaluated for label in traced.labels)
 
 
-def test_each_rule_has_its_judge() -> None:
-    wanted: list[tuple[Mode, float, Labeller]] = [
-        ("trie", 1.0, label_decisions),
-        ("direct", 1.0, label_decisions),
-        ("match", 1.0, label_match),
-        ("direct", 0.0, label_match),
+def test_each_mode_has_its_rule() -> None:
+    expected: list[tuple[Mode, float, Rule]] = [
+        ("trie", 1.0, "decisions"),
+        ("direct", 1.0, "decisions"),
+        ("match", 1.0, "match"),
+        ("direct", 0.0, "match"),
+        ("paper", 1.0, "paper"),
+        ("lookup", 0.0, "none"),
     ]
-    for mode, temperature, judge in wanted:
-        assert rule_for(mode, temperature).judge is judge  # type: ignore[attr-defined]
+    for mode, temperature, rule in expected:
+        kept, _ = rounds(mode, temperature)
+        assert kept.collector.proposer is not None
+        assert kept.collector.proposer.rule == rule
 
 
 def test_many_tokens_keep_the_largest() -> None:

@@ -36,8 +36,8 @@ def test_the_example_of_the_spec() -> None:
     (record,) = found.generations()
     assert record.start.context == (1, 4)
     (only,) = record.rounds
-    assert (only.position, only.draft, only.tested, only.passed) == (2, (2,), 1, 0)
-    assert only.judged[0].label == 0.25
+    assert (only.position, only.draft, only.evaluated, only.accepted_drafts) == (2, (2,), 1, 0)
+    assert only.labels[0].label == 0.25
     (token,) = only.tokens
     assert (token.token_id, token.pieces, token.surprisal) == (6, (1, 4), 0.5)
     assert token.distribution.ids.tolist() == [6] and token.distribution.probabilities.tolist() == [0.5]

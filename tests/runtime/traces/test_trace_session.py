@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from omnidraft import LoadedBundle, Session, TraceStore, load, read_traces
-from omnidraft.runtime.decoding.speculate import MODES
+from omnidraft.runtime.decoding.baselines import MODES
 from omnidraft.runtime.traces.trace import Traced, Vocabularies
+from omnidraft.runtime.traces.trace_memory import TraceMemory
 from support.adapters import adapter_of
 from support.tiny_worlds import random_text, random_weights, without_drafter
 from support.toy import toy_map
@@ -30,7 +31,7 @@ def weights(tmp_path: Path) -> LoadedBundle:
 def say(session: Session, request: dict[str, Any]) -> tuple[list[int], list[tuple[int, ...]], int]:
     found = session.generate("abcd ab", max_new_tokens=30, seed=3, ignore_eos=True, **request)
     pieces = list(found)
-    return found.token_ids, [p.round.draft for p in pieces if p.round], session.random.state
+    return found.token_ids, [p.round.draft for p in pieces if p.round], session.text.random.state
 
 
 REQUESTS: list[dict[str, Any]] = [
@@ -65,9 +66,11 @@ def recorded(session: Session) -> list[Traced]:
 
 def test_nothing_is_recorded_unless_asked(weights: LoadedBundle) -> None:
     session = Session(weights)
-    assert session.trace is None
-    found = list(session.generate("abcd", max_new_tokens=5))
-    assert all(piece.round is not None and piece.round.traced is None for piece in found)
+    assert session.trace is None and session._recording() is None
+    session.generate("abcd", max_new_tokens=5).finish()
+    session.trace = memory = TraceMemory(Vocabularies.of(session.vocab_map))
+    session.generate("abcd", max_new_tokens=5).finish()
+    assert len(memory.take()) == 1
 
 
 def test_a_pause_leaves_a_gap_and_the_text_goes_on(weights: LoadedBundle, tmp_path: Path) -> None:
@@ -79,7 +82,7 @@ def test_a_pause_leaves_a_gap_and_the_text_goes_on(weights: LoadedBundle, tmp_pa
             session.trace.pause()
         if i == 3:
             session.trace.resume()
-    whole = session.pair.context
+    whole = session.text.decoder.context
     first, second = recorded(session)
     assert not first.start.continues and second.start.continues
     assert len(first.rounds) == 2
@@ -131,7 +134,7 @@ def test_random_sessions(tmp_path: Path) -> None:
             answer = session.generate(
                 random_text(rng, 10),
                 max_new_tokens=int(rng.integers(1, 30)),
-                mode=str(rng.choice(MODES)),  # type: ignore[arg-type]
+                mode=str(rng.choice(MODES)),
                 temperature=float(rng.choice([0.0, 1.0])),
                 seed=1,
                 stop=["ab"],

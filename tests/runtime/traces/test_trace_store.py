@@ -162,7 +162,7 @@ def test_wiping_takes_segments_only(tmp_path: Path) -> None:
     assert caught.value.fault == "not_a_trace"
     record(open_store(tmp_path / "u"), 1, 1)
     assert wipe(segments_of(tmp_path / "u")[0]) == 1
-    with pytest.raises(TraceFileError, match="is no trace"):
+    with pytest.raises(TraceFileError, match="is not a trace"):
         wipe(path / "notes.txt")
     record(store := open_store(tmp_path / "v"), 1, 1)
     store.close()

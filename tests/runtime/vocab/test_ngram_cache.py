@@ -156,8 +156,8 @@ def test_the_first_to_evict_heads_the_order(keys: list[tuple[int, int]]) -> None
     hits, ticks = (np.array(column) for column in zip(*keys, strict=True))
     targets = np.arange(len(keys)) * 2
     for policy in ("lfu", "lru"):
-        found = (policy, hits.astype(np.uint64), ticks.astype(np.uint32), targets)
-        assert first_to_evict(*found) == eviction_order(*found)[0]
+        keys_of = (policy, hits.astype(np.uint32), ticks.astype(np.uint32), targets)
+        assert first_to_evict(*keys_of) == eviction_order(*keys_of)[0]
 
 
 def test_prune_evicts_what_learning_would() -> None:

@@ -30,7 +30,7 @@ LOOKUP = replace(GREEDY, mode="lookup", sampling=Sampling(0.7), seed=78, prompt=
 State = dict[str, Any]
 
 
-def pack(state: State, cache: bytes, *, version: int = 1, reserved: int = 0) -> bytes:
+def pack(state: State, cache: bytes, *, version: int = 2, reserved: int = 0) -> bytes:
     """The bytes of a session file."""
     text = json.dumps(state, sort_keys=True, separators=(",", ":")).encode()
     head = struct.pack(
@@ -48,17 +48,15 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
     random_state = (task.seed + GOLDEN * len(random.used)) & MASK
     due = [t for each in rounds for t in each["emitted"]]
     sampling = task.sampling
-    request = {
+    config = {
         "max_new_tokens": task.max_new_tokens, "temperature": sampling.temperature, "mode": task.mode,
         "ignore_eos": False, "seed": f"{task.seed:016x}", "num_draft_tokens": task.num_draft_tokens,
         "stop": [], "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0,
         "verification": "token", "logprobs": False, "head_threshold": 1.0,
     }  # fmt: skip
     answer = {
-        "request": request, "prompt": task.prompt, "output": output, "logprobs": [],
+        "config": config, "prompt": task.prompt, "output": output, "logprobs": [],
         "context": [] if task.mode == "lookup" else task.draft_prompt,
-        "passes": [len(task.prompt), len(output) - 1] if output else [],
-        "drafter": {"held": [], "passes": [0], "window": 0}, "draft_length": {},
         "random": f"{random_state:016x}",
         "stop_reason": None,
     }  # fmt: skip
@@ -134,7 +132,8 @@ def _bytes() -> Iterator[tuple[str, str, str, bytes]]:
     huge = GOOD[:16] + struct.pack("<I", (1 << 32) - 1) + GOOD[20:]
     yield "state_huge", "the header says 4 GB of state: a reader must not reserve them", "truncated", huge
     yield "one_byte_more", "a byte after the end", "trailing", GOOD + b"\0"
-    yield "version_2", "a later version", "version", pack(BASE, CACHE, version=2)
+    yield "version_1", "the version before this one", "version", pack(BASE, CACHE, version=1)
+    yield "version_3", "a later version", "version", pack(BASE, CACHE, version=3)
     yield "version_0", "version 0 does not exist", "version", pack(BASE, CACHE, version=0)
     yield "reserved", "the reserved field is not 0", "reserved", pack(BASE, CACHE, reserved=1)
     for name, at in (("state", 60), ("cache", len(GOOD) - 1)):
@@ -149,13 +148,13 @@ def _states() -> Iterator[tuple[str, str, str, bytes]]:
         ("ids_are_text", "a prompt that is not a list", "state", lambda s: s["answer"].update(prompt="12")),
         ("no_prompt", "a prompt without a token", "state", lambda s: s["answer"].update(prompt=[])),
         ("unknown_mode", "an unknown mode", "state",
-         lambda s: s["answer"]["request"].update(mode="magic")),
+         lambda s: s["answer"]["config"].update(mode="magic")),
         ("random_short", "a random state of 15 digits",
          "state", lambda s: s["answer"].update(random="0" * 15)),
         ("complete", "it can go on, but has all its tokens", "state",
          lambda s: s["answer"].update(output=[0] * GREEDY.max_new_tokens)),
-        ("fixed_length_state", "a fixed draft length has no state", "state",
-         lambda s: s["answer"].update(draft_length={"idle": 1})),
+        ("seed_negative", "a seed of 16 characters that are not hexadecimal digits", "state",
+         lambda s: s["answer"]["config"].update(seed="-000000000000001")),
         ("turn_without_message", "an earlier turn, and no message of the last one", "state",
          lambda s: s.update(turns=[{"message": "S", "answer": []}])),
         ("foreign_drafter", "another drafter's vocabulary", "foreign_bundle",
@@ -163,7 +162,7 @@ def _states() -> Iterator[tuple[str, str, str, bytes]]:
         ("foreign_graph", "another quantisation of the same target", "foreign_bundle",
          lambda s: s["identity"]["graphs"].update({"target/cpu/model.onnx": "ab" * 32})),
         ("target_id_outside", "the map has 13 target tokens", "id_range",
-         lambda s: s["answer"].update(output=[13], passes=[])),
+         lambda s: s["answer"].update(output=[13])),
         ("draft_id_outside", "the map has 9 draft tokens", "id_range",
          lambda s: s["answer"].update(context=[9])),
         ("text_too_long", "66 tokens for 64 positions; the last token needs none", "context",

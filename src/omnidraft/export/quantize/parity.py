@@ -1,7 +1,7 @@
-"""Honest checks of what was exported: against torch, and the drafter's acceptance before and after rounding.
+"""Compare exported graphs with torch, and the drafter's acceptance before and after quantisation.
 
-A quantised drafter that is never accepted still gives correct text, so nobody notices: it is measured here,
-and a collapse stops the export.
+Text stays correct even if a quantised drafter's tokens are never accepted, so the fault would go unnoticed:
+acceptance is measured here, and a collapse stops the export.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,23 +15,24 @@ from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import Pair, Round, Settings, rule_for, speculate
+from omnidraft.runtime.decoding.speculate import Round
+from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
 DRAFTED = 4  # draft tokens in each round of the acceptance check
 _NEW_TOKENS = 32
-_MEANINGFUL = 0.02  # below this share an untrained pair agrees by chance, and there is nothing to collapse
+_MEANINGFUL = 0.02  # a lower acceptance is chance agreement of an untrained pair
 
 
 @dataclass(frozen=True)
 class Parity:
-    """A graph against torch on the same tokens.
+    """A graph compared with torch on the same tokens.
 
     Attributes:
-        max_difference: of any logit, in float32.
+        max_difference: largest difference of a logit, in float32.
         greedy_agreement: share of positions with the same argmax.
-        positions: compared.
+        positions: number of positions compared.
     """
 
     max_difference: float
@@ -41,12 +42,12 @@ class Parity:
 
 @dataclass(frozen=True)
 class StepParity:
-    """A training graph against torch, after one step in two calls.
+    """A training graph compared with torch, after one step in two calls.
 
     Attributes:
-        loss: difference of the losses, as a share of torch's.
-        gradient: norm of the difference, as a share of the norm of torch's.
-        tensors: the same of how far the step moved the tensors and AdamW's moments, the largest of the three.
+        loss: difference of the losses, relative to torch's loss.
+        gradient: norm of the difference of the gradients, relative to the norm of torch's gradient.
+        tensors: the same for the changes of the tensors and of AdamW's two moments; the largest of the three.
     """
 
     loss: float
@@ -55,32 +56,41 @@ class StepParity:
 
     @property
     def worst(self) -> float:
-        """The largest; infinite where one is no number."""
-        found = max(self.loss, self.gradient, self.tensors)
-        return found if np.isfinite([self.loss, self.gradient, self.tensors]).all() else float("inf")
+        """The largest of the three; infinite if one is not finite."""
+        differences = self.loss, self.gradient, self.tensors
+        return max(differences) if np.isfinite(differences).all() else float("inf")
 
 
 def torch_rows(
     checkpoint: Checkpoint, prompts: Sequence[Sequence[int]], layers: int | None = None
 ) -> list[np.ndarray]:
-    """torch's float32 logits of every position of some prompts, of the first `layers` layers if given."""
-    from omnidraft.checkpoints.thin_model import logits_of, thin_model  # torch, which adopting does without
+    """torch's float32 logits of every position of some prompts.
+
+    Args:
+        checkpoint: the model.
+        prompts: ids of each prompt.
+        layers: use only the first layers; None for all.
+
+    Returns:
+        [positions, vocab] for each prompt.
+    """
+    from omnidraft.checkpoints.thin_model import logits_of, thin_model  # adopting works without torch
 
     thin = thin_model(checkpoint, layers)
     return [logits_of(thin, list(ids)) for ids in prompts]
 
 
-def parity_of(graph: Model, prompts: Sequence[Sequence[int]], wanted: Sequence[np.ndarray]) -> Parity:
-    """A graph compared with torch's logits of some prompts.
+def parity_of(graph: Model, prompts: Sequence[Sequence[int]], expected: Sequence[np.ndarray]) -> Parity:
+    """Compare a graph with torch's logits of some prompts.
 
-    Half of every prompt goes in as one block and the rest token by token, with a rewind in between, so that
-    prefill, decoding and rollback are all compared.
+    The first half of each prompt is scored as one block and the rest token by token, with a rewind in
+    between, so that prefill, decoding and rewinding are all compared.
     """
     worst, same, positions = 0.0, 0, 0
-    for ids, rows in zip(prompts, wanted, strict=True):
-        found = np.concatenate(list(_score_in_parts(graph, ids)))
-        worst = max(worst, float(np.abs(found - rows).max()))
-        same += int((found.argmax(axis=1) == rows.argmax(axis=1)).sum())
+    for ids, rows in zip(prompts, expected, strict=True):
+        logits = np.concatenate(list(_score_in_parts(graph, ids)))
+        worst = max(worst, float(np.abs(logits - rows).max()))
+        same += int((logits.argmax(axis=1) == rows.argmax(axis=1)).sum())
         positions += len(rows)
     return Parity(worst, same / positions, positions)
 
@@ -90,7 +100,7 @@ def _score_in_parts(graph: Model, ids: Sequence[int]) -> Iterator[np.ndarray]:
     half = max(1, len(ids) // 2)
     yield graph.score(ids[:half]).copy()
     if half < len(ids):
-        graph.score(ids[half:])  # thrown away: what follows must not see it
+        graph.score(ids[half:])  # dropped by the rewind: later logits must not depend on it
         graph.rewind(half)
     for i in range(half, len(ids)):
         yield graph.score(ids[i : i + 1]).copy()
@@ -100,16 +110,22 @@ def compare_with_torch(
     checkpoint: Checkpoint, graphs: Sequence[Model], prompts: Sequence[Sequence[int]]
 ) -> list[Parity]:
     """Parity of each graph with the checkpoint in float32, over the positions of some prompts."""
-    wanted = torch_rows(checkpoint, prompts)
-    return [parity_of(graph, prompts, wanted) for graph in graphs]
+    expected = torch_rows(checkpoint, prompts)
+    return [parity_of(graph, prompts, expected) for graph in graphs]
 
 
 @dataclass(frozen=True)
 class Acceptance:
-    """A drafter's worth on some prompts, greedy, cold cache."""
+    """How many of a drafter's tokens are accepted on some prompts, greedy, with a cold cache.
+
+    Attributes:
+        of_drafted: share of all draft tokens.
+        of_evaluated: share of the evaluated draft tokens: those up to and with the first rejection.
+        tokens_per_target_pass: emitted tokens in a round.
+    """
 
     of_drafted: float
-    of_tested: float  # of the draft tokens that were judged: those before the first refusal, and it
+    of_evaluated: float
     tokens_per_target_pass: float
 
 
@@ -119,26 +135,32 @@ def measure_acceptance(
     make_cache: Callable[[], NgramCache],
     prompts: Sequence[tuple[Sequence[int], Sequence[int]]],
 ) -> Acceptance:
-    """Acceptance over prompts given as (target ids, draft ids), one cold cache for all of them."""
-    pair = Pair(target, drafter, make_cache())
+    """Acceptance over prompts.
+
+    Args:
+        target, drafter: the pair.
+        make_cache: makes the cold n-gram cache that all prompts share.
+        prompts: each as (target ids, draft ids).
+    """
+    models = DecoderModels(target, drafter, make_cache())
     rounds: list[Round] = []
     for ids, draft_ids in prompts:
         room = min(_NEW_TOKENS, target.max_length - len(ids))
         if room > 0:
-            settings = Settings(rule_for("trie", 0.0), SamplingConfig(), room, ())
-            rounds += speculate(pair, ids, draft_ids, settings, FixedLength(DRAFTED), SplitMix64(0))
+            config = GenerationConfig(max_new_tokens=room)
+            rounds += decode_prompt(models, ids, draft_ids, config, FixedLength(DRAFTED), SplitMix64(0))
     drafted = sum(len(r.draft) for r in rounds)
-    passed = sum(r.passed for r in rounds)
-    tested = sum(r.tested for r in rounds)
+    accepted = sum(r.accepted_drafts for r in rounds)
+    evaluated = sum(r.evaluated for r in rounds)
     emitted = sum(len(r.emitted) for r in rounds)
-    return Acceptance(passed / max(1, drafted), passed / max(1, tested), emitted / max(1, len(rounds)))
+    return Acceptance(accepted / max(1, drafted), accepted / max(1, evaluated), emitted / max(1, len(rounds)))
 
 
 def refuse_collapse(before: Acceptance, after: Acceptance, quantization: str) -> None:
-    """Stop an export whose drafter quantisation broke.
+    """Stop an export if quantisation broke the drafter.
 
     Raises:
-        ExportError: acceptance fell below half of the unquantised pair's.
+        ExportError: acceptance fell below half of the acceptance before quantisation.
     """
     if before.of_drafted >= _MEANINGFUL and after.of_drafted < 0.5 * before.of_drafted:
         raise ExportError(

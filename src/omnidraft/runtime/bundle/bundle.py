@@ -1,6 +1,6 @@
-"""A bundle on disk: read its manifest, refuse what does not fit, hand out what the runtime needs.
+"""A bundle on disk: open it, verify every file, and read its manifest.
 
-Every file is hashed before it is used and a missing hash is an error: integrity fails closed.
+Every file is hashed before use, and a missing hash is an error: integrity fails closed.
 Format: spec/bundle.md.
 """
 
@@ -22,7 +22,7 @@ from omnidraft.runtime.bundle.signature import (
     read_signature,
     verify,
 )
-from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.disk.json_fields import array, mapping, number, text
 from omnidraft.runtime.disk.read_file import read_file
 
@@ -33,12 +33,13 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """What stands around a user's messages; control tokens are read here and only here.
+    """The text around a user's messages; control tokens are read only here, never in a message.
 
     Attributes:
         prefix, suffix: before and after the first message.
-        between: from the end of an answer to the next message. after: between that message and its answer.
-            Both None where the model's chat template cannot be told in four strings.
+        between: from the end of an answer to the next message.
+        after: between that message and its answer. Both are None if four strings cannot express the
+            model's chat template.
     """
 
     prefix: str
@@ -50,7 +51,7 @@ class PromptTemplate:
         """The strings before and after the message of each turn (see `conversation.Template`).
 
         Raises:
-            PromptError: several turns, and the template was compiled for one.
+            PromptError: several turns, with a template that was compiled for one.
         """
         if turns > 1 and (self.between is None or self.after is None):
             raise PromptError(
@@ -67,7 +68,8 @@ class OrtFiles:
     Attributes:
         target, drafter: paths of the graphs, weights inside.
         required_operators: path of the list that a reduced build of onnxruntime is made with.
-        style: how they were optimised; `runtime` or `fixed`. onnxruntime: the version that wrote them.
+        style: how they were optimised, `runtime` or `fixed`.
+        onnxruntime: the version that wrote them.
     """
 
     target: str
@@ -87,9 +89,15 @@ class Bundle:
     """A verified bundle.
 
     Attributes:
-        ort: its .ort files, if it has them.
-        signed_by: id of the public key that its signature was checked with; None where no key was given.
-        stamps: what each file looked like before it was hashed.
+        path: the directory.
+        target, drafter: the two models.
+        prompt: the compiled chat template.
+        costs: measured at export.
+        vocab_map: path in the bundle.
+        manifest: the whole manifest, parsed.
+        ort: the .ort files; None if the bundle has none.
+        signed_by: id of the public key that the signature was checked with; None if no key was given.
+        stamps: size and times of each file before it was hashed.
     """
 
     path: Path
@@ -118,17 +126,19 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle
     """Read and verify a bundle.
 
     Args:
-        public_key: of its signer; a bundle without a signature by it is refused. Unchecked when None.
+        path: the directory.
+        public_key: of the signer; a bundle without a signature by this key is refused. None checks nothing.
 
     Raises:
-        BundleError: no bundle there, another format version, a field missing, or a file that is absent,
-            cut short or changed. SignatureError, one of them: not signed with that key.
-        SettingError: the key is none, or checking needs a package that is not installed.
+        BundleError: no bundle at the path, another format version, a missing field, or a file that is absent,
+            cut short or changed.
+        SignatureError: a BundleError; the bundle is not signed with the key.
+        SettingError: the key is not a public key, or a package that checks signatures is not installed.
     """
     path = Path(path)
     key = None if public_key is None else read_public_key(public_key)
     data = _manifest_bytes(path)
-    if key is not None:  # before anything in the manifest is believed
+    if key is not None:  # before any field of the manifest is used
         verify(data, read_signature(path), key)
     manifest = _parse_manifest(path, data)
     stamps = verify_files(path, path / MANIFEST, manifest.get("files"))
@@ -164,14 +174,14 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle
 
 
 def unlisted_files(bundle: Bundle) -> list[str]:
-    """Files in the bundle's directory that its manifest does not list; nothing reads them."""
+    """Files in the directory of the bundle that the manifest does not list; nothing reads them."""
     known = {MANIFEST, SIGNATURE, *bundle.manifest["files"]}
     names = (file.relative_to(bundle.path).as_posix() for file in bundle.path.rglob("*") if not file.is_dir())
     return sorted(name for name in names if name not in known)
 
 
 def _used(bundle: Bundle) -> list[str]:
-    """Every file that a runtime may read by itself, so each needs a hash."""
+    """The files that a runtime reads, each of which needs a hash."""
     template = bundle.manifest["prompt"]["template"]
     names = [
         bundle.vocab_map,
@@ -182,7 +192,7 @@ def _used(bundle: Bundle) -> list[str]:
         names += [entry.graph, entry.tokenizer]
         names += [name for place in entry.places.values() for name in place.files]
         names += [] if entry.train is None else entry.train.files
-        # onnxruntime reads it without being told; a graph that is not listed is refused itself.
+        # onnxruntime reads this file by its name alone; a graph that is not listed is refused anyway.
         if entry.graph in bundle.manifest["files"] and bundle.file(f"{entry.graph}.data").exists():
             names.append(f"{entry.graph}.data")
     return names
@@ -199,13 +209,15 @@ def _manifest_bytes(path: Path) -> bytes:
         return read_file(path / MANIFEST)
     except FileNotFoundError:
         raise BundleError(
-            f"{path} holds no {MANIFEST}, so it is no bundle",
+            f"{path} has no {MANIFEST}, so it is not a bundle",
             "make one with `omnidraft export`",
             fault="no_bundle",
         ) from None
     except OSError as error:
         raise BundleError(
-            f"{path / MANIFEST} is not readable ({error})", "run `omnidraft export` again", fault="unreadable"
+            f"{path / MANIFEST} is not readable ({error.strerror})",
+            "run `omnidraft export` again",
+            fault="unreadable",
         ) from None
 
 
@@ -213,14 +225,14 @@ def _parse_manifest(path: Path, data: bytes) -> dict[str, Any]:
     file = path / MANIFEST
     try:
         manifest = json.loads(data.decode("utf-8"))
-        right_seal = seal(manifest) if isinstance(manifest, dict) else None
+        expected_seal = seal(manifest) if isinstance(manifest, dict) else None
     except (ValueError, RecursionError) as error:
         raise BundleError(
             f"{file} is not readable ({error})", "run `omnidraft export` again", fault="unreadable"
         ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise BundleError(
-            f"{file} is no {FORMAT} manifest", "make one with `omnidraft export`", fault="not_a_bundle"
+            f"{file} is not an {FORMAT} manifest", "make one with `omnidraft export`", fault="not_a_bundle"
         )
     if manifest.get("version") != VERSION:
         raise BundleError(
@@ -229,7 +241,7 @@ def _parse_manifest(path: Path, data: bytes) -> dict[str, Any]:
             "run `omnidraft export` again or install the omnidraft that wrote it",
             fault="version",
         )
-    if manifest.get("seal") != right_seal:
+    if manifest.get("seal") != expected_seal:
         raise BundleError(
             f"{file} was changed after it was written (its seal does not match)",
             "run `omnidraft export` again",

@@ -1,4 +1,4 @@
-"""The files of a bundle against its manifest: hashed before use, and the same ones after."""
+"""The files of a bundle against its manifest: hashed before use, and unchanged after."""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,7 +6,9 @@ from pathlib import Path, PurePosixPath
 
 from omnidraft.errors import BundleError
 
-Stamp = tuple[int, int, int]  # size of a file, and when its content and its entry were last changed
+Stamp = tuple[
+    int, int, int
+]  # size of a file, and the times when its content and its directory entry last changed
 
 
 def file_sha256(path: Path) -> str:
@@ -19,10 +21,10 @@ def file_sha256(path: Path) -> str:
 
 
 def check_unchanged(path: Path, stamps: Mapping[str, Stamp]) -> None:
-    """Refuse files that are not those that were hashed: called once they have been loaded.
+    """Refuse files that changed since they were hashed; call it after they are loaded.
 
     Raises:
-        BundleError: a file was replaced or written meanwhile.
+        BundleError: a file was replaced or written.
     """
     for name, stamp in stamps.items():
         file = path / name
@@ -35,10 +37,12 @@ def check_unchanged(path: Path, stamps: Mapping[str, Stamp]) -> None:
 
 
 def verify_files(path: Path, manifest: Path, files: object) -> dict[str, Stamp]:
-    """Hash every file that a manifest lists, and return what each looked like before that.
+    """Hash every file that a manifest lists, and return the stamp of each file from before.
 
     Args:
-        path: the bundle. manifest: its file, for what is said. files: the manifest's field of that name.
+        path: the directory of the bundle.
+        manifest: the path of the manifest, for error messages.
+        files: the field `files` of the manifest.
 
     Raises:
         BundleError: no files, a name outside the bundle, no hash, or a file that is absent, cut short or
@@ -57,7 +61,7 @@ def verify_files(path: Path, manifest: Path, files: object) -> dict[str, Stamp]:
             )
         try:
             stamps[name] = _verify_file(path / name, name, record, manifest)
-        except (OSError, ValueError) as error:  # ValueError: a name that no file system takes
+        except (OSError, ValueError) as error:  # ValueError: a name that no file system allows
             raise BundleError(
                 f"{name!r} of {path} cannot be read ({error})",
                 "copy the whole bundle or run `omnidraft export` again",
@@ -94,6 +98,6 @@ def _verify_file(file: Path, name: str, record: object, manifest: Path) -> Stamp
 
 
 def stamp_of(file: Path) -> Stamp:
-    """What tells whether a file was written or replaced since; inodes do not last on every file system."""
-    found = file.stat()
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    """The stamp of a file; without its inode number, which is not stable on every file system."""
+    status = file.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,8 +1,8 @@
 """The adaptive head's tensors as a value, and the shape that a graph takes; spec/adapter.md.
 
 acceptance = sigmoid(x w + b), x the drafter's last hidden state after blocks x + SiLU(x W), at the position
-that read a draft token (method section 5.3). It corrects what the drafter itself believed when it drew that
-token: `chance` of the two is how likely the token is to be accepted, given that those before it were.
+that read a draft token (method section 5.3). The head corrects the drafter's own confidence in that token:
+`chance` of both is the probability that the token is accepted, if those before it are.
 """
 
 import re
@@ -19,21 +19,21 @@ Floats = npt.NDArray[np.float32]
 PREFIX, WEIGHT, BIAS = "head.", "head.weight", "head.bias"
 OUTPUT = "acceptance"  # of the graph
 MAX_BLOCKS = 3
-NEVER_STOP = 20.0  # the bias of an untrained head: its sigmoid is 1 in float32, so it stops nothing
+NEVER_STOP = 20.0  # bias of an untrained head: its sigmoid is 1 in float32, so the head stops no draft
 _BLOCK = re.compile(rf"head\.blocks\.[0-{MAX_BLOCKS - 1}]")
 
 
 def block_name(i: int) -> str:
-    """The graph's input for W of block i."""
+    """The name of the graph's input for W of block i."""
     return f"head.blocks.{i}"
 
 
 def chance(acceptance: float, confidence: float) -> float:
-    """How likely a draft token is to be accepted: the odds of both multiplied.
+    """The probability that a draft token is accepted: the odds of both are multiplied.
 
     Args:
-        acceptance: of the head; 1 of one that was never trained, and then nothing is refused.
-        confidence: probability of the token in the distribution that the drafter had before it, at temperature 1.
+        acceptance: output of the head; 1 for an untrained head, and then nothing is refused.
+        confidence: probability of the token in the drafter's distribution at temperature 1.
     """
     if acceptance >= 1.0:
         return 1.0
@@ -43,32 +43,32 @@ def chance(acceptance: float, confidence: float) -> float:
 
 @dataclass(frozen=True)
 class HeadShape:
-    """The head that a graph takes: width of the hidden state, and how many blocks."""
+    """The head that a graph takes: width of the hidden state, and number of blocks."""
 
     hidden: int
     blocks: int
 
     def sizes(self) -> dict[str, tuple[int, ...]]:
-        """Of each tensor, by the names of the graph's inputs."""
+        """The shape of each tensor, by the names of the graph's inputs."""
         square = {block_name(i): (self.hidden, self.hidden) for i in range(self.blocks)}
         return {**square, WEIGHT: (self.hidden, 1), BIAS: (1,)}
 
     def untrained(self) -> dict[str, Floats]:
-        """The values of a head that stops nothing."""
-        found = {name: np.zeros(size, np.float32) for name, size in self.sizes().items()}
-        found[BIAS][:] = NEVER_STOP
-        return found
+        """The tensors of a head that stops no draft."""
+        tensors = {name: np.zeros(size, np.float32) for name, size in self.sizes().items()}
+        tensors[BIAS][:] = NEVER_STOP
+        return tensors
 
 
 def check_names(names: Collection[str]) -> int:
-    """How many blocks the head of these tensors has.
+    """The number of blocks of a head with these tensors.
 
     Raises:
         AdapterError: `extra_tensor` or `missing_tensor`.
     """
     for name in sorted(names):
         if name not in (WEIGHT, BIAS) and not _BLOCK.fullmatch(name):
-            raise AdapterError(f"it has a tensor {name!r:.80}, which is of no head", fault="extra_tensor")
+            raise AdapterError(f"it has a tensor {name!r:.80}, which no head has", fault="extra_tensor")
     blocks = sum(_BLOCK.fullmatch(name) is not None for name in names)
     for name in (*map(block_name, range(max(1, blocks))), WEIGHT, BIAS):
         if name not in names:
@@ -108,7 +108,7 @@ class Head:
 
     @property
     def shape(self) -> HeadShape:
-        """Its width and blocks."""
+        """The width and the number of blocks."""
         return HeadShape(len(self.tensors[WEIGHT]), len(self.tensors) - 2)
 
     def check_fits(self, shape: HeadShape) -> None:

@@ -1,7 +1,7 @@
-"""The memory that a generation needs, told before anything is loaded.
+"""The memory that a generation needs, computed before anything is loaded.
 
-The figures are resident bytes at the peak, as `/usr/bin/time -v` counts them; the constants were measured
-with onnxruntime 1.31 on Linux, with a context that is filled to its end.
+The figures are resident bytes at the peak, as `/usr/bin/time -v` counts them. The constants were measured
+with onnxruntime 1.31 on Linux, with a full context.
 """
 
 import math
@@ -10,25 +10,26 @@ from pathlib import Path
 
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import ModelEntry
-from omnidraft.runtime.decoding.prefill import PREFILL_CHUNK
+from omnidraft.runtime.decoding.speculate import PREFILL_CHUNK
 
 _BASE = 84 << 20  # Python, numpy, onnxruntime with its first session, the command line
-_PACKED = 1.5  # resident bytes a byte of a graph with its weights inside: most exist a second time, packed
-_MAPPED = 1.02  # of weights in a file beside it, which is mapped while they are packed one by one
-_TOKENIZER = 22  # resident bytes a byte of tokenizer.json
+_PACKED = 1.5  # resident bytes per byte of a graph with weights inside: most weights have a packed copy
+_MAPPED = 1.02  # per byte of weights in a file beside the graph, mapped while they are packed one by one
+_TOKENIZER = 22  # resident bytes per byte of tokenizer.json
 _CACHE_ENTRY = 64  # bytes of a cached n-gram
-_ROWS = 13  # logits of the longest usual verification
+_ROWS = 13  # rows of logits of the longest usual verification
 _ACTIVATIONS = 30  # times [chunk, hidden] float32, for a pass over a chunk of the prompt
 _SCORES = 2  # times [heads, chunk, max_length] float32, in a graph without an attention operator
-_HEADROOM = 0.05  # of the need: what other programs may take meanwhile
+_HEADROOM = 0.05  # of the need: other programs may take memory meanwhile
 
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes at the peak, by what they are for.
+    """Bytes at the peak, by use.
 
     Attributes:
-        base: Python, numpy and onnxruntime. target, drafter: weights as onnxruntime keeps them.
+        base: Python, numpy and onnxruntime.
+        target, drafter: weights, as onnxruntime keeps them.
         kv: the KV buffers at their full length; a short text touches less of them.
         vocabulary: tokenizers, vocabulary map and an n-gram cache that holds every n-gram of the map.
         work: activations of the longest pass.
@@ -43,16 +44,16 @@ class Need:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """Bytes of all uses together."""
         return self.base + self.target + self.drafter + self.kv + self.vocabulary + self.work
 
 
 def why_plain(needed: int, plain: int, available: int | None) -> str | None:
-    """Why a generation should do without the drafter, as a sentence; None where it need not.
+    """Why a generation should run without the drafter, as a sentence; None if it need not.
 
     Args:
         needed, plain: bytes with and without the drafter.
-        available: bytes that are free; None where nobody knows.
+        available: free bytes; None if unknown.
     """
     if available is None or needed * (1 + _HEADROOM) <= available:
         return None
@@ -63,7 +64,7 @@ def why_plain(needed: int, plain: int, available: int | None) -> str | None:
 
 
 def memory_need(bundle: Bundle, *, drafter: bool = True) -> Need:
-    """What a generation with a bundle needs, or one without the drafter."""
+    """The memory that a generation with a bundle needs, with or without the drafter."""
     models = [bundle.target, bundle.drafter] if drafter else [bundle.target]
     tokenizers = sum(_size(bundle, entry.tokenizer) for entry in models)
     ngrams = bundle.target.vocab_size  # at most
@@ -78,12 +79,12 @@ def memory_need(bundle: Bundle, *, drafter: bool = True) -> Need:
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:
-    """Bytes that a program can still take: free and reclaimable memory, or what its control group leaves.
+    """Bytes that this program can still allocate: free memory, or the rest of its control group.
 
     Args:
-        root: where `proc` and `sys` are.
+        root: the directory of `proc` and `sys`.
     """
-    found = [
+    bounds = [
         1024 * int(line.split()[1])
         for line in _lines(root / "proc/meminfo")
         if line.startswith("MemAvailable:")
@@ -91,8 +92,8 @@ def available_bytes(root: Path = Path("/")) -> int | None:
     group = root / "sys/fs/cgroup"
     limit, used = _lines(group / "memory.max"), _lines(group / "memory.current")
     if limit and used and limit[0].isdigit():
-        found.append(max(0, int(limit[0]) - int(used[0])))
-    return min(found, default=None)
+        bounds.append(max(0, int(limit[0]) - int(used[0])))
+    return min(bounds, default=None)
 
 
 def _lines(file: Path) -> list[str]:
@@ -109,7 +110,7 @@ def _size(bundle: Bundle, name: str) -> int:
 def _weights(bundle: Bundle, entry: ModelEntry) -> int:
     if entry.place is not None:  # mapped, and not packed
         return int(_MAPPED * sum(_size(bundle, name) for name in entry.place.files))
-    # Our own file is model.onnx.data; an adopted graph may have several, each with another ending.
+    # An exported graph has model.onnx.data; an adopted graph may have several files with other endings.
     beside = entry.graph if entry.layout == "concat" else f"{entry.graph}.data"
     files = [name for name in bundle.manifest["files"] if name.startswith(beside) and name != entry.graph]
     mapped = sum(_size(bundle, name) for name in files)
@@ -117,10 +118,12 @@ def _weights(bundle: Bundle, entry: ModelEntry) -> int:
 
 
 def _work(entry: ModelEntry) -> int:
-    hidden = math.sqrt(entry.parameters / (12 * entry.kv.num_layers))  # of a usual decoder of that size
+    hidden = math.sqrt(
+        entry.parameters / (12 * entry.kv.num_layers)
+    )  # of a usual decoder with this number of parameters
     work = 4 * _ACTIVATIONS * PREFILL_CHUNK * hidden
     if entry.layout == "shared":
         return int(work + 4 * _ROWS * entry.vocab_size)
-    # Such a graph gives every token its logits, and writes the scores of its attention out.
+    # A graph of layout concat computes logits for every token, and stores the scores of its attention.
     scores = 4 * _SCORES * (hidden / entry.kv.head_dim) * PREFILL_CHUNK * entry.kv.max_length
     return int(work + scores + 4 * PREFILL_CHUNK * entry.vocab_size)

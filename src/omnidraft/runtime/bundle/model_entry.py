@@ -1,4 +1,4 @@
-"""One model of a bundle: where its graph and tokenizer are, what they expect, and how a manifest says so."""
+"""One model of a bundle, as the manifest describes it: its graph, its tokenizer and the shapes they need."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -31,16 +31,26 @@ class KvShape:
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model of a bundle: where its graph and tokenizer are, and what they expect.
+    """One model of a bundle.
 
     Attributes:
-        places: where its static graphs may run, by name; empty where it has none.
-        place: the one that was chosen (see `placement`); None is the dynamic graph.
-        fingerprint: of the checkpoint's weights; None in a bundle that does not say.
-        lora: where adapters enter the graph; None where they cannot.
-        head: the adaptive head that the graph takes; None where it takes none.
-        train: its training step; None where it has none.
-        layout: whether keys and values stay in shared buffers, or a pass returns them with the past before.
+        source: the checkpoint that the model was exported from.
+        architecture: the class name of the checkpoint.
+        graph, tokenizer: paths in the bundle.
+        kv: shape of the KV buffers.
+        vocab_size: width of the logits.
+        quantization: of the weights.
+        bos_id: put before a text; None for none.
+        eos_ids: end an answer.
+        parameters: number of weights.
+        places: where the static graphs may run, by name; empty if there are none.
+        place: the chosen one (see `placement`); None is the dynamic graph.
+        fingerprint: of the weights of the checkpoint; None if the manifest has none.
+        lora: where adapters enter the graph; None if they cannot.
+        head: the adaptive head that the graph takes; None if it takes none.
+        layout: `shared` keeps keys and values in shared buffers; with `concat` a pass returns past and new
+            keys and values together.
+        train: the training step; None if there is none.
     """
 
     source: str
@@ -62,7 +72,7 @@ class ModelEntry:
     train: StepEntry | None = None
 
     def reads(self, name: str) -> bool:
-        """Whether a file of the bundle holds a graph or weights that this model runs on."""
+        """Whether a file of the bundle is a graph or weights of this model, where it runs."""
         if self.place is not None:
             return name in self.place.files
         return name.startswith(self.graph)
@@ -74,10 +84,10 @@ class ModelEntry:
 
 
 def read_entry(data: dict[str, Any]) -> ModelEntry:
-    """A model's part of a manifest.
+    """The part of a manifest for one model.
 
     Raises:
-        KeyError: a field is missing. TypeError, ValueError: one is not what it must be.
+        KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
     kv = {
         name: integer(data["kv"][name], 1)
@@ -85,7 +95,7 @@ def read_entry(data: dict[str, Any]) -> ModelEntry:
     }
     places = read_places(data["npu"]) if "npu" in data else {}
     if data.get("lora") is None and any(place.form.lora_rank is not None for place in places.values()):
-        raise ValueError("static graphs for adapters, and no lora that says where they enter")
+        raise ValueError("static graphs for adapters without the field lora")
     return ModelEntry(
         source=text(data["source"]),
         architecture=text(data["architecture"]),
@@ -109,11 +119,11 @@ def read_entry(data: dict[str, Any]) -> ModelEntry:
 def _train(data: dict[str, Any]) -> StepEntry | None:
     if data.get("train") is None:
         return None
-    found = read_step(mapping(data["train"]))
+    step = read_step(mapping(data["train"]))
     if data.get("lora") is None or data.get("fingerprint") is None:
-        raise ValueError("a training step, and no places or fingerprint for what it learns")
-    check_layout(found, _lora(data["lora"]), None if data.get("head") is None else _head(data["head"]))
-    return found
+        raise ValueError("a training step without the fields lora and fingerprint")
+    check_layout(step, _lora(data["lora"]), None if data.get("head") is None else _head(data["head"]))
+    return step
 
 
 def _lora(data: dict[str, Any]) -> LoraSites:
@@ -136,5 +146,5 @@ def _site(data: dict[str, Any]) -> Site:
 
 def _layout(value: object) -> Layout:
     if value not in LAYOUTS:
-        raise ValueError(f"{value!r:.80} is no layout, which is one of {', '.join(LAYOUTS)}")
+        raise ValueError(f"{value!r:.80} is not a layout, which is one of {', '.join(LAYOUTS)}")
     return value

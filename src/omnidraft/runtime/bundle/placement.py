@@ -1,4 +1,4 @@
-"""Where a bundle's models run: each its dynamic graph on the CPU, or static graphs on a provider."""
+"""Choose where the models of a bundle run: the dynamic graph on the CPU, or static graphs on a provider."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ CPU_GRAPH = "cpu"
 
 
 def placed(bundle: Bundle, *, target_on: str = CPU_GRAPH, drafter_on: str = CPU_GRAPH) -> Bundle:
-    """A bundle whose models are to run at these places.
+    """The bundle with a chosen place for each model.
 
     Args:
         bundle: from `open_bundle`.
@@ -44,13 +44,13 @@ def _placed(bundle: Bundle, role: str, entry: ModelEntry, where: str) -> ModelEn
         place = replace(place, provider=_with(place, settings))
     kv = replace(entry.kv, max_length=place.kv_length)
     rank, lora = place.form.lora_rank, None
-    if rank is not None and entry.lora is not None:  # else the static graphs have no place for adapters
+    if rank is not None and entry.lora is not None:  # else the static graphs take no adapters
         lora = replace(entry.lora, rank=rank)
     return replace(entry, place=place, kv=kv, lora=lora, head=None)
 
 
 def _with(place: Place, settings: str) -> Provider:
-    """The place's provider with more options, given as NAME=VALUE,NAME=VALUE."""
+    """The provider of a place with more options, written as NAME=VALUE,NAME=VALUE."""
     more = {}
     for setting in settings.split(","):
         key, equals, value = setting.partition("=")

@@ -1,4 +1,4 @@
-"""What a manifest says of a model's static graphs, and of where they may run. Format: spec/bundle.md."""
+"""The static graphs of a model in a manifest, and the providers that may run them; spec/bundle.md."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,12 +21,13 @@ class Provider:
 
 @dataclass(frozen=True)
 class Form:
-    """Static graphs of one kind of numbers.
+    """Static graphs of one number format.
 
     Attributes:
-        graphs: paths by the tokens of a block; there is one for single tokens.
-        weights: the file that they share. mask: what hides a position.
-        lora_rank: of adapters, for each part of a site; None where none can enter.
+        graphs: paths by the number of tokens of a block; one graph is for single tokens.
+        weights: the file that the graphs share.
+        mask: added to the score of a hidden position.
+        lora_rank: of adapters, for each part of a site; None if the graphs take none.
     """
 
     graphs: Mapping[int, str]
@@ -41,7 +42,14 @@ class Form:
 
 @dataclass(frozen=True)
 class Place:
-    """A form of static graphs and the provider that runs it."""
+    """A form of static graphs, and the provider that runs them.
+
+    Attributes:
+        form: the graphs.
+        host: the file of tables that the host reads.
+        kv_length: positions of the past that the graphs take.
+        provider: of onnxruntime.
+    """
 
     form: Form
     host: str
@@ -50,15 +58,15 @@ class Place:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Every file that this place reads."""
+        """Paths of all files of this place."""
         return (*self.form.files, self.host)
 
 
 def read_places(data: dict[str, Any]) -> dict[str, Place]:
-    """The places that a manifest's `npu` names, with "npu": its float graphs on the CPU.
+    """The places in the field `npu` of a manifest, and the place "npu": the float graphs on the CPU.
 
     Raises:
-        KeyError, TypeError, ValueError: a field is missing or of the wrong kind.
+        KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
     host, kv_length = text(data["host"]), integer(data["kv_length"], 1, _MOST)
     forms = {name: _form(value, kv_length) for name, value in mapping(data["forms"]).items()}

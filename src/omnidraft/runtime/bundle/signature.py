@@ -1,7 +1,7 @@
 """The signature of a bundle: Ed25519 over the exact bytes of its manifest, in a file beside it.
 
-Format and order of the checks: spec/signing.md. The `cryptography` package is imported only when a signature
-is checked: who gives no public key does not need it.
+Format and order of the checks: spec/signing.md. The package `cryptography` is imported only when a signature
+is checked, so a program that gives no public key does not need it.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ _INSTALL = "run `pip install 'omnidraft[sign]'`"
 
 @dataclass(frozen=True)
 class Signature:
-    """What a signature file says: the id of the key that made it (16 hex digits), and the 64 bytes."""
+    """The content of a signature file: the id of the signing key (16 hex digits), and 64 bytes."""
 
     key_id: str
     value: bytes
 
 
 def key_id(public_key: bytes) -> str:
-    """What a key is called: the first 16 hex digits of the SHA-256 of its 32 bytes. A name, no proof."""
+    """The id of a key, the first 16 hex digits of the SHA-256 of its 32 bytes: a name and not a proof."""
     return hashlib.sha256(public_key).hexdigest()[:16]
 
 
@@ -38,25 +38,25 @@ def encode(signature: Signature) -> bytes:
 
 
 def decode(data: bytes) -> Signature:
-    """Read a signature file. There is one way to write it, so anything else is refused.
+    """Read a signature file. There is one way to write a signature; any other bytes are refused.
 
     Raises:
         SignatureError: `malformed`.
     """
     text = data[len(_FIRST_LINES) :]
     if len(data) == FILE_BYTES and set(text[:16] + text[27:-1]) <= set(b"0123456789abcdef"):
-        found = Signature(text[:16].decode(), bytes.fromhex(text[27:-1].decode()))
-        if encode(found) == data:
-            return found
+        signature = Signature(text[:16].decode(), bytes.fromhex(text[27:-1].decode()))
+        if encode(signature) == data:
+            return signature
     raise SignatureError(
-        f"{SIGNATURE} is no signature of version 1",
+        f"{SIGNATURE} is not a signature of version 1",
         "sign the bundle again or copy it again",
         fault="malformed",
     )
 
 
 def read_signature(bundle: Path) -> Signature | None:
-    """The signature beside a manifest, as it stands there, unchecked; None where there is none.
+    """The signature beside a manifest, unchecked; None if there is none.
 
     Raises:
         SignatureError: `malformed`, or the file cannot be read.
@@ -75,7 +75,8 @@ def verify(manifest: bytes, signature: Signature | None, public_key: bytes) -> N
     """Check a signature over the bytes of a manifest.
 
     Args:
-        signature: None where the bundle has none.
+        manifest: the bytes of the file.
+        signature: None if the bundle has none.
         public_key: 32 bytes.
 
     Raises:
@@ -84,7 +85,7 @@ def verify(manifest: bytes, signature: Signature | None, public_key: bytes) -> N
     if signature is None:
         raise SignatureError(
             f"this bundle is unsigned (no {SIGNATURE}) and a public key was given",
-            "take a signed bundle, or give no key if you trust where it came from",
+            "use a signed bundle, or give no key if you trust its source",
             fault="unsigned",
         )
     fault = fault_of(manifest, signature, public_key)
@@ -104,7 +105,7 @@ def verify(manifest: bytes, signature: Signature | None, public_key: bytes) -> N
 
 
 def fault_of(data: bytes, signature: Signature, public_key: bytes) -> str | None:
-    """`other_key` or `wrong_signature` where a signature does not hold over some bytes; None where it does.
+    """The fault of a signature over bytes, `other_key` or `wrong_signature`; None if it is valid.
 
     Raises:
         SettingError: `cryptography` is not installed.
@@ -118,12 +119,12 @@ def read_public_key(key: PublicKey) -> bytes:
     """The 32 bytes of an Ed25519 public key.
 
     Raises:
-        SettingError: no such key, or `cryptography` is not installed.
+        SettingError: the key is not readable or not an Ed25519 key, or `cryptography` is not installed.
     """
     if isinstance(key, bytes):
         if len(key) != 32:
             raise SettingError(
-                f"a public key of {len(key)} bytes is none of Ed25519", "give 32 or a PEM file"
+                f"a public key of Ed25519 has 32 bytes, not {len(key)}", "give 32 bytes or a PEM file"
             )
         return key
     path = Path(key)
@@ -141,14 +142,14 @@ def read_public_key(key: PublicKey) -> bytes:
             f"reading the public key {path} needs the package cryptography", _INSTALL
         ) from None
     try:
-        found = serialization.load_pem_public_key(pem)
+        public = serialization.load_pem_public_key(pem)
     except Exception:  # cryptography's own exceptions share no narrower base
         raise SettingError(
-            f"{path} is no public key in PEM form", "`omnidraft keygen -o NAME` makes a pair"
+            f"{path} is not a public key in PEM form", "`omnidraft keygen -o NAME` makes a pair"
         ) from None
-    if not isinstance(found, Ed25519PublicKey):
-        raise SettingError(f"{path} is no Ed25519 key", "`omnidraft keygen -o NAME` makes a pair")
-    return found.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    if not isinstance(public, Ed25519PublicKey):
+        raise SettingError(f"{path} is not an Ed25519 key", "`omnidraft keygen -o NAME` makes a pair")
+    return public.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
 
 
 def _is_valid(data: bytes, signature: bytes, public_key: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What a bundle says of its training step: the graph, and where in one vector what learns lies."""
+"""The training step in the manifest: its graph, and the layout of the vector of trainable parameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class StepLayout:
-    """How the vector of all that learns is cut into tensors, one after another in row-major order.
+    """How the vector of trainable parameters is cut into tensors, one after another in row-major order.
 
     Attributes:
         tensors: shape [rows, columns] of each by name, `{site}.{part}.lora_a` and `.lora_b`.
@@ -29,11 +29,11 @@ class StepLayout:
 
     @property
     def size(self) -> int:
-        """Numbers in the vector."""
+        """Length of the vector."""
         return sum(math.prod(shape) for shape in self.tensors.values())
 
     def spans(self) -> Iterator[tuple[str, Span, tuple[int, int]]]:
-        """Name, first and last number (exclusive) and shape of each tensor."""
+        """Name, first and last index (exclusive) and shape of each tensor."""
         at = 0
         for name, shape in self.tensors.items():
             yield name, (at, at := at + math.prod(shape)), shape
@@ -41,7 +41,7 @@ class StepLayout:
 
 @dataclass(frozen=True)
 class HeadStep:
-    """The training step of an adaptive head: path in the bundle, and what learns."""
+    """The training step of an adaptive head: path in the bundle, and layout of its parameters."""
 
     graph: str
     layout: StepLayout
@@ -52,8 +52,11 @@ class StepEntry:
     """The training step of a bundle's drafter; spec/train-step.md.
 
     Attributes:
-        graph: path in the bundle. folder: what the places of the graph's weights are relative to.
-        rank: of each part of a site. head: of the adaptive head; None where the drafter has none.
+        graph: path in the bundle.
+        folder: the folder that the paths of the graph's weights are relative to.
+        rank: of each part of a site.
+        layout: of the parameters.
+        head: the step of the adaptive head; None if the drafter has none.
     """
 
     graph: str
@@ -64,7 +67,7 @@ class StepEntry:
 
     @property
     def files(self) -> list[str]:
-        """The graphs' paths."""
+        """Paths of the graphs."""
         return [self.graph] if self.head is None else [self.graph, self.head.graph]
 
 
@@ -72,14 +75,16 @@ def read_step(data: dict[str, Any]) -> StepEntry:
     """The object `train` of a drafter.
 
     Raises:
-        KeyError, TypeError, ValueError: a field that is missing, of another kind, or out of its range.
+        KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
     terms = tuple(text(term) for term in array(data["terms"]))
     if terms != TERMS:
         raise ValueError(f"terms {terms!r:.80}")
-    layout, found = StepLayout(_tensors(data["tensors"]), terms), data.get("head")
+    layout, head_data = StepLayout(_tensors(data["tensors"]), terms), data.get("head")
     head = (
-        None if found is None else HeadStep(text(found["graph"]), StepLayout(_tensors(found["tensors"]), ()))
+        None
+        if head_data is None
+        else HeadStep(text(head_data["graph"]), StepLayout(_tensors(head_data["tensors"]), ()))
     )
     return StepEntry(text(data["graph"]), text(data["folder"]), integer(data["rank"], 1), layout, head)
 
@@ -92,12 +97,12 @@ def _tensors(data: object) -> dict[str, tuple[int, int]]:
             raise ValueError(f"two tensors {name!r:.80}")
         tensors[name] = _shape(each["shape"])
     if not tensors:
-        raise ValueError("a training step of nothing")
+        raise ValueError("a training step without tensors")
     return tensors
 
 
 def step_object(entry: StepEntry) -> dict[str, Any]:
-    """The object that `read_step` reads."""
+    """The object that `read_step` reads back."""
     head = entry.head
     return {
         "graph": entry.graph,
@@ -131,16 +136,17 @@ def layout_of(lora: LoraSites, rank: int) -> StepLayout:
 
 
 def head_layout(shape: HeadShape) -> StepLayout:
-    """The layout of a head of a shape; its bias has a row of its own."""
+    """The layout of a head; the bias is a row of its own."""
     return StepLayout({name: (size[0], size[-1]) for name, size in shape.sizes().items()}, ())
 
 
 def check_layout(entry: StepEntry, lora: LoraSites, head: HeadShape | None) -> None:
-    """
+    """Check that a step learns the tensors that the graph takes.
+
     Raises:
-        ValueError: what the step learns is not what the graph takes.
+        ValueError: the tensors differ.
     """
     if entry.layout.tensors != layout_of(lora, entry.rank).tensors:
-        raise ValueError("a training step of other tensors than the sites of lora have")
+        raise ValueError("the tensors of the training step are not those of lora")
     if entry.head is not None and (head is None or entry.head.layout != head_layout(head)):
-        raise ValueError("a training step of another head than the graph takes")
+        raise ValueError("the training step is of another head than the graph takes")

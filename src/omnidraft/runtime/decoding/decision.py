@@ -1,11 +1,11 @@
-"""The two distributions of one decision: P, what the target would decide, and Q, what the drafter offered.
+"""P and Q of one decision: what the target would decide, and what the drafter offered (method section 4.2).
 
-Both verifiers judge by these and nothing else (method section 4.2). The proposed option is looked up; all the
-options of a row are computed only when a refusal needs them.
+Both verifiers use these numbers and nothing else. The proposed option is looked up; all options of a row are
+computed only when a refusal needs them.
 
-What the drafter alone decides is a *split*, known before the decision is judged: whether its next token
-begins a spelling, is written out as several target tokens, or leads nowhere. Q is the distribution given the split,
-so a chain of decisions may run through any number of them.
+The drafter alone decides a *split*, which is known before the decision is verified: whether its next token
+begins a spelling, is written as several target tokens, or leads nowhere. Q is the distribution given the
+split, so a chain of decisions may run through any number of splits.
 """
 
 from typing import Protocol
@@ -13,13 +13,14 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft.runtime.decoding.distribution import Distribution
 from omnidraft.runtime.decoding.rng import RandomSource
-from omnidraft.runtime.decoding.sampling import Distribution
 from omnidraft.runtime.decoding.translator import Decision, Step
 from omnidraft.runtime.vocab.trie import ActiveTrie
 
 Weights = npt.NDArray[np.float64]
-TINY = 1e-300  # in place of a zero divisor: ratios stay finite
+TINY = 1e-300  # replaces a divisor of zero, so that ratios stay finite
+_ROUNDING = 1e-4  # the sum of many float32 probabilities is closer to 1 than this
 
 
 class DecisionProbs(Protocol):
@@ -27,14 +28,15 @@ class DecisionProbs(Protocol):
 
     Attributes:
         ratio: P(a) / Q(a) of the proposed option a; 0 where nothing is proposed.
-        wide: the target's distribution, where there are so many options that a try by thinning pays; else None.
+        wide: the target's distribution where there are so many options that rejection sampling pays; else
+            None.
     """
 
     ratio: float
     wide: Distribution | None
 
     def of_token(self, token: int) -> tuple[float, float]:
-        """P and Q of the option that a target token falls into; asked only where `wide`."""
+        """P and Q of the option that a target token belongs to; asked only where `wide` is set."""
 
     def options(self) -> tuple[Weights, Weights]:
         """P and Q of all options, shapes [options]; Q sums to less than 1 where nothing may be proposed."""
@@ -44,7 +46,7 @@ class DecisionProbs(Protocol):
 
 
 def decision_probs(decision: Decision, q: Distribution, p: Distribution, trie: ActiveTrie) -> DecisionProbs:
-    """The distributions of a decision.
+    """P and Q of a decision.
 
     Args:
         decision: from `translate`.
@@ -60,44 +62,41 @@ def decision_probs(decision: Decision, q: Distribution, p: Distribution, trie: A
 
 
 class _Few:
-    """Two or a handful of options, listed at once."""
+    """A decision between a few options, which are listed at once."""
 
     wide: Distribution | None = None
 
-    def __init__(self, wanted: Weights, offered: Weights, proposed: int | None) -> None:
-        self._wanted, self._offered = wanted, offered
+    def __init__(self, p_options: Weights, q_options: Weights, proposed: int | None) -> None:
+        self._p_options, self._q_options = p_options, q_options
         self.ratio = 0.0
         if proposed is not None:
-            self.ratio = float(wanted[proposed]) / max(float(offered[proposed]), TINY)
+            self.ratio = float(p_options[proposed]) / max(float(q_options[proposed]), TINY)
 
     def of_token(self, token: int) -> tuple[float, float]:
-        raise AssertionError("few options are listed, not thinned")
+        raise AssertionError("rejection sampling is for decisions between many options")
 
     def options(self) -> tuple[Weights, Weights]:
-        return self._wanted, self._offered
+        return self._p_options, self._q_options
 
 
 class _Expansion(_Few):
-    """A target token proposed with certainty; all others make one option."""
+    """A target token proposed with certainty; all other tokens make one option."""
 
     def __init__(self, proposed: int, p: Distribution) -> None:
-        self._proposed, self._distribution = np.array([proposed]), p
-        chance = float(p.probability(self._proposed)[0])
+        self._proposed, self._p = np.array([proposed]), p
+        probability = float(p.probability(self._proposed)[0])
         others = p.mass_outside(self._proposed)
-        super().__init__(np.array([chance, others]), np.array([1.0, 0.0]), 0)
+        super().__init__(np.array([probability, others]), np.array([1.0, 0.0]), 0)
 
     def emit(self, option: int, random: RandomSource) -> int:
-        return (
-            int(self._proposed[0])
-            if option == 0
-            else random.sample(self._distribution.without(self._proposed))
-        )
+        return int(self._proposed[0]) if option == 0 else random.sample(self._p.without(self._proposed))
 
 
 class _Beginning:
     """A draft token that begins a spelling: q renormalised over the root's children minus E.
 
-    One option more than draft tokens: the target tokens that nothing spells now, proposed never.
+    There is one option more than draft tokens: the target tokens without an active spelling. It is never
+    proposed.
     """
 
     def __init__(self, decision: Decision, q: Distribution, p: Distribution, trie: ActiveTrie) -> None:
@@ -109,24 +108,24 @@ class _Beginning:
             self._mask = self._mask.copy()
             self._mask[trie.children(decision.excluded)[0]] = 0.0
         self._possible = max(q.mass_under(self._mask), TINY)
-        begun = self._offered(trie.draft_token(decision.node))
-        self.ratio = p.mass(trie.targets(decision.node)) / max(begun, TINY)
+        proposed = self._q_option(trie.draft_token(decision.node))
+        self.ratio = p.mass(trie.targets(decision.node)) / max(proposed, TINY)
 
     def of_token(self, token: int) -> tuple[float, float]:
         leaf = int(self._trie.map.leaf_of[token])
         if leaf < 0 or not self._trie.active[leaf]:
-            return 1.0, 0.0  # nothing spells it, so nothing was offered in its place; P is of no account
+            return 1.0, 0.0  # no active spelling, so Q is 0 and the value of P does not matter
         first = int(self._trie.map.leaf_firsts[leaf])
         node = self._trie.root(first)
         assert node is not None
-        return self._p.mass(self._trie.targets(node)), self._offered(first)
+        return self._p.mass(self._trie.targets(node)), self._q_option(first)
 
     def options(self) -> tuple[Weights, Weights]:
-        wanted = self._trie.root_masses(self._p)
-        offered = np.zeros_like(wanted)
-        offered[:-1] = self._q.masked(self._mask)
-        offered /= self._possible
-        return wanted, offered
+        p_options = root_masses(self._trie, self._p)
+        q_options = np.zeros_like(p_options)
+        q_options[:-1] = self._q.masked(self._mask)
+        q_options /= self._possible
+        return p_options, q_options
 
     def emit(self, option: int, random: RandomSource) -> int:
         if option == len(self._mask):
@@ -135,62 +134,85 @@ class _Beginning:
         assert node is not None
         return random.sample(self._p, self._trie.targets(node))
 
-    def _offered(self, token: int) -> float:
+    def _q_option(self, token: int) -> float:
         return float(self._q.probability(np.array([token]))[0] * self._mask[token]) / self._possible
 
 
 class _Inside(_Few):
-    """A draft token inside a node: it goes on to a child, ends the token, or fits neither."""
+    """A draft token inside a node: it continues to a child, ends the target token, or fits neither."""
 
     def __init__(self, decision: Decision, q: Distribution, p: Distribution, trie: ActiveTrie) -> None:
         node = decision.parent if decision.step is Step.GO_ON else decision.node
         assert node is not None
-        self._distribution, self._ending = p, trie.terminal(node)
+        self._p, self._ending = p, trie.terminal(node)
         tokens, self._targets, self._owner = trie.children(node)
-        wanted = np.bincount(self._owner, p.probability(self._targets), len(tokens)).astype(np.float64)
-        offered = q.probability(tokens)
+        p_options = np.bincount(self._owner, p.probability(self._targets), len(tokens)).astype(np.float64)
+        q_options = q.probability(tokens)
         if self._ending is not None:  # END is one more option, proposed whenever no child is
-            wanted = np.append(wanted, p.probability(np.array([self._ending])))
-            offered = np.append(offered, max(0.0, 1.0 - float(offered.sum())))
+            p_options = np.append(p_options, p.probability(np.array([self._ending])))
+            q_options = np.append(q_options, max(0.0, 1.0 - float(q_options.sum())))
         proposed = len(tokens) if decision.step is Step.END else None
         if decision.step is Step.GO_ON:
             assert decision.node is not None
             proposed = int(np.searchsorted(tokens, trie.draft_token(decision.node)))
-        super().__init__(wanted / wanted.sum(), offered, proposed)
+        super().__init__(p_options / p_options.sum(), q_options, proposed)
 
     def emit(self, option: int, random: RandomSource) -> int:
-        if self._ending is not None and option == len(self._wanted) - 1:
+        if self._ending is not None and option == len(self._p_options) - 1:
             return self._ending
-        return random.sample(self._distribution, self._targets[self._owner == option])
+        return random.sample(self._p, self._targets[self._owner == option])
 
 
-def resample_or_skip(distribution: DecisionProbs, reach: float, random: RandomSource) -> int | None:
-    """Replace a decision, or pass it by: a token drawn from max(0, reach P - Q), or None.
+def root_masses(trie: ActiveTrie, distribution: Distribution) -> Weights:
+    """The target's mass below each child of the trie's root, shape [draft vocab + 1].
 
-    With S the sum of that residual, None has probability (1 - reach) / (S + 1 - reach) (Sun et al., ICLR
-    2025, the step-back of block verification); with reach 1, as in token-level verification, never.
-
-    Where the options are many, first one try by thinning: None with 1 - reach, else a token of the target's
-    distribution that stands with its share of the residual. A try that gives neither leaves the distribution as it was to the
-    full computation, and most tries give one, which spares a pass over both vocabularies.
+    The last entry is the mass of the target tokens without an active spelling.
     """
-    if distribution.wide is not None:
+    direct_drafts, direct_targets = trie.direct
+    targets, firsts = trie.gram_roots
+    masses = np.zeros(trie.map.draft_size + 1)
+    masses[direct_drafts] = distribution.probability(direct_targets)
+    if len(targets):
+        masses += np.bincount(firsts, distribution.probability(targets), trie.map.draft_size + 1)
+    if len(direct_drafts) + len(targets) < trie.map.target_size:
+        rest = 1.0 - float(masses.sum())
+        # A rest that may be rounding alone would let a token of probability 0 be drawn.
+        masses[-1] = rest if rest > _ROUNDING else distribution.mass_outside(trie.spelled())
+    return masses
+
+
+def resample_or_skip(probs: DecisionProbs, reach: float, random: RandomSource) -> int | None:
+    """Replace a decision by a token drawn from max(0, reach P - Q), or skip it.
+
+    With S the sum of that residual, the decision is skipped with probability (1 - reach) / (S + 1 - reach)
+    (the step back of block verification, Sun et al., ICLR 2025). With reach 1, as in token-level
+    verification, it is never skipped.
+
+    Where there are many options, one attempt of rejection sampling comes first: skip with 1 - reach, else
+    draw a token of the target's distribution and keep it with its share of the residual. An attempt that
+    gives neither leaves the distribution as it was to the full computation. Most attempts succeed, which saves a
+    pass over both vocabularies.
+
+    Returns:
+        the token, or None where the decision is skipped.
+    """
+    if probs.wide is not None:
         if random.bernoulli(1.0 - reach):
             return None
-        token = random.rejection_sample(distribution.wide, lambda t: _share(reach, *distribution.of_token(t)))
+        token = random.rejection_sample(probs.wide, lambda t: _share(reach, *probs.of_token(t)))
         if token is not None:
             return token
-    wanted, offered = distribution.options()
-    left = reach * wanted - offered
-    np.maximum(left, 0.0, out=left)
-    excess = float(left.sum())
+    p_options, q_options = probs.options()
+    residual = reach * p_options - q_options
+    np.maximum(residual, 0.0, out=residual)
+    excess = float(residual.sum())
     if excess == 0.0 and reach == 1.0:  # P = Q up to rounding
-        left, excess = wanted, 1.0
+        residual, excess = p_options, 1.0
     if not random.bernoulli(excess / (excess + (1.0 - reach))):
         return None
-    return distribution.emit(random.categorical(left), random)
+    return probs.emit(random.categorical(residual), random)
 
 
-def _share(reach: float, wanted: float, offered: float) -> float:
-    """What the residual keeps of an option's probability."""
-    return 1.0 - offered / max(reach * wanted, TINY)
+def _share(reach: float, p: float, q: float) -> float:
+    """The part of an option's probability that the residual keeps."""
+    return 1.0 - q / max(reach * p, TINY)

@@ -1,21 +1,19 @@
-"""The drafter: a small model that guesses on, in its own vocabulary.
+"""The drafter: a small model that guesses, in its own vocabulary.
 
-Its context is free: whatever it holds changes speed, never the output (method section 2).
+Its context is free: whatever the drafter holds changes speed, never the output (method section 2).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from omnidraft.runtime.bundle.head import chance
+from omnidraft.runtime.decoding.distribution import Distribution, Ids
+from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, DraftLength
+from omnidraft.runtime.decoding.early_stop import survival_of
 from omnidraft.runtime.decoding.model import HasHead, Logits, Model
-from omnidraft.runtime.decoding.prefill import read
 from omnidraft.runtime.decoding.rng import RandomSource
-from omnidraft.runtime.decoding.sampling import Distribution, Ids, draft_distribution
-
-# Tokens drawn, and the chance that all of them stand -> how many more to draw.
-More = Callable[[int, float], int]
+from omnidraft.runtime.decoding.sampling import draft_distribution
 
 
 @dataclass
@@ -26,21 +24,8 @@ class Draft:
     distributions: list[Distribution] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class DrafterState:
-    """The ids in a drafter's context, which of them were computed alone, and where its window begins."""
-
-    held: list[int]
-    alone: list[bool]
-    window: int
-
-
 class Drafter:
-    """Keeps a model's KV cache in step with a context that is partly guessed and partly corrected.
-
-    Attributes:
-        window: where the part of the context begins that the model can hold.
-    """
+    """Keeps a model's KV cache in step with a context that is partly guessed and partly corrected."""
 
     def __init__(self, model: Model, start: Sequence[int] = ()) -> None:
         """
@@ -50,102 +35,77 @@ class Drafter:
         """
         self.model = model
         self.start = list(start)
-        self._held: list[int] = []  # ids in the model's context
-        self._alone: list[bool] = []  # which of them were computed in a pass of their own
-        self._due = DrafterState([], [], 0)  # what is to be read again before anything else
-        self.window = 0
+        self._cached: list[int] = []  # ids in the model's KV cache
 
     def propose(
         self,
         context: Sequence[int],
-        count: int,
+        length: DraftLength,
         temperature: float,
         banned: Ids,
         random: RandomSource,
-        more: More | None = None,
     ) -> Draft:
-        """Draw `count` tokens that may follow a context of draft ids, or fewer.
+        """Draw tokens that may follow a context of draft ids.
 
         Args:
             context: all draft ids so far, without the start.
-            count: tokens to draw, >= 1.
+            length: how many tokens to draw. Where the model has a trained head, `length` is asked again
+                each time the model has read a drawn token. Everything drawn is in the draft, so the output's
+                distribution is the same.
             temperature: of the drafter's distribution; 0 takes the argmax.
             banned: draft ids that may not be drawn.
             random: the source of randomness.
-            more: asked where the model has a trained head, each time it has read a drawn token and before
-                the next is drawn. Whatever was drawn is in the draft, so the output's distribution is the same.
         """
-        draft, stands, confidence = Draft(), 1.0, 1.0
+        draft, survival, confidence = Draft(), 1.0, 1.0
         if not self.start and not context:
-            return draft  # nothing to go on from
-        count = min(count, self.model.max_length // 2)
-        pending = self._sync(context, count)
-        most = count
+            return draft  # nothing to continue
+        count = longest = min(length.next(), self.model.max_length // 2)
+        pending = self._sync(context) if count else []
         while (drawn := len(draft.tokens)) < count:
             row = self.model.score(pending, num_logits=1)[-1]
-            self._alone += [len(pending) == 1] * len(pending)
-            self._held += pending
-            says = self.model.acceptance if isinstance(self.model, HasHead) else 1.0
-            if drawn and more is not None:
-                stands *= chance(says, confidence)
-                if stands < 1.0:
-                    count = min(most, drawn + more(drawn, stands))
+            self._cached += pending
+            if drawn and length.stops_early:
+                acceptance = self.model.acceptance if isinstance(self.model, HasHead) else 1.0
+                survival *= survival_of(acceptance, confidence)
+                if survival < 1.0:
+                    count = min(longest, drawn + length.more(drawn, survival))
                     if count <= drawn:
                         break
             distribution = draft_distribution(row, temperature, banned)
             token = random.sample(distribution)
-            if more is not None and drawn + 1 < count:  # before the next pass writes over the row
+            if length.stops_early and drawn + 1 < count:  # before the next pass overwrites the row
                 confidence = _confidence(row, token, banned)
             draft.tokens.append(token)
             draft.distributions.append(distribution)
             pending = [token]
         return draft
 
-    def _sync(self, context: Sequence[int], count: int) -> list[int]:
-        """Rewind to what the model's context shares with the new one; return the ids it still lacks."""
-        room = self.model.max_length - count - len(self.start)
-        if len(context) <= room:
-            self.window = 0
-        elif not 0 < len(context) - self.window <= room:
-            # Slide by half a window at once: every slide costs a prefill.
-            self.window = len(context) - max(1, room // 2)
-        wanted = [*self.start, *context[self.window :]]
-        self._read_again(wanted)
-        shared = min(common_length(self._held, wanted), len(wanted) - 1)
-        self.model.rewind(shared)
-        del self._held[shared:], self._alone[shared:]
-        return wanted[shared:]
-
-    def state(self) -> "DrafterState":
-        """What the model's context holds; with it a restored drafter drafts the same tokens."""
-        if self._due.held:
-            return self._due
-        return DrafterState(list(self._held), self._alone[: len(self._held)], self.window)
-
-    def restore(self, state: "DrafterState") -> None:
-        """Fill the model's context as another one's was, before the next draft."""
-        self.window, self._due = state.window, state
-        self._held, self._alone = [], []
-
     def forget(self) -> None:
-        """Read the whole context again before the next draft: the model is not the one that read it."""
-        self._held, self._alone, self._due = [], [], DrafterState([], [], 0)
+        """Read the whole context again before the next draft: the KV cache is not of this context."""
+        self._cached = []
 
-    def _read_again(self, wanted: list[int]) -> None:
-        """Read what is due of a restored context and still wanted."""
-        if not self._due.held:
-            return
-        same = min(common_length(self._due.held, wanted), len(wanted) - 1)
-        ids, alone = self._due.held[:same], self._due.alone[:same]
-        self.model.rewind(0)
-        for _ in read(self.model, ids, alone):
-            pass
-        self._held, self._alone = ids, alone
-        self._due = DrafterState([], [], 0)
+    def _sync(self, context: Sequence[int]) -> list[int]:
+        """Rewind to what the KV cache shares with the new context; return the ids that it lacks."""
+        expected = [*self.start, *context[self._window(len(context)) :]]
+        shared = min(common_length(self._cached, expected), len(expected) - 1)
+        self.model.rewind(shared)
+        del self._cached[shared:]
+        return expected[shared:]
+
+    def _window(self, length: int) -> int:
+        """Where the part of a context begins that the model reads: 0 while all of it fits.
+
+        The window moves by half its size at once, because every move costs a prefill. It depends on the
+        length alone, so a restored context is read as it was.
+        """
+        longest = min(MAX_DRAFT_TOKENS, self.model.max_length // 2)
+        room = self.model.max_length - len(self.start) - longest
+        half = max(1, room // 2)
+        return max(0, -(-(length - room) // half) * half)
 
 
 class _NoModel:
-    """Stands where no drafter was loaded; nothing may ask it anything."""
+    """Stands where no drafter was loaded; a generation that asks it for a draft has a bug."""
 
     max_length = length = 0
 
@@ -172,7 +132,7 @@ def _confidence(row: Logits, token: int, banned: Ids) -> float:
     return weight / max(total, weight) if weight > 0.0 else 0.0
 
 
-def common_length(a: list[int], b: list[int]) -> int:
+def common_length(a: Sequence[int], b: Sequence[int]) -> int:
     """Length of the common prefix; bisects, so that the comparisons run in C."""
     low, high = 0, min(len(a), len(b))
     while low < high:

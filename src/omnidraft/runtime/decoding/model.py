@@ -1,4 +1,4 @@
-"""What the round needs of a language model, and nothing else."""
+"""What the loop needs of a language model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -9,8 +9,8 @@ import numpy.typing as npt
 Logits = npt.NDArray[np.floating]
 
 
-class Cancelled(Exception):  # noqa: N818 # no error: someone asked for it
-    """A pass was not run because the generation was cancelled; the model holds what it held before."""
+class Cancelled(Exception):  # noqa: N818 # not an error: the caller asked for it
+    """A pass was not run because the generation was cancelled; the model's context is unchanged."""
 
 
 class Model(Protocol):
@@ -22,11 +22,11 @@ class Model(Protocol):
 
     @property
     def max_length(self) -> int:
-        """Positions that the context can hold."""
+        """Number of positions that the context can hold."""
 
     @property
     def length(self) -> int:
-        """Positions that it holds now."""
+        """Number of positions that the context holds now."""
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
         """Append tokens to the context and return logits [num_logits, vocab] of the last positions.
@@ -35,7 +35,8 @@ class Model(Protocol):
             tokens: n >= 1 ids.
             num_logits: how many of the last rows to return; all n when None.
 
-        The returned array may be overwritten by the next call.
+        Returns:
+            an array that the next call may overwrite.
         """
 
     def rewind(self, length: int) -> None:
@@ -44,11 +45,11 @@ class Model(Protocol):
 
 @runtime_checkable
 class HasHead(Protocol):
-    """What a model with an adaptive head adds.
+    """A model with an adaptive head.
 
     Attributes:
-        acceptance: how likely the last token that was read is to be accepted, given that those before it
-            were, 0 to 1.
+        acceptance: probability, 0 to 1, that the last token that was read is accepted, given that those
+            before it were.
     """
 
     acceptance: float
@@ -58,13 +59,13 @@ class SessionModel(Model, Protocol):
     """A model as a session uses it: cancelled between its passes, and adapted.
 
     Attributes:
-        cancelled: asked before each run of a graph; where it says so, `Cancelled` is raised instead.
+        cancelled: called before each run of a graph; where it returns True, `Cancelled` is raised instead.
     """
 
     cancelled: Callable[[], bool]
 
     def use_adapter(self, tensors: Mapping[str, npt.NDArray[np.float32]]) -> None:
-        """Take an adapter's tensors by the names of the graph's inputs; with none, the model as it is.
+        """Use an adapter's tensors, by the names of the graph's inputs; with none, the model itself.
 
-        What the context holds is of the old weights: rewind to 0 and read it again.
+        The context was computed with the old weights: rewind to 0 and read it again.
         """

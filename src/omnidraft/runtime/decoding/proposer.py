@@ -1,142 +1,160 @@
-"""Where proposals come from: what the loop asks of a drafter, or of anything else that guesses on.
+"""Where proposals come from: what the loop asks of a drafter, or of anything else that guesses.
 
-A proposer keeps its own context. The loop tells it all target tokens before a round and the outcome after it.
+A mode is a Proposer. Each proposer verifies its own guesses, so that the output's distribution is the
+target's.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
-from omnidraft.runtime.decoding.drafter import Draft, Drafter, More
+from omnidraft.runtime.decoding.draft_length import DraftLength
+from omnidraft.runtime.decoding.drafter import Draft, Drafter
 from omnidraft.runtime.decoding.rng import RandomSource
-from omnidraft.runtime.decoding.translator import Proposal
-from omnidraft.runtime.decoding.verifier import Rows, Verdict, Verifier
-from omnidraft.runtime.traces.labels import Labeller, label_decisions
-from omnidraft.runtime.traces.trace import DecisionLabel
+from omnidraft.runtime.decoding.translator import Proposal, translate, translate_longest
+from omnidraft.runtime.decoding.verifier import Probs, Verdict, Verifier, verify_match, verify_tokens
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
+Rule = Literal["decisions", "match", "paper", "none"]  # what the labels of a trace are computed by
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A verified round before anything was learned from it.
+
+    Attributes:
+        draft, proposal, verdict: of the round.
+        emitted: target ids that are output, which may end before the verdict does.
+    """
+
+    draft: Draft
+    proposal: Proposal
+    verdict: Verdict
+    emitted: Sequence[int]
+
 
 class Proposer(Protocol):
-    """Guesses on from a context, and judges its own guesses so that the output's distribution is the target's."""
+    """Guesses how a text continues, and verifies its own guesses.
+
+    Attributes:
+        rule: how its proposals are verified.
+    """
+
+    rule: Rule
 
     def propose(
-        self, tokens: Sequence[int], count: int, random: RandomSource, more: More | None = None
+        self, tokens: Sequence[int], context: Sequence[int], length: DraftLength, random: RandomSource
     ) -> Draft:
-        """At most `count` >= 1 tokens that may follow.
+        """Draft tokens that may follow; none where the draft length says 0.
 
         Args:
             tokens: all target ids so far; from round to round they only grow.
-            count: draft tokens at most.
+            context: the same text in draft ids.
+            length: how many tokens to draft.
             random: the source of randomness.
-            more: see `Drafter.propose`.
         """
 
-    def translate(self, draft: Draft, max_tokens: int) -> Proposal:
-        """The draft in target tokens, `max_tokens` at most."""
+    def translate(self, draft: Draft, room: int) -> Proposal:
+        """The draft in target tokens, at most `room` of them."""
 
-    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, random: RandomSource) -> Verdict:
-        """Labeller the proposal by the target's distributions."""
+    def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
+        """Verify the proposal by the target's distributions."""
 
-    def judged(
-        self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows
-    ) -> Iterable[DecisionLabel]:
-        """What was tested and how likely it was to pass; asked only for a trace, and before `learn`."""
+    def learn(self, outcome: Outcome, context: list[int]) -> int:
+        """Append the round's output to the draft context and learn from it.
 
-    def learn(self, draft: Draft, proposal: Proposal, verdict: Verdict, emitted: Sequence[int]) -> int:
-        """Take in what became of the round; return the number of new n-grams.
-
-        Args:
-            draft, proposal, verdict: the round's.
-            emitted: target ids that are output, which may end before the verdict does.
+        Returns:
+            number of n-grams that are new in the cache.
         """
 
 
-@dataclass(frozen=True)
-class Method:
-    """How a draft is translated and judged."""
+class TrieProposer:
+    """Asks the drafter and translates its tokens by the trie of active spellings (method section 4.2)."""
 
-    translate: Callable[..., Proposal]
-    verify: Verifier
-    uses_cache: bool = True
-    expands: bool = True
-    judge: Labeller = label_decisions
-
-
-class DraftModel:
-    """A `Proposer` that asks the drafter and translates what it says through the n-gram cache."""
+    rule: Rule = "decisions"
+    uses_cache = True  # else only direct pairs are spelled
+    expands = True  # whether draft tokens longer than a target token are translated
 
     def __init__(
-        self,
-        method: Method,
-        drafter: Drafter,
-        cache: NgramCache,
-        context: list[int],
-        temperature: float,
+        self, drafter: Drafter, cache: NgramCache, temperature: float, verify: Verifier = verify_tokens
     ) -> None:
         """
         Args:
-            method: how to translate and judge.
-            drafter: the small model; its context is rewritten.
-            cache: n-grams, which grow where the method uses them.
-            context: the text so far in draft ids; grows by what each round says.
-            temperature: of the drafter's distribution. Truncation and penalties are the target's alone: any distribution to
-                draft from is exact, as long as it is the one that was drafted from.
+            drafter: the small model; its KV cache is rewritten.
+            cache: n-grams, which grow where `uses_cache`.
+            temperature: of the drafter's distribution. Truncation and penalties are the target's alone: any
+                distribution to draft from is exact, as long as it is the one that was drafted from.
+            verify: `verify_tokens` or `verify_block`.
         """
-        self._method, self._drafter, self._cache = method, drafter, cache
-        self._context, self._temperature = context, temperature
-        self._trie = cache.trie if method.uses_cache else ActiveTrie(cache.map)
-        useless = ~cache.map.draft_allowed if method.uses_cache else cache.map.direct < 0
-        self._banned = np.flatnonzero(useless)
+        self.drafter, self.cache, self._temperature, self._verify = drafter, cache, temperature, verify
+        self.trie = cache.trie if self.uses_cache else ActiveTrie(cache.map)
+        untranslatable = ~cache.map.draft_allowed if self.uses_cache else cache.map.direct < 0
+        self._banned = np.flatnonzero(untranslatable)
 
     def propose(
-        self, tokens: Sequence[int], count: int, random: RandomSource, more: More | None = None
+        self, tokens: Sequence[int], context: Sequence[int], length: DraftLength, random: RandomSource
     ) -> Draft:
-        return self._drafter.propose(self._context, count, self._temperature, self._banned, random, more)
+        return self.drafter.propose(context, length, self._temperature, self._banned, random)
 
-    def translate(self, draft: Draft, max_tokens: int) -> Proposal:
-        expands = self._method.expands
-        return self._method.translate(draft.tokens, self._trie, max_tokens=max_tokens, expand=expands)
+    def translate(self, draft: Draft, room: int) -> Proposal:
+        return translate(draft.tokens, self.trie, max_tokens=room, expand=self.expands)
 
-    def verify(self, draft: Draft, proposal: Proposal, rows: Rows, random: RandomSource) -> Verdict:
-        return self._method.verify(proposal, draft.distributions, rows, self._trie, random)
+    def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
+        return self._verify(proposal, draft.distributions, probs, self.trie, random)
 
-    def judged(
-        self, draft: Draft, proposal: Proposal, verdict: Verdict, rows: Rows
-    ) -> Iterable[DecisionLabel]:
-        return self._method.judge(proposal, draft.distributions, rows, self._trie, verdict)
-
-    def learn(self, draft: Draft, proposal: Proposal, verdict: Verdict, emitted: Sequence[int]) -> int:
-        said = [*proposal.tokens[: verdict.accepted], verdict.token]
-        for token in written(draft, proposal, said, self._cache.map):
-            self._context += token.draft_ids
-        if not self._method.uses_cache:
+    def learn(self, outcome: Outcome, context: list[int]) -> int:
+        tokens = outcome.verdict.tokens(outcome.proposal)
+        for spelled in respell(outcome.draft, outcome.proposal, tokens, self.cache.map):
+            context += spelled.draft_ids
+        if not self.uses_cache:
             return 0
-        return self._cache.learn(emitted, min(verdict.accepted, len(emitted)))
+        emitted = outcome.emitted
+        return self.cache.learn(emitted, min(outcome.verdict.accepted, len(emitted)))
+
+
+class MatchProposer(TrieProposer):
+    """Translates by the longest spelling and accepts what the target samples: the rule at temperature 0."""
+
+    rule: Rule = "match"
+
+    def translate(self, draft: Draft, room: int) -> Proposal:
+        return translate_longest(draft.tokens, self.trie, max_tokens=room, expand=self.expands)
+
+    def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
+        return verify_match(proposal, probs, random)
 
 
 @dataclass(frozen=True)
-class Written:
-    """A target token in draft tokens; `inside` a longer one that an earlier target token has, it has none."""
+class SpelledToken:
+    """A target token in draft tokens.
+
+    Attributes:
+        draft_ids: its draft tokens; none where `inside`.
+        inside: whether it lies inside a longer draft token, which an earlier target token has.
+    """
 
     draft_ids: list[int]
     inside: bool = False
 
 
-def written(draft: Draft, proposal: Proposal, said: Sequence[int], vocab_map: VocabMap) -> list[Written]:
-    """A round's output in draft tokens: the draft as far as it stands, then the spelling of the rest.
+def respell(
+    draft: Draft, proposal: Proposal, tokens: Sequence[int], vocab_map: VocabMap
+) -> list[SpelledToken]:
+    """A round's output in draft tokens: the draft as far as it was accepted, then the spelling of the rest.
 
     Args:
-        draft, proposal: the round's. said: proposed tokens that stand, and the one after them.
+        draft, proposal: of the round.
+        tokens: accepted proposed tokens, and the one after them.
         vocab_map: gives the spellings.
     """
     ends = [0, *proposal.ends]
-    whole = min(len(said) - 1, len(proposal.ends))
-    # A long draft token that stands in part only is spelled anew.
+    whole = min(len(tokens) - 1, len(proposal.ends))
+    # A long draft token that was accepted in part only is spelled again.
     while 0 < whole < len(proposal.ends) and ends[whole + 1] == ends[whole]:
         whole -= 1
-    kept = [Written(draft.tokens[ends[i] : ends[i + 1]], ends[i] == ends[i + 1]) for i in range(whole)]
-    return kept + [Written(vocab_map.spell(token)) for token in said[whole:]]
+    kept = [SpelledToken(draft.tokens[ends[i] : ends[i + 1]], ends[i] == ends[i + 1]) for i in range(whole)]
+    return kept + [SpelledToken(vocab_map.spell(token)) for token in tokens[whole:]]

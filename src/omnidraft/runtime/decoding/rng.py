@@ -1,7 +1,7 @@
 """Randomness as an argument: SplitMix64, the same numbers in every language.
 
-Knows nothing of tokens. Everything random in the runtime asks a `RandomSource`, so a test can put an
-enumerator in its place and walk every outcome of the real code with its exact probability.
+Everything random in the runtime asks a `RandomSource`. A test can put an enumerator in its place and walk
+every outcome of the real code with its exact probability.
 """
 
 import os
@@ -11,13 +11,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.runtime.decoding.sampling import Categorical, Distribution, Ids
+from omnidraft.runtime.decoding.distribution import Categorical, Distribution, Ids
 
 _MASK = (1 << 64) - 1
 
 
 class RandomSource(Protocol):
-    """Answers the random questions of a round."""
+    """The source of all randomness of a round."""
 
     def bernoulli(self, probability: float) -> bool:
         """True with the given probability (values >= 1 always, <= 0 never)."""
@@ -29,7 +29,7 @@ class RandomSource(Protocol):
         """A token drawn from a distribution, or from the distribution restricted to the ids `among`."""
 
     def rejection_sample(self, distribution: Distribution, share: Callable[[int], float]) -> int | None:
-        """A token drawn from a distribution that stands with probability `share(token)`; None when it does not."""
+        """A token drawn from a distribution and kept with probability `share(token)`, or None."""
 
 
 class SplitMix64:

@@ -1,26 +1,46 @@
-"""Where an output ends: at an end token, at a stop string, at the limit; the first in order of the bytes.
+"""Where an output ends: at an end token, at a stop string or at the limit, whichever byte comes first.
 
-Pure. Stop strings are compared as UTF-8 bytes, which finds what comparing text would find (a character's
-first byte never occurs inside another) and needs no language's idea of equal strings. What a stop string
-catches depends on the bytes alone, never on where tokens or rounds begin.
+Pure. Stop strings are compared as UTF-8 bytes. This finds what a comparison of text would find (the first
+byte of a character never occurs inside another) and does not depend on a language's idea of equal strings.
+The place of a match depends on the bytes alone, never on where tokens or rounds begin.
 """
 
+import codecs
 from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.decoding.utf8_stream import Utf8Stream
 
 StopReason = Literal["eos", "stop", "length", "context", "cancelled"]
-Cut = Callable[
-    [list[int]], tuple[list[int], bool]
-]  # the tokens of a round -> those that are output, the end?
+# Tokens of a round -> those that are output, and whether the output ends there.
+Cut = Callable[[list[int]], tuple[list[int], bool]]
+
+
+class Utf8Stream:
+    """Decodes UTF-8 that arrives in pieces: incomplete characters wait; invalid bytes become U+FFFD."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def push(self, data: bytes) -> str:
+        """The text that is certain so far; an incomplete character is held back."""
+        text = self._decoder.decode(data)
+        # Python waits for the rest of a surrogate, which is invalid in UTF-8.
+        half_surrogate = len(self._decoder.getstate()[0]) == 2 and self._decoder.getstate()[0][0] == 0xED
+        if half_surrogate and self._decoder.getstate()[0][1] >= 0xA0:
+            text += self._decoder.decode(b"", final=True)
+        return text
+
+    def flush(self) -> str:
+        """The text that was held back, at the end of the output."""
+        return self._decoder.decode(b"", final=True)
 
 
 class StopText:
     """The text of an output as it grows, up to the first stop string.
 
-    That is the one whose last byte comes first; of several that end with the same byte, the longest.
+    The first stop string is the one whose last byte comes first; of several that end with the same byte, the
+    longest.
 
     Attributes:
         matched: the stop string that was found.
@@ -33,7 +53,7 @@ class StopText:
             stops: strings that end the output.
 
         Raises:
-            SettingError: an empty one, or one that is no text.
+            SettingError: a stop string that is empty or cannot be encoded.
         """
         self._stops = [_stop_bytes(stop) for stop in stops]
         self._pending = bytearray()  # bytes that may be the beginning of a stop string
@@ -52,10 +72,10 @@ class StopText:
         for byte in data:
             self._pending.append(byte)
             self._pushed += 1
-            found = max((s for s in self._stops if self._pending.endswith(s)), key=len, default=None)
-            if found is not None:
-                del self._pending[-len(found) :]
-                self.matched, self.start = found.decode(), self._pushed - len(found)
+            match = max((s for s in self._stops if self._pending.endswith(s)), key=len, default=None)
+            if match is not None:
+                del self._pending[-len(match) :]
+                self.matched, self.start = match.decode(), self._pushed - len(match)
                 return True
         held = max(_overlap(self._pending, stop) for stop in self._stops)
         self._release(bytes(self._pending[: len(self._pending) - held]))
@@ -80,9 +100,9 @@ class StopText:
 def cut_at_stop(
     tokens: list[int], eos_ids: Collection[int], text: StopText, bytes_of: Callable[[int], bytes]
 ) -> tuple[list[int], bool]:
-    """The tokens of a round up to and with the first that ends the output, and whether one does.
+    """The tokens of a round up to the first that ends the output, which is included, and whether one does.
 
-    Their bytes go into `text`; an end token writes nothing, whatever its bytes are.
+    The bytes of the tokens go into `text`; an end token writes nothing.
     """
     for i, token in enumerate(tokens):
         if token in eos_ids or text.push(bytes_of(token)):
@@ -90,8 +110,20 @@ def cut_at_stop(
     return tokens, False
 
 
+def cut_at_eos(eos_ids: Collection[int]) -> Cut:
+    """A cut at the first end-of-sequence token; what was accepted after it is not output."""
+
+    def cut(tokens: list[int]) -> tuple[list[int], bool]:
+        for i, token in enumerate(tokens):
+            if token in eos_ids:
+                return tokens[: i + 1], True
+        return tokens, False
+
+    return cut
+
+
 def whole_tokens(lengths: Sequence[int], start: int) -> tuple[int, int]:
-    """How many tokens lie wholly before byte `start`, and how many bytes of the next one do.
+    """How many tokens lie entirely before byte `start`, and how many bytes of the next token do.
 
     Args:
         lengths: bytes of each token.

@@ -1,139 +1,136 @@
-"""Judge a proposal so that the output's distribution is exactly the target's.
+"""Verification: accept as much of a proposal as leaves the output's distribution exactly the target's.
 
-Pure: distributions and a chooser come in, a verdict goes out. `verify_trie` is speculative sampling on the decisions
-of the trie walk one by one (method section 4.2), `verify_block` in its own file judges them together;
-`verify_match` and `verify_paper` are the rules they are compared with.
+Pure functions: distributions and a source of randomness come in, a verdict goes out. `verify_tokens` is
+speculative sampling on the decisions of the trie walk, one after another (method section 4.2).
+`verify_block` judges the decisions together. `verify_match` needs no drafter's distributions.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from omnidraft.runtime.decoding.decision import TINY, Weights, decision_probs, resample_or_skip
+from omnidraft.runtime.decoding.decision import DecisionProbs, decision_probs, resample_or_skip
+from omnidraft.runtime.decoding.distribution import Distribution
 from omnidraft.runtime.decoding.rng import RandomSource
-from omnidraft.runtime.decoding.sampling import Distribution
 from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.vocab.trie import ActiveTrie
 
-Rows = Callable[
-    [int], Distribution
-]  # the target's distribution after n proposed tokens, computed when it is asked for
+Probs = Callable[[int], Distribution]  # the target's distribution after n proposed tokens
+
+# Measured by benchmarks/block_verification.py: what block verification adds to the tokens of a round, and to
+# its host work, which grows with the target's vocabulary because every row is asked for.
+GAIN = 0.03
+EXTRA_SECONDS, EXTRA_SECONDS_PER_TOKEN = 0.2e-3, 6e-9
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a proposal.
+    """The outcome of a verification.
 
     Attributes:
-        accepted: proposed target tokens that stand.
-        token: the target token after them: a correction, or the bonus when all stand.
+        accepted: number of proposed target tokens that are accepted.
+        token: the target token after them: a correction, or the bonus when all are accepted.
         is_bonus: whether every decision was accepted.
-        tested, passed: draft tokens that were judged, and those of them that were accepted.
+        evaluated: number of draft tokens that were verified.
+        accepted_drafts: number of those that were accepted.
     """
 
     accepted: int
     token: int
     is_bonus: bool
-    tested: int
-    passed: int
+    evaluated: int
+    accepted_drafts: int
+
+    def tokens(self, proposal: Proposal) -> list[int]:
+        """The target tokens of the round: the accepted ones, and the one after them."""
+        return [*proposal.tokens[: self.accepted], self.token]
 
 
-Verifier = Callable[[Proposal, Sequence[Distribution], Rows, ActiveTrie, RandomSource], Verdict]
+Verifier = Callable[[Proposal, Sequence[Distribution], Probs, ActiveTrie, RandomSource], Verdict]
 
 
-def verify_trie(
-    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, random: RandomSource
+def verify_tokens(
+    proposal: Proposal, draft: Sequence[Distribution], probs: Probs, trie: ActiveTrie, random: RandomSource
 ) -> Verdict:
     """Speculative sampling on trie decisions, one after another: exact at every temperature.
 
     Args:
         proposal: the translated draft.
         draft: the drafter's distributions, one for each draft token, as they were sampled from.
-        rows: the target's distribution at each proposed position and after the last.
+        probs: the target's distribution at each proposed position and after the last.
         trie: the active trie that the proposal was translated with, unchanged since.
         random: the source of randomness.
     """
     for decision in proposal.decisions:
-        distribution = decision_probs(decision, draft[decision.draft], rows(decision.row), trie)
-        if not random.bernoulli(distribution.ratio):
-            token = resample_or_skip(distribution, 1.0, random)
+        decided = decision_probs(decision, draft[decision.draft], probs(decision.row), trie)
+        if not random.bernoulli(decided.ratio):
+            token = resample_or_skip(decided, 1.0, random)
             assert token is not None, "with reach 1 a refused decision is always replaced"
             return Verdict(decision.row, token, False, decision.draft + 1, decision.draft)
-    return bonus(proposal, rows, trie, random)
+    return _bonus(proposal, probs, trie, random)
 
 
-def bonus(proposal: Proposal, rows: Rows, trie: ActiveTrie, random: RandomSource) -> Verdict:
-    """All decisions stand: one more token, below the node that the draft ended in, if it ended in one."""
+def verify_block(
+    proposal: Proposal, draft: Sequence[Distribution], probs: Probs, trie: ActiveTrie, random: RandomSource
+) -> Verdict:
+    """Block verification on trie decisions (Sun et al., ICLR 2025; method section 4.2).
+
+    It is optimal for a single path: a decision that the target likes better than the drafter makes up for one
+    that it likes less, where token-level verification would cap every ratio at 1. It is exact by the same
+    enumeration.
+
+    reach[i] = b_i is the probability that the decisions before i are accepted, given them: b_0 = 1 and
+    b_{i+1} = min(1, b_i P_i / Q_i). From the end backwards: all are accepted with b_N; else the round ends at
+    decision i with h_i, replaced by a draw from max(0, b_i P_i - Q_i); else one step back. Decision 0 always
+    ends the round.
+
+    The chain spans splits: given what the drafter alone decides, b_i is still the probability that the
+    decisions before i are accepted. So h_i may use the distribution given the split, and the end of the draft
+    is a split too.
+
+    Args:
+        as for `verify_tokens`; every row up to a decision of ratio 0 is asked for.
+    """
+    decided: list[DecisionProbs] = []
+    reach = [1.0]
+    for decision in proposal.decisions:
+        decided.append(decision_probs(decision, draft[decision.draft], probs(decision.row), trie))
+        reach.append(min(1.0, reach[-1] * decided[-1].ratio))
+        if reach[-1] == 0.0:  # no later decision can be accepted
+            break
+    if random.bernoulli(reach[-1]):
+        return _bonus(proposal, probs, trie, random)
+    for i in reversed(range(len(decided))):
+        token = resample_or_skip(decided[i], reach[i], random)
+        if token is not None:
+            decision = proposal.decisions[i]
+            return Verdict(decision.row, token, False, decision.draft + 1, decision.draft)
+    raise AssertionError("b_0 is 1, so the walk back ends at decision 0")
+
+
+def block_pays(round_seconds: float, vocab_size: int) -> bool:
+    """Whether a round is long enough for the gain of block verification to outweigh its host work.
+
+    Args:
+        round_seconds: of a round with token-level verification.
+        vocab_size: width of the target's logits.
+    """
+    return GAIN * round_seconds > EXTRA_SECONDS + EXTRA_SECONDS_PER_TOKEN * vocab_size
+
+
+def _bonus(proposal: Proposal, probs: Probs, trie: ActiveTrie, random: RandomSource) -> Verdict:
+    """Everything accepted: sample the bonus token, restricted to the subtree of `tail` if there is one."""
     below = None if proposal.tail is None else trie.targets(proposal.tail)
-    token = random.sample(rows(len(proposal.tokens)), below)
+    token = random.sample(probs(len(proposal.tokens)), below)
     return Verdict(len(proposal.tokens), token, True, proposal.used, proposal.used)
 
 
-def verify_match(
-    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, random: RandomSource
-) -> Verdict:
-    """Draw from the target and accept while the draw is what was proposed: exact for any translator."""
-    return match(proposal, rows, random)
-
-
-def match(proposal: Proposal, rows: Rows, random: RandomSource) -> Verdict:
-    """The rule of `verify_match`, which needs neither the drafter's distributions nor a trie."""
+def verify_match(proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
+    """Sample from the target and accept while the sample is what was proposed: exact for any translator."""
     used = 0
     for i, proposed in enumerate(proposal.tokens):
-        token = random.sample(rows(i))
+        token = random.sample(probs(i))
         if token != proposed:
             return Verdict(i, token, False, proposal.ends[i], used)
         used = proposal.ends[i]
-    return Verdict(len(proposal.tokens), random.sample(rows(len(proposal.tokens))), True, used, used)
-
-
-def verify_paper(
-    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, random: RandomSource
-) -> Verdict:
-    """The paper's rule (arXiv 2507.02659, section 3.1): approximate for temperatures above 0.
-
-    An n-gram's proposal is the product of its draft probabilities; the residual gives the first sub-token's
-    own target token what is left of its q. Method section 4.1 shows where this leaks.
-    """
-    start = 0
-    for i, proposed in enumerate(proposal.tokens):
-        p, end = rows(i), proposal.ends[i]
-        q = paper_proposal(trie, draft[start:end], proposed)
-        everything = p.probability(np.arange(p.size))
-        if not random.bernoulli(float(everything[proposed]) / max(float(q[proposed]), TINY)):
-            return Verdict(i, random.categorical(_residual(everything, q)), False, end, start)
-        start = end
-    return Verdict(len(proposal.tokens), random.sample(rows(len(proposal.tokens))), True, start, start)
-
-
-def _residual(wanted: Weights, offered: Weights) -> Weights:
-    """max(0, P - Q), or P where nothing is left of it (P = Q up to rounding)."""
-    left = wanted - offered
-    np.maximum(left, 0.0, out=left)
-    return left if left.any() else wanted
-
-
-def paper_proposal(trie: ActiveTrie, draft: Sequence[Distribution], proposed: int) -> Weights:
-    """The paper's q' over the target vocabulary for one proposed token, shape [target vocab].
-
-    Args:
-        trie: gives the spellings.
-        draft: the drafter's distributions at the token's draft tokens.
-        proposed: the target token.
-    """
-    spelling = trie.map.spellings.row(proposed).astype(np.int32)
-    direct = trie.map.direct
-    mapped = np.flatnonzero(direct >= 0).astype(np.int32)
-    q = np.zeros(trie.map.target_size)
-    q[direct[mapped]] = draft[0].probability(mapped)
-    if len(spelling) > 1:
-        steps = [
-            float(distribution.probability(spelling[j : j + 1])[0]) for j, distribution in enumerate(draft)
-        ]
-        product = float(np.prod(steps))
-        q[proposed] = product
-        first = direct[spelling[0]]
-        if first >= 0:
-            q[first] = max(steps[0] - product, 0.0)
-    return q
+    token = random.sample(probs(len(proposal.tokens)))
+    return Verdict(len(proposal.tokens), token, True, used, used)

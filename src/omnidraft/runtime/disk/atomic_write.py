@@ -1,4 +1,4 @@
-"""Write a file so that a reader finds the old one or the new one, whole, whenever the writer is killed."""
+"""Write a file so that a reader finds the old file or the new file, whole, even if the writer is killed."""
 
 import contextlib
 import errno
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from omnidraft.runtime.disk.read_file import check_regular
 
-PRIVATE = 0o600  # what is written here was learned from what a user said
+PRIVATE = 0o600  # the content was learned from a user's text
 _LONGEST_NAME = 255 - len(f"..{'0' * 16}.tmp")  # bytes, so that the temporary name fits a directory too
-_STALE_SECONDS = 60.0  # no write of ours takes that long, so an older leftover is of a writer that was killed
+_STALE_SECONDS = 60.0  # no write takes that long, so the writer of an older leftover was killed
 
 
 def place_of(path: str | Path) -> Path:
-    """The file that a path leads to, through links, where a file can be written or replaced.
+    """The file that a path leads to, through links, if a file can be written or replaced there.
 
     Raises:
-        OSError: it cannot; `strerror` ends a sentence that begins with "because".
+        OSError: no file can be written there; `strerror` ends a sentence that begins with "because".
     """
     path = Path(path)
     try:
@@ -45,25 +45,25 @@ def place_of(path: str | Path) -> Path:
 def write_atomically(path: Path, data: bytes, *, keep: bool = False, shared: bool = False) -> Path | None:
     """Replace a file: write a temporary one beside it, flush it to the disk, rename it, flush the directory.
 
-    A link is written through. A new file is for its owner alone, one that is replaced keeps its permissions.
-    Leftovers of writers that were killed are removed; they are named `.NAME.<random>.tmp` and are harmless.
+    A link is written through. A new file is its owner's alone; a file that is replaced keeps its permissions.
+    Leftovers of killed writers are removed; they are named `.NAME.<random>.tmp` and are harmless.
 
     Args:
         path: the file.
-        data: all that it is to hold.
-        shared: a new file is as readable to others as the user's files are.
-        keep: give the old file a free name, `NAME.refused`, `NAME.refused-2` and so on, instead of losing it.
+        data: the whole content.
+        keep: rename the old file to a free name, `NAME.refused`, `NAME.refused-2` and so on.
+        shared: a new file is as readable to others as the user's umask says.
 
     Returns:
-        the name under which the old file was kept.
+        the new name of the old file; None if there is none.
 
     Raises:
-        OSError: the disk is full, or the place cannot be written; the old file is whole.
+        OSError: the disk is full, or the file cannot be written; the old file is whole.
     """
     path, kept = place_of(path), None
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        # "x": never write through a link that someone else put there.
+        # "x": never write through a link that another program made.
         with open(temporary, "xb", opener=None if shared else _private) as file:
             if path.exists():
                 os.chmod(temporary, stat.S_IMODE(path.stat().st_mode) & 0o777)
@@ -90,7 +90,7 @@ def _private(name: str, flags: int) -> int:
 
 
 def _free_name(path: Path) -> Path:
-    """A name for a file that is put aside; an empty file takes it, so that no other writer does."""
+    """A free name beside a file; an empty file is made under it, so that no other writer takes it."""
     number = 1
     while True:
         name = path.with_name(f"{path.name}.refused" + (f"-{number}" if number > 1 else ""))
@@ -102,27 +102,27 @@ def _free_name(path: Path) -> Path:
 
 
 def remove_leftovers(path: Path, older_than: float = 0.0) -> int:
-    """Remove temporary files of killed writers of a path, and return how many.
+    """Remove the temporary files of killed writers of a path, and return their number.
 
     Args:
-        path: what they were writing.
-        older_than: seconds since they were last written; a younger one may belong to a writer at work.
+        path: the file that was written.
+        older_than: seconds since the last change; a younger file may belong to a running writer.
     """
     count = 0
     start, end = f".{path.name}.", ".tmp"
     with contextlib.suppress(OSError):
-        for found in os.scandir(path.parent):
-            random = found.name[len(start) : -len(end)]
-            if found.name == f"{start}{random}{end}" and len(random) == 16:
+        for file in os.scandir(path.parent):
+            random = file.name[len(start) : -len(end)]
+            if file.name == f"{start}{random}{end}" and len(random) == 16:
                 with contextlib.suppress(OSError):
-                    if time.time() - found.stat().st_mtime >= older_than:
-                        os.unlink(found.path)
+                    if time.time() - file.stat().st_mtime >= older_than:
+                        os.unlink(file.path)
                         count += 1
     return count
 
 
 def _sync_directory(path: Path) -> None:
-    """Make a rename last; where directories cannot be opened (Windows) the system does it by itself."""
+    """Flush a directory, so that a rename in it lasts; Windows cannot open directories and needs no flush."""
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError:

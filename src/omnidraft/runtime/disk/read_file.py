@@ -54,9 +54,7 @@ def check_regular(mode: int) -> None:
         OSError: a directory, pipe, device or socket.
     """
     if not stat.S_ISREG(mode):
-        raise OSError(
-            errno.EINVAL, "it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file"
-        )
+        raise OSError(errno.EINVAL, "it is a directory" if stat.S_ISDIR(mode) else "it is not a regular file")
 
 
 def _without_blocking(name: str, flags: int) -> int:

@@ -1,4 +1,4 @@
-"""An adapter as a value, the places of a graph that it enters, and whether the two fit.
+"""An adapter as a value, and whether it fits the sites of a graph.
 
 y = x W + (x A) B, with A [in, rank] and B [rank, out]; the scale is folded into B. spec/adapter.md.
 """
@@ -23,14 +23,14 @@ _SITE = re.compile(r"layers\.(0|[1-9][0-9]{0,5})\.[a-z][a-z_]{0,31}")
 
 @dataclass(frozen=True)
 class Adapter:
-    """What was learned of a model: low-rank additions to its products, a head, or both.
+    """Learned changes of a model: low-rank additions to its products, a head, or both.
 
     Attributes:
-        base: fingerprint of the checkpoint that it was learned on.
+        base: fingerprint of the checkpoint that was trained.
         draft_tokenizer, target_tokenizer: fingerprints of the pair's tokenizers.
-        tensors: (A [in, rank], B [rank, out]) of each place, float32; places may differ in rank.
-        created: when, ISO 8601 in UTC.
-        head: of a drafter.
+        tensors: (A [in, rank], B [rank, out]) of each site, float32; sites may differ in rank.
+        created: time in ISO 8601, UTC.
+        head: the adaptive head of a drafter, or None.
     """
 
     base: str
@@ -45,42 +45,41 @@ class Adapter:
             raise AdapterError("it has no tensors", fault="missing_tensor")
         for site, (a, b) in self.tensors.items():
             if not _SITE.fullmatch(site):
-                raise AdapterError(f"{site!r:.80} is no place of a layer", fault="extra_tensor")
+                raise AdapterError(f"{site!r:.80} is not a site of a layer", fault="extra_tensor")
             _check_pair(site, a, b)
 
     @property
     def rank(self) -> int:
-        """The largest rank of a place; 0 where it is a head alone."""
+        """The largest rank of a site; 0 for a head alone."""
         return max((len(b) for _, b in self.tensors.values()), default=0)
 
     @property
     def named(self) -> dict[str, Floats]:
-        """All tensors by the names of the graph's inputs: those of the places by name, A first, then the
-        head's.
-        """
+        """All tensors by the names of the graph's inputs: the sites by name, A first, then the head."""
         pairs = sorted(self.tensors.items())
-        found = {n: t for site, (a, b) in pairs for n, t in ((a_name(site), a), (b_name(site), b))}
-        return found | (dict(sorted(self.head.tensors.items())) if self.head else {})
+        tensors = {n: t for site, (a, b) in pairs for n, t in ((a_name(site), a), (b_name(site), b))}
+        return tensors | (dict(sorted(self.head.tensors.items())) if self.head else {})
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over the base and every tensor: equal where two adapters do the same."""
-        found = hashlib.sha256(self.base.encode())
+        """SHA-256 over the base and every tensor: equal if two adapters compute the same."""
+        digest = hashlib.sha256(self.base.encode())
         for name, tensor in self.named.items():
             sizes = "\0".join(str(size) for size in tensor.shape)
-            found.update(f"\0{name}\0{sizes}\0".encode())
-            found.update(tensor.astype("<f4").tobytes())
-        return found.hexdigest()
+            digest.update(f"\0{name}\0{sizes}\0".encode())
+            digest.update(tensor.astype("<f4").tobytes())
+        return digest.hexdigest()
 
     def check_fits(self, lora: LoraSites) -> None:
-        """
+        """Check that a graph with these sites can take the adapter.
+
         Raises:
-            AdapterError: `extra_tensor`, `shape` or `rank`, where a graph with these places cannot take it.
+            AdapterError: `extra_tensor`, `shape` or `rank`.
         """
         for name, (a, b) in self.tensors.items():
             site = lora.sites.get(name)
             if site is None:
-                raise AdapterError(f"the model has no place {name} for it", fault="extra_tensor")
+                raise AdapterError(f"the model has no site {name} for it", fault="extra_tensor")
             if (len(a), b.shape[1]) != (site.inputs, site.outputs):
                 raise AdapterError(
                     f"{name} goes from {len(a)} to {b.shape[1]} values and the model's from {site.inputs} "
@@ -94,7 +93,7 @@ class Adapter:
                 )
 
     def inputs(self, lora: LoraSites) -> dict[str, Floats]:
-        """What to feed a graph at its places, by name; a fixed rank is filled up with zeros.
+        """The tensors to feed a graph, by input name; a fixed rank is filled up with zeros.
 
         Raises:
             AdapterError: see `check_fits`.
@@ -103,20 +102,20 @@ class Adapter:
         if lora.rank is None:
             pairs = self.tensors.items()
             return {n: t for site, (a, b) in pairs for n, t in ((a_name(site), a), (b_name(site), b))}
-        found = no_adapter(lora)
+        tensors = no_adapter(lora)
         for site, (a, b) in self.tensors.items():
-            found[a_name(site)][:, : a.shape[1]] = a
-            found[b_name(site)][: len(b)] = b
-        return found
+            tensors[a_name(site)][:, : a.shape[1]] = a
+            tensors[b_name(site)][: len(b)] = b
+        return tensors
 
 
 def no_adapter(lora: LoraSites) -> dict[str, Floats]:
-    """What to feed a graph that is to run without an adapter: zeros where the rank is fixed, else nothing."""
-    found: dict[str, Floats] = {}
+    """The tensors to feed a graph without an adapter: zeros if the rank is fixed, else none."""
+    tensors: dict[str, Floats] = {}
     for name, site in lora.sites.items() if lora.rank is not None else ():
-        found[a_name(name)] = np.zeros((site.inputs, lora.rank_of(name)), np.float32)
-        found[b_name(name)] = np.zeros((lora.rank_of(name), site.outputs), np.float32)
-    return found
+        tensors[a_name(name)] = np.zeros((site.inputs, lora.rank_of(name)), np.float32)
+        tensors[b_name(name)] = np.zeros((lora.rank_of(name), site.outputs), np.float32)
+    return tensors
 
 
 def _check_pair(site: str, a: Floats, b: Floats) -> None:

@@ -1,7 +1,7 @@
-"""The file of an adapter, format version 1: spec/adapter.md. Safetensors, with metadata of what it fits.
+"""The file of an adapter, format version 1: safetensors with metadata. See spec/adapter.md.
 
-Reading is total: every length is checked before it is used, every field before it is believed, and each
-failure has a name. Equal adapters are equal bytes, which safetensors' own writer does not promise.
+Reading is total: every length and every field is checked before use, and each fault has a name. Equal
+adapters are equal bytes, which the writer of safetensors does not guarantee.
 """
 
 import json
@@ -25,9 +25,9 @@ from omnidraft.runtime.models.adapter import Adapter, Floats
 
 FORMAT = "omnidraft.adapter"
 VERSION = 1
-SUFFIX = ".onnx_adapter"  # of the same tensors in onnxruntime's own format, beside the file
+SUFFIX = ".onnx_adapter"  # the same tensors in onnxruntime's own format, beside the file
 _LENGTH = struct.Struct("<Q")
-_MOST_HEADER = 100_000_000  # as safetensors has it
+_MOST_HEADER = 100_000_000  # the limit of safetensors
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
 _CREATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _REMEDIES = {
@@ -51,7 +51,7 @@ def encode_adapter(adapter: Adapter) -> bytes:
 
 
 def metadata_of(adapter: Adapter) -> dict[str, str]:
-    """What a file says of an adapter besides its tensors."""
+    """The metadata of the file of an adapter."""
     return {
         "format": FORMAT,
         "version": str(VERSION),
@@ -70,19 +70,19 @@ def decode_adapter(data: bytes) -> Adapter:
     """The adapter in the bytes of a file.
 
     Raises:
-        AdapterError: naming what is wrong with them.
+        AdapterError: with the name of the fault.
     """
     metadata, tensors = _header(data)
-    if (wanted := metadata.get("version")) != str(VERSION):
+    if (version := metadata.get("version")) != str(VERSION):
         raise AdapterError(
-            f"it has version {wanted!s:.20} and this omnidraft reads version {VERSION}", fault="version"
+            f"it has version {version!s:.20} and this omnidraft reads version {VERSION}", fault="version"
         )
     _check_length(data, tensors)
     try:
         entries: list[tuple[str, dict[str, Any]]] = deserialize(data)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise AdapterError(
-            f"its tensors do not lie as safetensors has them ({error!s:.80})", fault="layout"
+            f"its tensors are not laid out as safetensors requires ({error!s:.80})", fault="layout"
         ) from None
     arrays: dict[str, Floats] = {}
     for name, entry in entries:
@@ -97,14 +97,14 @@ def decode_adapter(data: bytes) -> Adapter:
 
 
 def _header(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The metadata and the entries of the tensors."""
+    """The metadata, and the entries of the tensors."""
     if len(data) < _LENGTH.size:
         raise AdapterError(
             f"it has {len(data)} bytes and a header's length takes {_LENGTH.size}", fault="truncated"
         )
     (length,) = _LENGTH.unpack_from(data)
     if length > _MOST_HEADER or data[_LENGTH.size : _LENGTH.size + 1] not in (b"{", b""):
-        raise AdapterError("it is no safetensors file", fault="not_an_adapter")
+        raise AdapterError("it is not a safetensors file", fault="not_an_adapter")
     if len(data) < _LENGTH.size + length:
         raise AdapterError(
             f"it has {len(data)} bytes of a header of {_LENGTH.size + length}", fault="truncated"
@@ -113,7 +113,7 @@ def _header(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
         header = json.loads(data[_LENGTH.size : _LENGTH.size + length])
         metadata = header.pop("__metadata__", None)
     except (ValueError, RecursionError, AttributeError):
-        raise AdapterError("it is no safetensors file", fault="not_an_adapter") from None
+        raise AdapterError("it is not a safetensors file", fault="not_an_adapter") from None
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise AdapterError(f"its metadata does not say that it is an {FORMAT}", fault="not_an_adapter")
     return metadata, header
@@ -123,28 +123,26 @@ def _check_length(data: bytes, entries: dict[str, Any]) -> None:
     try:
         ends = [int(entry["data_offsets"][1]) for entry in entries.values()]
     except (KeyError, TypeError, ValueError, IndexError, OverflowError):
-        raise AdapterError("a tensor's entry does not say where it lies", fault="layout") from None
-    wanted = _LENGTH.size + _LENGTH.unpack_from(data)[0] + max(ends, default=0)
-    if len(data) < wanted:
-        raise AdapterError(f"it has {len(data)} bytes of {wanted}", fault="truncated")
-    if len(data) > wanted:
-        raise AdapterError(f"it has {len(data) - wanted} bytes too many", fault="trailing_bytes")
+        raise AdapterError("the entry of a tensor has no offsets", fault="layout") from None
+    size = _LENGTH.size + _LENGTH.unpack_from(data)[0] + max(ends, default=0)
+    if len(data) < size:
+        raise AdapterError(f"it has {len(data)} bytes of {size}", fault="truncated")
+    if len(data) > size:
+        raise AdapterError(f"it has {len(data) - size} bytes too many", fault="trailing_bytes")
 
 
 def _pairs(arrays: dict[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
     sites = {name.rpartition(".")[0] for name in arrays}
-    found = {}
+    pairs = {}
     for site in sorted(sites):
         names = (a_name(site), b_name(site))
         for name in names:
             if name not in arrays:
                 raise AdapterError(f"it has no {name!r:.80}", fault="missing_tensor")
-        found[site] = (arrays.pop(names[0]), arrays.pop(names[1]))
+        pairs[site] = (arrays.pop(names[0]), arrays.pop(names[1]))
     if arrays:
-        raise AdapterError(
-            f"it has a tensor {min(arrays)!r:.80}, which is of no adapter", fault="extra_tensor"
-        )
-    return found
+        raise AdapterError(f"it has a tensor {min(arrays)!r:.80}, which no adapter has", fault="extra_tensor")
+    return pairs
 
 
 def _adapter(
@@ -157,10 +155,11 @@ def _adapter(
             raise AdapterError(f"its {name} is {value!r:.80}", fault="metadata")
     texts = {name: str(value) for name, value in fields.items()}
     adapter = Adapter(**texts, tensors=tensors, head=Head(head) if head else None)
-    for name, wanted in {"head": None, **metadata_of(adapter)}.items():
-        if metadata.get(name) != wanted:
+    for name, expected in {"head": None, **metadata_of(adapter)}.items():
+        if metadata.get(name) != expected:
             raise AdapterError(
-                f"its {name} is {metadata.get(name)!r:.80} and its tensors say {wanted!r}", fault="metadata"
+                f"its {name} is {metadata.get(name)!r:.80} and its tensors give {expected!r}",
+                fault="metadata",
             )
     return adapter
 
@@ -179,14 +178,14 @@ def read_adapter(path: str | Path) -> Adapter:
 
 
 def _read(path: Path) -> bytes:
-    """A file's bytes; one whose beginning is none of a safetensors file is not read to its end."""
+    """The bytes of a file; a file that does not begin like safetensors is not read to its end."""
     try:
         with open_file(path) as file:
             head = file.read(_LENGTH.size + 1)
             if len(head) > _LENGTH.size and (
                 head[-1:] != b"{" or _LENGTH.unpack_from(head)[0] > _MOST_HEADER
             ):
-                raise AdapterError("it is no safetensors file", fault="not_an_adapter")
+                raise AdapterError("it is not a safetensors file", fault="not_an_adapter")
             return head + file.read()
     except OSError as error:
         raise AdapterError(f"it cannot be read ({error.strerror})", fault="unreadable") from None
@@ -195,7 +194,7 @@ def _read(path: Path) -> bytes:
 def write_adapter(path: str | Path, adapter: Adapter) -> list[Path]:
     """Save an adapter, and beside it as `.onnx_adapter` for onnxruntime in Java and C; returns both paths.
 
-    Killed at any point, each of the two is the old or the new one, whole.
+    Killed at any point, each of the two files is the old or the new one, whole.
 
     Raises:
         AdapterError: `unwritable`.
@@ -219,12 +218,12 @@ def write_adapter(path: str | Path, adapter: Adapter) -> list[Path]:
 
 
 def encode_for_onnxruntime(adapter: Adapter) -> bytes:
-    """The same tensors as onnxruntime's own adapter file, by the names of the graph's inputs."""
-    found = ort.AdapterFormat()
-    found.set_adapter_version(VERSION)
-    found.set_model_version(1)
-    found.set_parameters({n: ort.OrtValue.ortvalue_from_numpy(t) for n, t in adapter.named.items()})
-    with tempfile.TemporaryDirectory() as place:  # it can only write to a path, and not atomically
-        file = os.path.join(place, "adapter")
-        found.export_adapter(file)
+    """The bytes of onnxruntime's own adapter file: the same tensors by the names of the graph's inputs."""
+    file_format = ort.AdapterFormat()
+    file_format.set_adapter_version(VERSION)
+    file_format.set_model_version(1)
+    file_format.set_parameters({n: ort.OrtValue.ortvalue_from_numpy(t) for n, t in adapter.named.items()})
+    with tempfile.TemporaryDirectory() as folder:  # onnxruntime writes only to a path, and not atomically
+        file = os.path.join(folder, "adapter")
+        file_format.export_adapter(file)
         return Path(file).read_bytes()

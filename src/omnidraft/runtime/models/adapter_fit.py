@@ -1,4 +1,4 @@
-"""Which model of a bundle an adapter is of, and what to feed that model's graph."""
+"""Find the model of a bundle that an adapter belongs to, and the tensors to feed its graph."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,24 +16,30 @@ ROLES: tuple[Role, ...] = ("target", "drafter")
 
 @dataclass(frozen=True)
 class Fitted:
-    """An adapter, or none, and the tensors that a model's graph is to be fed for it."""
+    """An adapter, or None, and the tensors to feed the graph of the model."""
 
     adapter: Adapter | None = None
     tensors: Mapping[str, Floats] | None = None
 
     @property
     def digest(self) -> str | None:
-        """Of the adapter."""
+        """The digest of the adapter; None without one."""
         return None if self.adapter is None else self.adapter.digest
 
 
 def fit(
     adapter: Adapter, bundle: Bundle, vocab_map: VocabMap, role: Role | None = None
 ) -> tuple[Role, Fitted]:
-    """The model that an adapter is of, the drafter where both are, and what to feed it.
+    """The model that an adapter was made for, and the tensors to feed its graph.
+
+    Args:
+        adapter: the adapter.
+        bundle: with both models.
+        vocab_map: of the bundle.
+        role: the model; None tries both, and takes the drafter if both fit.
 
     Raises:
-        AdapterError: `foreign_vocabulary`, `wrong_base`, `no_sites`, or as of `Adapter.check_fits`.
+        AdapterError: `foreign_vocabulary`, `wrong_base`, `no_sites`, or a fault of `Adapter.check_fits`.
     """
     name = bundle.path.name
     for who, ours, theirs in (
@@ -47,66 +53,61 @@ def fit(
                 fault="foreign_vocabulary",
             )
     models = {each: getattr(bundle, each) for each in (ROLES[::-1] if role is None else (role,))}
-    found = [each for each, entry in models.items() if entry.fingerprint == adapter.base]
-    if not found:
+    fitting = [each for each, entry in models.items() if entry.fingerprint == adapter.base]
+    if not fitting:
         has = ", ".join(f"{each} {str(e.fingerprint or 'unknown')[:12]}" for each, e in models.items())
         raise AdapterError(
             f"the adapter was made on the weights {adapter.base[:12]} and {name} has {has}",
             "use the bundle that it was made for, or convert or train it again",
             fault="wrong_base",
         )
-    entry = models[found[0]]
+    model = fitting[0]
+    entry = models[model]
     if adapter.tensors and entry.lora is None:
-        raise AdapterError(_no_sites(bundle, found[0]), fault="no_sites")
+        raise AdapterError(*_no_sites(bundle, model), fault="no_sites")
     if not adapter.tensors and entry.head is None:
-        raise AdapterError(_no_head(bundle, found[0]), fault="no_sites")
+        raise AdapterError(*_no_head(bundle, model), fault="no_sites")
     try:
-        return found[0], Fitted(adapter, _inputs(adapter, entry))
+        return model, Fitted(adapter, _inputs(adapter, entry))
     except AdapterError as error:
-        raise AdapterError(
-            f"the adapter does not fit the {found[0]} of {name}: {error}; "
-            + (
-                "run that model on the cpu, or export with a higher --npu-lora-rank"
-                if error.fault == "rank" and entry.place is not None
-                else "use the bundle that it was made for, or convert or train it again"
-            ),
-            fault=error.fault,
-        ) from None
+        remedy = "use the bundle that it was made for, or convert or train it again"
+        if error.fault == "rank" and entry.place is not None:
+            remedy = "run that model on the cpu, or export with a higher --npu-lora-rank"
+        message = f"the adapter does not fit the {model} of {name}: {error}"
+        raise AdapterError(message, remedy, fault=error.fault) from None
 
 
 def _inputs(adapter: Adapter, entry: ModelEntry) -> dict[str, Floats]:
-    """What to feed a model's graph; one without a head leaves the adapter's out, which only costs speed."""
-    found = {} if entry.lora is None else adapter.inputs(entry.lora)
+    """The tensors to feed a graph; without a head the graph ignores the adapter's, which only costs speed."""
+    tensors = {} if entry.lora is None else adapter.inputs(entry.lora)
     if adapter.head is None or entry.head is None:
-        return found
+        return tensors
     adapter.head.check_fits(entry.head)
-    return {**found, **adapter.head.tensors}
+    return {**tensors, **adapter.head.tensors}
 
 
-def _no_sites(bundle: Bundle, role: Role) -> str:
-    """That a model takes no adapters, and what to do."""
+def _no_sites(bundle: Bundle, role: Role) -> tuple[str, str]:
+    """The message that a model takes no adapters, and the remedy."""
     name, entry = bundle.path.name, getattr(bundle, role)
     if entry.place is None or bundle.manifest[role].get("lora") is None:
         remedy = "without --no-lora" if role == "drafter" else "with --lora-target"
-        return f"the {role} of {name} takes no adapters; export it again {remedy}"
-    others = ["cpu", *(each for each, place in entry.places.items() if place.form.lora_rank is not None)]
-    return (
-        f"the {role} of {name} takes no adapters in the static graphs where it runs; run it on "
-        f"{' or '.join(others)}"
-        + ("" if others[1:] else ", or export it again with --npu-lora-rank, for float graphs")
-    )
+        return f"the {role} of {name} takes no adapters", f"export it again {remedy}"
+    places = ["cpu", *(each for each, place in entry.places.items() if place.form.lora_rank is not None)]
+    export = "" if places[1:] else ", or export it again with --npu-lora-rank, for float graphs"
+    message = f"the {role} of {name} takes no adapters in the static graphs where it runs"
+    return message, f"run it on {' or '.join(places)}{export}"
 
 
-def _no_head(bundle: Bundle, role: Role) -> str:
-    """That a model takes no head, and what to do."""
+def _no_head(bundle: Bundle, role: Role) -> tuple[str, str]:
+    """The message that a model takes no head, and the remedy."""
     name, entry = bundle.path.name, getattr(bundle, role)
     if entry.place is not None and bundle.manifest[role].get("head") is not None:
-        return f"the {role} of {name} takes no head in the static graphs where it runs; run it on the cpu"
+        return f"the {role} of {name} takes no head in the static graphs where it runs", "run it on the cpu"
     remedy = "export it again without --no-head" if role == "drafter" else "use the head of a drafter"
-    return f"the {role} of {name} takes no head, and the adapter is nothing else; {remedy}"
+    return f"the {role} of {name} takes no head, and the adapter is nothing else", remedy
 
 
 def unfitted(bundle: Bundle, role: Role) -> Fitted:
-    """What to feed a model that is to run without an adapter."""
+    """The tensors to feed a model without an adapter."""
     lora = getattr(bundle, role).lora
     return Fitted(None, None if lora is None else no_adapter(lora))

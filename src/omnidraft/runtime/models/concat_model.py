@@ -1,7 +1,7 @@
-"""A model over a graph with concatenating KV, as Optimum exports it: a pass returns past and new together.
+"""A model on a graph with concatenating KV, as Optimum exports it: a pass returns past and new together.
 
-Two buffers take turns: one holds the past that a pass reads, the other takes what it returns. Forgetting
-moves the kept positions of each head together, in place. Contract of the graph: spec/bundle.md.
+Two buffers take turns: a pass reads the past from one and writes its result into the other. After a rewind
+the kept positions of each head are moved together, in place. Contract of the graph: spec/bundle.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,30 +15,31 @@ from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Cancelled, Logits
 from omnidraft.runtime.models.ort_model import Graph, never
 
-CHUNK = 64  # tokens in one pass at most, where it can be chosen: the graph computes logits for every one
+CHUNK = 64  # tokens of a pass over a prompt: the graph computes logits for every token
 _INTEGERS: dict[str, type[np.integer]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
-_TEXT_INPUTS = ("input_ids", "attention_mask", "position_ids")  # the last two where the graph has them
+_TEXT_INPUTS = ("input_ids", "attention_mask", "position_ids")  # the last two only if the graph has them
 
 Floats = npt.NDArray[np.float32]
 
 
 def kv_names(num_layers: int) -> list[str]:
-    """The keys and values of every layer, as they are called after `past_key_values.` and `present.`."""
+    """The names of the keys and values of every layer, after `past_key_values.` and `present.`."""
     return [f"{layer}.{part}" for layer in range(num_layers) for part in ("key", "value")]
 
 
 class ConcatGraph(Graph):
-    """The loaded weights of such a graph; each `ConcatModel` on them may run in its own thread."""
+    """The loaded weights of a graph with concatenating KV; each `ConcatModel` may run in its own thread."""
 
     def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
         """
         Args:
-            path: the graph. kv: its keys and values; `max_length` is the most that a model holds.
+            path: the graph.
+            kv: shape of its keys and values; `max_length` is the longest context of a model.
             vocab_size: width of its logits.
             threads: of one pass.
 
         Raises:
-            BundleError: onnxruntime cannot load the graph, or it has other inputs and outputs than these.
+            BundleError: onnxruntime cannot load the graph, or the graph has other inputs or outputs.
         """
         super().__init__(path, kv, vocab_size, threads=threads)
         inputs = {i.name: i.type for i in self.session.get_inputs()}
@@ -66,13 +67,13 @@ class ConcatModel:
     """A decoder graph with concatenating KV on the CPU provider (see `Model`).
 
     Attributes:
-        cancelled: asked before each run of the graph; where it says so, `Cancelled` is raised instead.
+        cancelled: called before each run of the graph; if it returns True, `Cancelled` is raised instead.
     """
 
     def __init__(self, graph: ConcatGraph) -> None:
         """
         Args:
-            graph: shared with other models.
+            graph: the loaded weights, which models may share.
         """
         kv = graph.kv
         self._graph = graph
@@ -80,20 +81,20 @@ class ConcatModel:
         self.cancelled: Callable[[], bool] = never
         self._names = kv_names(kv.num_layers)
         size = kv.num_kv_heads * kv.max_length * kv.head_dim
-        # Only what is written becomes memory.
+        # Memory is used only for what is written.
         self._past = [np.zeros(size, dtype=np.float32) for _ in self._names]
         self._present = [np.zeros(size, dtype=np.float32) for _ in self._names]
-        self._stored = 0  # positions in the past's buffers; those from `length` on are forgotten
+        self._stored = 0  # positions in the buffers of the past; those from `length` on are rewound
         self._logits = np.zeros((CHUNK + 1) * self.vocab_size, dtype=np.float32)
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
         """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
-        wanted = len(tokens) if num_logits is None else num_logits
-        assert 0 < wanted <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
-        while len(tokens) - wanted >= CHUNK:  # positions whose logits nobody reads
+        count = len(tokens) if num_logits is None else num_logits
+        assert 0 < count <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
+        while len(tokens) - count >= CHUNK:  # positions whose logits are not needed
             self._run(tokens[:CHUNK])
             tokens = tokens[CHUNK:]
-        return self._run(tokens)[-wanted:]
+        return self._run(tokens)[-count:]
 
     def rewind(self, length: int) -> None:
         """Forget every position from `length` on; the next pass leaves them out of its past."""
@@ -101,7 +102,7 @@ class ConcatModel:
         self.length = length
 
     def use_adapter(self, tensors: Mapping[str, Floats]) -> None:
-        """An adopted graph has no place for one: its entry says so, and `fit` refuses."""
+        """Accept no tensors: an adopted graph has no sites, and `fit` refuses adapters for it."""
         assert not tensors, sorted(tensors)
 
     def _run(self, tokens: Sequence[int]) -> Logits:
@@ -138,7 +139,7 @@ class ConcatModel:
         return (1, kv.num_kv_heads, length, kv.head_dim)
 
     def _drop_forgotten(self) -> None:
-        """Move what each head keeps together; heads go towards the front, so none is overwritten unread."""
+        """Move the kept positions of each head together, from the first head on, so that none is lost."""
         if self._stored == self.length:
             return
         kv = self._graph.kv
@@ -149,7 +150,7 @@ class ConcatModel:
         self._stored = self.length
 
     def _rows(self, count: int) -> Floats:
-        """Where a pass writes its logits, float32 [count, vocab]: the usual ones share one buffer."""
+        """The buffer for the logits of a pass, float32 [count, vocab]; usual passes share one buffer."""
         size = count * self.vocab_size
         flat = self._logits if size <= len(self._logits) else np.zeros(size, dtype=np.float32)
         return flat[:size].reshape(count, self.vocab_size)

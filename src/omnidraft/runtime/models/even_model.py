@@ -1,9 +1,9 @@
-"""A model whose rows are the same to the last bit, however its passes are cut: plain text = speculative text.
+"""A model whose logits have the same bits however a text is split into passes: `--bitwise`.
 
-The kernels of a pass go by its length. Measured for eight kinds of weights, on x86-64 with AVX-512: passes of
-2, 4, ... 64 tokens leave the same bits for the same tokens. A pass of one token does not, and with blocks of
-128 neither does the last row of an odd pass. So each pass is made even here: by a token more, which is
-forgotten, or at the end of the context by one that was read before.
+The kernels of a pass depend on its length. Measured for eight kinds of weights, on x86-64 with AVX-512:
+passes of 2, 4, ... 64 tokens compute the same bits for the same tokens. A pass of one token does not, and
+with blocks of 128 the last row of an odd pass does not either. So each pass here has an even length: a token
+is added and rewound, or at the end of the context the last token is read again.
 """
 
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ import numpy as np
 
 from omnidraft.runtime.decoding.model import Cancelled, Logits, Model
 
-_LONGEST = 64  # tokens of a pass; beyond, attention is cut into blocks of queries
+_LONGEST = 64  # tokens of a pass; longer passes split attention into blocks of queries
 
 
 class EvenModel:
-    """A model in the passes of even length of another. A single token costs about 1.3 times as much so."""
+    """A model that runs another in passes of even length; a single token costs about 1.3 times as much."""
 
     def __init__(self, model: Model) -> None:
         """
         Args:
-            model: with an empty context, and used by nobody else.
+            model: with an empty context, and not used elsewhere.
         """
         self._model = model
         self._read: list[int] = []
@@ -30,21 +30,21 @@ class EvenModel:
 
     @property
     def length(self) -> int:
-        """Positions that the context holds."""
+        """Positions in the context."""
         return len(self._read)
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
         """Append tokens and return logits [num_logits, vocab] of the last positions (see `Model`)."""
-        wanted = len(tokens) if num_logits is None else num_logits
-        assert 0 < wanted <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
+        count = len(tokens) if num_logits is None else num_logits
+        assert 0 < count <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
         start, rows = self.length, []
         try:
             for at in range(0, len(tokens), _LONGEST):
                 part = tokens[at : at + _LONGEST]
                 after = len(tokens) - at - len(part)
-                rows.append(self._pass(part, max(0, min(len(part), wanted - after))))
+                rows.append(self._pass(part, max(0, min(len(part), count - after))))
                 if after:
-                    rows[-1] = rows[-1].copy()  # the next pass writes over it
+                    rows[-1] = rows[-1].copy()  # the next pass overwrites it
         except Cancelled:
             self.rewind(start)
             raise
@@ -56,18 +56,19 @@ class EvenModel:
         del self._read[length:]
         self._model.rewind(min(length, self._model.length))
 
-    def _pass(self, part: Sequence[int], wanted: int) -> Logits:
+    def _pass(self, part: Sequence[int], count: int) -> Logits:
         model, added = self._model, 0
-        # A pass at the end of the context that was cancelled left the model one position behind.
+        # A cancelled pass at the end of the context leaves the model one position behind.
         block = [*self._read[model.length :], *part]
         if len(block) % 2 and model.length + len(block) < model.max_length:
             block, added = [*block, block[-1]], 1
         elif len(block) % 2 and model.length:
             model.rewind(model.length - 1)
             block = [self._read[model.length], *block]
-        count = wanted + added
-        rows = model.score(block, min(len(block), max(2, count + count % 2)))  # the LM head's pass, even too
+        needed = count + added
+        even = max(2, needed + needed % 2)  # the pass of the LM head has an even length too
+        rows = model.score(block, min(len(block), even))
         self._read += part
         model.rewind(len(self._read))
         end = len(rows) - added
-        return rows[end - wanted : end]
+        return rows[end - count : end]

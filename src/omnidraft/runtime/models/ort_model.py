@@ -1,7 +1,7 @@
-"""A model in onnxruntime: shared-buffer KV, one binding for each block length, rewinding by counter.
+"""A model in onnxruntime on the CPU: shared-buffer KV, one binding for each block length.
 
-The same tensors are bound as past and as present, so onnxruntime writes new keys and values in place and
-forgetting is lowering a number. Contract of the graph: `export/quantize/cpu.py`.
+The same tensors are bound as past and as present, so onnxruntime writes new keys and values in place, and a
+rewind only lowers a counter. Contract of the graph: spec/bundle.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,13 +18,13 @@ from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Cancelled, Logits, SessionModel
 from omnidraft.runtime.models.onnx_session import cpu_session
 
-_PREFILL_CHUNK = 128  # positions of a long prompt that go through the graph at once
-_MOST_ROWS = 65  # rows of logits that one pass usually gives at most: a verification of MAX_PROPOSED tokens
+_PREFILL_CHUNK = 128  # positions of a long prompt in one pass
+_MOST_ROWS = 65  # rows of logits of the longest usual pass, a verification of MAX_PROPOSED tokens
 
 
 @dataclass(frozen=True)
 class _Block:
-    """A binding for passes over n tokens, and the arrays it reads and writes."""
+    """A binding for passes over n tokens, and the arrays that it reads and writes."""
 
     binding: ort.IOBinding
     input_ids: npt.NDArray[np.int64]  # [1, n]
@@ -60,17 +60,17 @@ class OrtModel:
     """A decoder graph with shared-buffer KV of its own on the CPU provider.
 
     Attributes:
-        acceptance: what the head said of the last token that was read; 1 without a head.
-        cancelled: asked before each run of the graph; where it says so, `Cancelled` is raised instead.
+        acceptance: output of the head for the last token that was read; 1 without a head.
+        cancelled: called before each run of the graph; if it returns True, `Cancelled` is raised instead.
     """
 
     def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
-        """Load a graph for this model alone; arguments and errors as of `Graph`."""
+        """Load a graph for this model alone; arguments and errors are those of `Graph`."""
         self._attach(Graph(path, kv, vocab_size, threads=threads))
 
     @classmethod
     def on(cls, graph: Graph) -> "OrtModel":
-        """A model with a context of its own on weights that are loaded already."""
+        """A model with a context of its own on loaded weights."""
         model = cls.__new__(cls)
         model._attach(graph)
         return model
@@ -92,7 +92,7 @@ class OrtModel:
         self._seqlens = np.zeros((1,) * graph.ranks["seqlens_k"], dtype=np.int32)
         self._total = np.zeros((1,) * graph.ranks["total_sequence_length"], dtype=np.int32)
         self._num_logits = np.zeros((1,) * graph.ranks["num_logits"], dtype=np.int64)
-        # Only the rows that are written become memory.
+        # Memory is used only for the rows that are written.
         self._logits = np.zeros((1, _MOST_ROWS, self.vocab_size), dtype=np.float32)
         self._has_head = graph.has_head
         self._blocks: dict[tuple[int, int], _Block] = {}
@@ -100,14 +100,14 @@ class OrtModel:
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
         """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
-        wanted = len(tokens) if num_logits is None else num_logits
-        assert 0 < wanted <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
-        head = len(tokens) - max(wanted, 1)
-        # Positions whose logits nobody reads go first, in chunks, through one row of the LM head each.
+        count = len(tokens) if num_logits is None else num_logits
+        assert 0 < count <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
+        head = len(tokens) - max(count, 1)
+        # Positions whose logits are not needed go first, in chunks of one row of logits each.
         while head > _PREFILL_CHUNK:
             self._run(tokens[:_PREFILL_CHUNK], 1)
             tokens, head = tokens[_PREFILL_CHUNK:], head - _PREFILL_CHUNK
-        return self._run(tokens, wanted)
+        return self._run(tokens, count)
 
     def rewind(self, length: int) -> None:
         """Forget every position from `length` on: later passes overwrite them."""
@@ -117,10 +117,10 @@ class OrtModel:
     def use_adapter(self, tensors: Mapping[str, npt.NDArray[np.float32]]) -> None:
         """Feed these LoRA tensors by name from the next pass on; none runs the base.
 
-        The context keeps what was computed before: whoever swaps must rewind and read it again.
+        The keys and values in the context stay those of the old adapter: rewind and read the text again.
         """
         self._adapter = {name: np.ascontiguousarray(tensor, np.float32) for name, tensor in tensors.items()}
-        self._blocks = {}  # a binding cannot let go of an input
+        self._blocks = {}  # a binding cannot drop an input
 
     def _run(self, tokens: Sequence[int], num_logits: int) -> Logits:
         if self.cancelled():
@@ -162,17 +162,17 @@ class OrtModel:
             binding.bind_ortvalue_input(f"past_key_values.{name}", value)
             binding.bind_ortvalue_output(f"present.{name}", value)
         block = _Block(binding, input_ids, logits, acceptance)
-        if n <= _MOST_ROWS:  # odd prompt lengths are not worth keeping
+        if n <= _MOST_ROWS:  # prompts have many lengths: do not keep their bindings
             self._blocks[key] = block
         return block
 
     def _rows(self, count: int) -> Logits:
-        """Where a pass writes its logits, float32 [1, count, vocab]: the usual ones share one buffer."""
+        """The buffer for the logits of a pass, float32 [1, count, vocab]; usual passes share one buffer."""
         if count > _MOST_ROWS:
             return np.zeros((1, count, self.vocab_size), dtype=np.float32)
         return self._logits[:, :count]
 
 
 def never() -> bool:
-    """What says that no generation was cancelled."""
+    """A `cancelled` that never cancels."""
     return False

@@ -1,6 +1,6 @@
-"""A session of onnxruntime on one of its execution providers, built in or as a library of its own.
+"""A session of onnxruntime on an execution provider, which is built in or a library of its own.
 
-On an accelerator nothing falls back to the CPU: a graph that it takes only in part is refused.
+On an accelerator nothing falls back to the CPU: a graph that the accelerator takes only in part is refused.
 """
 
 from collections.abc import Mapping
@@ -13,21 +13,21 @@ from omnidraft.errors import BundleError, reason
 from omnidraft.runtime.bundle.places import CPU, Provider
 from omnidraft.runtime.models.onnx_session import NO_PREPACKING, NOTHING, session_options
 
-_LIBRARIES = {"QNNExecutionProvider": "onnxruntime_qnn"}  # packages that hold a provider of their own
+_LIBRARIES = {"QNNExecutionProvider": "onnxruntime_qnn"}  # packages that hold the library of a provider
 
 
 def compile_graph(path: Path, provider: Provider, out: Path) -> Path:
-    """Let an accelerator compile a graph into `out`, a graph that holds the result, with a file beside it.
+    """Let an accelerator compile a graph; `out` becomes a graph that holds the result, with a file beside it.
 
     Raises:
-        BundleError: as `open_graph`.
+        BundleError: see `open_graph`.
     """
     _open(path, provider, 1, {"ep.context_enable": "1", "ep.context_file_path": str(out)})
     return out
 
 
 def open_graph(path: Path, provider: Provider, threads: int) -> ort.InferenceSession:
-    """A session for a graph, all of it on `provider`.
+    """A session for a graph that runs entirely on `provider`.
 
     Raises:
         BundleError: onnxruntime has no such provider here, or cannot load the graph with it.
@@ -42,7 +42,7 @@ def _open(path: Path, provider: Provider, threads: int, entries: Mapping[str, st
     else:
         strict = {"session.disable_cpu_ep_fallback": "1"}
         options = session_options(threads, {**strict, **entries}, log_level=NOTHING)
-    # A library that was registered is listed as available too, but has to be chosen by its devices.
+    # A registered library is listed as available too, but is chosen by its devices.
     built_in = provider.name in ort.get_available_providers() and not _registered(provider)
     if not built_in:
         _add_library(options, provider)
@@ -58,7 +58,7 @@ def _open(path: Path, provider: Provider, threads: int, entries: Mapping[str, st
 
 
 def _add_library(options: ort.SessionOptions, provider: Provider) -> None:
-    """Let a session use a provider that comes as a library of its own."""
+    """Add a provider that is a library of its own to the options of a session."""
     package = _LIBRARIES.get(provider.name, "")
     try:
         library = import_module(package) if package else None
@@ -78,7 +78,7 @@ def _add_library(options: ort.SessionOptions, provider: Provider) -> None:
 
 
 def _registered(provider: Provider) -> list[ort.OrtEpDevice]:
-    """The devices of a provider that came as a library."""
+    """The devices of a provider that is a registered library."""
     if provider.name not in _LIBRARIES:
         return []
     return [device for device in ort.get_ep_devices() if device.ep_name == provider.name]

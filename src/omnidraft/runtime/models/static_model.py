@@ -1,7 +1,7 @@
-"""A model of static graphs, as accelerators take them: the host keeps the keys and values.
+"""A model of static graphs, which accelerators require: the host keeps the keys and values.
 
-Each graph takes blocks of one length. A shorter block is filled up with rows that nobody reads: they come
-last, so no row that counts sees them, and their keys and values are not kept. Contract: spec/bundle.md.
+Each graph takes blocks of one length. A shorter block is padded with unused rows: they come last, so no other
+row attends to them, and their keys and values are not kept. Contract: spec/bundle.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +30,11 @@ class StaticForm:
     """The static graphs of a model, all of one form.
 
     Attributes:
-        graphs: by the tokens of a block.
+        graphs: by the number of tokens of a block.
         host: the file of embeddings [vocab, hidden] and rotary tables cos, sin [max_length, head_dim].
-        kv: what the host keeps; its max_length is the past that the graphs take.
-        mask: what hides a position, added to its score: so low that its share rounds to zero.
+        kv: shape of the keys and values on the host; max_length is the past that the graphs take.
+        vocab_size: width of the logits.
+        mask: added to the score of a hidden position, so low that its weight rounds to zero.
     """
 
     graphs: Mapping[int, Path]
@@ -49,8 +50,8 @@ class StaticGraphs:
     def __init__(self, form: StaticForm, provider: Provider | None = None, *, threads: int = 1) -> None:
         """
         Args:
-            form: what to load.
-            provider: where it runs; the CPU when None.
+            form: the graphs and tables.
+            provider: runs the graphs; the CPU when None.
             threads: of one pass on the CPU.
 
         Raises:
@@ -62,7 +63,7 @@ class StaticGraphs:
         self.sessions = {n: open_graph(path, place, threads) for n, path in sorted(form.graphs.items())}
         try:
             host: Any = safe_open(form.host, framework="numpy")
-            self.embeddings = host.get_slice("embeddings")  # stays in its file
+            self.embeddings = host.get_slice("embeddings")  # rows are read from the file
             self.cos: Floats = host.get_tensor("cos")
             self.sin: Floats = host.get_tensor("sin")
         except (SafetensorError, OSError) as error:
@@ -71,7 +72,7 @@ class StaticGraphs:
             ) from None
 
     def new_model(self) -> "StaticModel":
-        """A model on these weights, with a context of its own."""
+        """A model with a context of its own on these weights."""
         return StaticModel(self)
 
 
@@ -99,7 +100,7 @@ class StaticModel:
     """A decoder of static graphs with a context of its own.
 
     Attributes:
-        cancelled: asked before each run of a graph; where it says so, `Cancelled` is raised instead.
+        cancelled: called before each run of a graph; if it returns True, `Cancelled` is raised instead.
     """
 
     def __init__(self, graphs: StaticGraphs) -> None:
@@ -118,21 +119,21 @@ class StaticModel:
         }
         kept = {f"past_key_values.{name}": array for name, array in self._kv.items()} | self._lora
         self._blocks = {n: _Block(session, n, kept) for n, session in graphs.sessions.items()}
-        for n, block in self._blocks.items():  # a block's own tokens: each row sees those up to itself
+        for n, block in self._blocks.items():  # the tokens of a block: each row attends to those up to itself
             block.inputs["attention_mask"][..., kv.max_length :] = np.triu(
                 np.full((n, n), graphs.form.mask, np.float32), 1
             )
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
         """Append tokens and return float32 logits [num_logits, vocab] of the last positions (see `Model`)."""
-        wanted = len(tokens) if num_logits is None else num_logits
-        assert 0 < wanted <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
+        count = len(tokens) if num_logits is None else num_logits
+        assert 0 < count <= len(tokens) <= self.max_length - self.length, (len(tokens), self.length)
         before, longest = self.length, max(self._blocks)
         parts: list[Logits] = []
         try:
             for begin in range(0, len(tokens), longest):
                 rows = self._run(tokens[begin : begin + longest])
-                unread = len(tokens) - wanted - begin  # rows of this part that nobody asked for
+                unread = len(tokens) - count - begin  # rows of this part that are not returned
                 if unread < len(rows):
                     last = begin + longest >= len(tokens)
                     parts.append(rows[max(0, unread) :] if last else rows[max(0, unread) :].copy())
@@ -149,11 +150,11 @@ class StaticModel:
     def use_adapter(self, tensors: Mapping[str, Floats]) -> None:
         """Feed these LoRA tensors by name, filled up with zeros to the graphs' rank; none runs the base.
 
-        The context keeps what was computed before: whoever swaps must rewind and read it again.
+        The keys and values in the context stay those of the old adapter: rewind and read the text again.
         """
         assert tensors.keys() <= self._lora.keys(), sorted(tensors.keys() - self._lora.keys())
         for name, array in self._lora.items():
-            array.fill(0.0)  # in place: the blocks are bound to it
+            array.fill(0.0)  # in place: the blocks are bound to this array
             if (tensor := tensors.get(name)) is not None:
                 array[: tensor.shape[0], : tensor.shape[1]] = tensor
 
@@ -171,12 +172,12 @@ class StaticModel:
         return logits
 
     def feed(self, tokens: Sequence[int]) -> dict[str, Floats]:
-        """What the graph for a block of these tokens is given now, by its inputs' names: views."""
+        """The inputs of the graph for a block of these tokens, by name; views of the arrays."""
         past = {f"past_key_values.{name}": array for name, array in self._kv.items()}
         return {**self._fill(tokens).inputs, **past, **self._lora}
 
     def _fill(self, tokens: Sequence[int]) -> _Block:
-        """The block that takes these tokens, with its inputs filled."""
+        """The smallest block that takes these tokens, with its inputs filled."""
         past, graphs = self.length, self._graphs
         block = self._blocks[min(size for size in self._blocks if size >= len(tokens))]
         for row, token in enumerate(tokens):
@@ -184,6 +185,6 @@ class StaticModel:
         mask = block.inputs["attention_mask"]
         mask[..., :past] = 0.0
         mask[..., past : self.max_length] = graphs.form.mask
-        places = np.minimum(block.rows + past, self.max_length - 1)
-        block.inputs["cos"][0, 0], block.inputs["sin"][0, 0] = graphs.cos[places], graphs.sin[places]
+        positions = np.minimum(block.rows + past, self.max_length - 1)
+        block.inputs["cos"][0, 0], block.inputs["sin"][0, 0] = graphs.cos[positions], graphs.sin[positions]
         return block

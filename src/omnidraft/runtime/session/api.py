@@ -37,7 +37,6 @@ def load(
     drafter_on: str = CPU_GRAPH,
     adapter: Adapter | str | Path | None = None,
     public_key: PublicKey | None = None,
-    bitwise: bool = False,
     trace: TraceStore | str | Path | None = None,
 ) -> Session:
     """Open a bundle for generation: verify its hashes, load both graphs and what was learned.
@@ -49,7 +48,6 @@ def load(
         adapter: of the drafter or of the target, or its file.
         target_on, drafter_on: "cpu", or where a bundle with NPU graphs may run (see `placement.placed`).
         public_key: a PEM file (or 32 bytes); a bundle without a signature by that key is refused.
-        bitwise: greedy text equals plain text in int8 and int4 too, at a cost (see `Session`).
         trace: a directory to record generations in, text and all; by default there is none.
 
     Raises:
@@ -59,7 +57,7 @@ def load(
         SettingError: the bundle has no graphs for a place, the public key is none, or the `cryptography`
             package is missing.
     """
-    weights = load_bundle(
+    loaded = load_bundle(
         path, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key
     )
-    return Session(weights, cache=cache, adapter=adapter, bitwise=bitwise, trace=trace)
+    return Session(loaded, cache=cache, adapter=adapter, trace=trace)

@@ -17,7 +17,9 @@ Step = Callable[["Generation"], AbstractContextManager[None]]  # surrounds every
 class Piece:
     """Text that one round made certain; half characters and beginnings of stop strings wait for the next.
 
-    `round` is None for what was still held back when the generation was cancelled.
+    Attributes:
+        text: may be empty. token_ids: that the round emitted.
+        round: None for text that was held back when the generation was cancelled.
     """
 
     text: str
@@ -30,10 +32,23 @@ class Piece:
 
 @dataclass(frozen=True)
 class Limits:
-    """Where an output ends besides its stop strings: end tokens, and positions of the target's context."""
+    """Where an output ends besides its stop strings.
+
+    Attributes:
+        eos_ids: end tokens. max_length: positions of the target's context.
+    """
 
     eos_ids: Sequence[int]
     max_length: int
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """The output of a generation that an earlier process began; empty for a new one."""
+
+    token_ids: Sequence[int] = ()
+    logprobs: Sequence[float] = ()
+    stop_reason: StopReason | None = None
 
 
 class Generation:
@@ -41,24 +56,25 @@ class Generation:
 
     Attributes:
         text: the output so far, without stop string and end token.
-        token_ids: the tokens that the target emitted, to the one that ended it: an end token, or the one that
-            completed the stop string, are the last of them and count.
+        token_ids: the tokens that the target emitted. An end token, or the token that completed the stop
+            string, is the last of them and counts.
         logprobs: natural log-probabilities of `token_ids`, if they were asked for.
-        statistics: counts so far. request: what was asked. seed: repeats this generation.
+        statistics: counts so far.
+        config: the settings. seed: repeats this generation.
         stop_reason: why it ended, None before. stop_string: the one that ended it.
     """
 
     def __init__(
         self,
         rounds: Iterator[Round],
-        request: GenerationConfig,
+        config: GenerationConfig,
         prompt_ids: Sequence[int],
         stop_text: StopText,
         limits: Limits,
         step: Step,
     ) -> None:
-        assert request.seed is not None
-        self.request, self.seed = request, request.seed
+        assert config.seed is not None
+        self.config, self.seed = config, config.seed
         self.prompt_ids = tuple(prompt_ids)
         self.text = ""
         self.token_ids: list[int] = []
@@ -86,27 +102,27 @@ class Generation:
     def cancel(self) -> None:
         """End this generation before the next run of a graph; from any thread or signal handler.
 
-        What was said so far stays, and the session goes on from there.
+        The output so far stays, and the session continues from there.
         """
-        self._cancelled = True  # one assignment: no lock that a signal handler could wait for
+        self._cancelled = True  # one assignment: a signal handler must not wait for a lock
 
     def __iter__(self) -> Iterator[Piece]:
         while self.stop_reason is None:
-            found = self._next_round()
-            if found is None:
+            finished = self._next_round()
+            if finished is None:
                 self.stop_reason = "cancelled"
                 rest = self._stop_text.end()
                 self.text += rest
                 if rest:
                     yield Piece(rest, (), None)
                 return
-            self.token_ids += found.emitted
-            self.logprobs += found.logprobs
-            self.statistics.add(found)
+            self.token_ids += finished.emitted
+            self.logprobs += finished.logprobs
+            self.statistics.add(finished)
             self.stop_reason = self.end()
             text = self._stop_text.take() + (self._stop_text.end() if self.stop_reason else "")
             self.text += text
-            yield Piece(text, found.emitted, found)
+            yield Piece(text, finished.emitted, finished)
 
     def finish(self) -> "Generation":
         """Run to the end."""
@@ -114,15 +130,14 @@ class Generation:
             pass
         return self
 
-    def replay(
-        self, token_ids: Sequence[int], logprobs: Sequence[float], stop_reason: StopReason | None
-    ) -> None:
-        """Take over what was said of this same output before; its text is not yielded again."""
-        self.token_ids, self.logprobs, self.stop_reason = list(token_ids), list(logprobs), stop_reason
-        self.text = self._stop_text.take() + (self._stop_text.end() if stop_reason else "")
+    def replay(self, emitted: Emitted) -> None:
+        """Take over earlier output of this generation; its text is not yielded again."""
+        self.token_ids, self.logprobs = list(emitted.token_ids), list(emitted.logprobs)
+        self.stop_reason = emitted.stop_reason
+        self.text = self._stop_text.take() + (self._stop_text.end() if emitted.stop_reason else "")
 
     def _next_round(self) -> Round | None:
-        """None where the generation was cancelled, or its rounds were broken off by an exception before."""
+        """None where the generation was cancelled, or an exception ended its rounds before."""
         with self._step(self):
             try:
                 return next(self._rounds, None)
@@ -130,12 +145,12 @@ class Generation:
                 return None
 
     def end(self) -> StopReason | None:
-        """Why the output so far is at its end; None where it may go on."""
+        """Why the output so far is at its end; None where it may continue."""
         if self.stop_string is not None:
             return "stop"
         if self.token_ids and self.token_ids[-1] in self._limits.eos_ids:
             return "eos"
-        if len(self.token_ids) >= self.request.max_new_tokens:
+        if len(self.token_ids) >= self.config.max_new_tokens:
             return "length"
         # The last token needs no position: it is never scored.
         full = len(self.prompt_ids) + len(self.token_ids) > self._limits.max_length

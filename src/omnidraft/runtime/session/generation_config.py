@@ -1,4 +1,4 @@
-"""What a generation is asked for, as one value: it travels in session files."""
+"""The settings of a generation as one value; session files hold it."""
 
 import operator
 from collections.abc import Sequence
@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from omnidraft.errors import ContextError, PromptError, SettingError
 from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.decoding.baselines import VERIFICATIONS, Mode, Verification, check_mode
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import VERIFICATIONS, Mode, Verification, rule_for
 from omnidraft.runtime.decoding.stop import StopText
 
 
@@ -19,21 +19,22 @@ class GenerationConfig:
 
     Attributes:
         max_new_tokens: output tokens at most.
-        temperature: 0 for greedy.
+        temperature: 0 for greedy decoding.
         seed: 0..2^64-1, repeats a generation; drawn from the system when None.
         mode: trie (default), match, direct, paper (approximate above temperature 0), lookup (copies from
             the context, without the drafter), plain.
-        num_draft_tokens: in each round; "auto" drafts as many as pay.
-        head_threshold: end a draft where the drafter's trained head gives a larger chance than this that a
-            token of it is refused; 1 never asks it. "auto" ends it where going on does not pay, and only
-            where num_draft_tokens is "auto" too.
+        num_draft_tokens: of each round; "auto" drafts as many as pay.
+        head_threshold: end a draft where the drafter's trained head gives a larger probability than this
+            that a token of it is refused; 1 never asks the head. "auto" ends a draft where the next token
+            does not pay, and only where num_draft_tokens is "auto" too.
         stop: strings that end the output; none of them is part of it.
-        ignore_eos: go on after the end of the text (for benchmarks).
-        top_k, top_p, min_p, repetition_penalty: as in `SamplingConfig`; the target's distribution is the one after them.
+        ignore_eos: continue after the end of the text (for benchmarks).
+        top_k, top_p, min_p, repetition_penalty: as in `SamplingConfig`; the target's distribution is the one
+            after them.
         verification: of mode trie above temperature 0: token, block, or auto: block where a round takes long
             enough by the bundle's costs.
-        logprobs: also give each token's natural log-probability under that distribution; at temperature 0, whose distribution
-            is certain, under the softmax of the penalised logits.
+        logprobs: also give each token's natural log-probability under that distribution; at temperature 0,
+            where the distribution is certain, under the softmax of the penalised logits.
     """
 
     max_new_tokens: int = 128
@@ -53,7 +54,7 @@ class GenerationConfig:
 
     @property
     def sampling(self) -> SamplingConfig:
-        """What is done to the target's logits.
+        """How the target's logits become a distribution.
 
         Raises:
             SettingError: a value outside its range.
@@ -66,34 +67,37 @@ class GenerationConfig:
         return self.mode not in ("plain", "lookup")
 
     def check(self) -> None:
-        """Refuse what no generation can be asked for.
+        """Refuse settings outside their ranges.
 
         Raises:
             SettingError: naming the value.
         """
         _check_types(self)
+        _ = self.sampling
         if self.verification not in ("auto", *VERIFICATIONS):
             raise SettingError(
                 f'verification "{self.verification}" is unknown',
                 f"use one of {', '.join(VERIFICATIONS)}, auto",
+                setting="verification",
             )
-        rule_for(
-            self.mode,
-            self.sampling.temperature,
-            "token" if self.verification == "auto" else self.verification,
-        )
+        check_mode(self.mode)
         if self.max_new_tokens < 1:
             raise SettingError(
-                f"max_new_tokens {self.max_new_tokens} is less than 1", "ask for at least one token"
+                f"max_new_tokens {self.max_new_tokens} is less than 1",
+                "ask for at least one token",
+                setting="max_new_tokens",
             )
         if self.seed is not None and not 0 <= self.seed < 1 << 64:
-            raise SettingError(f"seed {self.seed} is outside 0..2^64-1", "7 is as good as any")
+            raise SettingError(
+                f"seed {self.seed} is outside 0..2^64-1", "7 is as good as any", setting="seed"
+            )
         if self.num_draft_tokens != "auto":
             FixedLength(self.num_draft_tokens)
         if self.head_threshold != "auto" and not 0.0 <= self.head_threshold <= 1.0:
             raise SettingError(
                 f"head_threshold {self.head_threshold} is outside 0..1",
                 "0.5 ends a draft that is more likely refused than not",
+                setting="head_threshold",
             )
         StopText(self.stop)
 
@@ -103,40 +107,44 @@ _NUMBERS = ("temperature", "top_p", "min_p", "repetition_penalty", "head_thresho
 _SWITCHES = ("ignore_eos", "logprobs")
 
 
-def _check_types(request: GenerationConfig) -> None:
-    for names, kinds, wanted in (
+def _check_types(config: GenerationConfig) -> None:
+    for names, kinds, expected in (
         (_COUNTS, (int,), "a whole number"),
         (_NUMBERS, (int, float), "a number"),
         (_SWITCHES, (bool,), "True or False"),
     ):
         for name in names:
-            value = getattr(request, name)
+            value = getattr(config, name)
             if (name, value) in (("seed", None), ("num_draft_tokens", "auto"), ("head_threshold", "auto")):
                 continue
             if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-                raise SettingError(f"{name} {value!r} is of type {type(value).__name__}", f"give {wanted}")
-    stop: object = request.stop
+                raise SettingError(
+                    f"{name} {value!r} is of type {type(value).__name__}", f"give {expected}", setting=name
+                )
+    stop: object = config.stop
     if not isinstance(stop, tuple) or not all(isinstance(text, str) for text in stop):
-        raise SettingError(f"stop {stop!r} is no tuple of strings", "give strings")
+        raise SettingError(f"stop {stop!r} is not a tuple of strings", "give strings", setting="stop")
 
 
 def stop_strings(stop: Any) -> tuple[str, ...]:
-    """One stop string or several as a request holds them.
+    """One stop string or several, as a config holds them.
 
     Raises:
-        SettingError: it is neither.
+        SettingError: neither a string nor a sequence.
     """
     try:
         return (stop,) if isinstance(stop, str) else tuple(stop)
     except TypeError:
-        raise SettingError(f"stop {stop!r} is no sequence of strings", "give strings") from None
+        raise SettingError(
+            f"stop {stop!r} is not a sequence of strings", "give strings", setting="stop"
+        ) from None
 
 
 def prompt_ids(prompt: Any) -> list[int]:
     """A prompt of ids.
 
     Raises:
-        PromptError: it is no sequence of whole numbers.
+        PromptError: not a sequence of whole numbers.
     """
     try:
         if isinstance(prompt, bytes | bytearray):
@@ -150,21 +158,21 @@ def prompt_ids(prompt: Any) -> list[int]:
 
 
 def checked_text(text: str) -> str:
-    """A prompt's text as it is.
+    """A prompt's text, unchanged.
 
     Raises:
-        PromptError: it is empty, white space alone, or no text that can be written as UTF-8.
+        PromptError: empty, white space alone, or not encodable as UTF-8.
     """
-    found: object = text
-    if not isinstance(found, str):
-        raise PromptError(f"the prompt is a {type(found).__name__}", "give some text")
+    value: object = text
+    if not isinstance(value, str):
+        raise PromptError(f"the prompt is a {type(value).__name__}", "give some text")
     if not text:
         raise PromptError("the prompt is empty", "give some text")
     if not text.strip():
-        raise PromptError("the prompt is white space and nothing else", "give some text")
+        raise PromptError("the prompt is white space alone", "give some text")
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         raise PromptError(
-            "the prompt holds bytes that are no UTF-8, or half a surrogate pair", "give whole text"
+            "the prompt holds bytes that are not UTF-8, or half a surrogate pair", "give whole text"
         )
     return text
 

@@ -1,6 +1,7 @@
 """A loaded bundle: what sessions share and none of them changes."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,10 +11,15 @@ from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
 from omnidraft.runtime.bundle.signature import PublicKey
-from omnidraft.runtime.decoding.block_verifier import block_pays
-from omnidraft.runtime.decoding.costs import PRIOR_ACCEPTANCE, Costs
-from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
-from omnidraft.runtime.decoding.speculate import Verification
+from omnidraft.runtime.decoding.baselines import Verification
+from omnidraft.runtime.decoding.draft_length import (
+    PRIOR_ACCEPTANCE,
+    Costs,
+    DraftLength,
+    FixedLength,
+    MeasuredLength,
+)
+from omnidraft.runtime.decoding.verifier import block_pays
 from omnidraft.runtime.models.concat_model import ConcatGraph
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs
@@ -28,9 +34,11 @@ USUAL_DRAFT = 4  # draft tokens of the round that the choice of a verification g
 class LoadedBundle:
     """The graphs, tokenizers and vocabulary map of a bundle.
 
-    Any number of sessions may use them, each from a thread of its own: nothing here changes after loading.
+    Any number of sessions may share it, each in its own thread: nothing here changes after loading.
 
     Attributes:
+        bundle: on disk. target, drafter: the graphs. target_tokenizer, drafter_tokenizer: their tokenizers.
+        vocab_map: how the drafter's tokens write the target's.
         drafter, drafter_tokenizer: None where the drafter was left out.
     """
 
@@ -40,6 +48,14 @@ class LoadedBundle:
     vocab_map: VocabMap
     drafter: Graph | StaticGraphs | None
     drafter_tokenizer: Tokenizer | None
+
+    def draft_prompt(self, prompt_ids: Sequence[int]) -> list[int]:
+        """The visible text of a prompt in draft ids; empty without a drafter."""
+        if self.drafter_tokenizer is None:
+            return []
+        return self.drafter_tokenizer.encode(
+            self.target_tokenizer.text_of(prompt_ids).decode("utf-8", "replace")
+        )
 
 
 def load_bundle(
@@ -67,31 +83,31 @@ def load_bundle(
         BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
         SettingError: the bundle has no graphs for a place, or the public key is none.
     """
-    found = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key)
-    assert public_key is None or found.signed_by, "the signature is checked where the bundle is opened"
-    found = placed(
-        _with_ort_files(found) if ort_format else found, target_on=target_on, drafter_on=drafter_on
+    opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key)
+    assert public_key is None or opened.signed_by, "the signature is checked where the bundle is opened"
+    opened = placed(
+        _with_ort_files(opened) if ort_format else opened, target_on=target_on, drafter_on=drafter_on
     )
-    target_tokenizer = Tokenizer.from_file(found.file(found.target.tokenizer))
-    drafter_tokenizer = Tokenizer.from_file(found.file(found.drafter.tokenizer)) if drafter else None
-    vocab_map = load_vocab_map(found.file(found.vocab_map))
+    target_tokenizer = Tokenizer.from_file(opened.file(opened.target.tokenizer))
+    drafter_tokenizer = Tokenizer.from_file(opened.file(opened.drafter.tokenizer)) if drafter else None
+    vocab_map = load_vocab_map(opened.file(opened.vocab_map))
     vocab_map.check_fits(
         drafter_tokenizer.fingerprint if drafter_tokenizer else vocab_map.draft_fingerprint,
         target_tokenizer.fingerprint,
-        found.drafter.vocab_size,
-        found.target.vocab_size,
+        opened.drafter.vocab_size,
+        opened.target.vocab_size,
     )
-    threads = _threads_for(found.target.parameters) if threads is None else threads
-    weights = LoadedBundle(
-        bundle=found,
-        target=_graph(found, found.target, threads),
+    threads = _threads_for(opened.target.parameters) if threads is None else threads
+    loaded = LoadedBundle(
+        bundle=opened,
+        target=_graph(opened, opened.target, threads),
         target_tokenizer=target_tokenizer,
         vocab_map=vocab_map,
-        drafter=_graph(found, found.drafter, 1) if drafter else None,
+        drafter=_graph(opened, opened.drafter, 1) if drafter else None,
         drafter_tokenizer=drafter_tokenizer,
     )
-    check_unchanged(found.path, found.stamps)
-    return weights
+    check_unchanged(opened.path, opened.stamps)
+    return loaded
 
 
 def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
@@ -131,39 +147,38 @@ def _threads_for(parameters: int) -> int:
     return 1 if parameters < 50_000_000 else min(8, os.cpu_count() or 1)
 
 
-def drafts(request: GenerationConfig, weights: LoadedBundle) -> bool:
+def drafts(config: GenerationConfig, loaded: LoadedBundle) -> bool:
     """Whether a generation can draft anything."""
-    return request.mode == "lookup" or (request.asks_drafter and weights.drafter is not None)
+    return config.mode == "lookup" or (config.asks_drafter and loaded.drafter is not None)
 
 
 def draft_length_for(
-    request: GenerationConfig, weights: LoadedBundle, costs: Costs, unread: int = 0
+    config: GenerationConfig, loaded: LoadedBundle, costs: Costs, unread: int = 0
 ) -> DraftLength:
-    """What chooses the draft lengths of a generation; without a drafter only mode lookup drafts anything.
+    """The draft length of a generation; without a drafter only mode lookup drafts anything.
 
     Args:
-        request: of the generation.
-        weights: what is loaded.
+        config: of the generation.
+        loaded: the bundle.
         costs: of this device.
         unread: draft tokens of the text so far that the drafter has not read.
     """
-    if not drafts(request, weights):
+    if not drafts(config, loaded):
         return FixedLength(0)
-    if request.mode == "lookup":
+    if config.mode == "lookup":
         costs, unread = replace(costs, draft=0.0, read=0.0, acceptance=PRIOR_ACCEPTANCE), 0
-    wanted = request.num_draft_tokens
-    threshold = None if request.head_threshold == "auto" else request.head_threshold
-    if wanted == "auto":
-        return MeasuredLength(costs, unread=unread, limit=request.max_new_tokens, head_threshold=threshold)
-    return FixedLength(wanted, 1.0 if threshold is None else threshold)
+    threshold = None if config.head_threshold == "auto" else config.head_threshold
+    if config.num_draft_tokens == "auto":
+        return MeasuredLength(costs, unread=unread, limit=config.max_new_tokens, head_threshold=threshold)
+    return FixedLength(config.num_draft_tokens, 1.0 if threshold is None else threshold)
 
 
-def verification_for(request: GenerationConfig, weights: LoadedBundle) -> Verification:
-    """How a generation's drafts are judged; "auto" goes by the length of a usual round.
+def verification_for(config: GenerationConfig, loaded: LoadedBundle) -> Verification:
+    """How a generation's drafts are verified; "auto" decides by the length of a usual round.
 
-    By the bundle's costs, not those measured here: a seed then repeats a text wherever the bundle runs.
+    The decision uses the bundle's costs, not those measured here: a seed then repeats a text on every device.
     """
-    if request.verification != "auto":
-        return request.verification
-    seconds = weights.bundle.costs.round_seconds(USUAL_DRAFT)
-    return "block" if block_pays(seconds, weights.bundle.target.vocab_size) else "token"
+    if config.verification != "auto":
+        return config.verification
+    seconds = loaded.bundle.costs.round_seconds(USUAL_DRAFT)
+    return "block" if block_pays(seconds, loaded.bundle.target.vocab_size) else "token"

@@ -1,6 +1,6 @@
-"""The file of a session, format version 1: spec/session.md.
+"""The file of a session, format version 2: spec/session.md.
 
-Reading is total: every length is checked before it is used, every field before it is believed, and each
+Reading is total: every length is checked before it is used, every field before it is trusted, and each
 failure has a name.
 """
 
@@ -12,14 +12,14 @@ from typing import Any
 
 from omnidraft.errors import OmnidraftError, SessionFileError
 from omnidraft.runtime.bundle.bundle import read_costs
-from omnidraft.runtime.decoding.costs import Costs
+from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.decoding.stop import StopReason
 from omnidraft.runtime.disk.json_fields import array, boolean, hexadecimal, ids, integer, number, text
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.generation_config import GenerationConfig
 
 MAGIC = b"\x89ODSN\r\n\x1a"
-VERSION = 1
+VERSION = 2
 # magic, version, reserved, bytes of the state, bytes of the cache, CRC-32 of each
 _HEADER = struct.Struct("<8s6I")
 HEADER_BYTES = _HEADER.size
@@ -36,115 +36,100 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class DrafterContext:
-    """The drafter's context: its ids, runs of them computed together and alone, and its window's begin."""
-
-    held: tuple[int, ...]
-    passes: tuple[int, ...]
-    window: int
-
-
-@dataclass(frozen=True)
-class Answer:
+class SavedAnswer:
     """The last generation of a session.
 
     Attributes:
-        request: what was asked, its seed resolved.
-        prompt, output: target ids. context: the same text in draft ids, None where no drafter was loaded.
-        passes: lengths of the runs of the text's positions that were computed together and alone, in turns.
-        drafter: the ids in the drafter's context, such runs of them, and where its window begins.
-        draft_length: state of the draft length. random: state of SplitMix64.
-        stop_reason: why it ended, None when it can go on.
+        config: its settings, with the seed that was used.
+        prompt, output: target ids.
+        context: the same text in draft ids; None where no drafter was loaded.
+        random: state of SplitMix64.
+        stop_reason: why it ended; None when it can continue.
         logprobs: of the output, if they were asked for.
     """
 
-    request: GenerationConfig
+    config: GenerationConfig
     prompt: tuple[int, ...]
     output: tuple[int, ...]
     context: tuple[int, ...] | None
-    passes: tuple[int, ...]
-    drafter: DrafterContext
-    draft_length: dict[str, Any]
     random: int
     stop_reason: StopReason | None
     logprobs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
-class State:
-    """All that a session is, but its cache: earlier turns, the message being answered, its answer so far."""
+class SavedSession:
+    """All of a session but its cache: earlier turns, the message being answered, its answer so far."""
 
     omnidraft: str
     identity: Identity
     costs: Costs
     turns: tuple[Turn, ...]
     message: str | None
-    answer: Answer | None
+    answer: SavedAnswer | None
 
 
-def encode_session(state: State, cache: bytes) -> bytes:
-    """The bytes of a session file: equal states give equal bytes."""
-    value = asdict(state)
-    if state.answer is not None:  # 64 bits do not fit a number of JSON in every language
-        assert state.answer.request.seed is not None
-        value["answer"]["random"] = f"{state.answer.random:016x}"
-        value["answer"]["request"]["seed"] = f"{state.answer.request.seed % (1 << 64):016x}"
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-    header = _HEADER.pack(MAGIC, VERSION, 0, len(text), len(cache), zlib.crc32(text), zlib.crc32(cache))
-    return header + text + cache
+def encode_session(saved: SavedSession, cache: bytes) -> bytes:
+    """The bytes of a session file: equal values give equal bytes."""
+    value = asdict(saved)
+    if saved.answer is not None:  # 64 bits do not fit a number of JSON in every language
+        assert saved.answer.config.seed is not None
+        value["answer"]["random"] = f"{saved.answer.random:016x}"
+        value["answer"]["config"]["seed"] = f"{saved.answer.config.seed % (1 << 64):016x}"
+    state = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    header = _HEADER.pack(MAGIC, VERSION, 0, len(state), len(cache), zlib.crc32(state), zlib.crc32(cache))
+    return header + state + cache
 
 
-def decode_session(data: bytes) -> tuple[State, bytes]:
-    """The state and the bytes of the cache in a session file.
+def decode_session(data: bytes) -> tuple[SavedSession, bytes]:
+    """The saved session and the bytes of the cache in a session file.
 
     Raises:
         SessionFileError: naming what is wrong with it.
     """
-    text, cache = _sections(data)
+    state, cache = _sections(data)
     try:
-        value = json.loads(text)
+        value = json.loads(state)
     except (ValueError, RecursionError):
-        raise SessionFileError("its state is no JSON", fault="state") from None
+        raise SessionFileError("its state is not JSON", fault="state") from None
     try:
-        return _state(value), cache
+        return _saved(value), cache
     except (KeyError, TypeError, ValueError, AttributeError, OmnidraftError) as error:
-        raise SessionFileError(
-            f"its state has a field that cannot be ({error!r:.80})", fault="state"
-        ) from None
+        raise SessionFileError(f"its state has an invalid field ({error!r:.80})", fault="state") from None
 
 
 def _sections(data: bytes) -> tuple[bytes, bytes]:
     if data[: len(MAGIC)] != MAGIC[: len(data)] or not data:
-        raise SessionFileError("it is no session file", fault="not_a_session")
+        raise SessionFileError("it is not a session file", fault="not_a_session")
     if len(data) < HEADER_BYTES:
         raise SessionFileError(f"it has {len(data)} bytes and a header has {HEADER_BYTES}", fault="truncated")
-    _, version, reserved, text_bytes, cache_bytes, text_crc, cache_crc = _HEADER.unpack_from(data)
+    _, version, reserved, state_bytes, cache_bytes, state_crc, cache_crc = _HEADER.unpack_from(data)
     if version != VERSION:
         raise SessionFileError(
             f"it has version {version} and this omnidraft reads version {VERSION}", fault="version"
         )
     if reserved != 0:
         raise SessionFileError(f"its reserved field is {reserved} instead of 0", fault="reserved")
-    wanted = HEADER_BYTES + text_bytes + cache_bytes
-    if len(data) < wanted:
-        raise SessionFileError(f"it has {len(data)} bytes of {wanted}", fault="truncated")
-    if len(data) > wanted:
-        raise SessionFileError(f"it has {len(data) - wanted} bytes too many", fault="trailing")
-    text, cache = data[HEADER_BYTES : HEADER_BYTES + text_bytes], data[HEADER_BYTES + text_bytes :]
-    if (zlib.crc32(text), zlib.crc32(cache)) != (text_crc, cache_crc):
+    expected = HEADER_BYTES + state_bytes + cache_bytes
+    if len(data) < expected:
+        raise SessionFileError(f"it has {len(data)} bytes of {expected}", fault="truncated")
+    if len(data) > expected:
+        raise SessionFileError(f"it has {len(data) - expected} bytes too many", fault="trailing")
+    state, cache = data[HEADER_BYTES : HEADER_BYTES + state_bytes], data[HEADER_BYTES + state_bytes :]
+    if (zlib.crc32(state), zlib.crc32(cache)) != (state_crc, cache_crc):
         raise SessionFileError("its bytes were changed (a CRC-32 does not match)", fault="checksum")
-    return text, cache
+    return state, cache
 
 
-def _state(value: Any) -> State:
+def _saved(value: Any) -> SavedSession:
     identity = value["identity"]
     message = value["message"]
-    return State(
+    return SavedSession(
         omnidraft=text(value["omnidraft"]),
         identity=Identity(
             text(identity["draft_fingerprint"]),
             text(identity["target_fingerprint"]),
-            {text(name): text(found) for name, found in identity["graphs"].items()},
+            {text(name): text(digest) for name, digest in identity["graphs"].items()},
         ),
         costs=read_costs(value["costs"]),
         turns=tuple(Turn(text(t["message"]), ids(t["answer"])) for t in array(value["turns"])),
@@ -153,44 +138,33 @@ def _state(value: Any) -> State:
     )
 
 
-def _answer(value: Any) -> Answer:
-    request = _request(value["request"])
+def _answer(value: Any) -> SavedAnswer:
     if value["stop_reason"] not in _STOP_REASONS:
         raise ValueError("stop_reason")
-    answer = Answer(
-        request=request,
+    answer = SavedAnswer(
+        config=_config(value["config"]),
         prompt=ids(value["prompt"]),
         output=ids(value["output"]),
         context=None if value["context"] is None else ids(value["context"]),
-        passes=ids(value["passes"]),
-        drafter=DrafterContext(
-            held=ids(value["drafter"]["held"]),
-            passes=ids(value["drafter"]["passes"]),
-            window=_count(value["drafter"]["window"]),
-        ),
-        draft_length=dict(value["draft_length"]),
-        random=_state_of_random(value["random"]),
+        random=_hexadecimal(value["random"]),
         stop_reason=value["stop_reason"],
         logprobs=tuple(number(x, -1e9, 1e-6) for x in array(value["logprobs"])),
     )
-    if len(answer.logprobs) != (len(answer.output) if request.logprobs else 0):
+    if len(answer.logprobs) != (len(answer.output) if answer.config.logprobs else 0):
         raise ValueError("logprobs")
-    length = len(answer.prompt) + len(answer.output)
-    if sum(answer.passes) > length or sum(answer.drafter.passes) != len(answer.drafter.held):
-        raise ValueError("passes over other positions than there are")
-    if not answer.prompt or len(answer.output) > answer.request.max_new_tokens:
+    if not answer.prompt or len(answer.output) > answer.config.max_new_tokens:
         raise ValueError("prompt or output")
-    if answer.stop_reason is None and len(answer.output) == answer.request.max_new_tokens:
+    if answer.stop_reason is None and len(answer.output) == answer.config.max_new_tokens:
         raise ValueError("output is complete")
     return answer
 
 
-def _request(value: Any) -> GenerationConfig:
+def _config(value: Any) -> GenerationConfig:
     lengths, threshold = value["num_draft_tokens"], value["head_threshold"]
-    found = GenerationConfig(
+    config = GenerationConfig(
         max_new_tokens=_count(value["max_new_tokens"]),
         temperature=number(value["temperature"], 0.0),
-        seed=_state_of_random(value["seed"]),
+        seed=_hexadecimal(value["seed"]),
         mode=value["mode"],
         num_draft_tokens=lengths if lengths == "auto" else _count(lengths),
         stop=tuple(text(s) for s in array(value["stop"])),
@@ -203,11 +177,11 @@ def _request(value: Any) -> GenerationConfig:
         logprobs=boolean(value["logprobs"]),
         head_threshold=threshold if threshold == "auto" else number(threshold, 0.0),
     )
-    found.check()
-    return found
+    config.check()
+    return config
 
 
-def _state_of_random(value: Any) -> int:
+def _hexadecimal(value: Any) -> int:
     return int(hexadecimal(value, 16), 16)
 
 

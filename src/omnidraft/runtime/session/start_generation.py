@@ -1,137 +1,173 @@
-"""How a session's generations begin, on a prompt or after a restart, and go on a round at a time."""
+"""How a generation begins, on a prompt or on a saved state, and runs one round at a time."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from omnidraft.errors import SessionError
 from omnidraft.runtime.decoding.drafter import common_length
+from omnidraft.runtime.decoding.proposer import Proposer
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
-from omnidraft.runtime.decoding.speculate import Settings, rule_for, speculate
-from omnidraft.runtime.decoding.stop import StopReason, StopText, cut_at_stop
-from omnidraft.runtime.session.generation import Generation, Limits
+from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
+from omnidraft.runtime.session.decode import DecoderModels, decode
+from omnidraft.runtime.session.generation import Emitted, Generation, Limits
 from omnidraft.runtime.session.generation_config import GenerationConfig, check_prompt
 from omnidraft.runtime.session.loaded_bundle import draft_length_for, verification_for
-from omnidraft.runtime.session.session_file import Answer
-from omnidraft.runtime.traces.recorder import RecordingSource, recorded
+from omnidraft.runtime.session.session_models import SessionModels
+from omnidraft.runtime.session.text_state import TextState
+from omnidraft.runtime.traces.recorder import Digests, Recorder, RecordingSource
+from omnidraft.runtime.traces.trace_memory import TraceMemory
+from omnidraft.runtime.traces.trace_store import TraceStore
+from omnidraft.runtime.traces.tracer import Tracer
 
-if TYPE_CHECKING:
-    from omnidraft.runtime.session.session import Session
+
+@dataclass(frozen=True)
+class Recording:
+    """Where generations are recorded, and what is kept of a round."""
+
+    store: TraceStore | TraceMemory
+    tracer: Tracer
 
 
-def start(session: Session, ids: list[int], request: GenerationConfig, *, goes_on: bool) -> Generation:
-    """Begin a generation after a prompt in target ids.
+def start(
+    models: SessionModels,
+    text: TextState,
+    ids: list[int],
+    config: GenerationConfig,
+    recording: Recording | None,
+    *,
+    continues: bool,
+) -> Generation:
+    """Begin a generation after a prompt in target ids; it becomes `text.answer`.
 
     Args:
-        session: what it was saying ends here. ids: the whole prompt. request: the settings.
-        goes_on: whether only what is new in it counts as unread to the drafter. Otherwise all of it does,
-            whatever came before: a seed repeats a text in any session.
+        models: of the session. text: its state; the text before ends here.
+        ids: the whole prompt. config: the settings.
+        recording: where to record the generation; None for nowhere.
+        continues: whether only the new part of the prompt counts as unread by the drafter. Otherwise the
+            whole prompt does, so a seed repeats a text in any session.
 
     Raises:
         PromptError: the target cannot read the prompt, or not all of it (ContextError); nothing changes.
     """
-    context = _draft_context(session, ids, request)
-    check_prompt(ids, session.bundle.target)
-    known = common_length(session.pair.context, context) if goes_on else 0
-    unread = len(context) - known + min(known, session.draft_length.unread)
-    repeatable = request.seed is not None and request.temperature > 0.0
-    seed = fresh_seed() if request.seed is None else request.seed
-    request = replace(request, seed=seed)
-    session.random = SplitMix64(seed)
-    length = draft_length_for(request, session.weights, session.costs, unread)
-    # How much is drafted moves what a seed draws, so a text that a seed has to repeat goes by the bundle's
-    # figures alone. Greedy text does not depend on it, and nobody can repeat a text whose seed was drawn.
-    if not repeatable and request.mode in session.draft_lengths:
-        length.follow(session.draft_lengths[request.mode])
-    session.draft_length = session.draft_lengths[request.mode] = length
-    session.pair.tokens, session.pair.context = list(ids), context
-    session.answer = begin(session, request, ids)
-    return session.answer
-
-
-def replayed(session: Session, saved: Answer) -> Generation:
-    """A generation that an earlier process had begun; `Session.resume` goes on with it.
-
-    Raises:
-        ValueError: its output goes on after its end, or ended in another way than it says.
-    """
-    found = begin(session, saved.request, saved.prompt, saved.output, saved.logprobs, saved.stop_reason)
-    if found.end() != (None if saved.stop_reason == "cancelled" else saved.stop_reason):
-        raise ValueError("its output ended in another way than it says")
-    return found
+    context = _draft_context(models, text, ids, config)
+    check_prompt(ids, models.loaded.bundle.target)
+    known = common_length(text.decoder.context, context) if continues else 0
+    unread = len(context) - known + min(known, text.draft_length.unread)
+    # A seed must repeat its text, and the draft length changes what a seed draws above temperature 0. So a
+    # given seed uses the bundle's acceptance alone. Nobody can repeat a text whose seed was drawn here.
+    repeatable = config.seed is not None and config.temperature > 0.0
+    config = replace(config, seed=fresh_seed() if config.seed is None else config.seed)
+    length = draft_length_for(config, models.loaded, text.costs, unread)
+    if not repeatable and config.mode in text.draft_lengths:
+        length.follow(text.draft_lengths[config.mode])
+    assert config.seed is not None
+    text.random, text.draft_lengths[config.mode] = SplitMix64(config.seed), length
+    text.decoder.tokens, text.decoder.context = list(ids), context
+    text.answer = begin(models, text, config, ids, Emitted(), recording)
+    return text.answer
 
 
 def begin(
-    session: Session,
-    request: GenerationConfig,
+    models: SessionModels,
+    text: TextState,
+    config: GenerationConfig,
     prompt: Sequence[int],
-    output: Sequence[int] = (),
-    logprobs: Sequence[float] = (),
-    stop_reason: StopReason | None = None,
+    emitted: "Emitted",
+    recording: Recording | None = None,
 ) -> Generation:
-    """A generation that goes on from `session.pair.tokens`, of which `output` was said already.
+    """A generation that continues from `text.decoder.tokens`, of which `emitted` is output already.
 
     Raises:
-        ValueError: `output` goes on after its end.
+        ValueError: the emitted tokens go on after their end.
     """
-    eos_ids = () if request.ignore_eos else session.bundle.target.eos_ids
-    stop_text = StopText(request.stop)
-    cut = partial(cut_at_stop, eos_ids=eos_ids, text=stop_text, bytes_of=session.vocab_map.bytes_of)
-    if len(cut(list(output))[0]) < len(output):
+    loaded, decoder = models.loaded, text.decoder
+    eos_ids = () if config.ignore_eos else loaded.bundle.target.eos_ids
+    stop_text = StopText(config.stop)
+    cut = partial(cut_at_stop, eos_ids=eos_ids, text=stop_text, bytes_of=loaded.vocab_map.bytes_of)
+    if len(cut(list(emitted.token_ids))[0]) < len(emitted.token_ids):
         raise ValueError("its output goes on after its end")
-    rule = rule_for(request.mode, request.temperature, verification_for(request, session.weights))
-    left = request.max_new_tokens - len(output)
-    settings = Settings(rule, request.sampling, left, eos_ids, request.logprobs, session.tracer)
-    pair, length, random = session.pair, session.draft_length, session.random
-    rounds = speculate(pair, pair.tokens, pair.context, settings, length, random, cut)
-    if session.trace is not None:
-        rounds = recorded(rounds, session.trace, _source(session, request, bool(output)))
-    limits = Limits(eos_ids, session.models.target.max_length)
-    found = Generation(rounds, request, prompt, stop_text, limits, partial(_step, session))
-    found.replay(output, logprobs, stop_reason)
-    return found
-
-
-def _draft_context(session: Session, ids: list[int], request: GenerationConfig) -> list[int]:
-    """A prompt in draft ids; where it goes on from the text before, so do the draft ids."""
-    if not request.asks_drafter:
-        return []
-    pair, tokenizer = session.pair, session.weights.drafter_tokenizer
-    # An answer that asked no drafter left no context, or one without its prompt.
-    whole = session.answer is not None and session.answer.request.asks_drafter and pair.context
-    known = len(pair.tokens)
-    if tokenizer is None or not whole or ids[:known] != pair.tokens:
-        return session.draft_prompt(ids)
-    new = session.target_tokenizer.text_of(ids[known:])
-    return pair.context + (tokenizer.spell(new) or session.draft_prompt(ids[known:]))
-
-
-def _source(session: Session, request: GenerationConfig, continues: bool) -> RecordingSource:
-    """What a trace says of a generation that is about to begin."""
-    tokens, context = session.pair.tokens, session.pair.context
-
-    def text() -> Sequence[int]:
-        if request.asks_drafter and session.weights.drafter_tokenizer is not None:
-            return context
-        # Nothing drafts, so there are no draft ids yet.
-        spelled = [d for token in tokens for d in session.vocab_map.spell(token)]
-        return session.draft_prompt(tokens) or spelled
-
-    def adapters() -> tuple[str | None, str | None]:
-        return session.models.digests
-
-    return RecordingSource(session.vocab_map, text, adapters, request.temperature, request.mode, continues)
+    decoder.restart(decoder.tokens, decoder.context, config.max_new_tokens - len(emitted.token_ids), cut)
+    rounds = decode(
+        DecoderModels(models.target, models.drafter, text.cache, models.clock),
+        decoder,
+        replace(config, verification=verification_for(config, loaded)),
+        text.draft_lengths[config.mode],
+        text.random,
+        _recorder_of(models, text, config, recording, continues=bool(emitted.token_ids)),
+    )
+    limits = Limits(eos_ids, models.target.max_length)
+    generation = Generation(rounds, config, prompt, stop_text, limits, partial(_step, models, text))
+    generation.replay(emitted)
+    return generation
 
 
 @contextmanager
-def _step(session: Session, generation: Generation) -> Iterator[None]:
+def turn(models: SessionModels, text: TextState) -> Iterator[None]:
+    """One user of the models at a time, with the adapters that were given last.
+
+    Raises:
+        SessionError: another thread is using this session.
+    """
+    with models.turn() as target_changed:
+        if target_changed:
+            text.decoder.cached.clear()
+        yield
+
+
+@contextmanager
+def _step(models: SessionModels, text: TextState, generation: Generation) -> Iterator[None]:
     """Surrounds a round: only the newest generation may run, and it can be cancelled before each pass."""
-    with session.turn():
-        if generation is not session.answer:
-            raise SessionError("a newer generation of this session took over", "start another one to go on")
-        with session.models.cancelled_by(lambda: generation.is_cancelled):
+    with turn(models, text):
+        if generation is not text.answer:
+            raise SessionError(
+                "a newer generation of this session took over", "start another one to continue"
+            )
+        with models.cancelled_by(lambda: generation.is_cancelled):
             yield
+
+
+def _draft_context(
+    models: SessionModels, text: TextState, ids: list[int], config: GenerationConfig
+) -> list[int]:
+    """A prompt in draft ids; where it continues the text before, so do the draft ids."""
+    if not config.asks_drafter:
+        return []
+    loaded, decoder = models.loaded, text.decoder
+    # An answer that asked no drafter left no context, or a context without its prompt.
+    complete = text.answer is not None and text.answer.config.asks_drafter and decoder.context
+    known = len(decoder.tokens)
+    if loaded.drafter_tokenizer is None or not complete or ids[:known] != decoder.tokens:
+        return loaded.draft_prompt(ids)
+    new = loaded.target_tokenizer.text_of(ids[known:])
+    return decoder.context + (loaded.drafter_tokenizer.spell(new) or loaded.draft_prompt(ids[known:]))
+
+
+def _recorder_of(
+    models: SessionModels,
+    text: TextState,
+    config: GenerationConfig,
+    recording: Recording | None,
+    *,
+    continues: bool,
+) -> Callable[[Proposer], Recorder] | None:
+    """Makes the recorder of a generation that is about to begin."""
+    if recording is None:
+        return None
+    loaded, tokens, context = models.loaded, list(text.decoder.tokens), text.decoder.context
+
+    def draft_text() -> Sequence[int]:
+        if config.asks_drafter and loaded.drafter_tokenizer is not None:
+            return context
+        # Nothing drafts, so there are no draft ids of the text.
+        spelled = [d for token in tokens for d in loaded.vocab_map.spell(token)]
+        return loaded.draft_prompt(tokens) or spelled
+
+    def adapters() -> Digests:
+        return models.digests
+
+    source = RecordingSource(
+        loaded.vocab_map, draft_text, adapters, config.temperature, config.mode, continues
+    )
+    return lambda proposer: Recorder(recording.store, recording.tracer, proposer, source)

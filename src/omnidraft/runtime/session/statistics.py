@@ -11,17 +11,18 @@ class Statistics:
 
     Attributes:
         rounds: target passes after the prompt.
-        drafted: draft tokens drawn. tested, passed: those judged, those accepted.
+        drafted, evaluated, accepted_drafts: draft tokens drawn, verified and accepted.
         proposed, accepted: target tokens proposed, and accepted into the output.
         emitted: target tokens of the output.
-        learned: n-grams new in the cache.
-        lengths: how many rounds had so many draft tokens.
+        learned: n-grams that are new in the cache.
+        lengths: number of rounds by their draft tokens.
+        seconds: by part of a round, see `Seconds`.
     """
 
     rounds: int = 0
     drafted: int = 0
-    tested: int = 0
-    passed: int = 0
+    evaluated: int = 0
+    accepted_drafts: int = 0
     proposed: int = 0
     accepted: int = 0
     emitted: int = 0
@@ -33,8 +34,8 @@ class Statistics:
         """Count one round."""
         self.rounds += 1
         self.drafted += len(r.draft)
-        self.tested += r.tested
-        self.passed += r.passed
+        self.evaluated += r.evaluated
+        self.accepted_drafts += r.accepted_drafts
         self.proposed += len(r.proposed)
         self.accepted += r.accepted
         self.emitted += len(r.emitted)
@@ -51,12 +52,12 @@ class Statistics:
     @property
     def acceptance_of_drafted(self) -> float:
         """Share of drawn draft tokens that were accepted."""
-        return self.passed / self.drafted if self.drafted else 0.0
+        return self.accepted_drafts / self.drafted if self.drafted else 0.0
 
     @property
-    def acceptance_of_tested(self) -> float:
-        """Share of judged draft tokens that were accepted."""
-        return self.passed / self.tested if self.tested else 0.0
+    def acceptance_of_evaluated(self) -> float:
+        """Share of verified draft tokens that were accepted."""
+        return self.accepted_drafts / self.evaluated if self.evaluated else 0.0
 
     @property
     def total_seconds(self) -> float:

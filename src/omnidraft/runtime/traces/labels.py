@@ -1,65 +1,72 @@
-"""How likely each test of a round was to be passed: the labels that a trace keeps.
+"""The probability that each decision of a round was accepted with: the labels that a trace keeps.
 
-Read from the same distributions as the verdict, after it, so that no verifier has to keep them. One function for each
-way to judge.
+Computed after the verdict from the same distributions, so that no verifier has to keep them. There is one
+function for each rule of verification.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
+from omnidraft.runtime.decoding.baselines import paper_proposal
 from omnidraft.runtime.decoding.decision import TINY, decision_probs
-from omnidraft.runtime.decoding.sampling import Distribution
+from omnidraft.runtime.decoding.proposer import Outcome, Proposer, TrieProposer
 from omnidraft.runtime.decoding.translator import Proposal, Step
-from omnidraft.runtime.decoding.verifier import Rows, Verdict, paper_proposal
+from omnidraft.runtime.decoding.verifier import Probs, Verdict
 from omnidraft.runtime.traces.trace import DecisionLabel, Kind
 from omnidraft.runtime.vocab.trie import ActiveTrie
 
-Labeller = Callable[[Proposal, Sequence[Distribution], Rows, ActiveTrie, Verdict], Iterator[DecisionLabel]]
 _KINDS = {step: Kind[step.name] for step in Step}
 
 
-def label_decisions(
-    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, verdict: Verdict
-) -> Iterator[DecisionLabel]:
-    """min(1, P/Q) of each decision up to the refused one (`verify_trie`, `verify_block`).
+def labels_of(proposer: Proposer, outcome: Outcome, probs: Probs) -> tuple[DecisionLabel, ...]:
+    """The labels of a round, before anything is learned from it.
 
     Args:
-        proposal, draft, rows, trie: as the verifier had them. verdict: what it found.
+        proposer: that proposed and verified. outcome: of the round.
+        probs: the target's distributions of the pass.
     """
-    for decision in proposal.decisions:
-        if decision.row > verdict.accepted or decision.draft >= verdict.tested:
+    if proposer.rule == "none":
+        return ()
+    if proposer.rule == "match":
+        return tuple(label_match(outcome, probs))
+    assert isinstance(proposer, TrieProposer)
+    label = label_paper if proposer.rule == "paper" else label_decisions
+    return tuple(label(outcome, probs, proposer.trie))
+
+
+def label_decisions(outcome: Outcome, probs: Probs, trie: ActiveTrie) -> Iterator[DecisionLabel]:
+    """min(1, P/Q) of each decision up to the refused one (`verify_tokens`, `verify_block`)."""
+    verdict, draft = outcome.verdict, outcome.draft.distributions
+    for decision in outcome.proposal.decisions:
+        if decision.row > verdict.accepted or decision.draft >= verdict.evaluated:
             return
-        distribution = decision_probs(decision, draft[decision.draft], rows(decision.row), trie)
-        yield DecisionLabel(_KINDS[decision.step], decision.draft, _label(distribution.ratio))
+        decided = decision_probs(decision, draft[decision.draft], probs(decision.row), trie)
+        yield DecisionLabel(_KINDS[decision.step], decision.draft, _label(decided.ratio))
 
 
-def label_match(
-    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, verdict: Verdict
-) -> Iterator[DecisionLabel]:
+def label_match(outcome: Outcome, probs: Probs) -> Iterator[DecisionLabel]:
     """The target's probability of each proposed token (`verify_match`); 1 or 0 at temperature 0."""
-    for i in _tested(proposal, verdict):
-        chance = float(rows(i).mass(_one(proposal, i)))
-        yield DecisionLabel(Kind.WHOLE, proposal.ends[i] - 1, _label(chance))
+    proposal = outcome.proposal
+    for i in _evaluated(proposal, outcome.verdict):
+        probability = float(probs(i).mass(_one(proposal, i)))
+        yield DecisionLabel(Kind.WHOLE, proposal.ends[i] - 1, _label(probability))
 
 
-def label_paper(
-    proposal: Proposal, draft: Sequence[Distribution], rows: Rows, trie: ActiveTrie, verdict: Verdict
-) -> Iterator[DecisionLabel]:
+def label_paper(outcome: Outcome, probs: Probs, trie: ActiveTrie) -> Iterator[DecisionLabel]:
     """min(1, p/q') of each proposed token (`verify_paper`)."""
-    start = 0
-    for i in _tested(proposal, verdict):
+    proposal, draft, start = outcome.proposal, outcome.draft.distributions, 0
+    for i in _evaluated(proposal, outcome.verdict):
         proposed, end = proposal.tokens[i], proposal.ends[i]
         q = float(paper_proposal(trie, draft[start:end], proposed)[proposed])
-        yield DecisionLabel(
-            Kind.WHOLE, end - 1, _label(float(rows(i).mass(_one(proposal, i))) / max(q, TINY))
-        )
+        ratio = float(probs(i).mass(_one(proposal, i))) / max(q, TINY)
+        yield DecisionLabel(Kind.WHOLE, end - 1, _label(ratio))
         start = end
 
 
-def _tested(proposal: Proposal, verdict: Verdict) -> range:
-    """Proposed tokens that were judged: those that stand, and the refused one."""
+def _evaluated(proposal: Proposal, verdict: Verdict) -> range:
+    """Proposed tokens that were verified: the accepted ones, and the refused one."""
     return range(min(verdict.accepted + (not verdict.is_bonus), len(proposal.tokens)))
 
 

@@ -1,4 +1,4 @@
-"""What a recorded generation is, as values: its rounds, and at each token what the target would have said.
+"""A recorded generation as values: its rounds, and at each token the distribution of the target.
 
 Training computes from these alone, without a second pass of the target (method section 5).
 """
@@ -13,14 +13,14 @@ import numpy.typing as npt
 from omnidraft.errors import TraceFileError
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
-TOP = 64  # ids of a row that are kept at most
-FLOOR = 2.0**-14  # the smallest normal float16: what is less probable has too few bits, and goes to the rest
-WINDOW = 2048  # draft ids of the text before a record that it keeps at most
+TOP = 64  # ids that are kept of a distribution, at most
+FLOOR = 2.0**-14  # the smallest normal float16: smaller probabilities have too few bits and go to the rest
+WINDOW = 2048  # draft ids that a record keeps of the text before it, at most
 
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """The pair of vocabularies that a trace's ids are of: fingerprints, and widths of the logits."""
+    """The pair of vocabularies of the ids of a trace: fingerprints, and widths of the logits."""
 
     draft_fingerprint: str
     target_fingerprint: str
@@ -29,21 +29,21 @@ class Vocabularies:
 
     @classmethod
     def of(cls, vocab_map: VocabMap) -> "Vocabularies":
-        """Those that a map stands between."""
+        """The vocabularies of a map."""
         m = vocab_map
         return cls(m.draft_fingerprint, m.target_fingerprint, m.draft_size, m.target_size)
 
-    def check(self, found: "Vocabularies") -> None:
-        """Refuse a trace of other vocabularies than these.
+    def check(self, vocabularies: "Vocabularies") -> None:
+        """Refuse a trace of other vocabularies.
 
         Raises:
             TraceFileError: `foreign_vocabulary`.
         """
         for who, ours, theirs in (
-            ("drafter tokenizer", self.draft_fingerprint[:12], found.draft_fingerprint[:12]),
-            ("target tokenizer", self.target_fingerprint[:12], found.target_fingerprint[:12]),
-            ("number of draft ids", self.draft_size, found.draft_size),
-            ("number of target ids", self.target_size, found.target_size),
+            ("drafter tokenizer", self.draft_fingerprint[:12], vocabularies.draft_fingerprint[:12]),
+            ("target tokenizer", self.target_fingerprint[:12], vocabularies.target_fingerprint[:12]),
+            ("number of draft ids", self.draft_size, vocabularies.draft_size),
+            ("number of target ids", self.target_size, vocabularies.target_size),
         ):
             if ours != theirs:
                 raise TraceFileError(
@@ -56,7 +56,8 @@ class Masses:
     """The largest probabilities of a distribution.
 
     Attributes:
-        ids: ascending, `TOP` at most. probabilities: float16, none below `FLOOR`; shapes [n].
+        ids: ascending, `TOP` at most, shape [n].
+        probabilities: float16, none below `FLOOR`, shape [n].
         rest: the mass of all other ids.
     """
 
@@ -67,16 +68,20 @@ class Masses:
 
 @dataclass(frozen=True, eq=False)
 class TracedToken:
-    """An emitted target token, and the target's distribution before it at temperature 1, unpenalised and untruncated.
+    """An emitted target token, and the target's distribution before it.
+
+    The distribution is at temperature 1, without penalty and truncation.
 
     Attributes:
-        token_id: the target id. surprisal: -ln of its probability in that distribution, in nats.
-        accepted: whether it was proposed. inside: whether it begins inside a draft token that writes more
-            than one target token, where no draft position belongs to it.
-        pieces: the draft ids that write it, which the draft context grows by; none where nothing spells it.
+        token_id: the target id.
+        surprisal: -ln of its probability in the distribution, in nats.
+        accepted: whether it was proposed.
+        inside: whether it begins inside a draft token that writes more than one target token, where no draft
+            position belongs to it.
+        pieces: the draft ids that spell it, which are appended to the draft context; empty if none can.
         distribution: over target ids.
         roots: over the first draft ids of all spellings, active or not: P at the root of the whole trie.
-        unspelled: the mass of the target tokens without a spelling in the trie, in neither of the two.
+        unspelled: the mass of the target tokens without a spelling in the trie; `roots` does not hold it.
     """
 
     token_id: int
@@ -102,11 +107,11 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class DecisionLabel:
-    """A decision that was tested.
+    """The probability that a decision was accepted.
 
     Attributes:
         kind: what was decided. draft: index of the draft token that proposed it; with WHOLE the last one.
-        label: the probability that it was accepted with, min(1, P/Q) of the distributions that the round went by.
+        label: min(1, P/Q) by the distributions of the round.
     """
 
     kind: Kind
@@ -120,20 +125,20 @@ class TracedRound:
 
     Attributes:
         position: draft ids of the text before it, those outside the record's window included.
-        draft: draft ids; none where the context was copied from. tested, passed: how many of them.
-        judged: in order. tokens: emitted, one at least.
+        draft: draft ids; none where the context was copied from. evaluated, accepted_drafts: number of them.
+        labels: of the decisions, in order. tokens: emitted, one at least.
     """
 
     position: int
     draft: tuple[int, ...]
-    tested: int
-    passed: int
-    judged: tuple[DecisionLabel, ...]
+    evaluated: int
+    accepted_drafts: int
+    labels: tuple[DecisionLabel, ...]
     tokens: tuple[TracedToken, ...]
 
     @property
     def pieces(self) -> list[int]:
-        """The draft ids that the round's text is written with."""
+        """The draft ids that spell the text of the round."""
         return [d for token in self.tokens for d in token.pieces]
 
 
@@ -142,10 +147,12 @@ class Start:
     """How a record begins.
 
     Attributes:
-        drafter_adapter, target_adapter: digests of those in use, None for none.
-        temperature: of the sampling. mode: one of `round.MODES`.
-        continues: whether it goes on with a generation: after a pause, another adapter, or a full segment.
-        skipped: draft ids of the text before `context`, which holds the latest `WINDOW`.
+        drafter_adapter, target_adapter: digests of the adapters in use; None for none.
+        temperature: of the sampling.
+        mode: one of `MODES` of trace_payload.
+        continues: whether it continues a generation, after a pause, another adapter or a full segment.
+        skipped: number of draft ids of the text before `context`.
+        context: the latest draft ids of the text, `WINDOW` at most.
     """
 
     drafter_adapter: str | None
@@ -159,7 +166,7 @@ class Start:
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """A generation, or a part of one: what stood before it, and its rounds."""
+    """A generation, or a part of one: the text before it, and its rounds."""
 
     start: Start
     rounds: tuple[TracedRound, ...]
@@ -167,10 +174,10 @@ class Traced:
     @property
     def tokens(self) -> list[TracedToken]:
         """All emitted target tokens."""
-        return [token for found in self.rounds for token in found.tokens]
+        return [token for each in self.rounds for token in each.tokens]
 
 
 def window(text: Sequence[int]) -> tuple[int, tuple[int, ...]]:
-    """How many draft ids of a text a record leaves out, and those that it keeps."""
+    """The number of draft ids of a text that a record leaves out, and the ids that it keeps."""
     skipped = max(0, len(text) - WINDOW)
     return skipped, tuple(text[skipped:])

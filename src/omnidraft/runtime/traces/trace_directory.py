@@ -14,17 +14,17 @@ from omnidraft.runtime.traces.trace_reader import segments_of
 
 
 def wipe(path: str | Path) -> int:
-    """Delete a trace, a directory's segments or a single one, and nothing else; return how many files went.
+    """Delete a trace, one segment or those of a directory; return the number of deleted files.
 
     Raises:
-        TraceFileError: no trace is there, a session is recording in it, or it cannot be deleted.
+        TraceFileError: the path is not a trace, a session is recording in it, or it cannot be deleted.
     """
     path = Path(path)
     try:
         if not path.is_dir():
             if not path.is_file() or not _is_trace(path):
                 raise TraceFileError(
-                    f"{path} is no trace, so it stays", "check the path", fault="not_a_trace"
+                    f"{path} is not a trace, so it stays", "check the path", fault="not_a_trace"
                 )
             path.unlink()
             return 1
@@ -35,7 +35,7 @@ def wipe(path: str | Path) -> int:
             count = remove_segments(path)
         finally:
             os.close(handle)
-        with contextlib.suppress(OSError):  # others' files are in it
+        with contextlib.suppress(OSError):  # the directory has other files
             path.rmdir()
         return count
     except OSError as error:
@@ -45,7 +45,7 @@ def wipe(path: str | Path) -> int:
 
 
 def remove_segments(path: Path) -> int:
-    """Delete the segments in a directory, and what their writers left behind; return how many files went."""
+    """Delete the segments in a directory and the leftovers of their writers; return the number of files."""
     count = 0
     for segment in segments_of(path):
         if _is_trace(segment):
@@ -72,7 +72,7 @@ def claim_for_recording(path: Path) -> int:
 
 
 def check_segment(path: Path, vocabularies: Vocabularies) -> None:
-    """Refuse a place with a segment of other vocabularies or versions; damaged ones are passed by."""
+    """Refuse to record beside a segment of other vocabularies or versions; a damaged segment is skipped."""
     try:
         vocabularies.check(decode_header(read_file(path, HEADER_BYTES)).vocabularies)
     except TraceFileError as error:
@@ -85,7 +85,7 @@ def check_segment(path: Path, vocabularies: Vocabularies) -> None:
 
 
 def evict(path: Path, room: int) -> None:
-    """Delete the oldest segments until all together have no more than that many bytes."""
+    """Delete the oldest segments until the segments together have at most `room` bytes."""
     sizes = [(segment, segment.stat().st_size) for segment in segments_of(path)]
     total = sum(size for _, size in sizes)
     for segment, size in sizes:

@@ -1,7 +1,7 @@
 """The file of a trace, format version 1: spec/trace.md. A header, then frames that are only ever appended.
 
-Reading is total: every length is checked before it is used, and each failure has a name. What a write that
-was broken off left at the end is no failure: it is counted and left out.
+Reading is total: every length is checked before use, and each fault has a name. A torn frame at the end, of a
+write that did not finish, is not a fault: its bytes are counted and left out.
 """
 
 import struct
@@ -25,15 +25,15 @@ VERSION = 1
 MAX_VOCABULARY = 1 << 31
 # magic, version, widths of drafter and target, reserved, their fingerprints, number of the segment
 _HEADER = struct.Struct("<8s4I32s32sQ")
-HEADER_BYTES = _HEADER.size + 4  # and its own CRC-32
+HEADER_BYTES = _HEADER.size + 4  # with its CRC-32
 _FRAME = struct.Struct("<IHHI")  # bytes of the payload, kind, reserved, number of the record
-FRAME_BYTES = _FRAME.size + 4  # of a frame besides its payload: what comes before it, and a CRC-32 behind it
+FRAME_BYTES = _FRAME.size + 4  # of a frame without its payload: the fields before it, the CRC-32 after it
 START, ROUND = 1, 2  # kinds of frames
 
 
 @dataclass(frozen=True)
 class TraceHeader:
-    """What a segment begins with: the pair of vocabularies, and which of a store's segments it is."""
+    """The header of a segment: the pair of vocabularies, and the number of the segment in its store."""
 
     vocabularies: Vocabularies
     number: int
@@ -41,7 +41,7 @@ class TraceHeader:
 
 @dataclass(frozen=True)
 class Frame:
-    """One entry: how a record begins, or a round of the record with that number (0, 1, ... in a segment)."""
+    """One entry: the beginning of a record, or a round of it; records have numbers 0, 1, ... in a segment."""
 
     record: int
     content: Start | TracedRound
@@ -49,14 +49,20 @@ class Frame:
 
 @dataclass(frozen=True)
 class Segment:
-    """A file of a trace. `torn`: bytes at its end that were left out, of a write that was broken off."""
+    """A file of a trace.
+
+    Attributes:
+        header: of the file.
+        frames: the whole frames.
+        torn: bytes at the end that were left out, of a write that did not finish.
+    """
 
     header: TraceHeader
     frames: tuple[Frame, ...]
     torn: int = 0
 
     def generations(self) -> list[Traced]:
-        """The records in the order in which they began, those without a round left out."""
+        """The records in the order in which they began, without those that have no round."""
         starts = {f.record: f.content for f in self.frames if isinstance(f.content, Start)}
         rounds: dict[int, list[TracedRound]] = {record: [] for record in starts}
         for frame in self.frames:
@@ -85,7 +91,7 @@ def encode_frame(frame: Frame, vocabularies: Vocabularies) -> bytes:
 
 
 def encode(segment: Segment) -> bytes:
-    """The bytes of a segment without what was torn: equal segments give equal bytes."""
+    """The bytes of a segment without torn bytes: equal segments give equal bytes."""
     v = segment.header.vocabularies
     return b"".join([encode_header(segment.header), *(encode_frame(f, v) for f in segment.frames)])
 
@@ -96,7 +102,7 @@ def decode_header(data: bytes) -> TraceHeader:
     Raises:
         TraceFileError: with the name of the first fault, in the order of spec/trace.md.
     """
-    demand(data[:8] == MAGIC, "not_a_trace", "it is no trace")
+    demand(data[:8] == MAGIC, "not_a_trace", "it is not a trace")
     demand(len(data) >= 12, "truncated", _cut(data))
     version = int.from_bytes(data[8:12], "little")
     demand(version == VERSION, "version", f"it has format version {version}, this omnidraft reads {VERSION}")
@@ -125,9 +131,9 @@ def decode(data: bytes) -> Segment:
 
 
 def scan(data: bytes) -> tuple[list[int], int]:
-    """Where the whole frames of a segment end, the header's end first, and how many bytes behind are torn.
+    """The ends of the whole frames of a segment, the header's end first, and the number of torn bytes.
 
-    A frame that is not whole is a torn one where none follows it; else the file was damaged later.
+    A frame that is not whole is torn if no whole frame follows it; else the file was damaged later.
 
     Raises:
         TraceFileError: `checksum`.
@@ -147,7 +153,7 @@ def scan(data: bytes) -> tuple[list[int], int]:
 
 
 def _end(data: bytes, at: int) -> int | None:
-    """Where the frame at a place ends by its length, None where that is outside the file."""
+    """The end of the frame at an offset by its length; None if that is outside the file."""
     if at + FRAME_BYTES > len(data):
         return None
     end = at + FRAME_BYTES + int.from_bytes(data[at : at + 4], "little")
@@ -169,7 +175,7 @@ def _frame(data: bytes, layout: PayloadLayout) -> Frame:
 
 
 def _check_records(frames: list[Frame]) -> None:
-    """Records are numbered as they begin, and each round stands where the ones before it end."""
+    """Records are numbered as they begin, and each round begins where the round before it ends."""
     places: list[int] = []
     for record, content in _entries(frames):
         if isinstance(content, Start):

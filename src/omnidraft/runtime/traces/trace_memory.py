@@ -1,4 +1,4 @@
-"""A trace in memory: generations that were recorded in this process, for who learns from them at once."""
+"""A trace in memory: recorded generations for a learner in the same process."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ class TraceMemory:
     """Records generations as a `TraceStore` does, and keeps them until they are taken.
 
     Attributes:
-        path: what stands for a directory in sentences. vocabularies: what the ids are of.
-        problem: why recording stopped by itself; memory has no reason to.
+        path: the name of this place in messages.
+        vocabularies: of the ids.
+        problem: always None; a `TraceStore` gives here the reason why recording stopped.
     """
 
     def __init__(self, vocabularies: Vocabularies) -> None:
@@ -26,7 +27,7 @@ class TraceMemory:
         self._lock = threading.Lock()
         self._starts: list[Start] = []
         self._rounds: list[list[TracedRound]] = []
-        self._taken = 0  # of records, which are numbered on
+        self._taken = 0  # number of the first record that was not taken
 
     @property
     def is_recording(self) -> bool:
@@ -42,7 +43,7 @@ class TraceMemory:
         self._paused = False
 
     def append(
-        self, found: TracedRound, start: Callable[[], Start], at: SegmentPlace | None
+        self, traced: TracedRound, start: Callable[[], Start], at: SegmentPlace | None
     ) -> SegmentPlace | None:
         """Record a round; see `TraceStore.append`."""
         with self._lock:
@@ -53,27 +54,27 @@ class TraceMemory:
                 self._starts.append(begun)
                 self._rounds.append([])
                 at = SegmentPlace(0, self._taken + len(self._starts) - 1)
-            self._rounds[at.record - self._taken].append(found)
+            self._rounds[at.record - self._taken].append(traced)
             return at
 
     def take(self) -> list[Traced]:
-        """What was recorded since the last time, in the order in which it began."""
+        """The generations recorded since the last call, in the order in which they began."""
         with self._lock:
-            found = [Traced(s, tuple(r)) for s, r in zip(self._starts, self._rounds, strict=True)]
-            self._taken += len(found)
+            generations = [Traced(s, tuple(r)) for s, r in zip(self._starts, self._rounds, strict=True)]
+            self._taken += len(generations)
             self._starts, self._rounds = [], []
-            return found
+            return generations
 
     def sync(self) -> None:
-        """Nothing is on its way to a disk."""
+        """Do nothing: there is no disk."""
 
     def close(self) -> None:
-        """Nothing is held that others wait for."""
+        """Do nothing: no directory is claimed."""
 
 
 def segment_of(traces: list[Traced], vocabularies: Vocabularies, number: int) -> bytes:
     """Some generations as the bytes of one segment of a trace (spec/trace.md)."""
     frames: list[Frame] = []
     for record, traced in enumerate(traces):
-        frames += [Frame(record, traced.start), *(Frame(record, found) for found in traced.rounds)]
+        frames += [Frame(record, traced.start), *(Frame(record, each) for each in traced.rounds)]
     return encode(Segment(TraceHeader(vocabularies, number), tuple(frames)))

@@ -1,4 +1,4 @@
-"""What stands in the entries of a trace's file: how a record begins, and a round (spec/trace.md)."""
+"""The payloads of the entries of a trace's file: the beginning of a record, and a round (spec/trace.md)."""
 
 import struct
 from dataclasses import dataclass
@@ -23,17 +23,18 @@ from omnidraft.runtime.traces.trace import (
 
 MODES = ("trie", "match", "direct", "paper", "lookup", "plain")
 _START = struct.Struct("<32s32sf2BHI")  # digests, temperature, mode, continues, reserved, skipped
-_ROUND = struct.Struct("<I5B3s")  # position, draft ids, tested, passed, judged, tokens, reserved
-# id, flags, ids of distribution and roots, reserved, pieces, surprisal, rest of distribution and roots, unspelled
+_ROUND = struct.Struct("<I5B3s")  # position, draft ids, evaluated, accepted drafts, labels, tokens, reserved
+# id, flags, ids of distribution and roots, reserved, pieces, surprisal, rests of distribution and roots,
+# unspelled mass
 _TOKEN = struct.Struct("<I4BI4f")
 _ACCEPTED, _INSIDE = 1, 2
 _NONE = bytes(32)
-_ROUNDING = 2.0**-8  # what 64 roundings to float16 can add up to, and more
+_ROUNDING = 2.0**-8  # more than 64 roundings to float16 can add up to
 
 
 @dataclass(frozen=True)
 class PayloadLayout:
-    """How wide ids are and where they end; 2 bytes hold the ids of a vocabulary of 65,536."""
+    """The sizes of both vocabularies, which give the width of ids: 2 bytes up to 65,536 ids, else 4."""
 
     draft_size: int
     target_size: int
@@ -59,18 +60,18 @@ def encode_start(start: Start, layout: PayloadLayout) -> bytes:
     return fixed + _ids(start.context, layout.draft_type)
 
 
-def encode_round(found: TracedRound, layout: PayloadLayout) -> bytes:
+def encode_round(traced: TracedRound, layout: PayloadLayout) -> bytes:
     """The payload of a round."""
-    judged, draft = found.judged, found.draft
-    counts = (len(draft), found.tested, found.passed, len(judged), len(found.tokens))
+    labels, draft = traced.labels, traced.draft
+    counts = (len(draft), traced.evaluated, traced.accepted_drafts, len(labels), len(traced.tokens))
     parts = [
-        _ROUND.pack(found.position, *counts, bytes(3)),
+        _ROUND.pack(traced.position, *counts, bytes(3)),
         _ids(draft, layout.draft_type),
-        bytes(j.kind for j in judged),
-        bytes(j.draft for j in judged),
-        np.array([j.label for j in judged], "<f4").tobytes(),
+        bytes(j.kind for j in labels),
+        bytes(j.draft for j in labels),
+        np.array([j.label for j in labels], "<f4").tobytes(),
     ]
-    return b"".join(parts + [_token_bytes(token, layout) for token in found.tokens])
+    return b"".join(parts + [_token_bytes(token, layout) for token in traced.tokens])
 
 
 def _token_bytes(token: TracedToken, layout: PayloadLayout) -> bytes:
@@ -96,7 +97,7 @@ def decode_start(data: bytes, layout: PayloadLayout) -> Start:
     drafter, target, temperature, mode, continues, reserved, skipped = cursor.fields(_START)
     demand(reserved == 0, "reserved", f"the reserved field of a record is {reserved}, not 0")
     demand(_is_number(temperature), "number", f"it has a temperature of {temperature}")
-    demand(mode < len(MODES), "kind", f"it has a mode {mode}, none of 0 to {len(MODES) - 1}")
+    demand(mode < len(MODES), "kind", f"it has a mode {mode}, outside 0..{len(MODES) - 1}")
     demand(continues < 2, "kind", f"it has a record that continues {continues}, neither 0 nor 1")
     count, extra = divmod(len(data) - _START.size, int(layout.draft_type[-1]))
     demand(extra == 0, "length", f"a record has {extra} bytes too many")
@@ -114,27 +115,27 @@ def decode_round(data: bytes, layout: PayloadLayout) -> TracedRound:
         TraceFileError: with the name of the fault.
     """
     cursor = _Cursor(data)
-    position, drafted, tested, passed, num_judged, num_tokens, reserved = cursor.fields(_ROUND)
+    position, drafted, evaluated, accepted, num_labels, num_tokens, reserved = cursor.fields(_ROUND)
     demand(reserved == bytes(3), "reserved", "a reserved field of a round is not 0")
     demand(
-        passed <= tested <= drafted,
+        accepted <= evaluated <= drafted,
         "counts",
-        f"it has {passed} accepted of {tested} tested of {drafted} draft tokens",
+        f"it has {accepted} accepted of {evaluated} evaluated of {drafted} draft tokens",
     )
     demand(num_tokens > 0, "counts", "a round emitted nothing")
     draft = cursor.draft_ids(drafted, layout)
-    kinds, places = (cursor.column("u1", num_judged).tolist() for _ in range(2))
-    labels = cursor.column("<f4", num_judged).tolist()
-    for kind, place, label in zip(kinds, places, labels, strict=True):
-        demand(1 <= kind <= len(Kind), "kind", f"it has a judgement of kind {kind}, none of 1 to {len(Kind)}")
-        demand(place < tested, "counts", f"draft token {place} is judged and {tested} were tested")
-        demand(_is_share(label), "number", f"it has a label of {label}")
-    demand(all(a <= b for a, b in pairwise(places)), "order", "judgements are not in the order of the draft")
+    kinds, places = (cursor.column("u1", num_labels).tolist() for _ in range(2))
+    probabilities = cursor.column("<f4", num_labels).tolist()
+    for kind, place, probability in zip(kinds, places, probabilities, strict=True):
+        demand(1 <= kind <= len(Kind), "kind", f"it has a label of kind {kind}, outside 1..{len(Kind)}")
+        demand(place < evaluated, "counts", f"draft token {place} is labelled and {evaluated} were evaluated")
+        demand(_is_share(probability), "number", f"it has a label of {probability}")
+    demand(all(a <= b for a, b in pairwise(places)), "order", "labels are not in the order of the draft")
     tokens = tuple(_token(cursor, layout) for _ in range(num_tokens))
     cursor.end()
     _check_flags(tokens)
-    judged = (DecisionLabel(Kind(k), p, x) for k, p, x in zip(kinds, places, labels, strict=True))
-    return TracedRound(position, draft, tested, passed, tuple(judged), tokens)
+    labels = (DecisionLabel(Kind(k), p, x) for k, p, x in zip(kinds, places, probabilities, strict=True))
+    return TracedRound(position, draft, evaluated, accepted, tuple(labels), tokens)
 
 
 def _token(cursor: "_Cursor", layout: PayloadLayout) -> TracedToken:
@@ -163,13 +164,20 @@ def _token(cursor: "_Cursor", layout: PayloadLayout) -> TracedToken:
 
 
 def _masses(cursor: "_Cursor", column: tuple[str, int, int], rest: float, beside: float) -> Masses:
-    """A distribution of `column` = (type of its ids, how many, size of the vocabulary); `beside`: mass outside it."""
+    """A distribution.
+
+    Args:
+        cursor: of the payload.
+        column: type of the ids, their number, size of the vocabulary.
+        rest: mass of the other ids of the vocabulary.
+        beside: mass outside the distribution.
+    """
     kind, count, size = column
     ids = cursor.column(kind, count).astype(np.int32 if size < 1 << 31 else np.int64)
     probabilities = cursor.column("<f2", count).astype(np.float16)
     demand(bool((np.diff(ids) > 0).all()), "order", "the ids of a distribution do not ascend")
     demand(count == 0 or int(ids[-1]) < size, "id_range", f"it holds id {ids.max(initial=0)} of {size}")
-    # Written so that NaN fails too.
+    # As a comparison that NaN fails too.
     right = bool(((probabilities >= FLOOR) & (probabilities <= 1.0)).all())
     demand(right, "number", "a distribution has a probability outside 2^-14 to 1")
     demand(_is_share(rest), "number", f"it has a rest of {rest}")
@@ -181,7 +189,7 @@ def _masses(cursor: "_Cursor", column: tuple[str, int, int], rest: float, beside
 
 
 def _check_flags(tokens: tuple[TracedToken, ...]) -> None:
-    """What was accepted comes first, and a token inside another's draft token has none of its own."""
+    """Accepted tokens come first, and a token inside the draft token of another has no pieces of its own."""
     accepted = [token.accepted for token in tokens]
     demand(
         accepted == sorted(accepted, reverse=True), "counts", "a token was accepted after one that was not"
@@ -192,7 +200,7 @@ def _check_flags(tokens: tuple[TracedToken, ...]) -> None:
 
 
 class _Cursor:
-    """Takes fields off the front of a payload."""
+    """Reads fields from the front of a payload."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -206,11 +214,11 @@ class _Cursor:
         return np.frombuffer(self._data, kind, count, at)
 
     def draft_ids(self, count: int, layout: PayloadLayout) -> tuple[int, ...]:
-        found = self.column(layout.draft_type, count).tolist()
-        worst = max(found, default=0)
+        ids = self.column(layout.draft_type, count).tolist()
+        largest = max(ids, default=0)
         size = layout.draft_size
-        demand(worst < size, "id_range", f"it holds draft id {worst} of {size}")
-        return tuple(found)
+        demand(largest < size, "id_range", f"it holds draft id {largest} of {size}")
+        return tuple(ids)
 
     def end(self) -> None:
         extra = len(self._data) - self._at
@@ -224,7 +232,7 @@ class _Cursor:
 
 
 def demand(holds: bool, fault: str, sentence: str) -> None:
-    """Refuse a file with the name of a fault unless something holds."""
+    """Refuse a file with the name of a fault unless a condition holds."""
     if not holds:
         raise TraceFileError(sentence, fault=fault)
 
@@ -238,7 +246,7 @@ def _id_type(size: int) -> str:
 
 
 def _is_number(x: float) -> bool:
-    """Whether it is finite, not negative and not -0: one way to write a number."""
+    """Whether a number is finite, not negative and not -0: each number is written in one way."""
     return 0.0 <= x < float("inf") and struct.pack("<f", x)[3] < 0x80
 
 

@@ -1,4 +1,4 @@
-"""Read traces for training: generation after generation, over any number of files and devices."""
+"""Read traces for training: one generation after another, from any number of files and devices."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -24,12 +24,12 @@ def read_traces(
 ) -> Iterator[Traced]:
     """All generations of some traces, the oldest of each first. One segment at a time is in memory.
 
-    What a write that was broken off left at the end of a segment is passed by. So is a segment that a
-    recording session deletes for room meanwhile.
+    Torn bytes at the end of a segment are skipped. So is a segment that a recording session deletes meanwhile
+    to make room.
 
     Args:
-        places: directories that were recorded in, single segments, or both.
-        vocabularies: of the models that are to learn; None takes any.
+        places: directories of traces, single segments, or both.
+        vocabularies: of the models to train; None accepts any.
 
     Raises:
         TraceFileError: with the name of the fault, the file and the remedy.
@@ -48,16 +48,16 @@ def read_segments(
         TraceFileError: as for `read_traces`.
     """
     path = Path(place)
-    found = segments_of(path) if path.is_dir() else [path]
-    if not found:
+    segments = segments_of(path) if path.is_dir() else [path]
+    if not segments:
         raise TraceFileError(f"{path} holds no trace", "check the path", fault="not_a_trace")
-    for file in found:
+    for file in segments:
         try:
             segment = _read(file)
             if vocabularies is not None:
                 vocabularies.check(segment.header.vocabularies)
         except FileNotFoundError:
-            if path.is_dir():  # the ring has moved on
+            if path.is_dir():  # the recording session deleted it to make room
                 continue
             raise TraceFileError(
                 f"there is no trace {file}",
@@ -81,8 +81,8 @@ def _read(path: Path) -> Segment:
 
 
 def segments_of(path: Path) -> list[Path]:
-    """The segments in a directory by their numbers."""
-    return sorted(found for found in path.iterdir() if _NAME.fullmatch(found.name) and found.is_file())
+    """The segments in a directory, by number."""
+    return sorted(file for file in path.iterdir() if _NAME.fullmatch(file.name) and file.is_file())
 
 
 def name_of(number: int) -> str:

@@ -1,7 +1,7 @@
-"""A trace on disk: a directory of segments, of which the oldest goes when there is no more room.
+"""A trace on disk: a directory of segments, of which the oldest is deleted to make room.
 
-Segments are only appended to, in one write a round; a process that is killed loses the round that it was in,
-and a machine that loses its power the rounds since the last flush.
+Segments are only appended to, with one write per round. A killed process loses the current round; a machine
+that loses power loses the rounds since the last flush.
 """
 
 import contextlib
@@ -37,35 +37,37 @@ from omnidraft.runtime.traces.trace_reader import name_of, number_of, segments_o
 
 MAX_BYTES = 16 << 20
 LEAST_BYTES = 1 << 20
-SEGMENTS = 8  # that a full store has
-SYNC_ROUNDS = 32  # between two flushes to the disk within a generation
+SEGMENTS = 8  # of a full store
+SYNC_ROUNDS = 32  # rounds between two flushes to the disk within a generation
 
 
 @dataclass(frozen=True)
 class SegmentPlace:
-    """Where a record goes on: the segment, and the record's number in it."""
+    """Where a record continues: the number of the segment, and of the record in it."""
 
     segment: int
     record: int
 
 
 class TraceStore:
-    """Records generations in a directory; nothing is ever sent anywhere.
+    """Records generations in a directory; nothing is sent anywhere.
 
     One process and one store at a time record in a directory; any number of sessions and threads may share
     the store.
 
     Attributes:
-        path: the directory. vocabularies: what the ids are of. max_bytes: of all segments together.
-        problem: why recording stopped by itself, in one sentence; None while it works.
+        path: the directory.
+        vocabularies: of the ids.
+        max_bytes: of all segments together.
+        problem: why recording stopped, in one sentence; None while it works.
     """
 
     def __init__(self, path: str | Path, vocabularies: Vocabularies, *, max_bytes: int = MAX_BYTES) -> None:
-        """Open a directory, or make one that is its owner's alone.
+        """Open a directory, or make one that only its owner can read.
 
         Raises:
             TraceFileError: `in_use`, `unwritable`, `version`, or `foreign_vocabulary` (another pair's).
-            SettingError: a bound that leaves no room.
+            SettingError: `max_bytes` is too small.
         """
         if max_bytes < LEAST_BYTES:
             raise SettingError(f"max_bytes {max_bytes} is less than {LEAST_BYTES}", "16 MB is usual")
@@ -78,7 +80,7 @@ class TraceStore:
         self._segment, self._size, self._records, self._unsynced = 0, 0, 0, 0
         try:
             self._handles.append(claim_for_recording(self.path))
-            self._go_on()
+            self._continue_last()
         except OSError as error:
             self.close()
             raise TraceFileError(
@@ -104,7 +106,7 @@ class TraceStore:
         self._paused = False
 
     def close(self) -> None:
-        """Flush what was recorded, and let others record here."""
+        """Flush the records to the disk, and release the directory."""
         with self._lock:
             with contextlib.suppress(OSError):
                 self._sync()
@@ -112,7 +114,7 @@ class TraceStore:
             self._handles.clear()
 
     def wipe(self) -> int:
-        """Delete all that was recorded here, and nothing else; return how many files went.
+        """Delete the records and nothing else; return the number of deleted files.
 
         Raises:
             TraceFileError: `unwritable`.
@@ -122,26 +124,27 @@ class TraceStore:
             return remove_segments(self.path)
 
     def append(
-        self, found: TracedRound, start: Callable[[], Start], at: SegmentPlace | None
+        self, traced: TracedRound, start: Callable[[], Start], at: SegmentPlace | None
     ) -> SegmentPlace | None:
-        """Record a round. A disk that is full stops the recording, never the generation.
+        """Record a round. A full disk stops the recording, never the generation.
 
         Args:
-            found: the round. start: how a record that begins with it begins; asked only where one does.
-            at: what this returned for the round before; None to begin a record.
+            traced: the round.
+            start: makes the beginning of a record; called only if the round begins one.
+            at: the value returned for the round before; None begins a record.
         """
         with self._lock:
             if not self.is_recording:
                 return None
             try:
-                return self._append(found, start, at)
+                return self._append(traced, start, at)
             except OSError as error:
                 self._leave_segment()
                 self.problem = f"recording stopped: {self.path} cannot be written ({error.strerror})"
                 return None
 
     def sync(self) -> None:
-        """Flush what was recorded to the disk; at the end of a generation."""
+        """Flush the records to the disk; called at the end of a generation."""
         with self._lock:
             try:
                 self._sync()
@@ -149,27 +152,27 @@ class TraceStore:
                 self.problem = f"recording stopped: {self.path} cannot be flushed ({error.strerror})"
 
     def _append(
-        self, found: TracedRound, start: Callable[[], Start], at: SegmentPlace | None
+        self, traced: TracedRound, start: Callable[[], Start], at: SegmentPlace | None
     ) -> SegmentPlace | None:
         if at is not None and at.segment == self._segment:
-            data = encode_frame(Frame(at.record, found), self.vocabularies)
+            data = encode_frame(Frame(at.record, traced), self.vocabularies)
             if self._size + len(data) <= self._segment_bytes:
                 self._write(data)
                 return at
         begun = start() if at is None else replace(start(), continues=True)
-        data = self._record(begun, found)
+        data = self._record(begun, traced)
         if not self._segment or self._size + len(data) > self._segment_bytes:
             if HEADER_BYTES + len(data) > self._segment_bytes:
-                return None  # larger than a segment: no round of a real model is
+                return None  # larger than a segment, which no round of a real model is
             self._new_segment()
-            data = self._record(begun, found)  # numbered from 0 again
+            data = self._record(begun, traced)  # numbered from 0 again
         self._write(data)
         self._records += 1
         return SegmentPlace(self._segment, self._records - 1)
 
-    def _record(self, start: Start, found: TracedRound) -> bytes:
+    def _record(self, start: Start, traced: TracedRound) -> bytes:
         """A new record and its first round."""
-        frames = (Frame(self._records, start), Frame(self._records, found))
+        frames = (Frame(self._records, start), Frame(self._records, traced))
         return b"".join(encode_frame(frame, self.vocabularies) for frame in frames)
 
     @property
@@ -177,7 +180,7 @@ class TraceStore:
         return self.max_bytes // SEGMENTS
 
     def _write(self, data: bytes) -> None:
-        """Append in one write; what a full disk took of it is cut off again."""
+        """Append with one write; the part that a full disk took is cut off again."""
         handle = self._handles[1]
         done = os.write(handle, data)
         if done < len(data):
@@ -194,7 +197,7 @@ class TraceStore:
         self._unsynced = 0
 
     def _new_segment(self) -> None:
-        """Begin a segment; the oldest go, so that all of them with this one full keep the bound."""
+        """Begin a segment, and delete the oldest, so that the bound holds when the new segment is full."""
         self._sync()
         last = max([self._segment, *(number_of(p) for p in segments_of(self.path))])
         self._leave_segment()
@@ -203,22 +206,22 @@ class TraceStore:
         write_atomically(self.path / name_of(last + 1), data)
         self._enter(last + 1, len(data), 0)
 
-    def _go_on(self) -> None:
-        """Enter the last segment where it is whole and small enough, after looking at all of them."""
-        found = segments_of(self.path)
-        for segment in found:
+    def _continue_last(self) -> None:
+        """Check all segments, and continue the last one if it is whole and small enough."""
+        segments = segments_of(self.path)
+        for segment in segments:
             check_segment(segment, self.vocabularies)
-        if not found:
+        if not segments:
             return
-        data = read_file(found[-1])
+        data = read_file(segments[-1])
         try:
             decode_header(data)
             ends, torn = scan(data)
         except TraceFileError:
-            return  # damaged: it stays as it is, and the next one is written
+            return  # damaged: it stays, and a new segment is begun
         if not torn and len(data) < self._segment_bytes:
             kinds = [int.from_bytes(data[a + 4 : a + 6], "little") for a, _ in pairwise(ends)]
-            self._enter(number_of(found[-1]), len(data), kinds.count(START))
+            self._enter(number_of(segments[-1]), len(data), kinds.count(START))
 
     def _enter(self, number: int, size: int, records: int) -> None:
         flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)

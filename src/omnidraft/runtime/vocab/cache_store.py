@@ -1,4 +1,4 @@
-"""Caches on disk: read one or go on with an empty one, write one so that no crash can spoil it."""
+"""Caches on disk: read a cache or start with an empty one, write a cache so that no crash damages it."""
 
 import os
 from pathlib import Path
@@ -25,10 +25,10 @@ _REMEDIES = {
 def open_cache(
     path: str | Path, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = "lfu"
 ) -> tuple[NgramCache, str | None]:
-    """The cache in a file, or an empty one: a file never keeps a generation from running.
+    """The cache in a file, or an empty cache: a bad file never stops a generation.
 
     Returns:
-        the cache, and one sentence that says why it is empty though there is a file; None when all is well.
+        the cache, and one sentence that says why the file was refused; None if it was not.
     """
     path = Path(path)
     empty = NgramCache(vocab_map, capacity=capacity, policy=policy)
@@ -65,23 +65,23 @@ def _table(path: Path, vocab_map: VocabMap | None) -> CacheTable:
 
 
 def _is_absent(path: Path) -> bool:
-    """Whether there is nothing; a link that leads to nothing counts as that."""
+    """Whether there is no file; a link that leads nowhere counts as none."""
     try:
         os.stat(path)
     except FileNotFoundError:
         return True
-    except (OSError, ValueError):  # something is wrong there; whoever reads or writes it says what
+    except (OSError, ValueError):  # reading or writing it reports the error
         return False
     return False
 
 
 def _is_free(path: Path) -> bool:
-    """Whether nothing is lost where a file is put there: there is none, or an empty one."""
+    """Whether nothing is lost when a file is written there: there is no file, or an empty one."""
     return _is_absent(path) or (path.is_file() and path.stat().st_size == 0)
 
 
 def _read(path: Path) -> bytes:
-    """A file's bytes, no more than its header promises and one: a wrong file is not read to its end."""
+    """The bytes of a file, at most one more than its header promises: a wrong file is not read to its end."""
     try:
         with open_file(path) as file:
             head = file.read(HEADER_BYTES)
@@ -95,7 +95,7 @@ def _read(path: Path) -> bytes:
 
 
 def check_place(path: str | Path) -> None:
-    """Refuse a place that no cache can be read from and saved to, before any work is done for it.
+    """Refuse a path that no cache can be read from and saved to, before any work is done for it.
 
     Raises:
         CacheFileError: `unwritable`.
@@ -110,7 +110,7 @@ def write_cache(path: str | Path, cache: NgramCache) -> Path | None:
     """Save a cache; killed at any point, the old file or the new one is there, whole.
 
     Returns:
-        where the file is now that was there and is no whole cache of this pair; else None.
+        the new name of the old file, if that was not a whole cache of this pair; else None.
 
     Raises:
         CacheFileError: `unwritable`.
@@ -120,7 +120,7 @@ def write_cache(path: str | Path, cache: NgramCache) -> Path | None:
 
 
 def write_table(path: str | Path, table: CacheTable, *, overwrite: bool = False) -> None:
-    """Save a table; it takes no other place than that of a whole cache of its pair, unless `overwrite`.
+    """Save a table; unless `overwrite`, it replaces only a whole cache of its pair.
 
     Raises:
         CacheFileError: `unwritable`.
@@ -128,7 +128,7 @@ def write_table(path: str | Path, table: CacheTable, *, overwrite: bool = False)
     check_place(path)
     if not overwrite and not _may_replace(Path(path), table):
         raise CacheFileError(
-            f"{path} is no whole cache of this pair of models, so it is not replaced",
+            f"{path} is not a whole cache of this pair of models, so it is not replaced",
             "choose another place or add --overwrite",
             fault="unwritable",
         )
@@ -148,7 +148,7 @@ def _unwritable(path: str | Path, error: OSError) -> CacheFileError:
 
 
 def _may_replace(path: Path, table: CacheTable) -> bool:
-    """Whether a table may take a file's place: there is none, or a whole cache of the same vocabularies."""
+    """Whether a table may replace a file: there is none, or a whole cache of the same vocabularies."""
     if _is_free(path):
         return True
     try:
@@ -160,10 +160,10 @@ def _may_replace(path: Path, table: CacheTable) -> bool:
 
 
 def wipe(path: str | Path) -> int:
-    """Delete a cache file with all that writing it left behind, and return how many files went.
+    """Delete a cache file and the leftovers of its writers, and return the number of deleted files.
 
     Raises:
-        CacheFileError: no cache is there, or it cannot be deleted.
+        CacheFileError: the file is not a cache, or cannot be deleted.
     """
     path = Path(path)
     try:

@@ -1,4 +1,4 @@
-"""The contents of an n-gram cache as a value: what a file holds, and what two devices merge.
+"""The contents of an n-gram cache as a value: what a file holds, and how two tables merge.
 
 Pure: no file, clock or random number. Rules and reasons: spec/ngram-cache.md.
 """
@@ -13,7 +13,7 @@ from omnidraft.errors import CacheFileError
 from omnidraft.runtime.vocab.vocab_map import Ids, Ragged, VocabMap
 
 MAX_PIECES = 255  # draft tokens in a cached n-gram, at most
-MAX_COUNT = 2**32 - 1  # counts and ticks stop there
+MAX_COUNT = 2**32 - 1  # counts and ticks do not grow further
 
 Counts = npt.NDArray[np.uint32]
 
@@ -112,7 +112,7 @@ def rows(ragged: Ragged, chosen: npt.NDArray[np.integer]) -> Ragged:
     lengths = ragged.lengths[chosen]
     offsets = np.zeros(len(chosen) + 1, dtype=np.int32)
     np.cumsum(lengths, out=offsets[1:])
-    # Where each value comes from: the row's start, and how far the value is into its row.
+    # The index of each value: the start of its row, and its position in the row.
     index = np.repeat(ragged.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
     return Ragged(ragged.values[index].astype(np.int32), offsets)
 
@@ -127,22 +127,22 @@ def eviction_order(
 ) -> npt.NDArray[np.intp]:
     """Indices of entries, the first to be evicted first.
 
-    `lfu`: fewest hits, then longest unused. `lru`: longest unused, then fewest hits. Then the lowest id.
+    `lfu`: fewest hits, then lowest tick. `lru`: lowest tick, then fewest hits. Then the lowest target id.
     """
     keys = (targets, ticks, hits) if policy == "lfu" else (targets, hits, ticks)
     return np.lexsort(keys)
 
 
 def first_to_evict(policy: str, hits: Counts, ticks: Counts, targets: npt.NDArray[np.integer]) -> int:
-    """The head of `eviction_order`, without sorting. At least one entry; `targets` must ascend."""
+    """The first index of `eviction_order`, without sorting; `targets` ascend, and there is at least one."""
     assert len(targets), "nothing to evict"
     first, second = (hits, ticks) if policy == "lfu" else (ticks, hits)
-    among = np.flatnonzero(first == first.min())
-    return int(among[np.argmin(second[among])])
+    lowest = np.flatnonzero(first == first.min())
+    return int(lowest[np.argmin(second[lowest])])
 
 
 def check_against(table: CacheTable, vocab_map: VocabMap) -> None:
-    """Refuse a table that was not learned from these vocabularies.
+    """Refuse a table that was learned from other vocabularies.
 
     Raises:
         CacheFileError: `foreign_vocabulary`, `id_range` or `spelling`.

@@ -1,7 +1,7 @@
-"""What was learned of a target's language: which of its tokens the drafter writes in several pieces.
+"""The n-gram cache: target tokens that the drafter writes in several pieces, learned while generating.
 
 An entry says that a run of draft tokens spells one target token. The run itself is in the vocabulary map,
-so an entry is a target id and its counts (method section 3). A cache changes between rounds only.
+so an entry is a target id and its counts (method section 3). A cache changes only between rounds.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ _TICK, _HITS, _ACCEPTED = 0, 1, 2  # rows of the counts
 
 @dataclass(frozen=True)
 class Entry:
-    """One cached n-gram: its target token, times emitted, times proposed and accepted, last round used."""
+    """One cached n-gram: its target token, times emitted, times proposed and accepted, last round emitted."""
 
     target_id: int
     hits: int
@@ -42,13 +42,13 @@ class Entry:
 
 
 class NgramCache:
-    """Cached n-grams of one (drafter, target) pair, learned while it runs.
+    """Cached n-grams of one (drafter, target) pair.
 
     Attributes:
         trie: the active trie that the translator and the verifier read.
-        capacity: entries at most; the next one evicts another.
-        policy: `lfu` evicts what was emitted least, `lru` what was not emitted for longest.
-        tick: rounds that were learned from.
+        capacity: entries at most; inserting another evicts one.
+        policy: `lfu` evicts the entry with the fewest hits, `lru` the entry that was not emitted for longest.
+        tick: rounds learned from.
     """
 
     def __init__(self, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = "lfu") -> None:
@@ -85,12 +85,12 @@ class NgramCache:
         return self._counts.nbytes + self.trie.memory_bytes
 
     def insert(self, target_id: int) -> bool:
-        """Add the n-gram of a target token; False when there is none or it is known. A full cache evicts."""
+        """Add the n-gram of a target token; False if there is none or it is cached. A full cache evicts."""
         leaf = int(self.map.leaf_of[target_id])
         if leaf < 0 or self.trie.active[leaf] or not 2 <= int(self.map.leaf_lengths[leaf]) <= MAX_PIECES:
             return False
         if len(self) >= self.capacity:
-            # Before, not after: what is new would always be the first to go.
+            # Before inserting: the new entry would always be the first to be evicted.
             self._evict(first_to_evict(*self._keys()))
         size = len(self)
         if size == self._counts.shape[1]:
@@ -102,7 +102,7 @@ class NgramCache:
         return True
 
     def learn(self, emitted: Iterable[int], num_accepted: int) -> int:
-        """Take in the target tokens of a round, once it is verified, and return how many n-grams are new.
+        """Learn from the target tokens of a verified round, and return the number of new n-grams.
 
         Args:
             emitted: target ids of the round, accepted ones first.
@@ -121,7 +121,7 @@ class NgramCache:
         return new
 
     def prefill(self) -> int:
-        """Insert every n-gram that the map knows, make room for them, and return how many are new."""
+        """Insert every n-gram of the map, make room for them, and return the number of new n-grams."""
         lengths = self.map.leaf_lengths
         leaves = np.flatnonzero((lengths > 1) & (lengths <= MAX_PIECES) & ~self.trie.active)
         self._insert_all(leaves)
@@ -129,7 +129,7 @@ class NgramCache:
         return len(leaves)
 
     def prune(self, capacity: int) -> int:
-        """Evict down to a number of entries, and return how many went."""
+        """Evict down to a number of entries, and return the number of evicted entries."""
         too_many = max(0, len(self) - capacity)
         for at in sorted(eviction_order(*self._keys())[:too_many].tolist(), reverse=True):
             self._evict(at)
@@ -147,10 +147,10 @@ class NgramCache:
     def of_table(
         cls, table: CacheTable, vocab_map: VocabMap, *, capacity: int = CAPACITY, policy: Policy = "lfu"
     ) -> "NgramCache":
-        """The cache with a table's contents, as far as it has room.
+        """The cache with the contents of a table; entries beyond the capacity are evicted.
 
         Args:
-            table: must fit the map, see `cache_table.check_against`.
+            table: fits the map, see `cache_table.check_against`.
         """
         cache = cls(vocab_map, capacity=capacity, policy=policy)
         order = eviction_order(policy, table.hits, table.ticks, table.targets)

@@ -1,7 +1,7 @@
-"""A tokenizer seen as bytes: every id is a byte string, every byte string has a spelling.
+"""A tokenizer as bytes: every id is a byte string, every byte string has a spelling.
 
 Strings mislead here: a SentencePiece dummy prefix, the GPT-2 byte alphabet and half characters make
-different tokens look equal and equal ones different (method section 2, traps of section 4.5).
+different tokens look equal and equal tokens different (method section 2, traps of section 4.5).
 """
 
 import hashlib
@@ -19,15 +19,15 @@ from omnidraft.errors import TokenizerError
 
 Kind = Literal["byte_level", "sentencepiece", "unigram"]
 
-_SPACE = "\u2581"  # SentencePiece writes a space so
+_SPACE = "\u2581"  # SentencePiece's form of a space
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _CONTROL_FORM = re.compile(r"<.*>|\[.*\]", re.DOTALL)
-_STRAY_BYTES = re.compile("[\udc80-\udcff]+")  # how surrogateescape shows bytes that are no UTF-8
+_STRAY_BYTES = re.compile("[\udc80-\udcff]+")  # surrogateescape's form of bytes that are not UTF-8
 
 
 @dataclass(frozen=True)
 class Control:
-    """A special token: it never matches by bytes and plain text never writes it."""
+    """A special token: it never matches by bytes, and plain text never encodes to it."""
 
     id: int
     content: str
@@ -39,7 +39,7 @@ class Tokenizer:
     """A `tokenizer.json`, read as bytes.
 
     Attributes:
-        tokens: bytes of each id; None for control tokens and ids that nothing uses.
+        tokens: bytes of each id; None for control tokens and unused ids.
         controls: control tokens by their content.
     """
 
@@ -54,11 +54,11 @@ class Tokenizer:
         }
         self.adds_bos = _leading_special(spec)
         self.tokens = self._read_tokens(spec, added)
-        # Control tokens are ours to place, so the engine has none of them: text such as "<s>" stays text.
+        # Only a prompt's template places control tokens. The engine has none: text such as "<s>" stays text.
         plain = {**spec, "added_tokens": [t for t in added if t["content"] not in self.controls]}
         plain |= {"post_processor": None, "truncation": None, "padding": None}
         self._engine = tokenizers.Tokenizer.from_str(json.dumps(plain))
-        # The engine numbers added tokens anew when some of them are missing: translate its ids back.
+        # The engine renumbers added tokens when some of them are missing: translate its ids back.
         theirs = {self._engine.token_to_id(t["content"]): t["id"] for t in plain["added_tokens"]}
         self._true_ids = {a: b for a, b in theirs.items() if a != b}
 
@@ -67,7 +67,7 @@ class Tokenizer:
         """Read `tokenizer.json`, or the one inside a directory.
 
         Raises:
-            TokenizerError: the file is absent, no JSON, or of a kind whose bytes cannot be read.
+            TokenizerError: the file is absent, not JSON, or of a kind whose bytes cannot be read.
         """
         path = Path(path)
         file = path / "tokenizer.json" if path.is_dir() else path
@@ -102,15 +102,15 @@ class Tokenizer:
 
     @cached_property
     def byte_ids(self) -> dict[int, int]:
-        """Id of each single byte; of two, the `<0xNN>` form (it is the fallback's own)."""
-        found = {
+        """Id of each single byte; if two ids have it, the `<0xNN>` form, which byte fallback uses."""
+        ids = {
             token[0]: i for i, token in reversed(list(enumerate(self.tokens))) if token and len(token) == 1
         }
         for byte in range(256):
             fallback = self._engine.token_to_id(f"<0x{byte:02X}>") if self.kind != "byte_level" else None
             if fallback is not None:
-                found[byte] = fallback
-        return found
+                ids[byte] = fallback
+        return ids
 
     @cached_property
     def _letters(self) -> list[str]:
@@ -124,7 +124,10 @@ class Tokenizer:
     def encode_prompt(self, prefix: str, text: str, suffix: str, *, goes_on: bool = False) -> list[int]:
         """Ids of a prompt: control tokens are read in the template's prefix and suffix, never in the text.
 
-        Where it `goes_on` after ids that were said before, its first words get no dummy prefix.
+        Args:
+            prefix, suffix: of the template.
+            text: of the user.
+            goes_on: the prompt follows earlier ids, so its first words get no dummy prefix.
         """
         ids: list[int] = []
         plain, strip = "", False
@@ -143,7 +146,7 @@ class Tokenizer:
         return self.encode(text) if spelled is None else spelled
 
     def _split(self, template: str) -> Iterator[str | Control]:
-        """A template's text cut at its control tokens."""
+        """The text of a template, split at its control tokens."""
         names = "|".join(re.escape(c) for c in sorted(self.controls, key=len, reverse=True))
         for part in re.split(f"({names})", template) if names else [template]:
             yield self.controls.get(part, part)
@@ -155,14 +158,14 @@ class Tokenizer:
     def spell(self, data: bytes) -> list[int] | None:
         """This tokenizer's own tokenization of a fragment: no dummy prefix, no bos, no normalisation.
 
-        Returns None where the vocabulary cannot write these very bytes. Method section 2, `spell(t)`.
+        Returns None if the vocabulary cannot write exactly these bytes. Method section 2, `spell(t)`.
         """
         ids: list[int] = []
         for part, stray in _segments(data):
-            found = self._spell_bytes(part) if stray else self._spell_text(part.decode())
-            if found is None:
+            spelled = self._spell_bytes(part) if stray else self._spell_text(part.decode())
+            if spelled is None:
                 return None
-            ids += found
+            ids += spelled
         return ids if self.text_of(ids) == data else None
 
     def _spell_bytes(self, part: bytes) -> list[int] | None:
@@ -179,10 +182,10 @@ class Tokenizer:
                 if self._engine.pre_tokenizer
                 else []
             )
-            # A pre-tokenizer that adds a prefix space would change the bytes: then the fragment is one word.
+            # A pre-tokenizer that adds a prefix space changes the bytes: then the fragment is one word.
             ids = [self._pieces(w) for w in (words if "".join(words) == whole else [whole])]
-            return None if None in ids else [i for found in ids for i in found or []]
-        if _SPACE in text:  # the letter itself: only bytes can write it, as a piece it means a space
+            return None if None in ids else [i for pieces in ids for i in pieces or []]
+        if _SPACE in text:  # U+2581 itself: only bytes can write it, because as a piece it means a space
             parts = [self._spell_text(p) if p else [] for p in text.split(_SPACE)]
             letter = self._spell_bytes(_SPACE.encode())
             if letter is None or None in parts:
@@ -251,8 +254,8 @@ def _leading_special(spec: dict[str, Any]) -> str | None:
 def _byte_letters() -> list[str]:
     """The GPT-2 byte alphabet: a printable letter for each of the 256 bytes."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = iter(range(0x100, 0x200))
-    return [chr(b) if b in printable else chr(next(others)) for b in range(256)]
+    unprintable = iter(range(0x100, 0x200))
+    return [chr(b) if b in printable else chr(next(unprintable)) for b in range(256)]
 
 
 def _segments(data: bytes) -> Iterator[tuple[bytes, bool]]:

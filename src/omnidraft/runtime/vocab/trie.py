@@ -1,7 +1,7 @@
 """The spellings of all target tokens as one sorted array, and the nodes of its trie as ranges.
 
-A node is a run of leaves that share their first `depth` draft tokens, so the whole trie of a 150,000-token
-vocabulary costs nothing beyond the map itself; which leaves are *active* is the n-gram cache's business.
+A node is a run of leaves that share their first `depth` draft tokens. So the trie of a 150,000-token
+vocabulary needs no memory beyond the map. The n-gram cache decides which leaves are *active*.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.runtime.decoding.sampling import Distribution
 from omnidraft.runtime.vocab.vocab_map import Ids, VocabMap
 
 Number = TypeVar("Number", bound=np.generic)
-_ROUNDING = 1e-4  # a sum of many float32 probabilities is closer to 1 than this
 
 
 @dataclass(frozen=True)
@@ -27,17 +25,17 @@ class Node:
 
 
 def grown(array: npt.NDArray[Number], columns: int) -> npt.NDArray[Number]:
-    """A copy with room for that many columns and a quarter more, so that growing stays cheap."""
+    """A copy with room for this number of columns and a quarter more, so that growing stays cheap."""
     wider = np.zeros((array.shape[0], columns + columns // 4 + 64), dtype=array.dtype)
     wider[:, : array.shape[1]] = array
     return wider
 
 
 class ActiveTrie:
-    """The trie over the active leaves: direct pairs always, n-grams once they are learned.
+    """The trie over the active leaves: direct pairs always, n-grams once learned.
 
     Attributes:
-        active: whether each leaf takes part, shape [leaves].
+        active: whether each leaf is active, shape [leaves].
         root_mask: 1.0 for each draft token that some active spelling begins with, shape [draft vocab].
     """
 
@@ -56,16 +54,16 @@ class ActiveTrie:
 
     @property
     def grams(self) -> npt.NDArray[np.intp]:
-        """Target tokens of the active n-grams, ascending; a view that the next change outdates."""
+        """Target tokens of the active n-grams, ascending; a view that the next change invalidates."""
         return self._grams[0, : self._num_grams]
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of every array that is the trie's own; what it shares with all tries is the map's."""
+        """Bytes of the arrays that the trie owns; the arrays of the map are shared by all tries."""
         return self.active.nbytes + self.root_mask.nbytes + self._grams.nbytes
 
     def activate(self, leaf: int) -> int:
-        """Let the leaf of an n-gram take part, and return its place in `grams`. It must be inactive."""
+        """Activate the leaf of an n-gram, which is inactive, and return its index in `grams`."""
         assert not self.active[leaf], f"leaf {leaf} is active already"
         size = self._num_grams
         if size == self._grams.shape[1]:
@@ -80,7 +78,7 @@ class ActiveTrie:
         return at
 
     def activate_all(self, leaves: npt.NDArray[np.integer]) -> None:
-        """Let many leaves of n-grams take part at once. They must be distinct and inactive."""
+        """Activate many leaves of n-grams at once; they are distinct and inactive."""
         assert not self.active[leaves].any(), "a leaf is active already"
         grams = np.array([self.map.leaves[leaves], self.map.leaf_firsts[leaves]], dtype=np.intp)
         merged = np.concatenate([self._grams[:, : self._num_grams], grams], axis=1)
@@ -90,10 +88,10 @@ class ActiveTrie:
         self.root_mask[self.map.leaf_firsts[leaves]] = 1.0
 
     def deactivate(self, leaf: int) -> int:
-        """Let the leaf of an n-gram take part no more, and return the place that it had in `grams`."""
+        """Deactivate the leaf of an n-gram, and return the index that it had in `grams`."""
         target, first = self.map.leaves[leaf], int(self.map.leaf_firsts[leaf])
         at = int(np.searchsorted(self.grams, target))
-        assert at < self._num_grams and self.grams[at] == target, f"leaf {leaf} is no active n-gram"
+        assert at < self._num_grams and self.grams[at] == target, f"leaf {leaf} is not an active n-gram"
         self._grams[:, at : self._num_grams - 1] = self._grams[:, at + 1 : self._num_grams]
         self._num_grams -= 1
         self.active[leaf] = False
@@ -109,15 +107,15 @@ class ActiveTrie:
         return Node(int(offsets[token]), int(offsets[token + 1]), 1)
 
     def child(self, node: Node, token: int) -> Node | None:
-        """The child of an inner node for a draft token, if an active spelling goes on with it."""
+        """The child of an inner node for a draft token, if an active spelling continues with it."""
         low = node.low + (int(self.map.leaf_lengths[node.low]) == node.depth)
         column = self._column(np.arange(low, node.high), node.depth)
-        found = Node(
+        below = Node(
             low + int(np.searchsorted(column, token)),
             low + int(np.searchsorted(column, token, side="right")),
             node.depth + 1,
         )
-        return found if self.active[found.low : found.high].any() else None
+        return below if self.active[below.low : below.high].any() else None
 
     def terminal(self, node: Node) -> int | None:
         """The target token spelled exactly by the path to a node, if it is active."""
@@ -131,8 +129,8 @@ class ActiveTrie:
     def targets(self, node: Node) -> Ids:
         """Active target tokens at or below a node, in trie order."""
         below: Ids = self.map.leaves[node.low : node.high]
-        found: Ids = below[self.active[node.low : node.high]]
-        return found
+        active: Ids = below[self.active[node.low : node.high]]
+        return active
 
     def children(self, node: Node) -> tuple[Ids, Ids, Ids]:
         """Active children of a node.
@@ -146,21 +144,16 @@ class ActiveTrie:
         tokens, owner = np.unique(self._column(leaves, node.depth), return_inverse=True)
         return tokens.astype(np.int32), self.map.leaves[leaves], owner.astype(np.int32)
 
-    def root_masses(self, distribution: Distribution) -> npt.NDArray[np.float64]:
-        """The target's mass below each child of the root, shape [draft vocab + 1].
+    @property
+    def direct(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Draft and target ids of the direct pairs."""
+        return self._direct_drafts, self._direct_targets
 
-        The last entry is what is left for target tokens without an active spelling.
-        """
+    @property
+    def gram_roots(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """Target ids of the active n-grams, and the first draft token of each spelling."""
         targets, firsts = self._grams[:, : self._num_grams]
-        masses = np.zeros(self.map.draft_size + 1)
-        masses[self._direct_drafts] = distribution.probability(self._direct_targets)
-        if self._num_grams:
-            masses += np.bincount(firsts, distribution.probability(targets), self.map.draft_size + 1)
-        if len(self._direct_drafts) + self._num_grams < self.map.target_size:
-            rest = 1.0 - float(masses.sum())
-            # What may be rounding alone would let a token be drawn that has no probability.
-            masses[-1] = rest if rest > _ROUNDING else distribution.mass_outside(self.spelled())
-        return masses
+        return targets, firsts
 
     def spelled(self) -> npt.NDArray[np.intp]:
         """Target tokens with an active spelling."""
@@ -168,5 +161,5 @@ class ActiveTrie:
 
     def _column(self, leaves: npt.NDArray[np.integer], depth: int) -> Ids:
         """Draft token number `depth` of each leaf's spelling."""
-        found: Ids = self.map.spellings.values[self.map.leaf_starts[leaves] + depth].astype(np.int32)
-        return found
+        column: Ids = self.map.spellings.values[self.map.leaf_starts[leaves] + depth].astype(np.int32)
+        return column

@@ -1,7 +1,7 @@
-"""The table that lets one drafter speak to one target: bytes, direct pairs, spellings, expansions.
+"""The vocabulary map of one drafter and one target: bytes, direct pairs, spellings, expansions.
 
-Built once at export (`export/build_vocab_map.py`), stored in the bundle as safetensors, so that a phone needs
-no drafter tokenizer after the prompt. Method sections 2 and 4.2.
+Built once at export (`export/build_vocab_map.py`) and stored in the bundle as safetensors, so that a phone
+needs no drafter tokenizer after the prompt. Method sections 2 and 4.2.
 """
 
 import re
@@ -17,7 +17,7 @@ from omnidraft.errors import VocabMapError
 
 Ids = npt.NDArray[np.int32]
 FORMAT_VERSION = "1"
-_BYTES = ("target_bytes", "draft_allowed")  # tensors of u8; all others are i32
+_BYTES = ("target_bytes", "draft_allowed")  # the tensors of u8; the others are i32
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Ragged:
 
 @dataclass(frozen=True)
 class VocabMap:
-    """How a drafter's tokens write a target's.
+    """How the tokens of a drafter write the tokens of a target.
 
     Attributes:
         target_bytes: bytes of every target token, empty for control and unused ids.
         direct: target id of each draft token with equal bytes or a paired role, else -1; shape [draft vocab].
-        spellings: the draft tokens that write each target token; empty where nothing can.
+        spellings: the draft tokens that write each target token; empty if none can.
         expansions: for a draft token longer than a target token, the target tokens that write it; else empty.
-        leaves: target ids in the trie, sorted by their spelling; aliases and unspellable ids are not in it.
-        draft_allowed: draft ids that the drafter may propose at all, shape [draft vocab].
+        leaves: target ids in the trie, sorted by their spelling; aliases and unspellable ids are left out.
+        draft_allowed: draft ids that the drafter may propose, shape [draft vocab].
         draft_fingerprint, target_fingerprint: SHA-256 of the two tokenizers.
     """
 
@@ -102,37 +102,37 @@ class VocabMap:
     def direct_pairs(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Draft ids with a direct partner, ascending, and their target ids.
 
-        intp, because numpy would convert any other index type anew at every use.
+        intp, because numpy converts any other index type at every use.
         """
         drafts = np.flatnonzero(self.direct >= 0)
         return drafts, self.direct[drafts].astype(np.intp)
 
     @cached_property
     def longer_from(self) -> dict[int, list[int]]:
-        """Draft tokens longer than a target token that begin no spelling, by the first target token that
-        writes them.
+        """Draft tokens that are longer than a target token and begin no spelling, by the first target token
+        of their expansion.
         """
-        found: dict[int, list[int]] = {}
+        by_first: dict[int, list[int]] = {}
         begins = np.diff(self.first_offsets) > 0
         for draft in np.flatnonzero((self.expansions.lengths > 0) & ~begins):
-            found.setdefault(int(self.expansions.row(int(draft))[0]), []).append(int(draft))
-        return found
+            by_first.setdefault(int(self.expansions.row(int(draft))[0]), []).append(int(draft))
+        return by_first
 
     def spell(self, target_id: int) -> list[int]:
-        """Draft tokens that write a target token; empty where nothing can."""
+        """Draft tokens that write a target token; empty if none can."""
         return [int(d) for d in self.spellings.row(target_id)]
 
     def bytes_of(self, target_id: int) -> bytes:
-        """Bytes of a target token; control tokens are silent."""
+        """Bytes of a target token; empty for control tokens."""
         return self.target_bytes.row(target_id).tobytes()
 
     def check_fits(
         self, draft_fingerprint: str, target_fingerprint: str, draft_size: int, target_size: int
     ) -> None:
-        """Refuse to serve other vocabularies than the map was built for.
+        """Refuse other vocabularies than the map was built for.
 
         Raises:
-            VocabMapError: naming the side and both values.
+            VocabMapError: it names the side and both values.
         """
         for who, ours, theirs in (
             ("draft vocabulary size", draft_size, self.draft_size),
@@ -173,15 +173,15 @@ _FINGERPRINT = re.compile("[0-9a-f]{64}")
 
 
 def load_vocab_map(path: Path) -> VocabMap:
-    """Read a vocabulary map and check every index in it before it is used.
+    """Read a vocabulary map, and check every index before its use.
 
     Raises:
-        VocabMapError: not a vocabulary map of this version, or its tables do not fit together.
+        VocabMapError: the file is not a vocabulary map of this version, or its tables do not fit together.
     """
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except (SafetensorError, OSError) as error:
         raise VocabMapError(f"{path} is not readable ({error})", "run `omnidraft export` again") from None
     if header.get("format") != "omnidraft.vocab_map" or header.get("version") != FORMAT_VERSION:
@@ -191,7 +191,7 @@ def load_vocab_map(path: Path) -> VocabMap:
             "run `omnidraft export` again",
         )
     try:
-        found = VocabMap(
+        vocab_map = VocabMap(
             target_bytes=Ragged(arrays["target_bytes"], arrays["target_byte_offsets"]),
             direct=arrays["direct"],
             spellings=Ragged(arrays["spellings"], arrays["spelling_offsets"]),
@@ -203,14 +203,14 @@ def load_vocab_map(path: Path) -> VocabMap:
         )
     except KeyError as error:
         raise VocabMapError(f"{path} has no {error}", "run `omnidraft export` again") from None
-    problem = _problem(found)
+    problem = _problem(vocab_map)
     if problem:
         raise VocabMapError(f"{path}: {problem}", "run `omnidraft export` again")
-    return found
+    return vocab_map
 
 
 def _problem(m: VocabMap) -> str | None:
-    """What is wrong with the tables of a map, if anything: readers are total."""
+    """The first fault of the tables of a map; None if there is none."""
     for name, array in m.tensors().items():
         if array.ndim != 1 or array.dtype != (np.uint8 if name in _BYTES else np.int32):
             return f"{name} is {array.dtype} with {array.ndim} dimensions"

@@ -24,6 +24,19 @@ class Processes:
 
     accelerator: Accelerator | None = None
 
+    @classmethod
+    def launched(cls) -> Processes:
+        """The processes that `accelerate launch` started, on GPUs where there are any."""
+        from accelerate import Accelerator
+        from torch.cuda import is_available
+
+        return cls(Accelerator(cpu=not is_available()))
+
+    def close(self) -> None:
+        """End the connection between the processes."""
+        if self.accelerator is not None:
+            self.accelerator.end_training()
+
     @property
     def rank(self) -> int:
         """Number of this process, from 0."""

@@ -1,4 +1,4 @@
-"""A chooser that takes its uniforms from a vector, all of them and no other."""
+"""A random source that takes its uniforms from a vector, and all of them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from omnidraft.runtime.decoding.rng import SplitMix64
 
 
-class Given(SplitMix64):
-    """The runtime's own chooser on uniforms that are input."""
+class GivenUniforms(SplitMix64):
+    """The runtime's own random source, on uniforms that are given."""
 
     def __init__(self, uniforms: Sequence[float]) -> None:
         super().__init__(0)
@@ -19,4 +19,4 @@ class Given(SplitMix64):
         return self._uniforms.pop(0)
 
     def finish(self) -> None:
-        assert not self._uniforms, f"{len(self._uniforms)} uniforms were not asked for"
+        assert not self._uniforms, f"{len(self._uniforms)} uniforms were not taken"

@@ -12,15 +12,20 @@ from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.decoding.speculate import Pair, Settings, rule_for, speculate
 from omnidraft.runtime.models.ort_model import OrtModel
+from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from support.configs import config_of
 
 CONTEXT = 64  # positions of the graphs
 _models: dict[str, OrtModel] = {}
 
 
-class Counting(SplitMix64):
-    """The runtime's own chooser, which counts the uniforms that it takes."""
+# Names of the vectors -> names in Python.
+NAMES = {"tested": "evaluated", "passed": "accepted_drafts"}
+
+
+class CountingSource(SplitMix64):
+    """The runtime's own random source, which counts the uniforms that it takes."""
 
     taken = 0
 
@@ -36,23 +41,22 @@ def run_generate(vector: Vector) -> None:
     drafter = _model(given["drafter"], cache.map.draft_size, given["max_length"])
     drafter.rewind(0)
     sampling = SamplingConfig(**{"temperature": 0.0, **given["sampling"]})
-    rule = rule_for(given["mode"], sampling.temperature, given["verification"])
     rows = vector["expect"]["rounds"]
-    settings = Settings(
-        rule, sampling, given["max_new_tokens"], given["eos_ids"], logprobs="logprobs" in rows[0]
-    )
+    settings = {"verification": given["verification"], "logprobs": "logprobs" in rows[0]}
+    config = config_of(given["mode"], sampling, given["max_new_tokens"], **settings)
     length = FixedLength(0 if given["mode"] == "plain" else given["num_draft_tokens"])
-    pair = Pair(target, Drafter(drafter, given["draft_start"]), cache)
-    random = Counting(int(given["seed"], 16))
+    models = DecoderModels(target, Drafter(drafter, given["draft_start"]), cache)
+    random = CountingSource(int(given["seed"], 16))
     rounds: list[dict[str, Any]] = []
-    for found in speculate(pair, given["prompt"], given["draft_prompt"], settings, length, random):
-        rounds.append({name: _plain(getattr(found, name)) for name in rows[0]})
-    assert [t for found in rounds for t in found["emitted"]] == vector["expect"]["tokens"]
-    told, expected = ([found.pop("logprobs", []) for found in each] for each in (rounds, rows))
+    prompts = given["prompt"], given["draft_prompt"]
+    for each in decode_prompt(models, *prompts, config, length, random, given["eos_ids"]):
+        rounds.append({name: _plain(getattr(each, NAMES.get(name, name))) for name in rows[0]})
+    assert [t for each in rounds for t in each["emitted"]] == vector["expect"]["tokens"]
+    logprobs, expected = ([row.pop("logprobs", []) for row in each] for each in (rounds, rows))
     assert rounds == rows
-    assert [len(each) for each in told] == [len(each) for each in expected]
-    for each, right in zip(told, expected, strict=True):
-        assert np.allclose(each, right, rtol=0, atol=1e-6)  # logits are float32
+    assert [len(each) for each in logprobs] == [len(each) for each in expected]
+    for actual, row in zip(logprobs, expected, strict=True):
+        assert np.allclose(actual, row, rtol=0, atol=1e-6)  # logits are float32
     assert random.taken == vector["expect"]["uniforms"]
 
 

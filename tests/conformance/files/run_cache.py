@@ -43,7 +43,7 @@ def run_invalid(vector: Vector) -> None:
     with pytest.raises(CacheFileError) as refused:
         read_table(path, _map(given))
     assert refused.value.fault == fault
-    # A session goes on with an empty cache and says so.
+    # A session continues with an empty cache and says so.
     cache, problem = open_cache(path, map_of(given["map"] or "toy"))
     assert len(cache) == 0
     assert problem is not None and problem.startswith("starting with an empty cache")
@@ -58,7 +58,7 @@ def run_merge(vector: Vector) -> None:
 def run_learn(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
     cache = NgramCache(map_of(given["map"]), capacity=given["capacity"], policy=given["policy"])
-    new = [cache.learn(found["emitted"], found["accepted"]) for found in given["rounds"]]
+    new = [cache.learn(each["emitted"], each["accepted"]) for each in given["rounds"]]
     assert new == expect["new"]
     assert [vars(entry) for entry in cache.entries()] == expect["entries"]
 

@@ -1,0 +1,47 @@
+"""The state of a session's text as one value: a session file holds it, a generation starts from it."""
+
+from dataclasses import dataclass, field
+
+from omnidraft.runtime.decoding.baselines import Mode
+from omnidraft.runtime.decoding.draft_length import Costs, DraftLength, FixedLength
+from omnidraft.runtime.decoding.rng import SplitMix64
+from omnidraft.runtime.decoding.speculate import DecoderState
+from omnidraft.runtime.session.conversation import Turn
+from omnidraft.runtime.session.generation import Generation
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+
+
+@dataclass
+class TextState:
+    """The state of a session's text.
+
+    Attributes:
+        cache: n-grams learned so far.
+        costs: seconds on this device, which the draft length "auto" goes by.
+        decoder: the text in both vocabularies.
+        random: the source of randomness of the last generation.
+        draft_lengths: the last of each mode; the next one of that mode learns from it.
+        turns: earlier turns of a conversation.
+        message: the message that is being answered; None outside a conversation.
+        answer: the last generation.
+    """
+
+    cache: NgramCache
+    costs: Costs
+    decoder: DecoderState = field(default_factory=DecoderState)
+    random: SplitMix64 = field(default_factory=lambda: SplitMix64(0))
+    draft_lengths: dict[Mode, DraftLength] = field(default_factory=dict)
+    turns: list[Turn] = field(default_factory=list)
+    message: str | None = None
+    answer: Generation | None = None
+
+    @property
+    def draft_length(self) -> DraftLength:
+        """The draft length of the last generation."""
+        if self.answer is None:
+            return FixedLength(0)
+        return self.draft_lengths.get(self.answer.config.mode, FixedLength(0))
+
+    def forget_text(self) -> None:
+        """Forget the conversation, not what was learned."""
+        self.turns, self.message, self.answer = [], None, None

@@ -1,0 +1,121 @@
+"""The state of a text: what the KV cache keeps between texts, and where the drafter's window begins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.model import Cancelled
+from omnidraft.runtime.decoding.rng import SplitMix64
+from omnidraft.runtime.decoding.speculate import PREFILL_CHUNK, DecoderState
+from omnidraft.runtime.decoding.stop import cut_at_eos
+from support.toy import ContextModel
+
+NO_END = cut_at_eos(())
+Ids = st.lists(st.integers(0, 3), min_size=1, max_size=300)
+
+
+def counting(model: ContextModel) -> list[int]:
+    """The widths of the passes that a model makes from now on."""
+    widths: list[int] = []
+    score = model.score
+
+    def counted(ids: list[int], num_logits: int | None = None) -> object:
+        widths.append(len(ids))
+        return score(ids, num_logits)
+
+    model.score = counted  # type: ignore[method-assign, assignment]
+    return widths
+
+
+@given(Ids, Ids)
+def test_a_text_is_read_once_and_what_it_shares_with_the_last_is_not(
+    first: list[int], second: list[int]
+) -> None:
+    model, text = ContextModel(0, 4, max_length=400), DecoderState()
+    text.restart(first, [], 9, NO_END)
+    text.prefill(model)
+    assert model.context == text.cached == first[:-1]
+    widths = counting(model)
+    text.restart(second, [], 9, NO_END)
+    text.prefill(model)
+    assert model.context == text.cached == second[:-1]
+    shared = next((i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), None)
+    shared = min(len(first), len(second)) if shared is None else shared
+    assert sum(widths) == len(second) - 1 - min(shared, len(first) - 1, len(second) - 1)
+    assert all(width <= PREFILL_CHUNK for width in widths)
+
+
+@given(Ids)
+def test_a_prefill_that_was_cancelled_continues_where_it_stopped(tokens: list[int]) -> None:
+    model, text = ContextModel(0, 4, max_length=400), DecoderState()
+    text.restart(tokens, [], 9, NO_END)
+    score, passes = model.score, 0
+
+    def cancelled_at_the_second(ids: list[int], num_logits: int | None = None) -> object:
+        nonlocal passes
+        passes += 1
+        if passes == 2:
+            raise Cancelled
+        return score(ids, num_logits)
+
+    model.score = cancelled_at_the_second  # type: ignore[method-assign, assignment]
+    if len(tokens) - 1 > PREFILL_CHUNK:
+        with pytest.raises(Cancelled):
+            text.prefill(model)
+        assert model.context == text.cached == tokens[:PREFILL_CHUNK]
+    text.prefill(model)
+    assert model.context == text.cached == tokens[:-1]
+
+
+def test_forgetting_the_kv_cache_reads_everything_again() -> None:
+    """As after another adapter of the target, or a measurement."""
+    model, text = ContextModel(0, 4, max_length=400), DecoderState()
+    text.restart([1, 2, 3, 0], [], 9, NO_END)
+    text.prefill(model)
+    text.cached.clear()
+    widths = counting(model)
+    text.prefill(model)
+    assert widths == [3] and model.context == [1, 2, 3]
+
+
+def test_a_round_extends_the_text_and_the_cache_by_what_is_output() -> None:
+    text = DecoderState()
+    text.restart([1, 2], [], 4, cut_at_eos([0]))
+    text.cached = [1]
+    assert text.extend([3, 0, 2]) == ([3, 0], True)
+    assert (text.tokens, text.cached, text.remaining) == ([1, 2, 3, 0], [1, 2, 3], 2)
+
+
+def test_there_is_room_up_to_the_limit_and_to_the_end_of_the_context() -> None:
+    model, text = ContextModel(0, 4, max_length=10), DecoderState()
+    text.restart([1] * 4, [], 3, NO_END)
+    assert text.room(model) == 2
+    text.restart([1] * 4, [], 100, NO_END)
+    assert text.room(model) == 6
+    text.restart([1] * 10, [], 100, NO_END)
+    assert text.room(model) == 0, "the last token needs no position of its own"
+    text.restart([1] * 11, [], 100, NO_END)
+    assert text.room(model) < 0
+    text.restart([1], [], 0, NO_END)
+    assert text.room(model) < 0
+
+
+@pytest.mark.parametrize(("max_length", "start"), [(16, ()), (17, (7,)), (40, (7,)), (2, (7,))])
+def test_the_drafters_window_depends_on_the_length_alone_and_always_fits(
+    max_length: int, start: tuple[int, ...]
+) -> None:
+    begins = []
+    for length in range(1, 3 * max_length):
+        model = ContextModel(0, 8, max_length=max_length)
+        drafter = Drafter(model, start)
+        drafter.propose([1] * length, FixedLength(48), 0.0, np.empty(0, np.int32), SplitMix64(0))
+        assert len(model.context) <= max_length
+        begins.append(drafter._window(length))
+    assert begins == sorted(begins)
+    assert begins[0] == 0 and begins[-1] > 0
+    assert len(set(begins)) <= 1 + len(begins) // max(1, (max_length // 2 - len(start)) // 2)
