@@ -1,4 +1,4 @@
-"""`omnidraft adapt`: prompts of many kinds, the loop on the command line, and what generate makes of it."""
+"""`omnidraft adapt`: prompts of every kind, the loop on the command line, and `generate` with its result."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_prompts_of_every_kind(tmp_path: Path) -> None:
     ("content", "options", "words"),
     [
         (b"", {}, "holds no prompts"),
-        (b"[1]", {}, "entry 1 of .* is no JSON object"),
-        (b'[{"question": "a"}', {}, "is no whole JSON list"),
-        (b"nonsense", {}, "line 1 of .* is no JSON object"),
-        (b'{"a": "b"}', {}, "has none of question, .* but a; name the prompt's with --field"),
-        (b'{"a": "b"}', {"field": "c"}, "has no text c, but a"),
-        (b'{"question": 3}', {}, "question of a row of .* is 3, which is no text"),
+        (b"[1]", {}, "entry 1 of .* is not a JSON object"),
+        (b'[{"question": "a"}', {}, "is not a whole JSON list"),
+        (b"nonsense", {}, "line 1 of .* is not a JSON object"),
+        (b'{"a": "b"}', {}, "has none of question, .* but a; name the field of the prompt with --field"),
+        (b'{"a": "b"}', {"field": "c"}, "has no field c, but a"),
+        (b'{"question": 3}', {}, "question of a row of .* is 3, which is not text"),
         (b'{"a": "b"}', {"template": "{c}"}, "does not fit a row of .* which has a"),
         (b'{"a": "b"}', {"template": "{a"}, "does not fit a row"),
         (b"\xff\xfe", {}, "cannot be read as UTF-8 text"),
@@ -67,7 +67,7 @@ def test_prompts_that_do_not_serve(
 def test_no_file_and_no_package(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"is a directory; give a .txt or .jsonl file in it"):
         read_prompts(str(tmp_path))
-    with pytest.raises(SettingError, match=r"there is no file nowhere.txt; give a .txt"):
+    with pytest.raises(SettingError, match=r"nowhere.txt does not exist; give a .txt"):
         read_prompts("nowhere.txt")
     if find_spec("datasets") is None:
         with pytest.raises(SettingError, match="needs the package datasets"):
@@ -75,14 +75,15 @@ def test_no_file_and_no_package(tmp_path: Path) -> None:
 
 
 def test_word_problems_differ_and_repeat() -> None:
-    found = word_problems(300)
-    assert len(set(found)) > 290 and found[:20] == word_problems(20) and found != word_problems(300, 1)
-    assert all("{" not in text and text.endswith("?") for text in found)
+    problems = word_problems(300)
+    assert len(set(problems)) > 290 and problems[:20] == word_problems(20)
+    assert problems != word_problems(300, 1)
+    assert all("{" not in text and text.endswith("?") for text in problems)
 
 
 def test_a_schedule() -> None:
-    found = BundleSchedule.parse(Path("a"), ["20=c", "10=b"])
-    assert [str(found.at(i)) for i in (0, 9, 10, 19, 20, 99)] == ["a", "a", "b", "b", "c", "c"]
+    schedule = BundleSchedule.parse(Path("a"), ["20=c", "10=b"])
+    assert [str(schedule.at(i)) for i in (0, 9, 10, 19, 20, 99)] == ["a", "a", "b", "b", "c", "c"]
     for wrong in ("x=b", "0=b", "5", "5="):
         with pytest.raises(SettingError, match="is not NUMBER=BUNDLE"):
             BundleSchedule.parse(Path("a"), [wrong])
@@ -96,14 +97,14 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
     assert status == 0 and json.loads(out)["answers"] == 0
     assert "left to do: 9 prompts; go on with: omnidraft adapt" in err
     status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW, "--json")
-    found = json.loads(out)
+    result = json.loads(out)
     assert status == 0
-    assert (found["answers"], found["now"], found["learned"], found["ended"]) == (9, 9, 3, "done")
-    assert found["last"]["tokens_per_target_pass"] >= 1.0 and Path(found["curve"]).is_file()
+    assert (result["answers"], result["now"], result["learned"], result["ended"]) == (9, 9, 3, "done")
+    assert result["last"]["tokens_per_target_pass"] >= 1.0 and Path(result["curve"]).is_file()
     if find_spec("matplotlib"):
-        assert Path(found["picture"]).read_bytes().startswith(b"\x89PNG")
+        assert Path(result["picture"]).read_bytes().startswith(b"\x89PNG")
     status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW)
-    assert status == 0 and "9 answers, 0 of them now" in out and f"curve: {found['curve']}" in out
+    assert status == 0 and "9 answers, 0 of them now" in out and f"curve: {result['curve']}" in out
     assert "too few to tell a gain from chance: 9 answers" in out
     plain = json.loads(run("generate", bundle, "How many?", "-n", 12, "--plain", "--json")[1])
     cache = next(place.glob("*/cache.odc"))
@@ -118,7 +119,7 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
     assert status == 0 and own.is_file()
     assert f"the n-grams of --profile {place} are not used, since --cache {own} was given" in err
     assert (f"the adapter of --profile {place} is not used" in err) == (adapter is not None)
-    assert json.loads(out)["cache_size"] >= found["cache"] and cache.read_bytes() == before
+    assert json.loads(out)["cache_size"] >= result["cache"] and cache.read_bytes() == before
 
 
 def test_going_on_with_other_settings_is_refused(bundle: Path, tmp_path: Path, run: Run) -> None:
@@ -126,7 +127,7 @@ def test_going_on_with_other_settings_is_refused(bundle: Path, tmp_path: Path, r
     adapt = ("adapt", bundle, "-o", place, "--count", 6, *FEW)
     assert run(*adapt)[0] == 0
     before = {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
-    for option, told in (
+    for option, words in (
         (("--interval", 4), "--interval 3 and not with --interval 4;"),
         (
             ("--rate", 0.01, "-n", 9),
@@ -139,7 +140,7 @@ def test_going_on_with_other_settings_is_refused(bundle: Path, tmp_path: Path, r
     ):
         status, _, err = run(*adapt, *option)
         assert (
-            status == 1 and f"{place} was begun with {told} give the same to go on, or another --out" in err
+            status == 1 and f"{place} was begun with {words} give the same to go on, or another --out" in err
         )
     assert before == {file: file.read_bytes() for file in place.rglob("*") if file.is_file()}
     status, out, _ = run(*adapt, "--count", 8, "--json")  # more prompts are no other settings
@@ -172,7 +173,7 @@ def test_refusals_are_a_sentence(bundle: Path, tmp_path: Path, run: Run) -> None
         place = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         status, _, err = run("adapt", bundle, "-o", place, "--count", 2, *arguments)
         assert status == 1 and words in err and err.count("\n") == 1, (arguments, err)
-        # Whose weights a checkpoint has is known once it is read, by then the place is claimed.
+        # A checkpoint is read after the place is claimed.
         assert place.exists() == ("give the checkpoint" in words), arguments
     before = sorted(bundle.iterdir())
     status, _, err = run("adapt", bundle, "-o", bundle, "--count", 1, *FEW)

@@ -54,6 +54,12 @@ def test_an_installed_package_has_no_starters(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_package_holds_code_only() -> None:
+    package = places.ROOT / "src/omnidraft"
+    files = [path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert [path for path in files if path.suffix != ".py"] == [package / "py.typed"]
+
+
 def test_a_moved_directory_of_starters_serves(tmp_path: Path) -> None:
     moved = shutil.copytree(
         places.STARTERS, tmp_path / "models", ignore=shutil.ignore_patterns("*.safetensors")

@@ -43,11 +43,11 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, tmp_path: Path) -> None
     assert run("trace", "inspect", toy)[0] == 0
     refused(run("trace", "inspect", toy, "--bundle", bundle), "tokenizer", "use it with the pair of models")
     refused(run("trace", "inspect", tmp_path / "none"), "there is no trace")
-    refused(run("trace", "wipe", tmp_path / "none"), "is no trace")
+    refused(run("trace", "wipe", tmp_path / "none"), "is not a trace")
     refused(run("generate", bundle, "hello", "--trace", tmp_path), "choose another place for this pair")
     (tmp_path / "file").write_bytes(b"mine")
     refused(run("generate", bundle, "hello", "--trace", tmp_path / "file"), "it is not a directory")
-    refused(run("trace", "wipe", tmp_path / "file"), "is no trace, so it stays")
+    refused(run("trace", "wipe", tmp_path / "file"), "is not a trace, so it stays")
     session = load(bundle, trace=tmp_path / "t")
     session.generate("hello", max_new_tokens=2).finish()
     refused(run("trace", "wipe", tmp_path / "t"), "is recording")

@@ -17,8 +17,12 @@ _EXAMPLES = 8
 
 
 def check(
-    drafter: Annotated[str, typer.Argument(help="The drafter's directory or its tokenizer.json.")],
-    target: Annotated[str, typer.Argument(help="The target's directory or its tokenizer.json.")],
+    drafter: Annotated[
+        str, typer.Argument(metavar="DRAFTER", help="The drafter's directory or its tokenizer.json.")
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="The target's directory or its tokenizer.json.")
+    ],
     as_json: options.Json = False,
 ) -> None:
     """Compare two vocabularies as bytes: which of the target's tokens the drafter can write."""

@@ -16,7 +16,7 @@ from omnidraft.errors import counted
 def doctor(
     bundle: Annotated[
         Path | None,
-        typer.Argument(metavar="[BUNDLE]", help="A directory made by `omnidraft export`; optional."),
+        typer.Argument(metavar="BUNDLE", help="A directory made by `omnidraft export`; optional."),
     ] = None,
     public_key: options.PublicKey = None,
     as_json: options.Json = False,

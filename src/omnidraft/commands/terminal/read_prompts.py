@@ -56,9 +56,7 @@ def _all_prompts(source: str, field: str | None, template: str | None) -> Iterat
     if path.is_dir():
         raise SettingError(f"{source} is a directory", "give a .txt or .jsonl file in it")
     if path.exists() or path.suffix or source.startswith((".", "/", "~")):
-        raise SettingError(
-            f"there is no file {source}", "give a .txt or .jsonl file, or a dataset of the hub"
-        )
+        raise SettingError(f"{source} does not exist", "give a .txt or .jsonl file, or a dataset of the hub")
     return (_prompt(row, field, template, source) for row in _dataset(source))
 
 
@@ -134,7 +132,7 @@ def _dataset(source: str) -> Iterator[Mapping[str, Any]]:
     """The rows of a dataset of the hub, fetched as they are read."""
     if not find_spec("datasets"):
         raise SettingError(
-            f"there is no file {source}, and a dataset of the hub needs the package datasets",
+            f"{source} is not a file, and a dataset of the hub needs the package datasets",
             "give a file, or run `pip install datasets`",
         )
     from datasets import load_dataset
