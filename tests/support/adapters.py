@@ -39,9 +39,9 @@ def adapter_of(bundle: Bundle, role: Role, seed: int = 0, *, rank: int = 4, size
     """For a model of a bundle, large enough to change what it says."""
     entry = bundle.drafter if role == "drafter" else bundle.target
     assert entry.lora is not None and entry.fingerprint is not None
-    found = adapter(rank, seed, sites=entry.lora, size=size)
+    learned = adapter(rank, seed, sites=entry.lora, size=size)
     draft, target = (str(bundle.manifest[r]["tokenizer_fingerprint"]) for r in ("drafter", "target"))
-    return Adapter(entry.fingerprint, draft, target, found.tensors, found.created)
+    return Adapter(entry.fingerprint, draft, target, learned.tensors, learned.created)
 
 
 def drafters(session: Session, *seeds: int) -> list[Adapter]:

@@ -72,9 +72,9 @@ def random_segment(rng: Rng, records: int = 3, rounds: int = 3) -> Segment:
             places.append(len(begun.context))
             continue
         record = int(rng.integers(len(places)))
-        found = round_at(rng, places[record])
-        frames.append(Frame(record, found))
-        places[record] += len(found.pieces)
+        traced = round_at(rng, places[record])
+        frames.append(Frame(record, traced))
+        places[record] += len(traced.pieces)
     return Segment(TraceHeader(TOY, 1), tuple(frames))
 
 

@@ -1,4 +1,4 @@
-"""A bundle is verified before use, and whatever is wrong with it is one sentence."""
+"""A bundle is verified before use, and each fault is one sentence."""
 
 import json
 import shutil
@@ -37,10 +37,10 @@ def files_of(bundle: Path) -> list[str]:
 
 
 def test_a_whole_bundle_opens(bundle: Path) -> None:
-    found = open_bundle(bundle)
-    assert found.target.architecture == "Qwen2ForCausalLM"
-    assert found.drafter.architecture == "LlamaForCausalLM"
-    assert len(found.manifest["files"]) == len(files_of(bundle)) - 1
+    opened = open_bundle(bundle)
+    assert opened.target.architecture == "Qwen2ForCausalLM"
+    assert opened.drafter.architecture == "LlamaForCausalLM"
+    assert len(opened.manifest["files"]) == len(files_of(bundle)) - 1
 
 
 def test_no_path_of_this_machine_is_in_the_manifest(bundle: Path) -> None:

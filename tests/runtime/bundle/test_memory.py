@@ -1,4 +1,4 @@
-"""The memory that is told before loading is the memory that is taken; and what happens where it is short."""
+"""The memory that is computed before loading is the memory that is used; and what happens if it is short."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ finally:
 @pytest.mark.parametrize("drafter", [True, False])
 def test_the_peak_is_what_was_told(bundle: Path, drafter: bool) -> None:
     """Of a generation that fills the context, as GNU time would measure it."""
-    found = open_bundle(bundle)
-    limit = found.target.kv.max_length
+    opened = open_bundle(bundle)
+    limit = opened.target.kv.max_length
     arguments = [
         "generate",
         str(bundle),
@@ -50,19 +50,19 @@ def test_the_peak_is_what_was_told(bundle: Path, drafter: bool) -> None:
         [sys.executable, "-c", CHILD, *arguments],
         capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )  # fmt: skip
-    said = json.loads(child.stdout)
-    assert said["prompt_tokens"] + said["emitted"] > limit / 2
-    assert (said["drafted"] > 0) == drafter
+    output = json.loads(child.stdout)
+    assert output["prompt_tokens"] + output["emitted"] > limit / 2
+    assert (output["drafted"] > 0) == drafter
     measured = 1024 * int(child.stderr.split()[-1])
-    told = memory_need(found, drafter=drafter).total
-    assert abs(told / measured - 1) <= TOLERANCE, (told, measured)
+    estimate = memory_need(opened, drafter=drafter).total
+    assert abs(estimate / measured - 1) <= TOLERANCE, (estimate, measured)
 
 
 def test_the_need_is_the_sum_of_its_parts(bundle: Path) -> None:
-    found = open_bundle(bundle)
-    whole, plain = memory_need(found), memory_need(found, drafter=False)
-    assert whole.kv == found.target.kv.bytes + found.drafter.kv.bytes
-    assert plain.kv == found.target.kv.bytes
+    opened = open_bundle(bundle)
+    whole, plain = memory_need(opened), memory_need(opened, drafter=False)
+    assert whole.kv == opened.target.kv.bytes + opened.drafter.kv.bytes
+    assert plain.kv == opened.target.kv.bytes
     assert plain.drafter == 0 < whole.drafter
     assert plain.total < whole.total
     assert whole.total == sum(vars(whole).values())

@@ -110,7 +110,7 @@ def test_wrong_keys_are_refused(signed: Path, keys: Keys, tmp_path: Path) -> Non
     with pytest.raises(SettingError, match=r"nowhere\.pem cannot be read"):
         open_bundle(signed, tmp_path / "nowhere.pem")
     with pytest.raises(SettingError, match="is not a public key in PEM form"):
-        open_bundle(signed, keys[0])  # the private one is no public one
+        open_bundle(signed, keys[0])  # a private key is not a public key
     with pytest.raises(SettingError, match="is not a private key in PEM form"):
         sign_bundle(signed, keys[1], no_passphrase)
     with pytest.raises(SettingError, match="cannot be read"):
@@ -236,14 +236,14 @@ def test_weights_beside_a_graph_need_a_hash(signed: Path) -> None:
 
 
 def test_a_file_that_changes_after_hashing_is_noticed(signed: Path) -> None:
-    found = open_bundle(signed)
-    check_unchanged(found.path, found.stamps)
+    bundle = open_bundle(signed)
+    check_unchanged(bundle.path, bundle.stamps)
     file = signed / "target/cpu/model.onnx"
     data = file.read_bytes()
     file.unlink()
     file.write_bytes(data)  # even with the same bytes it is another file
     with pytest.raises(BundleError, match=r"model\.onnx was changed while it was loaded"):
-        check_unchanged(found.path, found.stamps)
+        check_unchanged(bundle.path, bundle.stamps)
     file.unlink()
     with pytest.raises(BundleError, match="was changed while it was loaded"):
-        check_unchanged(found.path, found.stamps)
+        check_unchanged(bundle.path, bundle.stamps)

@@ -32,39 +32,39 @@ Header = dict[str, Any]
 
 
 def test_a_file_holds_the_adapter_and_is_safetensors(tmp_path: Path) -> None:
-    found = adapter()
-    path, beside = write_adapter(tmp_path / "a.safetensors", found)
+    learned = adapter()
+    path, beside = write_adapter(tmp_path / "a.safetensors", learned)
     again = read_adapter(path)
-    assert (again.base, again.created, again.digest) == (BASE, CREATED, found.digest)
+    assert (again.base, again.created, again.digest) == (BASE, CREATED, learned.digest)
     assert again.rank == 2 and again.tensors.keys() == SITES.keys()
     assert encode_adapter(again) == path.read_bytes() == encode_adapter(adapter())
-    for site, (a, b) in found.tensors.items():
+    for site, (a, b) in learned.tensors.items():
         stored = load(path.read_bytes())
         assert np.array_equal(stored[f"{site}.lora_a"], a) and np.array_equal(stored[f"{site}.lora_b"], b)
     kept = ort.AdapterFormat.read_adapter(str(beside))  # owns what its parameters look at
     parameters = kept.get_parameters()
     assert {n: v.numpy().tolist() for n, v in parameters.items()} == {
-        n: t.tolist() for n, t in found.inputs(OPEN).items()
+        n: t.tolist() for n, t in learned.inputs(OPEN).items()
     }
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.onnx_adapter", "a.safetensors"]
 
 
 def test_safetensors_own_files_are_read() -> None:
     """The order of the metadata does not matter, nor who wrote it."""
-    found = adapter()
-    assert decode_adapter(save(found.inputs(OPEN), metadata=metadata_of(found))).digest == found.digest
+    learned = adapter()
+    assert decode_adapter(save(learned.inputs(OPEN), metadata=metadata_of(learned))).digest == learned.digest
 
 
 def test_the_digest_is_of_what_an_adapter_does() -> None:
-    found = adapter()
-    assert found.digest == replace(found, created="2026-02-02T00:00:00Z").digest
-    assert found.digest != adapter(seed=1).digest
-    assert found.digest != replace(found, base="b" * 64).digest
+    learned = adapter()
+    assert learned.digest == replace(learned, created="2026-02-02T00:00:00Z").digest
+    assert learned.digest != adapter(seed=1).digest
+    assert learned.digest != replace(learned, base="b" * 64).digest
 
 
 def test_places_may_differ_in_rank() -> None:
-    found = replace(adapter(), tensors={"layers.0.o": adapter(5).tensors["layers.0.o"]})
-    mixed = replace(found, tensors={**adapter(1).tensors, **found.tensors})
+    learned = replace(adapter(), tensors={"layers.0.o": adapter(5).tensors["layers.0.o"]})
+    mixed = replace(learned, tensors={**adapter(1).tensors, **learned.tensors})
     assert decode_adapter(encode_adapter(mixed)).rank == 5
 
 
@@ -126,14 +126,14 @@ def tensors(**changes: np.ndarray | None) -> Callable[[bytes], bytes]:
     """A file with other tensors, as safetensors itself writes it."""
 
     def spoil(data: bytes) -> bytes:
-        found: dict[str, np.ndarray] = load(data)
+        arrays: dict[str, np.ndarray] = load(data)
         for key, value in changes.items():
             name = key.replace("__", ".")
             if value is None:
-                del found[name]
+                del arrays[name]
             else:
-                found[name] = value
-        return save(found, metadata=header_of(data)[0]["__metadata__"])
+                arrays[name] = value
+        return save(arrays, metadata=header_of(data)[0]["__metadata__"])
 
     return spoil
 
@@ -202,8 +202,8 @@ def test_no_mutation_gets_through_as_anything_but_an_adapter() -> None:
         if rng.random() < 0.2:
             data = data[: rng.integers(len(data))]
         try:
-            found = decode_adapter(bytes(data))
-            assert found.inputs(found_sites(found)) and np.isfinite(found.digest.encode()[0])
+            decoded = decode_adapter(bytes(data))
+            assert decoded.inputs(found_sites(decoded)) and np.isfinite(decoded.digest.encode()[0])
             seen.add("valid")
         except AdapterError as error:
             seen.add(error.fault if str(error) else "no sentence")
@@ -242,8 +242,12 @@ def test_onnxruntimes_own_form_has_the_graphs_names() -> None:
 
 
 def test_tokenizers_and_base_are_told_apart() -> None:
-    found = metadata_of(adapter())
-    assert (found["base"], found["draft_tokenizer"], found["target_tokenizer"]) == (BASE, DRAFT, TARGET)
+    metadata = metadata_of(adapter())
+    assert (metadata["base"], metadata["draft_tokenizer"], metadata["target_tokenizer"]) == (
+        BASE,
+        DRAFT,
+        TARGET,
+    )
 
 
 def test_the_example_of_the_specification() -> None:
@@ -263,13 +267,13 @@ def headed(blocks: int = 2, hidden: int = 3, **changes: Any) -> Adapter:
 
 def test_a_head_travels_in_the_same_file(tmp_path: Path) -> None:
     """Beside the places and alone; its tensors are in the digest, and in onnxruntime's file too."""
-    for found in (headed(), headed(tensors={}), headed(3)):
-        path, beside = write_adapter(tmp_path / "a.safetensors", found)
+    for each in (headed(), headed(tensors={}), headed(3)):
+        path, beside = write_adapter(tmp_path / "a.safetensors", each)
         again = read_adapter(path)
-        assert found.head is not None and again.head is not None
-        assert again.head.shape == found.head.shape and again.digest == found.digest
-        assert metadata_of(again)["head"] == str(found.head.shape.blocks)
-        assert again.rank == (2 if found.tensors else 0)
+        assert each.head is not None and again.head is not None
+        assert again.head.shape == each.head.shape and again.digest == each.digest
+        assert metadata_of(again)["head"] == str(each.head.shape.blocks)
+        assert again.rank == (2 if each.tensors else 0)
         assert again.named.keys() == load(path.read_bytes()).keys()
         assert all(np.array_equal(again.named[n], t) for n, t in load(path.read_bytes()).items())
         assert ort.AdapterFormat.read_adapter(str(beside)).get_parameters().keys() == again.named.keys()

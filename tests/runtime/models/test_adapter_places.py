@@ -32,17 +32,17 @@ def test_chat_swaps_and_takes_away(session: Session, tmp_path: Path) -> None:
     lines = f"Hello\n/adapter {path}\nHello again\n/adapter nowhere\n/adapter\n/adapter none\n/quit\n"
     out = io.StringIO()
     Chat(session, GenerationConfig(max_new_tokens=4), io.StringIO(lines), out).run()
-    said = out.getvalue()
-    assert "adapters: rank 4 for the drafter\n" in said and "adapters: none\n" in said
-    assert "nowhere is refused: it cannot be read" in said and "/adapter needs a file" in said
+    output = out.getvalue()
+    assert "adapters: rank 4 for the drafter\n" in output and "adapters: none\n" in output
+    assert "nowhere is refused: it cannot be read" in output and "/adapter needs a file" in output
 
 
 def test_generate_takes_an_adapter(
     bundle: Path, session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    found = adapter_of(session.bundle, "drafter", size=0.5)  # large enough to spoil every draft
-    path, _ = write_adapter(tmp_path / "a.safetensors", found)
+    learned = adapter_of(session.bundle, "drafter", size=0.5)  # large enough to spoil every draft
+    path, _ = write_adapter(tmp_path / "a.safetensors", learned)
     arguments = ["omnidraft", "generate", str(bundle), PROMPT, "-n", "24", "-k", "3", "--json"]
     counts = []
     for more in ([], ["--adapter", str(path)]):
@@ -56,14 +56,13 @@ def test_generate_takes_an_adapter(
     with pytest.raises(SystemExit) as stop:
         cli.main()
     error = capsys.readouterr().err
-    assert (
-        stop.value.code == 1 and "manifest.json is refused: it is not a safetensors file; give a file" in error
-    )
+    assert stop.value.code == 1
+    assert "manifest.json is refused: it is not a safetensors file; give a file" in error
 
 
 def test_load_takes_an_adapter(bundle: Path, session: Session) -> None:
-    (found,) = drafters(session, 0)
-    assert load(bundle, adapter=found).adapters == {"drafter": found}
+    (actual,) = drafters(session, 0)
+    assert load(bundle, adapter=actual).adapters == {"drafter": actual}
     assert refusal(lambda: load(bundle, adapter=adapter())).fault == "foreign_vocabulary"
 
 

@@ -58,18 +58,18 @@ def test_every_pass_is_even_and_says_what_one_token_says(data: st.DataObject) ->
                 model.score(tokens)
             inner.cancel = False
             assert model.length == len(text)
-        wanted = data.draw(st.integers(1, count))
-        found = model.score(tokens, wanted)
+        num_logits = data.draw(st.integers(1, count))
+        logits = model.score(tokens, num_logits)
         text += tokens
         plain.context = text[:-count]
-        assert np.array_equal(found, plain.score(tokens, wanted))
+        assert np.array_equal(logits, plain.score(tokens, num_logits))
         assert model.length == len(text) and inner.context == text
     assert all(width % 2 == 0 and width <= 64 for width in inner.widths)
 
 
 @pytest.mark.parametrize("name", ["int4", "int4-b128", "int8-b128", "int4-rtn"])
 def test_greedy_text_is_plain_text_in_quantised_weights(bundle: Path, tmp_path: Path, name: str) -> None:
-    """All prompts, short and long drafts, copies from the context; and again after cutting the text anew."""
+    """All prompts, short and long drafts, copies from the context; and the text split in another way."""
     import onnx
 
     from omnidraft.export.quantize.quantization import named
@@ -86,10 +86,10 @@ def test_greedy_text_is_plain_text_in_quantised_weights(bundle: Path, tmp_path: 
     session = Session(stored, bitwise=True)
 
     def said(prompt: str, mode: Mode, count: int) -> list[int]:
-        found = session.generate(
+        answer = session.generate(
             prompt, max_new_tokens=40, mode=mode, num_draft_tokens=count, ignore_eos=True
         )
-        ids: list[int] = found.finish().token_ids
+        ids: list[int] = answer.finish().token_ids
         return ids
 
     for prompt in PROMPTS:
@@ -107,12 +107,12 @@ def test_rows_are_the_same_bits_however_a_text_is_cut(bundle: Path, tmp_path: Pa
     from omnidraft.runtime.bundle.bundle import open_bundle
     from omnidraft.runtime.models.ort_model import OrtModel
 
-    found = open_bundle(bundle)
-    proto = quantize(onnx.load(found.file(found.target.graph)), named(name))
+    opened = open_bundle(bundle)
+    proto = quantize(onnx.load(opened.file(opened.target.graph)), named(name))
     (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
-    model = EvenModel(OrtModel(tmp_path / "model.onnx", found.target.kv, found.target.vocab_size))
+    model = EvenModel(OrtModel(tmp_path / "model.onnx", opened.target.kv, opened.target.vocab_size))
     rng = np.random.default_rng(0)
-    ids = [int(i) for i in rng.integers(0, found.target.vocab_size, model.max_length)]
+    ids = [int(i) for i in rng.integers(0, opened.target.vocab_size, model.max_length)]
     whole = np.concatenate([model.score(ids[:64]).copy(), model.score(ids[64:]).copy()])
     for seed in range(6):
         model.rewind(0)

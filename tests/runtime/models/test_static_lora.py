@@ -83,9 +83,9 @@ def test_an_adapter_is_what_it_is_in_the_dynamic_graph(
         learned = adapter(rank, seed, sites=sites, size=0.2)
         static.use_adapter(learned.inputs(fixed))
         dynamic.use_adapter(learned.inputs(sites))
-        found, expected = rows(static), rows(dynamic)
-        assert np.abs(found - expected).max() < 1e-4
-        assert np.abs(found - base).max() > 1e-2
+        logits, expected = rows(static), rows(dynamic)
+        assert np.abs(logits - expected).max() < 1e-4
+        assert np.abs(logits - base).max() > 1e-2
     for learned in (adapter(3 * RANK, sites=sites, size=0.2), adapter(2, sites=sites, size=0.2)):
         packed = {n: pair for n, pair in learned.tensors.items() if n.endswith("qkv")}
         learned = replace(learned, tensors=packed)
@@ -128,16 +128,16 @@ def test_a_hot_swap_keeps_the_text_and_changes_the_drafts(place: Path) -> None:
     base = Session(weights).generate(PROMPT, max_new_tokens=40, num_draft_tokens=DRAFTED).finish()
     loud = adapter_of(bundle, "drafter", rank=RANK, size=0.5)
     adapted = Session(weights, adapter=loud)
-    found = adapted.generate(PROMPT, max_new_tokens=40, num_draft_tokens=DRAFTED).finish()
-    assert base.token_ids == found.token_ids == plain.token_ids
-    assert found.statistics.accepted < base.statistics.accepted  # noise drafts worse: it is in use
+    generated = adapted.generate(PROMPT, max_new_tokens=40, num_draft_tokens=DRAFTED).finish()
+    assert base.token_ids == generated.token_ids == plain.token_ids
+    assert generated.statistics.accepted < base.statistics.accepted  # noise drafts worse: it is in use
     swapped = Session(weights)
     answer = swapped.generate(PROMPT, max_new_tokens=40, num_draft_tokens=DRAFTED)
-    wanted = [loud, None, adapter_of(bundle, "drafter", 1, rank=2), None]
+    adapters = [loud, None, adapter_of(bundle, "drafter", 1, rank=2), None]
     for index, _ in enumerate(answer):
-        if index % 3 == 0 and wanted:
-            swapped.use_adapter(wanted.pop())
-    assert not wanted and answer.token_ids == plain.token_ids
+        if index % 3 == 0 and adapters:
+            swapped.use_adapter(adapters.pop())
+    assert not adapters and answer.token_ids == plain.token_ids
     swapped.use_adapter(None)
     swapped.reset()
     again = swapped.generate(PROMPT, max_new_tokens=40, num_draft_tokens=DRAFTED).finish()
@@ -147,12 +147,12 @@ def test_a_hot_swap_keeps_the_text_and_changes_the_drafts(place: Path) -> None:
 def test_the_cpu_and_the_static_graphs_draft_the_same_with_an_adapter(place: Path) -> None:
     bundle = open_bundle(place)
     learned = adapter_of(bundle, "drafter", 5, rank=2, size=0.1)
-    said = []
+    output = []
     for where in ("cpu", "npu"):
         session = Session(load_bundle(bundle, drafter_on=where), adapter=learned)
-        found = session.generate(PROMPT, max_new_tokens=32, num_draft_tokens=DRAFTED).finish()
-        said.append((found.token_ids, found.statistics.drafted, found.statistics.accepted))
-    assert said[0] == said[1]
+        answer = session.generate(PROMPT, max_new_tokens=32, num_draft_tokens=DRAFTED).finish()
+        output.append((answer.token_ids, answer.statistics.drafted, answer.statistics.accepted))
+    assert output[0] == output[1]
 
 
 def test_too_high_a_rank_is_refused_and_nothing_changes(place: Path) -> None:

@@ -95,10 +95,10 @@ def test_every_place_and_draft_length_gives_the_same_text(
     assert plain.token_ids == expected.token_ids
     accepted = 0
     for count in (1, 2, DRAFTED, 8):
-        found = Session(weights).generate(PROMPT, max_new_tokens=32, num_draft_tokens=count).finish()
-        assert found.token_ids == expected.token_ids, count
-        assert found.statistics.drafted > 0
-        accepted += found.statistics.accepted
+        answer = Session(weights).generate(PROMPT, max_new_tokens=32, num_draft_tokens=count).finish()
+        assert answer.token_ids == expected.token_ids, count
+        assert answer.statistics.drafted > 0
+        accepted += answer.statistics.accepted
     assert accepted > 0
 
 
@@ -107,9 +107,9 @@ def test_prompts_of_any_length_give_the_dynamic_graphs_logits(
     model: StaticModel, dynamic: OrtModel, length: int
 ) -> None:
     ids = some_ids(length, length)
-    found, expected = model.score(ids), dynamic.score(ids)
-    assert found.shape == expected.shape == (length, model.vocab_size)
-    assert np.abs(found - expected).max() < 1e-4
+    logits, expected = model.score(ids), dynamic.score(ids)
+    assert logits.shape == expected.shape == (length, model.vocab_size)
+    assert np.abs(logits - expected).max() < 1e-4
     assert model.length == length
 
 
@@ -124,23 +124,23 @@ def test_only_the_rows_that_are_asked_for_come_back(model: StaticModel) -> None:
 def test_what_was_rewound_has_no_influence(model: StaticModel) -> None:
     ids = some_ids(40)
     model.score(ids[:20])
-    wanted = model.score(ids[20:24]).copy()
+    expected = model.score(ids[20:24]).copy()
     model.score(some_ids(30, 9))
     model.rewind(20)
-    assert np.array_equal(model.score(ids[20:24]), wanted)
+    assert np.array_equal(model.score(ids[20:24]), expected)
 
 
 def test_a_full_context_ends_the_text_as_it_does_in_the_dynamic_graph(weights_of: WeightsOf) -> None:
     session = Session(weights_of("b"))
     ids = session.encode(PROMPT)
-    found = session.generate(ids, max_new_tokens=500, ignore_eos=True).finish()
-    assert found.stop_reason == "context"
-    assert len(ids) + len(found.token_ids) == KV_LENGTH + 1  # the last one is never read
+    answer = session.generate(ids, max_new_tokens=500, ignore_eos=True).finish()
+    assert answer.stop_reason == "context"
+    assert len(ids) + len(answer.token_ids) == KV_LENGTH + 1  # the last one is never read
     other = Session(weights_of("b", "cpu", "cpu"))
     expected = other.generate(
-        ids, max_new_tokens=len(found.token_ids), ignore_eos=True, mode="plain"
+        ids, max_new_tokens=len(answer.token_ids), ignore_eos=True, mode="plain"
     ).finish()
-    assert found.token_ids == expected.token_ids
+    assert answer.token_ids == expected.token_ids
 
 
 def test_a_prompt_longer_than_the_static_context_is_refused(weights_of: WeightsOf) -> None:
@@ -163,10 +163,10 @@ def test_a_cancelled_pass_leaves_the_context_as_it_was(model: StaticModel) -> No
         model.score(ids[10:])
     assert model.length == 10
     model.cancelled = lambda: False
-    found = model.score(ids[10:]).copy()
+    logits = model.score(ids[10:]).copy()
     model.rewind(0)
     model.score(ids[:10])
-    assert np.array_equal(found, model.score(ids[10:]))
+    assert np.array_equal(logits, model.score(ids[10:]))
 
 
 def test_a_cancelled_answer_stops_and_a_saved_one_goes_on(weights_of: WeightsOf, tmp_path: Path) -> None:
@@ -191,10 +191,10 @@ def test_sessions_on_the_same_weights_do_not_meet(weights_of: WeightsOf) -> None
     graphs = weights_of("a").target
     one, other = graphs.new_model(), graphs.new_model()
     ids = some_ids(20)
-    wanted = one.score(ids).copy()
+    expected = one.score(ids).copy()
     other.score(some_ids(20, 5))
     one.rewind(10)
-    assert np.abs(one.score(ids[10:]) - wanted[10:]).max() < 1e-4
+    assert np.abs(one.score(ids[10:]) - expected[10:]).max() < 1e-4
 
 
 def test_a_context_can_be_read_again(model: StaticModel) -> None:
@@ -239,20 +239,20 @@ def test_a_bundle_without_static_graphs_says_so(bundle: Path) -> None:
 
 
 def test_the_manifest_says_how_each_accelerator_is_used(places: dict[str, Path]) -> None:
-    found = open_bundle(places["a"])
-    options = found.target.places["coreml"].provider.options
+    bundle = open_bundle(places["a"])
+    options = bundle.target.places["coreml"].provider.options
     assert options["ModelFormat"] == "MLProgram" and options["RequireStaticInputShapes"] == "1"
-    checks = found.manifest["checks"]["parity"]
+    checks = bundle.manifest["checks"]["parity"]
     for role in ("target", "drafter"):
-        assert found.manifest[role]["npu"]["providers"]["coreml"]["directories"] == ["ModelCacheDirectory"]
+        assert bundle.manifest[role]["npu"]["providers"]["coreml"]["directories"] == ["ModelCacheDirectory"]
         assert checks[role]["npu-float"]["max_difference"] < 1e-4
         assert checks[role]["npu-float"]["greedy_agreement"] == 1.0
 
 
 def test_the_memory_of_a_place_is_told(places: dict[str, Path]) -> None:
-    found = open_bundle(places["a"])
-    there = memory_need(placed(found, target_on="npu"))
-    here = memory_need(found)
+    bundle = open_bundle(places["a"])
+    there = memory_need(placed(bundle, target_on="npu"))
+    here = memory_need(bundle)
     assert there.kv < here.kv
     assert there.target != here.target
 

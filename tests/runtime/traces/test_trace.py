@@ -61,9 +61,9 @@ def rounds(
     config, collector = config_of(mode, sampling, 40, verification=verification), Collector(TOY)
     count, text = FixedLength(0 if mode == "plain" else 5), DecoderState()
     text.restart(PROMPT, [0, 3, 1], 40, cut_at_eos(()))
-    found = list(decode(models, text, config, count, SplitMix64(seed), collector.of))
-    assert len(found) == len(collector.traced)
-    return Traced(models, text.context, collector), found
+    decoded = list(decode(models, text, config, count, SplitMix64(seed), collector.of))
+    assert len(decoded) == len(collector.traced)
+    return Traced(models, text.context, collector), decoded
 
 
 # What is kept of a round
@@ -74,13 +74,13 @@ def rounds(
 def test_each_token_has_the_targets_own_distribution_before_it(
     mode: Mode, temperature: float, penalty: float
 ) -> None:
-    """At temperature 1, without the penalty, whatever was sampled with."""
+    """At temperature 1 and without the penalty, for any sampling."""
     for seed in range(5):
-        kept_of, found = rounds(mode, temperature, seed=seed, penalty=penalty)
+        kept_of, outcomes = rounds(mode, temperature, seed=seed, penalty=penalty)
         target = kept_of.models.target
         assert isinstance(target, ContextModel)
         text = list(PROMPT)
-        for each, traced in zip(found, kept_of.rounds, strict=True):
+        for each, traced in zip(outcomes, kept_of.rounds, strict=True):
             assert tuple(t.token_id for t in traced.tokens) == each.emitted
             assert [t.accepted for t in traced.tokens] == [
                 i < each.accepted for i in range(len(each.emitted))
@@ -98,13 +98,13 @@ def test_each_token_has_the_targets_own_distribution_before_it(
 
 def check_roots(ids: Any, masses: Any, unspelled: float, p: Any) -> None:
     """Masses by the first draft token of each spelling, added up one by one; active or not."""
-    wanted = np.zeros(len(DRAFT))
+    expected = np.zeros(len(DRAFT))
     for target in TOY.leaves:
-        wanted[TOY.spell(int(target))[0]] += p[target]
-    kept = np.flatnonzero(wanted >= FLOOR)
+        expected[TOY.spell(int(target))[0]] += p[target]
+    kept = np.flatnonzero(expected >= FLOOR)
     assert ids.tolist() == kept.tolist()
-    assert np.allclose(masses, wanted[kept], rtol=2**-11)
-    assert unspelled == pytest.approx(1 - wanted.sum(), abs=1e-5)
+    assert np.allclose(masses, expected[kept], rtol=2**-11)
+    assert unspelled == pytest.approx(1 - expected.sum(), abs=1e-5)
     assert unspelled > 0  # X
 
 
@@ -118,11 +118,11 @@ def test_pieces_are_what_the_draft_context_grew_by(mode: Mode, temperature: floa
 
 def test_a_long_draft_token_is_the_first_parts_and_holds_the_others() -> None:
     draft, proposal = Draft([DRAFT.index("sfo"), 1]), Proposal([0, 1, 4, 1], ends=[1, 1, 1, 2])
-    found = respell(draft, proposal, [0, 1, 4, 1, 8], TOY)
-    assert [each.draft_ids for each in found] == [[6], [], [], [1], []]
-    assert [each.inside for each in found] == [False, True, True, False, False]
-    found = respell(draft, proposal, [0, 1, 5], TOY)  # it stands in part: spelled anew
-    assert [(each.draft_ids, each.inside) for each in found] == [
+    labels = respell(draft, proposal, [0, 1, 4, 1, 8], TOY)
+    assert [each.draft_ids for each in labels] == [[6], [], [], [1], []]
+    assert [each.inside for each in labels] == [False, True, True, False, False]
+    labels = respell(draft, proposal, [0, 1, 5], TOY)  # kept in part: spelled again
+    assert [(each.draft_ids, each.inside) for each in labels] == [
         ([0], False),
         ([1], False),
         ([1, 2, 3], False),
@@ -137,8 +137,8 @@ def test_labels_are_the_chances_that_the_verifier_went_by() -> None:
     ):
         seen: dict[Kind, list[tuple[float, bool]]] = {}
         for seed in range(80):
-            kept, found = rounds(mode, temperature, seed=seed)  # type: ignore[arg-type]
-            for each, traced in zip(found, kept.rounds, strict=True):
+            kept, outcomes = rounds(mode, temperature, seed=seed)  # type: ignore[arg-type]
+            for each, traced in zip(outcomes, kept.rounds, strict=True):
                 for i, label in enumerate(traced.labels):
                     refused = i == len(traced.labels) - 1 and each.accepted_drafts < each.evaluated
                     seen.setdefault(label.kind, []).append((label.label, not refused))
@@ -151,16 +151,16 @@ def test_labels_are_the_chances_that_the_verifier_went_by() -> None:
 
 def test_greedy_labels_are_0_or_1() -> None:
     for seed in range(10):
-        kept, found = rounds("trie", 0.0, seed=seed)
-        for each, traced in zip(found, kept.rounds, strict=True):
+        kept, outcomes = rounds("trie", 0.0, seed=seed)
+        for each, traced in zip(outcomes, kept.rounds, strict=True):
             labels = [label.label for label in traced.labels]
             assert labels == [1.0] * each.accepted + [0.0] * (len(labels) - each.accepted)
 
 
 def test_block_verification_is_judged_decision_by_decision() -> None:
-    kept, found = rounds("trie", 1.0, verification="block")
+    kept, outcomes = rounds("trie", 1.0, verification="block")
     assert any(traced.labels for traced in kept.rounds)
-    for each, traced in zip(found, kept.rounds, strict=True):
+    for each, traced in zip(outcomes, kept.rounds, strict=True):
         assert all(0.0 <= label.label <= 1.0 for label in traced.labels)
         assert all(label.draft < each.evaluated for label in traced.labels)
 
@@ -183,9 +183,9 @@ def test_each_mode_has_its_rule() -> None:
 def test_many_tokens_keep_the_largest() -> None:
     weights = np.full(10, 0.05, dtype=np.float32)
     weights[[3, 8]] = 0.3
-    found = largest(weights * 7, 7.0, 1.0, 4)
-    assert found.ids.tolist() == [0, 1, 3, 8]  # ties: the lowest ids
-    assert found.rest == pytest.approx(0.3)
+    kept = largest(weights * 7, 7.0, 1.0, 4)
+    assert kept.ids.tolist() == [0, 1, 3, 8]  # ties: the lowest ids
+    assert kept.rest == pytest.approx(0.3)
 
 
 def test_of_many_ties_the_lowest_are_kept() -> None:

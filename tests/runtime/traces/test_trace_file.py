@@ -32,8 +32,8 @@ def spec_example() -> bytes:
 
 def test_the_example_of_the_spec() -> None:
     assert spec_example() == build()
-    found = decode(spec_example())
-    (record,) = found.generations()
+    decoded = decode(spec_example())
+    (record,) = decoded.generations()
     assert record.start.context == (1, 4)
     (only,) = record.rounds
     assert (only.position, only.draft, only.evaluated, only.accepted_drafts) == (2, (2,), 1, 0)
@@ -41,16 +41,16 @@ def test_the_example_of_the_spec() -> None:
     (token,) = only.tokens
     assert (token.token_id, token.pieces, token.surprisal) == (6, (1, 4), 0.5)
     assert token.distribution.ids.tolist() == [6] and token.distribution.probabilities.tolist() == [0.5]
-    assert encode(found) == build()
+    assert encode(decoded) == build()
 
 
 def test_what_is_written_is_read() -> None:
     for seed in range(60):
         segment = random_segment(np.random.default_rng(seed))
         data = encode(segment)
-        found = decode(data)
-        assert encode(found) == data and found.torn == 0
-        assert sum(len(g.rounds) for g in found.generations()) > 0
+        decoded = decode(data)
+        assert encode(decoded) == data and decoded.torn == 0
+        assert sum(len(g.rounds) for g in decoded.generations()) > 0
 
 
 def test_a_header_alone_is_an_empty_trace() -> None:
@@ -60,29 +60,29 @@ def test_a_header_alone_is_an_empty_trace() -> None:
 
 @pytest.mark.parametrize("name", INVALID)
 def test_each_spoiled_file_has_its_name(name: str) -> None:
-    wanted, data = INVALID[name]
-    assert fault(data) == wanted
+    expected, data = INVALID[name]
+    assert fault(data) == expected
 
 
 def test_the_spec_names_the_faults_that_occur() -> None:
     rows = re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", SPEC, re.MULTILINE)
     faults = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
     others = {"unreadable", "unwritable", "in_use", "foreign_vocabulary"}
-    assert {wanted for wanted, _ in INVALID.values()} | others == faults
+    assert {expected for expected, _ in INVALID.values()} | others == faults
 
 
 def test_a_torn_tail_loses_the_last_entry_only() -> None:
-    """Wherever a write was broken off, whatever was written before it is read."""
+    """Wherever a write was cut off, the entries before it are read."""
     segment = random_segment(np.random.default_rng(1))
     ends = [HEADER_BYTES]
     for i in range(len(segment.frames)):
         ends.append(len(encode(Segment(segment.header, segment.frames[: i + 1]))))
     data = encode(segment)
     for length in range(HEADER_BYTES, len(data)):
-        found = decode(data[:length])
+        decoded = decode(data[:length])
         whole = max(end for end in ends if end <= length)
-        assert encode(found) == data[:whole]
-        assert found.torn == length - whole
+        assert encode(decoded) == data[:whole]
+        assert decoded.torn == length - whole
         # Zeros, as some file systems leave them after a power cut.
         padded = encode(decode(data[:length] + bytes(len(data) - length)))
         assert data.startswith(padded) and len(padded) >= whole
@@ -104,8 +104,8 @@ def test_every_flipped_bit_is_refused_or_the_tail_is_left_out() -> None:
         elif HEADER_BYTES + 4 <= bit // 8 < second:  # a round follows, so this was no broken write
             assert fault(bytes(spoiled)) == "checksum"
         else:
-            found = decode(bytes(spoiled))
-            assert found.torn == len(data) - (HEADER_BYTES if bit // 8 < second else second)
+            decoded = decode(bytes(spoiled))
+            assert decoded.torn == len(data) - (HEADER_BYTES if bit // 8 < second else second)
 
 
 def test_wide_ids() -> None:

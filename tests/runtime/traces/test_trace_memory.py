@@ -22,7 +22,7 @@ def record(
 def taken(memory: TraceMemory) -> list[tuple[bool, int, list[int]]]:
     """Of each record whether it goes on, where it begins, and the numbers of its rounds."""
     return [
-        (each.start.continues, len(each.start.context) // 2, [found.position // 2 for found in each.rounds])
+        (each.start.continues, len(each.start.context) // 2, [item.position // 2 for item in each.rounds])
         for each in memory.take()
     ]
 

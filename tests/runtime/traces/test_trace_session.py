@@ -29,9 +29,9 @@ def weights(tmp_path: Path) -> LoadedBundle:
 
 
 def say(session: Session, request: dict[str, Any]) -> tuple[list[int], list[tuple[int, ...]], int]:
-    found = session.generate("abcd ab", max_new_tokens=30, seed=3, ignore_eos=True, **request)
-    pieces = list(found)
-    return found.token_ids, [p.round.draft for p in pieces if p.round], session.text.random.state
+    answer = session.generate("abcd ab", max_new_tokens=30, seed=3, ignore_eos=True, **request)
+    pieces = list(answer)
+    return answer.token_ids, [p.round.draft for p in pieces if p.round], session.text.random.state
 
 
 REQUESTS: list[dict[str, Any]] = [
@@ -46,17 +46,17 @@ REQUESTS: list[dict[str, Any]] = [
 def test_recording_changes_nothing(weights: LoadedBundle, tmp_path: Path, drafter: bool) -> None:
     weights = weights if drafter else without_drafter(weights)
     plain, recording = Session(weights), Session(weights, trace=tmp_path / "trace")
-    said = []
+    output = []
     for request in REQUESTS:
-        said.append(say(plain, request))
-        assert say(recording, request) == said[-1], request
+        output.append(say(plain, request))
+        assert say(recording, request) == output[-1], request
     assert recording.trace is not None
     recording.trace.close()
-    found = list(read_traces(tmp_path / "trace", Vocabularies.of(weights.vocab_map)))
-    assert [(t.start.mode, t.start.temperature) for t in found] == [
+    records = list(read_traces(tmp_path / "trace", Vocabularies.of(weights.vocab_map)))
+    assert [(t.start.mode, t.start.temperature) for t in records] == [
         (r["mode"], r["temperature"]) for r in REQUESTS
     ]
-    assert [[t.token_id for t in traced.tokens] for traced in found] == [ids for ids, _, _ in said]
+    assert [[t.token_id for t in traced.tokens] for traced in records] == [ids for ids, _, _ in output]
 
 
 def recorded(session: Session) -> list[Traced]:
@@ -89,10 +89,10 @@ def test_a_pause_leaves_a_gap_and_the_text_goes_on(weights: LoadedBundle, tmp_pa
     begun = list(second.start.context)
     assert begun == whole[: len(begun)]
     assert begun + [d for r in second.rounds for d in r.pieces] == whole
-    said = [t.token_id for t in first.tokens], [t.token_id for t in second.tokens]
-    assert answer.token_ids[: len(said[0])] == said[0]
-    assert answer.token_ids[-len(said[1]) :] == said[1]
-    assert len(said[0]) + len(said[1]) < len(answer.token_ids)
+    output = [t.token_id for t in first.tokens], [t.token_id for t in second.tokens]
+    assert answer.token_ids[: len(output[0])] == output[0]
+    assert answer.token_ids[-len(output[1]) :] == output[1]
+    assert len(output[0]) + len(output[1]) < len(answer.token_ids)
 
 
 def test_conversations_and_resumed_answers(weights: LoadedBundle, tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_a_cancelled_answer_is_kept_as_far_as_it_went(weights: LoadedBundle, tmp
         if i == 2:
             answer.cancel()
     assert answer.stop_reason == "cancelled"
-    (found,) = recorded(session)
-    assert [t.token_id for t in found.tokens] == answer.token_ids
+    (records,) = recorded(session)
+    assert [t.token_id for t in records.tokens] == answer.token_ids
 
 
 def test_random_sessions(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_random_sessions(tmp_path: Path) -> None:
         place.mkdir()
         weights = random_weights(place, rng)
         session = Session(weights, trace=place / "trace")
-        said: list[Sequence[int]] = []
+        output: list[Sequence[int]] = []
         for _ in range(4):
             answer = session.generate(
                 random_text(rng, 10),
@@ -139,8 +139,8 @@ def test_random_sessions(tmp_path: Path) -> None:
                 seed=1,
                 stop=["ab"],
             ).finish()
-            said.append(answer.token_ids)
-        assert [[t.token_id for t in found.tokens] for found in recorded(session)] == said
+            output.append(answer.token_ids)
+        assert [[t.token_id for t in each.tokens] for each in recorded(session)] == output
 
 
 def test_two_sessions_may_share_a_store(weights: LoadedBundle, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def record(store: TraceStore, first: int, count: int, at: SegmentPlace | None = 
 
 
 def numbers(path: Path) -> list[int]:
-    return [found.position // 2 for traced in read_traces(path, PAIR) for found in traced.rounds]
+    return [each.position // 2 for traced in read_traces(path, PAIR) for each in traced.rounds]
 
 
 def refusal(path: Path, pair: Vocabularies = PAIR) -> TraceFileError:
@@ -78,13 +78,13 @@ def test_the_ring_keeps_its_bound_and_the_latest(tmp_path: Path) -> None:
         last += 200
         sizes = [p.stat().st_size for p in segments_of(path)]
         assert sum(sizes) <= LEAST_BYTES and max(sizes) <= LEAST_BYTES // SEGMENTS
-    found = numbers(path)
-    assert found[0] > 1, "nothing was dropped"
-    assert found == list(range(found[0], last + 1))
+    recorded = numbers(path)
+    assert recorded[0] > 1, "nothing was dropped"
+    assert recorded == list(range(recorded[0], last + 1))
     assert sum(sizes) > LEAST_BYTES * 3 // 4
     # Each segment can be read alone, and says that its first record goes on.
     for file, segment in read_segments(path):
-        assert all(traced.start.continues for traced in segment.generations()) == (found[0] > 1)
+        assert all(traced.start.continues for traced in segment.generations()) == (recorded[0] > 1)
         assert len(list(read_traces(file, PAIR))) == 1
     parts = [traced.start.skipped + len(traced.start.context) for traced in read_traces(path)]
     assert all(a < b for a, b in pairwise(parts))
@@ -259,14 +259,14 @@ def test_killed_at_any_moment_nothing_recorded_is_lost(tmp_path: Path) -> None:
         for _ in range(KILLS):
             done = kill_once(writer, rng.uniform(0.0, 0.02))
             assert done > last
-            found = numbers(path)
-            last = found[-1]
+            recorded = numbers(path)
+            last = recorded[-1]
             assert last in (done, done + 1)
-            assert found == list(range(found[0], last + 1)), "a round is missing"
+            assert recorded == list(range(recorded[0], last + 1)), "a round is missing"
             assert sum(p.stat().st_size for p in segments_of(path)) <= LEAST_BYTES
             for file in segments_of(path):
                 assert decode(file.read_bytes()).torn <= 70_000
     finally:
         writer.kill()
         writer.communicate()
-    assert found[0] > 1, "the ring never turned"
+    assert recorded[0] > 1, "the ring never turned"

@@ -42,15 +42,15 @@ def fault(data: bytes, vocab_map: VocabMap | None = None) -> str:
 
 def test_the_example_of_the_spec() -> None:
     data = spec_example()
-    found = decode(data)
-    assert (found.draft_fingerprint, found.target_fingerprint) == ("d" * 64, "e" * 64)
-    assert found.tick == 9
-    assert found.targets.tolist() == [5, 6]
-    assert [found.spellings.row(i).tolist() for i in range(2)] == [[1, 2, 3], [1, 4]]
-    assert found.ticks.tolist() == [7, 4]
-    assert (found.hits.tolist(), found.accepted.tolist()) == ([3, 1], [2, 0])
-    check_against(found, TOY)
-    assert encode(found) == data
+    decoded = decode(data)
+    assert (decoded.draft_fingerprint, decoded.target_fingerprint) == ("d" * 64, "e" * 64)
+    assert decoded.tick == 9
+    assert decoded.targets.tolist() == [5, 6]
+    assert [decoded.spellings.row(i).tolist() for i in range(2)] == [[1, 2, 3], [1, 4]]
+    assert decoded.ticks.tolist() == [7, 4]
+    assert (decoded.hits.tolist(), decoded.accepted.tolist()) == ([3, 1], [2, 0])
+    check_against(decoded, TOY)
+    assert encode(decoded) == data
 
 
 def test_a_file_built_from_the_spec_is_what_the_encoder_writes() -> None:
@@ -60,14 +60,14 @@ def test_a_file_built_from_the_spec_is_what_the_encoder_writes() -> None:
 @given(tables())
 def test_what_is_written_is_read(t: CacheTable) -> None:
     data = encode(t)
-    found = decode(data)
-    check_against(found, TOY)
-    assert encode(found) == data
-    assert found.hits.tolist() == t.hits.tolist() and found.accepted.tolist() == t.accepted.tolist()
+    decoded = decode(data)
+    check_against(decoded, TOY)
+    assert encode(decoded) == data
+    assert decoded.hits.tolist() == t.hits.tolist() and decoded.accepted.tolist() == t.accepted.tolist()
 
 
 def test_the_history_leaves_no_trace() -> None:
-    """Equal tables give equal bytes, in whatever order they came to be."""
+    """Equal tables give equal bytes, in any order of learning."""
     one, other = (NgramCache(TOY, capacity=9) for _ in range(2))
     one.learn([FLAKE, FO], 1)
     other.learn([FLAKE], 1)
@@ -87,8 +87,8 @@ def test_the_history_leaves_no_trace() -> None:
 
 @pytest.mark.parametrize(("largest", "width"), [(255, 1), (256, 2), (65_535, 2), (65_536, 4), (2**32 - 1, 4)])
 def test_a_column_takes_as_few_bytes_as_it_can(largest: int, width: int) -> None:
-    found = table([FO], [(largest, 0)], [largest], tick=largest)
-    data = encode(found)
+    saved = table([FO], [(largest, 0)], [largest], tick=largest)
+    data = encode(saved)
     assert (data[14], data[15]) == (width, width)
     assert decode(data).hits.tolist() == [largest]
 
@@ -109,14 +109,14 @@ def test_an_entry_that_was_never_emitted_is_written() -> None:
 
 @pytest.mark.parametrize("name", INVALID)
 def test_each_spoiled_file_has_its_name(name: str) -> None:
-    wanted, data = INVALID[name]
-    assert fault(data) == wanted
+    expected, data = INVALID[name]
+    assert fault(data) == expected
 
 
 def test_the_spec_names_the_faults_that_occur() -> None:
     named = set(re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \|", SPEC, re.MULTILINE))
     faults = {f for row in named for f in re.findall(r"`([a-z_]+)`", row)} - {"lfu", "lru"}
-    assert {wanted for wanted, _ in INVALID.values()} | {"unreadable"} == faults
+    assert {expected for expected, _ in INVALID.values()} | {"unreadable"} == faults
 
 
 def test_every_prefix_is_refused() -> None:

@@ -15,9 +15,9 @@ def test_an_entry_is_a_fraction_of_the_papers(data: Path) -> None:
     """At 20,000 entries: 24 bytes on disk, 64 in memory at most; the paper's took 225."""
     environment = {**os.environ, "OMNIDRAFT_DATA": str(data), "PYTHONPATH": str(ROOT / "src")}
     command = [sys.executable, "-m", "benchmarks.cache_size", "--json"]
-    found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
-    assert found.returncode == 0, found.stderr
-    sizes = json.loads(found.stdout)
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
+    assert process.returncode == 0, process.stderr
+    sizes = json.loads(process.stdout)
     # Each target after GSM8K and full; Llama-3 learns the 5,340 n-grams that the method counts there.
     assert [s["entries"] for s in sizes] == [4_630, 20_000, 5_340, 20_000]
     assert all(s["disk"] <= 24 for s in sizes)

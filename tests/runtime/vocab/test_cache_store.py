@@ -1,4 +1,4 @@
-"""Caches on disk: read or started anew, written over what is ours and beside what is not."""
+"""Caches on disk: read or started empty; a file of ours is replaced, any other file is kept."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def test_a_cache_is_saved_and_opened(tmp_path: Path) -> None:
     cache = NgramCache(TOY)
     cache.learn([FLAKE, FO], 1)
     write_cache(tmp_path / "c", cache)
-    found, notice = open_cache(tmp_path / "c", TOY)
+    opened, notice = open_cache(tmp_path / "c", TOY)
     assert notice is None
-    assert found.entries() == cache.entries()
-    assert encode(found.table()) == (tmp_path / "c").read_bytes()
+    assert opened.entries() == cache.entries()
+    assert encode(opened.table()) == (tmp_path / "c").read_bytes()
     assert [p.name for p in tmp_path.iterdir()] == ["c"]
 
 
 def test_no_file_is_an_empty_cache_and_no_notice(tmp_path: Path) -> None:
-    found, notice = open_cache(tmp_path / "c", TOY, capacity=7, policy="lru")
-    assert (len(found), notice, found.capacity, found.policy) == (0, None, 7, "lru")
+    cache, notice = open_cache(tmp_path / "c", TOY, capacity=7, policy="lru")
+    assert (len(cache), notice, cache.capacity, cache.policy) == (0, None, 7, "lru")
 
 
 def make_directory(path: Path) -> None:
@@ -60,8 +60,8 @@ def make_loop(path: Path) -> None:
 def test_a_refused_file_is_one_sentence_and_an_empty_cache(name: str, tmp_path: Path) -> None:
     path = tmp_path / "c"
     path.write_bytes(INVALID[name][1])
-    found, notice = open_cache(path, TOY)
-    assert len(found) == 0
+    cache, notice = open_cache(path, TOY)
+    assert len(cache) == 0
     assert notice is not None and notice.startswith(f"starting with an empty cache: {path} is refused: it")
     keeps = "saving replaces it" if name == "empty" else "saving keeps it under another name"
     assert notice.endswith(f"; {keeps}") and "\n" not in notice
@@ -75,8 +75,8 @@ def test_what_is_no_file_is_unreadable(spoil: Callable[[Path], None], tmp_path: 
     path = tmp_path / "c"
     path.write_bytes(build())
     spoil(path)
-    found, notice = open_cache(path, TOY)
-    assert len(found) == 0
+    cache, notice = open_cache(path, TOY)
+    assert len(cache) == 0
     assert notice is not None and ("cannot be read" in notice or "is not a regular file" in notice)
     with pytest.raises(CacheFileError) as caught:
         read_table(path)
@@ -129,8 +129,8 @@ def make_pipe(path: Path) -> None:
 
 
 def make_socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as found:
-        found.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as unix_socket:
+        unix_socket.bind(str(path))
 
 
 @pytest.mark.parametrize("make", [make_pipe, make_socket, Path.mkdir])
@@ -156,7 +156,7 @@ def test_a_link_is_written_through(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     target, link = tmp_path / "elsewhere" / "c", tmp_path / "link"
     link.symlink_to(target)
-    write_table(link, table())  # to nothing yet
+    write_table(link, table())  # the link leads nowhere
     write_table(link, table())
     assert link.is_symlink() and target.read_bytes() == build()
     assert [p.name for p in target.parent.iterdir()] == ["c"]

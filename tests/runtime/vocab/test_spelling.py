@@ -1,4 +1,4 @@
-"""How a tokenizer spells given bytes: with any kind of vocabulary, whatever the bytes, or not at all."""
+"""How a tokenizer spells given bytes: with any kind of vocabulary, for any bytes, or not at all."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_double_bytes_in_llama2(tokenizer_of: TokenizerOf) -> None:
     assert len(twice) == 96
     for byte in twice:
         if byte < 0x80:
-            (found,) = llama.spell(bytes([byte])) or [-1]
-            assert found >= 259  # after <unk>, <s>, </s> and the 256 byte tokens
+            (spelling,) = llama.spell(bytes([byte])) or [-1]
+            assert spelling >= 259  # after <unk>, <s>, </s> and the 256 byte tokens
     assert llama.spell(b"\n") == [3 + 0x0A]  # only the byte token has it
 
 
@@ -95,9 +95,9 @@ def test_unigram_has_no_spelling_for_the_rest(data: bytes) -> None:
 def test_the_letter_that_writes_a_space_is_spelled_by_bytes(around: str) -> None:
     """U+2581 in a text is not a space; as a piece it would become one."""
     data = (around + SPACE + around).encode()
-    found = spelled(READ["sentencepiece"], data)
-    assert found is not None and b"".join(found) == data
-    assert [piece for piece in found if piece[0] >= 0x80] == [b"\xe2", b"\x96", b"\x81"]
+    spelling = spelled(READ["sentencepiece"], data)
+    assert spelling is not None and b"".join(spelling) == data
+    assert [piece for piece in spelling if piece[0] >= 0x80] == [b"\xe2", b"\x96", b"\x81"]
 
 
 def test_u2581_in_llama2(tokenizer_of: TokenizerOf) -> None:

@@ -83,8 +83,8 @@ def test_every_byte_of_a_text_comes_back(tokenizer_of: TokenizerOf, name: str) -
     text = "Hello,  world!\n\tcafé naïve 12345 \N{LLAMA} x == y;\r\n"
     expected = {"llama2": " " + text, "phi3": " " + text}
     expected["t5-small"] = " Hello, world! café nave 12345  x == y;"
-    got = tokenizer_of(name).text_of(tokenizer_of(name).encode(text)).decode()
-    assert got == expected.get(name, text)
+    actual = tokenizer_of(name).text_of(tokenizer_of(name).encode(text)).decode()
+    assert actual == expected.get(name, text)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -234,8 +234,8 @@ def test_no_tokenizer_in_the_file(tmp_path: Path, content: bytes, expected: str)
 
 
 def unreadable(model: Any) -> dict[str, Any]:
-    found = tokenizers.Tokenizer(model)
-    spec: dict[str, Any] = json.loads(found.to_str())
+    tokenizer = tokenizers.Tokenizer(model)
+    spec: dict[str, Any] = json.loads(tokenizer.to_str())
     return spec
 
 

@@ -82,10 +82,10 @@ def test_tokens_that_need_byte_tokens(
     """Of the tokens that Llama-2 writes in several pieces (160 more are single byte tokens)."""
     tokens, vocab_map = tokenizer_of(name).tokens, map_of(name)
     byte_tokens = range(3, 259)
-    found = [vocab_map.spell(t) for t, data in enumerate(tokens) if data]
-    assert sum(len(s) > 1 and any(d in byte_tokens for d in s) for s in found) == needing
-    assert sum(len(s) == 1 and s[0] in byte_tokens for s in found) == 160
-    assert max(map(len, found)) == longest
+    spelling = [vocab_map.spell(t) for t, data in enumerate(tokens) if data]
+    assert sum(len(s) > 1 and any(d in byte_tokens for d in s) for s in spelling) == needing
+    assert sum(len(s) == 1 and s[0] in byte_tokens for s in spelling) == 160
+    assert max(map(len, spelling)) == longest
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -265,11 +265,11 @@ def test_control_tokens_that_a_user_pairs() -> None:
     assert pairs == [(d["<think>"], t["<think>"]), (d["<a=b>"], t["</think>"])]
     roles = Roles(((d["</s>"], t["<|end|>"]), (d["<think>"], t["</s>"]))).overruled_by(pairs)
     assert roles.pairs == ((d["</s>"], t["<|end|>"]), *pairs)
-    found = build_vocab_map(drafter, target, roles=roles)
-    assert found.spell(t["<think>"]) == [d["<think>"]]
-    assert found.spell(t["</think>"]) == [d["<a=b>"]]
-    assert found.direct[d["<think>"]] == t["<think>"] and found.draft_allowed[d["<think>"]]
-    assert found.spell(t["<a=b>"]) == [] and not found.draft_allowed[d["</think>"]]
+    vocab_map = build_vocab_map(drafter, target, roles=roles)
+    assert vocab_map.spell(t["<think>"]) == [d["<think>"]]
+    assert vocab_map.spell(t["</think>"]) == [d["<a=b>"]]
+    assert vocab_map.direct[d["<think>"]] == t["<think>"] and vocab_map.draft_allowed[d["<think>"]]
+    assert vocab_map.spell(t["<a=b>"]) == [] and not vocab_map.draft_allowed[d["</think>"]]
 
 
 @pytest.mark.parametrize(

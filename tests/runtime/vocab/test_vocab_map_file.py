@@ -35,8 +35,8 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 def test_round_trip_of_a_real_map(tokenizer_of: TokenizerOf, tmp_path: Path) -> None:
-    found = build_vocab_map(tokenizer_of("llama2"), tokenizer_of("gpt2"))
-    assert equal(load_vocab_map(write(found, tmp_path / "map.safetensors")), found)
+    vocab_map = build_vocab_map(tokenizer_of("llama2"), tokenizer_of("gpt2"))
+    assert equal(load_vocab_map(write(vocab_map, tmp_path / "map.safetensors")), vocab_map)
 
 
 def changed(array: npt.NDArray[Any], at: int, value: int) -> npt.NDArray[Any]:
@@ -101,9 +101,9 @@ def swapped(leaves: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """Exchange two leaves whose spellings begin with the same draft token."""
     lengths = TOY.spellings.lengths[leaves]
     at = next(i for i in range(len(leaves) - 1) if lengths[i] > 1 and lengths[i + 1] > 1)
-    found: npt.NDArray[np.int32] = leaves.copy()
-    found[at], found[at + 1] = leaves[at + 1], leaves[at]
-    return found
+    exchanged: npt.NDArray[np.int32] = leaves.copy()
+    exchanged[at], exchanged[at + 1] = leaves[at + 1], leaves[at]
+    return exchanged
 
 
 def test_leaves_in_disorder_below_the_first_token_are_refused(tmp_path: Path) -> None:
