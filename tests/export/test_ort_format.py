@@ -162,10 +162,10 @@ def test_a_bundle_without_them_says_so(bundle: Path) -> None:
 @pytest.mark.parametrize(
     ("ort", "sentence"),
     [
-        ([], "no object"),
+        ([], "is not an object"),
         ({}, "has no 'target'"),
         ("style", "neither runtime nor fixed"),
-        ("target", "no text"),
+        ("target", "5 is not a string"),
         ("drafter", "no hash of elsewhere"),
     ],
 )
