@@ -18,10 +18,10 @@ from conformance.decoding.run_translate import run_translate
 from conformance.decoding.run_verify import run_verify
 from conformance.files import run_adapter, run_cache, run_sync, run_trace
 from conformance.files.run_bundle import run_bundle
+from conformance.files.run_session import run_invalid_session, run_valid_session
 from conformance.files.run_signing import run_signing
 from conformance.learning import run_alignment, run_intervals, run_tensors
 from conformance.learning.run_early_stop import run_early_stop
-from conformance.run_session import run_invalid_session, run_valid_session
 from conformance.vectors import ROOT, Vector, counts, vectors_of
 
 RUNNERS: dict[str, Callable[[Vector], None]] = {

@@ -41,13 +41,13 @@ def test_limits_agree_with_the_spec() -> None:
 
 
 def test_cache_defaults_agree_with_the_spec() -> None:
-    wanted = DEFAULTS["cache"]
+    expected = DEFAULTS["cache"]
     for start in (NgramCache.__init__, NgramCache.of_table, open_cache):
         parameters = inspect.signature(start).parameters
-        assert parameters["capacity"].default == wanted["capacity"], start
-        assert parameters["policy"].default == wanted["policy"], start
-    assert wanted["max_pieces"] == cache_table.MAX_PIECES
-    assert wanted["max_entries"] == cache_file.MAX_ENTRIES
+        assert parameters["capacity"].default == expected["capacity"], start
+        assert parameters["policy"].default == expected["policy"], start
+    assert expected["max_pieces"] == cache_table.MAX_PIECES
+    assert expected["max_entries"] == cache_file.MAX_ENTRIES
 
 
 def test_what_block_verification_is_chosen_by_agrees_with_the_spec() -> None:
@@ -61,19 +61,19 @@ def test_what_block_verification_is_chosen_by_agrees_with_the_spec() -> None:
 
 def test_sampling_and_lookup_agree_with_the_spec() -> None:
     assert all(field.default == DEFAULTS[field.name] for field in fields(SamplingConfig))
-    wanted = DEFAULTS["prompt_lookup"]
-    assert (wanted["longest"], wanted["shortest"]) == (prompt_lookup.LONGEST, prompt_lookup.SHORTEST)
+    expected = DEFAULTS["prompt_lookup"]
+    assert (expected["longest"], expected["shortest"]) == (prompt_lookup.LONGEST, prompt_lookup.SHORTEST)
 
 
 def test_draft_length_constants_agree_with_the_spec() -> None:
-    wanted = DEFAULTS["draft_length"]
+    expected = DEFAULTS["draft_length"]
     parameters = inspect.signature(draft_length.MeasuredLength).parameters
-    assert parameters["longest"].default == wanted["longest"]
-    assert parameters["decay"].default == wanted["decay"]
-    assert wanted["prior_acceptance"] == draft_length.PRIOR_ACCEPTANCE
-    assert wanted["prior_rounds"] == early_stop.PRIOR_ROUNDS
+    assert parameters["longest"].default == expected["longest"]
+    assert parameters["decay"].default == expected["decay"]
+    assert expected["prior_acceptance"] == draft_length.PRIOR_ACCEPTANCE
+    assert expected["prior_rounds"] == early_stop.PRIOR_ROUNDS
     for name in ("probe", "first_share", "last_share", "last_wait", "prior_tokens", "long_decay"):
-        assert getattr(draft_length, f"_{name.upper()}") == wanted[name], name
+        assert getattr(draft_length, f"_{name.upper()}") == expected[name], name
 
 
 def test_export_defaults_agree_with_the_spec() -> None:

@@ -1,4 +1,4 @@
-"""Runners of `session/...`: real sessions on the graphs of `generate`, loaded, gone on with and refused."""
+"""Runners of `session/...`: real sessions on the graphs of `generate`: loaded, continued and refused."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def run_valid_session(vector: Vector) -> None:
     if expect["due"] is None:
         assert session.answer is None
         return
-    said = expect["state"]["answer"]["output"]
-    assert saved["answer"]["output"] == said
-    assert session.resume().finish().token_ids == said + expect["due"]
+    output = expect["state"]["answer"]["output"]
+    assert saved["answer"]["output"] == output
+    assert session.resume().finish().token_ids == output + expect["due"]
 
 
 def run_invalid_session(vector: Vector) -> None:
@@ -70,7 +70,7 @@ def _loaded(name: str) -> tuple[Graph, Graph, Tokenizer]:
 
 
 def _session(given: dict[str, Any]) -> Session:
-    """A session of the bundle that a vector describes; its tokenizers are asked for nothing."""
+    """A session of the bundle that a vector describes; its tokenizers are not used."""
     identity, vocab_map = given["identity"], map_of(given["map"])
     target, drafter, tokenizer = _loaded(given["map"])
     entries = {
