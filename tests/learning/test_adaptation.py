@@ -186,7 +186,7 @@ def test_every_field_of_the_config_reaches_the_session(
 
     def listen(prompt: str, *arguments: Any, **others: Any) -> Generation:
         generation = generate(prompt, *arguments, **others)
-        received.append(generation.request)
+        received.append(generation.config)
         return generation
 
     monkeypatch.setattr(adaptation.session, "generate", listen)

@@ -88,7 +88,7 @@ def test_a_path_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
 
 def test_other_settings_are_refused_with_both_values(file: Path) -> None:
     FORMAT.check_same(file, {"rate": 0.5, "more": 1}, {"rate": 0.5, "head": None})
-    with pytest.raises(SettingError, match="was made with rate 0[.]5 and not 0[.]25, so testing"):
+    with pytest.raises(SettingError, match=r"was made with rate 0\.5 and not 0\.25, so testing"):
         FORMAT.check_same(file, {"rate": 0.5}, {"rate": 0.25})
     with pytest.raises(SettingError, match="has no readable settings"):
         FORMAT.check_same(file, None, {"rate": 0.25})

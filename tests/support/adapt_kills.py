@@ -107,8 +107,7 @@ def assert_kills_change_nothing(bundle: Path, tmp_path: Path, learner: str, usua
     finally:
         writer.kill()
         writer.communicate()
-    assert (
-        reached == sorted(reached) and ends < kills
-    )  # progress is never lost, and some kills happened before the end
+    # Progress is never lost, and some kills happened before the end.
+    assert reached == sorted(reached) and ends < kills
     assert check_whole(place, weights) == answers
     assert_same(whole, place, weights)

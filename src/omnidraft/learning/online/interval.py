@@ -13,15 +13,13 @@ from typing import Literal
 from omnidraft.learning.online.guard import Guard
 from omnidraft.learning.online.profiles import AdaptationProgress
 
-Decision = Literal["roll back", "cool down", "learn"]
+IntervalDecision = Literal["roll back", "cool down", "learn"]
 MAX_COOLDOWN = 32  # intervals
-ROLLBACK_SCALE, RECOVERY_SCALE = (
-    0.5,
-    1.25,
-)  # of the learning rate: at a rollback, and at an adapter found good
+ROLLBACK_SCALE = 0.5  # factor of the learning rate at a rollback
+RECOVERY_SCALE = 1.25  # factor of the learning rate at an adapter that is found good, up to the full rate
 
 
-def decide(progress: AdaptationProgress, guard: Guard, memory: int) -> tuple[Decision, bool]:
+def decide(progress: AdaptationProgress, guard: Guard, memory: int) -> tuple[IntervalDecision, bool]:
     """Judge the adapter in use and decide what comes next.
 
     Args:

@@ -147,13 +147,13 @@ class Aligner:
             tokens: the n emitted target ids.
             rows: the target's distribution before each of them, n rows.
             before: the last target id of the prompt; -1 if unknown.
-            roots: the rows' distributions at the root of this trie, where they are known better than cut rows
-                tell.
+            roots: the distribution of each row at the root of this trie, computed from the whole row; None
+                computes it from `rows`.
             target_hidden: see `Aligned`.
 
         Raises:
-            SettingError: no prompt, rows that are not as many as tokens or are no distributions, or ids
-                outside a vocabulary.
+            SettingError: there is no prompt, rows and tokens differ in number, a row is not a distribution,
+                or ids outside a vocabulary.
         """
         self._check(draft_prompt, tokens, rows)
         vocab_map = self.trie.map
@@ -162,16 +162,7 @@ class Aligner:
         count = int(np.searchsorted(np.cumsum(lengths), self.max_length - len(draft_prompt), side="right"))
         ids, lengths = np.asarray(tokens[:count], dtype=np.int32), lengths[:count]
         response = [d for t in ids for d in vocab_map.spell(int(t))]
-        target_tokens = TargetTokens(
-            ids=ids,
-            before=np.array([before, *ids[:-1]][:count], dtype=np.int32),
-            rows=np.cumsum(lengths) - lengths,
-            lengths=lengths,
-            direct=np.array([self._is_direct(int(t)) for t in ids], dtype=np.bool_),
-            probabilities=np.array([_or_nan(rows.of(i, int(t))) for i, t in enumerate(ids)]),
-            starts=(ends := np.cumsum(sizes := vocab_map.target_bytes.lengths[ids].astype(np.int64))) - sizes,
-            ends=ends,
-        )
+        target_tokens = self._target_tokens(ids, lengths, rows, before)
         return Aligned(
             draft_ids=np.array([*draft_prompt, *response], dtype=np.int32),
             prompt_length=len(draft_prompt),
@@ -182,6 +173,20 @@ class Aligner:
             target_rows=TargetRows(rows.ids[:count], rows.probabilities[:count], rows.rest[:count]),
             vocab_map=vocab_map,
             target_hidden=None if target_hidden is None else target_hidden[:count],
+        )
+
+    def _target_tokens(self, ids: Ids, lengths: Offsets, rows: TargetRows, before: int) -> TargetTokens:
+        sizes = self.trie.map.target_bytes.lengths[ids].astype(np.int64)
+        ends = np.cumsum(sizes)
+        return TargetTokens(
+            ids=ids,
+            before=np.array([before, *ids[:-1]][: len(ids)], dtype=np.int32),
+            rows=np.cumsum(lengths) - lengths,
+            lengths=lengths,
+            direct=np.array([self._is_direct(int(t)) for t in ids], dtype=np.bool_),
+            probabilities=np.array([_or_nan(rows.of(i, int(t))) for i, t in enumerate(ids)]),
+            starts=ends - sizes,
+            ends=ends,
         )
 
     def _check(self, draft_prompt: Sequence[int], tokens: Sequence[int], rows: TargetRows) -> None:
