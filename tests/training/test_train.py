@@ -141,9 +141,9 @@ def test_killed_and_resumed_equals_unbroken(bundle: Path, traces: Path, tmp_path
     assert summary["steps"] == 12 and 1 <= summary["done"] <= 8
     assert log.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     for suffix in (".state", ".safetensors"):
-        unbroken, resumed = (tensors(tmp_path / f"{name}{suffix}") for name in ("whole", "broken"))
-        assert unbroken.keys() == resumed.keys()
-        assert all(np.array_equal(unbroken[key], resumed[key]) for key in unbroken)
+        expected, actual = (tensors(tmp_path / f"{name}{suffix}") for name in ("whole", "broken"))
+        assert expected.keys() == actual.keys()
+        assert all(np.array_equal(expected[key], actual[key]) for key in expected)
     again = json.loads(run(*command("broken"), "--json")[1])
     assert again["done"] == 0 and again["mean_loss"] is None  # no step is left
     code, _, error = run(*command("broken"), "--seed", 3)
@@ -226,7 +226,7 @@ def test_where_one_process_refuses_all_end(bundle: Path, traces: Path, tmp_path:
         (("--checkpoint", "/nowhere/state"), "cannot be written to /nowhere/state because"),
         (("--log", "/"), "/ cannot be written because it is a directory"),
         (("--lora-rank", 5000), "LoRA rank 5000 is outside"),
-        (("--out", "mine.bin"), "mine.bin is no name of an adapter; give one like mine.safetensors"),
+        (("--out", "mine.bin"), "mine.bin is not the name of an adapter; give one like mine.safetensors"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(
