@@ -1,1 +1,5 @@
-"""TODO."""
+"""The algorithm with numpy alone: no file, no clock, no onnxruntime. A port mirrors these files.
+
+Begin with speculate.py, the loop. Then read in the order data moves: drafter.py -> translator.py ->
+decision.py -> verifier.py; draft_length.py says how many tokens to draft.
+"""

@@ -190,8 +190,8 @@ def resample_or_skip(probs: DecisionProbs, reach: float, random: RandomSource) -
 
     Where there are many options, one attempt of rejection sampling comes first: skip with 1 - reach, else
     draw a token of the target's distribution and keep it with its share of the residual. An attempt that
-    gives neither leaves the distribution as it was to the full computation. Most attempts succeed, which saves a
-    pass over both vocabularies.
+    gives neither leaves the distribution as it was to the full computation. Most attempts succeed, which
+    saves a pass over both vocabularies.
 
     Returns:
         the token, or None where the decision is skipped.

@@ -1,6 +1,6 @@
-"""Probability distributions over token ids: what is drawn from, tested against and corrected by.
+"""Probability distributions over token ids: drawing, verification and correction use nothing else.
 
-Pure values; nothing here knows of drafts or of models.
+Pure values; nothing here depends on drafts or on models.
 """
 
 from typing import Protocol
@@ -27,7 +27,7 @@ class Distribution(Protocol):
         """The sum of the probabilities of distinct ids."""
 
     def mass_outside(self, ids: Ids) -> float:
-        """The sum of the probabilities of all other ids; 0 only if each of them is 0, for all rounding."""
+        """The sum of the probabilities of all other ids; 0 only if each is 0, in spite of rounding."""
 
     def masked(self, mask: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Probabilities of all ids times a mask of zeros and ones, shapes [size]."""
@@ -91,9 +91,9 @@ class Categorical:
         self._total = float(self._blocks[-1])
 
     def probability(self, ids: Ids) -> npt.NDArray[np.float64]:
-        found: npt.NDArray[np.float64] = self._weights.take(ids).astype(np.float64)
-        found *= 1.0 / self._total
-        return found
+        probabilities: npt.NDArray[np.float64] = self._weights.take(ids).astype(np.float64)
+        probabilities *= 1.0 / self._total
+        return probabilities
 
     def mass(self, ids: Ids) -> float:
         return float(self._weights.take(ids).sum(dtype=np.float64)) / self._total
@@ -102,9 +102,9 @@ class Categorical:
         return self.without(ids)._total / self._total
 
     def masked(self, mask: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        found = self._weights * mask
-        found *= 1.0 / self._total
-        return found
+        probabilities = self._weights * mask
+        probabilities *= 1.0 / self._total
+        return probabilities
 
     def mass_under(self, mask: npt.NDArray[np.float64]) -> float:
         return float(np.einsum("i,i", self._weights, mask)) / self._total
@@ -112,10 +112,10 @@ class Categorical:
     def draw(self, uniform: float, among: Ids | None = None) -> int:
         if among is not None:
             return int(among[_inverse(self._weights[among], uniform)])
-        sought = uniform * self._total
-        block = min(int(np.searchsorted(self._blocks, sought, side="right")), len(self._blocks) - 1)
+        level = uniform * self._total
+        block = min(int(np.searchsorted(self._blocks, level, side="right")), len(self._blocks) - 1)
         before = float(self._blocks[block - 1]) if block else 0.0
-        share = (sought - before) / max(float(self._blocks[block]) - before, 1e-300)
+        share = (level - before) / max(float(self._blocks[block]) - before, 1e-300)
         inside = self._weights[block * _BLOCK : (block + 1) * _BLOCK]
         if len(inside) == 0:  # rounding led past the end
             return int(np.flatnonzero(self._weights)[-1])
@@ -130,7 +130,7 @@ class Categorical:
 def _inverse(weights: Row, uniform: float) -> int:
     """Index at `uniform` of the cumulative weights; never one of weight zero unless all are."""
     cumulative = np.cumsum(weights, dtype=np.float64)
-    found = min(int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right")), len(weights) - 1)
-    while weights[found] <= 0.0 and found > 0:
-        found -= 1
-    return found
+    index = min(int(np.searchsorted(cumulative, uniform * cumulative[-1], side="right")), len(weights) - 1)
+    while weights[index] <= 0.0 and index > 0:
+        index -= 1
+    return index

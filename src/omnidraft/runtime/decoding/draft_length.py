@@ -1,4 +1,4 @@
-"""How many tokens to draft in the next round: as many as pay, none when none pay (method section 6).
+"""How many tokens to draft in the next round: as many as pay, or none (method section 6).
 
 Costs come from a measurement and acceptance from the rounds so far. No clock is read here, so equal inputs
 give equal lengths.
@@ -143,8 +143,8 @@ class AcceptanceByDepth:
 
     def record(self, evaluated: int, accepted: int, emitted: int) -> None:
         """Take in a round that drafted; see `DraftLength.record`."""
-        # The pieces of a refused target token after the first say nothing: a_j is the probability of draft
-        # token j given that those before it were accepted.
+        # Of a refused target token only the first piece counts: a_j is the probability of draft token j given
+        # that those before it were accepted.
         depths = min(evaluated, accepted + 1, len(self.evaluated))
         self.reached = max(self.reached, depths)
         for j in range(depths):
@@ -182,7 +182,7 @@ class MeasuredLength:
 
     After a choice of 0 it drafts a little now and then, to notice when the text changes. A probe waits until
     it costs a small share of the time that passed without one. Each probe that changes nothing halves the
-    share, so a hopeless drafter costs a few percent at first and soon almost nothing.
+    share, so a drafter that never helps costs a few percent at first and soon almost nothing.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The drafter: a small model that guesses, in its own vocabulary.
 
-Its context is free: whatever the drafter holds changes speed, never the output (method section 2).
+Its context is free: what the drafter has read changes speed, never the output (method section 2).
 """
 
 from collections.abc import Sequence
@@ -105,7 +105,7 @@ class Drafter:
 
 
 class _NoModel:
-    """Stands where no drafter was loaded; a generation that asks it for a draft has a bug."""
+    """Replaces a drafter that was not loaded; a generation that asks it for a draft has a bug."""
 
     max_length = length = 0
 
@@ -120,7 +120,7 @@ class _NoModel:
 
 
 def no_drafter(vocab_size: int) -> Drafter:
-    """A drafter that holds no weights, for sessions whose every round drafts nothing."""
+    """A drafter without a model, for sessions in which no round drafts."""
     return Drafter(_NoModel(vocab_size))
 
 

@@ -1,4 +1,4 @@
-"""When a trained head ends a draft: optional in a port, which then never asks a head.
+"""When a trained head ends a draft. A port may leave this file out; it then never asks a head.
 
 Everything drawn is in the draft, so stopping early changes no distribution, only speed.
 """
@@ -25,7 +25,7 @@ def survival_of(acceptance: float, confidence: float) -> float:
 
 
 class Estimate(Protocol):
-    """What the measured draft length knows of costs and acceptance."""
+    """Costs and acceptance as the measured draft length estimates them."""
 
     @property
     def longest(self) -> int:

@@ -1,4 +1,4 @@
-"""What the loop needs of a language model."""
+"""The interface of a language model, as the loop and a session use it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable

@@ -1,4 +1,4 @@
-"""Where proposals come from: what the loop asks of a drafter, or of anything else that guesses.
+"""Where proposals come from: the interface between the loop and a drafter, or another source of guesses.
 
 A mode is a Proposer. Each proposer verifies its own guesses, so that the output's distribution is the
 target's.

@@ -1,6 +1,6 @@
 """Randomness as an argument: SplitMix64, the same numbers in every language.
 
-Everything random in the runtime asks a `RandomSource`. A test can put an enumerator in its place and walk
+Everything random in the runtime asks a `RandomSource`. A test can replace it by an enumerator, which visits
 every outcome of the real code with its exact probability.
 """
 
@@ -35,8 +35,8 @@ class RandomSource(Protocol):
 class SplitMix64:
     """A `RandomSource` on Steele, Lea and Flood's generator (OOPSLA 2014): 64 bits of state, no tables.
 
-    One uniform per question, in the order asked; questions with a single answer take none, so greedy
-    decoding never touches the generator.
+    Each question takes one uniform number, in the order asked. A question with a single answer takes none, so
+    greedy decoding never changes the state.
     """
 
     def __init__(self, seed: int) -> None:
@@ -51,7 +51,7 @@ class SplitMix64:
         return z ^ (z >> 31)
 
     def uniform(self) -> float:
-        """A float64 in [0, 1): the upper 53 bits, so it is the same number everywhere."""
+        """A float64 in [0, 1) from the upper 53 bits; the same number in every language."""
         return (self.next_u64() >> 11) * 2.0**-53
 
     def bernoulli(self, probability: float) -> bool:
@@ -71,7 +71,7 @@ class SplitMix64:
 
 
 def fresh_seed() -> int:
-    """A seed from the operating system, for a generation that was given none.
+    """A seed from the operating system, for a generation without a given seed.
 
     It has 53 bits, so that every reader of JSON gets the same number.
     """

@@ -1,4 +1,4 @@
-"""From logits to distributions: the probabilities that drafting, testing, correcting and the bonus share.
+"""From logits to distributions: drafting, verification, correction and bonus use the same probabilities.
 
 Each row has one processed distribution, used for every step (method: "apply to p first"). This keeps the
 output exact.
@@ -157,8 +157,8 @@ def _nucleus(weights: Row, sampling: SamplingConfig) -> Ids:
 def _ranked(weights: Row, count: int, mass: float) -> Ids:
     """At least the `count` heaviest ids and as many as hold `mass`, by falling weight, then by id.
 
-    A few tokens hold nearly all mass, so only those above a floor are sorted; the floor is lowered until
-    there are enough.
+    A few tokens hold nearly all mass, so only those above a floor are sorted. The floor is lowered until the
+    ids above it are enough.
     """
     ids = np.arange(0)
     for floor in _FLOORS:

@@ -22,7 +22,7 @@ Observer = Callable[[Outcome, TargetProbs], None]
 
 @dataclass(frozen=True)
 class Seconds:
-    """Where the time of a round went; see `decode.Stopwatch`."""
+    """Seconds of a round by its parts; see `decode.Stopwatch`."""
 
     draft: float = 0.0
     translate: float = 0.0
@@ -124,7 +124,7 @@ def speculate(
     """Yield rounds whose emitted tokens follow the target's own distribution; drafting only saves time.
 
     Args:
-        target: the model whose text is wanted; its KV cache is rewritten where it differs from the text.
+        target: the model that writes the text; its KV cache is rewritten where it differs from the text.
         proposer: guesses the next tokens and verifies its guesses.
         text: at least one token; grows by what each round emits.
         sampling: how the target's logits become distributions.

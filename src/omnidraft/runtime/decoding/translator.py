@@ -1,7 +1,7 @@
-"""A draft in target tokens: walk the active trie, note the decision made at every draft token.
+"""Translate a draft into target tokens: walk the active trie and note the decision at every draft token.
 
-Only the draft and the trie are read, never a probability, so one target pass over the proposed tokens is
-enough to judge all of them (method section 4.2).
+Only the draft and the trie are read, never a probability. So one target pass over the proposed tokens is
+enough to verify all of them (method section 4.2).
 """
 
 from collections.abc import Sequence
@@ -12,26 +12,27 @@ from omnidraft.runtime.vocab.trie import ActiveTrie, Node
 
 
 class Step(Enum):
-    """What the walk decided at a draft token."""
+    """What the walk does at a draft token."""
 
     BEGIN = "begin"  # at the root: the draft token begins a spelling
     GO_ON = "go on"  # inside a node: it continues one
     END = "end"  # inside a node: it does not, and the node is a whole token
-    DEAD_END = "dead end"  # inside a node: it does not, and the node is no token; nothing is proposed
-    EXPAND = "expand"  # one of several target tokens that a long draft token writes
+    DEAD_END = "dead end"  # inside a node: it does not, and no token ends at the node; nothing is proposed
+    EXPAND = "expand"  # one of several target tokens that spell a long draft token
 
 
 @dataclass(frozen=True)
 class Decision:
-    """One proposal to be tested.
+    """One decision of the walk, which the verifier accepts or refuses.
 
     Attributes:
-        row: index of the target row that judges it, = target tokens proposed before it.
-        draft: index of the draft token whose row of q proposes it.
-        node: where the walk goes (BEGIN, GO_ON), or where it stands (END, DEAD_END).
-        parent: the node it leaves, for GO_ON.
-        excluded: node whose children this draft token is known not to be (`E`), for BEGIN.
-        target_id: the proposed token, for EXPAND.
+        step: what the walk does.
+        row: index of the target row that verifies it: the number of target tokens proposed before it.
+        draft: index of the draft token, whose distribution q proposes it.
+        node: the node that the walk goes to (BEGIN, GO_ON), or that it is in (END, DEAD_END).
+        parent: the node that the walk leaves; for GO_ON.
+        excluded: the node of which this draft token is known not to be a child (`E`); for BEGIN.
+        target_id: the proposed token; for EXPAND.
     """
 
     step: Step
@@ -49,10 +50,11 @@ class Proposal:
 
     Attributes:
         tokens: proposed target ids, to be scored in one pass.
-        decisions: the tests in order.
-        ends: for each proposed token, how many draft tokens are used up once it is accepted.
-        tail: the node that the draft ends in; the bonus is drawn below it (None: anywhere).
-        used: draft tokens that the decisions cover.
+        decisions: in the order of verification.
+        ends: for each proposed token, the number of draft tokens that are used once it is accepted.
+        tail: the node that the draft ends in, and the bonus is drawn below it; None where the bonus may be
+            any token.
+        used: number of draft tokens that the decisions cover.
     """
 
     tokens: list[int] = field(default_factory=list)
@@ -68,9 +70,9 @@ def translate(draft: Sequence[int], trie: ActiveTrie, *, max_tokens: int, expand
     Args:
         draft: draft ids.
         trie: active spellings.
-        max_tokens: proposed target tokens at most. A draft token that would exceed it is not tested; that
-            is decided by the draft token alone, so it costs no exactness.
-        expand: also follow draft tokens that are longer than a target token.
+        max_tokens: proposed target tokens at most. A draft token that would exceed it ends the walk. The
+            draft alone decides this, so the output's distribution is the same.
+        expand: also translate draft tokens that are longer than a target token.
     """
     proposal = Proposal()
     node: Node | None = None
@@ -116,20 +118,21 @@ def translate_longest(
 ) -> Proposal:
     """Translate left to right, the longest active spelling first (method section 4.1).
 
-    Unlike the walk of `translate` it may fall back from an n-gram that did not complete, so it proposes more;
-    its proposal's distribution is not the trie's, and it serves rules that need none: greedy, match, paper.
+    Unlike the walk of `translate` it may return to a shorter spelling where an n-gram was not completed, so
+    it proposes more tokens. The proposal does not have the distribution of the trie walk. So it serves rules
+    that need no such distribution: greedy, match and paper.
+
+    Args:
+        as for `translate`.
     """
     proposal = Proposal()
     at = 0
     while at < len(draft) and len(proposal.tokens) < max_tokens:
-        found, end = _longest(draft, at, trie)
-        tokens = (
-            [found]
-            if found is not None
-            else [int(t) for t in trie.map.expansions.row(draft[at])]
-            if expand
-            else []
-        )
+        spelled, end = _longest(draft, at, trie)
+        if spelled is not None:
+            tokens = [spelled]
+        else:
+            tokens = [int(t) for t in trie.map.expansions.row(draft[at])] if expand else []
         if not 0 < len(tokens) <= max_tokens - len(proposal.tokens):
             break
         for token in tokens:
@@ -139,7 +142,7 @@ def translate_longest(
 
 
 def _longest(draft: Sequence[int], at: int, trie: ActiveTrie) -> tuple[int | None, int]:
-    """The longest target token spelled by draft[at:end], and end (at + 1 when there is none)."""
+    """The longest target token that draft[at:end] spells, and end; None and at + 1 where nothing does."""
     best, end = None, at + 1
     node = trie.root(draft[at])
     while node is not None:
@@ -152,7 +155,7 @@ def _longest(draft: Sequence[int], at: int, trie: ActiveTrie) -> tuple[int | Non
 
 
 def _finish(proposal: Proposal, trie: ActiveTrie, node: Node, i: int) -> Node | None:
-    """Stay in a node, or, where nothing can follow, emit its token: END is forced there, no test."""
+    """The node; or None where nothing can follow in it: its token is emitted, without a decision."""
     proposal.used = i + 1
     ending = trie.terminal(node)
     if ending is None or trie.active[node.low + 1 : node.high].any():

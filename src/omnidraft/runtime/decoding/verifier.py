@@ -2,7 +2,7 @@
 
 Pure functions: distributions and a source of randomness come in, a verdict goes out. `verify_tokens` is
 speculative sampling on the decisions of the trie walk, one after another (method section 4.2).
-`verify_block` judges the decisions together. `verify_match` needs no drafter's distributions.
+`verify_block` verifies the decisions together. `verify_match` needs no drafter's distributions.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Text in, text out: load a bundle, stream what the target says. What a program needs is in this module."""
+"""Text in, text out: load a bundle and stream text. All names that a program needs are in this module."""
 
 from pathlib import Path
 
@@ -42,19 +42,20 @@ def load(
     """Open a bundle for generation: verify its hashes, load both graphs and what was learned.
 
     Args:
-        path: the bundle. threads: see `load_bundle`.
-        cache: a file of learned n-grams; the session starts with none where it is absent or refused, and says
-            in `cache_notice` why it was refused.
+        path: the bundle's directory.
+        threads: of a target pass; by the target's size when None.
+        cache: a file of learned n-grams. Where it is absent or refused, the session starts with an empty
+            cache; `cache_notice` says why it was refused.
+        target_on, drafter_on: "cpu", or a place for which the bundle has NPU graphs (see `placement.placed`).
         adapter: of the drafter or of the target, or its file.
-        target_on, drafter_on: "cpu", or where a bundle with NPU graphs may run (see `placement.placed`).
         public_key: a PEM file (or 32 bytes); a bundle without a signature by that key is refused.
-        trace: a directory to record generations in, text and all; by default there is none.
+        trace: a directory to record generations in, text included; None records nothing.
 
     Raises:
-        BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
+        BundleError, VocabMapError, TokenizerError: the bundle is damaged, incomplete or unsigned.
         AdapterError: the adapter is refused.
         TraceFileError: nothing can be recorded there.
-        SettingError: the bundle has no graphs for a place, the public key is none, or the `cryptography`
+        SettingError: the bundle has no graphs for a place, the public key is not a key, or the `cryptography`
             package is missing.
     """
     loaded = load_bundle(

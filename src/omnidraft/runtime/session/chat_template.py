@@ -1,7 +1,7 @@
-"""A model's own chat template, rendered by jinja2 where that is installed; phones use its compiled form.
+"""A model's own chat template, rendered by jinja2 where it is installed; phones use its compiled form.
 
-Messages never enter the template engine: marks stand for them, and what comes out between the marks is the
-template's own text. So nothing in a message can be read as a control token or as code.
+Messages never enter the template engine. Marks replace them, and the output between the marks is the
+template's own text. So no part of a message can be read as a control token or as code.
 """
 
 from __future__ import annotations
@@ -14,18 +14,23 @@ from omnidraft.errors import PromptError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.session.conversation import Template
 
-_MARK = "\u2063omnidraft{}\u2063"  # stands for a message
+_MARK = "\u2063omnidraft{}\u2063"  # replaces a message
 
 
 @dataclass(frozen=True)
 class JinjaTemplate:
-    """A Hugging Face chat template: its source, and names such as bos_token that it may use."""
+    """A Hugging Face chat template.
+
+    Attributes:
+        source: the template.
+        names: values that it may use, by name, such as bos_token.
+    """
 
     source: str
     names: dict[str, str]
 
     def parts(self, turns: int) -> list[str]:
-        """The strings before and after the message of each turn (see `conversation.Template`).
+        """The strings around the messages of a conversation; see `conversation.Template.parts`.
 
         Raises:
             PromptError: the template fails, or does not keep every message in one piece.
@@ -35,14 +40,14 @@ class JinjaTemplate:
         rest = self._render([{"role": roles[i % 2], "content": mark} for i, mark in enumerate(marks)])
         parts = []
         for mark in marks:
-            part, found, rest = rest.partition(mark)
-            if not found or mark in rest:
+            part, separator, rest = rest.partition(mark)
+            if not separator or mark in rest:
                 raise PromptError(
                     f"the chat template does not keep the messages of {turns} turns in one piece"
                 )
             parts.append(part)
         parts.append(rest)
-        # Templates strip answers and write the space before them; ours keep the one they were said with.
+        # Templates strip answers and write the space before them; our answers keep the space they begin with.
         for i in range(1, len(parts) - 1, 2):
             if parts[i].startswith(rest) and not parts[i][len(rest) :].strip():
                 parts[i] = rest
@@ -65,14 +70,14 @@ class JinjaTemplate:
 
 
 def jinja_is_installed() -> bool:
-    """Whether templates can be rendered here."""
+    """Whether jinja2 is installed, so that templates can be rendered."""
     from importlib.util import find_spec
 
     return find_spec("jinja2") is not None
 
 
 def template_of(bundle: Bundle) -> Template:
-    """The chat template of a bundle as its model has it; its compiled form where jinja2 is missing."""
+    """The chat template of a bundle, rendered by jinja2; its compiled form where jinja2 is not installed."""
     prompt = bundle.manifest["prompt"]
     name = prompt["template"]
     if name is None or not jinja_is_installed():

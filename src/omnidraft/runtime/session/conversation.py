@@ -1,7 +1,7 @@
-"""A conversation as target ids: messages stand inside a template, answers are the ids that were said.
+"""A conversation as target ids: messages inside a template, answers as the ids that were generated.
 
-An answer is never encoded again: other ids than those that were said would change what the target is
-conditioned on (method section 2). A message is plain text whatever it holds.
+An answer is never encoded again: other ids would change what the target is conditioned on (method section 2).
+A message is always plain text; nothing in it is read as a control token.
 """
 
 from collections.abc import Sequence
@@ -14,15 +14,18 @@ from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 
 class Template(Protocol):
-    """What stands around messages; control tokens are read here and only here."""
+    """The text around messages; control tokens are read here and only here."""
 
     def parts(self, turns: int) -> list[str]:
         """The strings before and after the message of each turn, shape [2 * turns].
 
-        What stands before a later message begins right after the answer to the one before it.
+        The string before a later message begins right after the answer to the message before it.
+
+        Args:
+            turns: number of messages by the user.
 
         Raises:
-            PromptError: the template does not serve so many turns.
+            PromptError: the template cannot render a conversation of this length.
         """
 
 
@@ -37,7 +40,14 @@ class Turn:
 def conversation_ids(
     tokenizer: Tokenizer, template: Template, turns: Sequence[Turn], message: str
 ) -> list[int]:
-    """The target ids of a conversation up to where the answer to `message` begins."""
+    """The target ids of a conversation, up to the position at which the answer to `message` begins.
+
+    Args:
+        tokenizer: the target's.
+        template: the text around messages.
+        turns: earlier turns.
+        message: the new message.
+    """
     parts = template.parts(len(turns) + 1)
     ids: list[int] = []
     for i, turn in enumerate(turns):
@@ -47,10 +57,15 @@ def conversation_ids(
 
 
 def answer_ids(tokenizer: Tokenizer, answer: Generation, eos_ids: Sequence[int]) -> tuple[int, ...]:
-    """The ids of an answer as a conversation keeps them: they write `answer.text` and nothing else.
+    """The ids of an answer as a conversation keeps them: they spell `answer.text` and nothing else.
 
-    The end token goes, since the template has its own. Where a stop string begins inside a token, the bytes
-    of that token before it are spelled anew; all other ids stay as they were said.
+    The end token is left out, because the template has its own. Where a stop string begins inside a token,
+    the bytes of that token before it are spelled again; all other ids stay as they were generated.
+
+    Args:
+        tokenizer: the target's.
+        answer: the generation.
+        eos_ids: the target's end tokens.
     """
     ids = answer.token_ids
     if answer.stop_start is None:

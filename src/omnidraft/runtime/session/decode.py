@@ -34,10 +34,11 @@ class RoundRecorder(Protocol):
 
 @dataclass
 class DecoderModels:
-    """What a text is decoded with.
+    """The models and the cache that decode a text.
 
     Attributes:
-        target, drafter: the two models. cache: n-grams of the pair.
+        target, drafter: the two models.
+        cache: n-grams of the pair.
         clock: gives seconds.
     """
 
@@ -60,8 +61,8 @@ def decode(
     Args:
         models: target, drafter and cache.
         text: from which the generation continues; see `speculate`.
-        config: mode, verification ("auto" is token), sampling and log-probabilities; the rest of it is in
-            `text` and `draft_length`.
+        config: mode, verification ("auto" is token), sampling and log-probabilities are read; `text` and
+            `draft_length` hold the rest.
         draft_length: how many tokens to draft in each round.
         random: the source of randomness.
         recorder_of: makes the recorder of a trace for the proposer of this generation.
@@ -101,7 +102,8 @@ def decode_prompt(
     """`decode` of a prompt, up to the first end token or `config.max_new_tokens`.
 
     Args:
-        prompt: target ids, at least one. draft_prompt: the same text in draft ids.
+        prompt: target ids, at least one.
+        draft_prompt: the same text in draft ids.
         eos_ids: end tokens.
         models, config, draft_length, random, recorder_of: see `decode`.
     """

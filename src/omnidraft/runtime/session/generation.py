@@ -1,4 +1,4 @@
-"""One answer on its way: rounds in, pieces of text out, and the reason why it ended."""
+"""One answer while it is generated: rounds in, pieces of text out, and the reason why it ended."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -15,10 +15,11 @@ Step = Callable[["Generation"], AbstractContextManager[None]]  # surrounds every
 
 @dataclass(frozen=True)
 class Piece:
-    """Text that one round made certain; half characters and beginnings of stop strings wait for the next.
+    """Text that one round made certain; half characters and beginnings of stop strings are held back.
 
     Attributes:
-        text: may be empty. token_ids: that the round emitted.
+        text: may be empty.
+        token_ids: target ids that the round emitted.
         round: None for text that was held back when the generation was cancelled.
     """
 
@@ -35,7 +36,8 @@ class Limits:
     """Where an output ends besides its stop strings.
 
     Attributes:
-        eos_ids: end tokens. max_length: positions of the target's context.
+        eos_ids: end tokens.
+        max_length: positions of the target's context.
     """
 
     eos_ids: Sequence[int]
@@ -44,7 +46,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Emitted:
-    """The output of a generation that an earlier process began; empty for a new one."""
+    """The output of a generation that an earlier process began; empty for a new generation."""
 
     token_ids: Sequence[int] = ()
     logprobs: Sequence[float] = ()
@@ -55,13 +57,15 @@ class Generation:
     """One answer: iterate over it for pieces of text, read its fields during and after.
 
     Attributes:
+        config: the settings.
+        seed: repeats this generation.
+        prompt_ids: target ids of the prompt.
         text: the output so far, without stop string and end token.
-        token_ids: the tokens that the target emitted. An end token, or the token that completed the stop
-            string, is the last of them and counts.
+        token_ids: target ids of the output so far. An end token, or the token that completed the stop string,
+            is the last of them and counts.
         logprobs: natural log-probabilities of `token_ids`, if they were asked for.
         statistics: counts so far.
-        config: the settings. seed: repeats this generation.
-        stop_reason: why it ended, None before. stop_string: the one that ended it.
+        stop_reason: why it ended; None before.
     """
 
     def __init__(
@@ -91,7 +95,7 @@ class Generation:
 
     @property
     def stop_start(self) -> int | None:
-        """The byte of the output at which that stop string began."""
+        """The byte of the output at which the stop string began; None where no stop string ended it."""
         return self._stop_text.start
 
     @property
@@ -137,7 +141,7 @@ class Generation:
         self.text = self._stop_text.take() + (self._stop_text.end() if emitted.stop_reason else "")
 
     def _next_round(self) -> Round | None:
-        """None where the generation was cancelled, or an exception ended its rounds before."""
+        """The next round; None where the generation was cancelled or an exception ended its rounds before."""
         with self._step(self):
             try:
                 return next(self._rounds, None)
@@ -145,13 +149,13 @@ class Generation:
                 return None
 
     def end(self) -> StopReason | None:
-        """Why the output so far is at its end; None where it may continue."""
+        """Why the output ends with the last token so far; None where it may continue."""
         if self.stop_string is not None:
             return "stop"
         if self.token_ids and self.token_ids[-1] in self._limits.eos_ids:
             return "eos"
         if len(self.token_ids) >= self.config.max_new_tokens:
             return "length"
-        # The last token needs no position: it is never scored.
+        # The last token is never scored, so it needs no position.
         full = len(self.prompt_ids) + len(self.token_ids) > self._limits.max_length
         return "context" if full else None

@@ -20,7 +20,7 @@ class GenerationConfig:
     Attributes:
         max_new_tokens: output tokens at most.
         temperature: 0 for greedy decoding.
-        seed: 0..2^64-1, repeats a generation; drawn from the system when None.
+        seed: 0..2^64-1, repeats a generation; drawn by the operating system when None.
         mode: trie (default), match, direct, paper (approximate above temperature 0), lookup (copies from
             the context, without the drafter), plain.
         num_draft_tokens: of each round; "auto" drafts as many as pay.
@@ -89,7 +89,7 @@ class GenerationConfig:
             )
         if self.seed is not None and not 0 <= self.seed < 1 << 64:
             raise SettingError(
-                f"seed {self.seed} is outside 0..2^64-1", "7 is as good as any", setting="seed"
+                f"seed {self.seed} is outside 0..2^64-1", "use any number in this range", setting="seed"
             )
         if self.num_draft_tokens != "auto":
             FixedLength(self.num_draft_tokens)

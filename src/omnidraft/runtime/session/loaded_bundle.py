@@ -1,4 +1,4 @@
-"""A loaded bundle: what sessions share and none of them changes."""
+"""A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change."""
 
 import os
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 
-USUAL_DRAFT = 4  # draft tokens of the round that the choice of a verification goes by
+USUAL_DRAFT = 4  # draft tokens of the round by which a verification is chosen
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,11 @@ class LoadedBundle:
     Any number of sessions may share it, each in its own thread: nothing here changes after loading.
 
     Attributes:
-        bundle: on disk. target, drafter: the graphs. target_tokenizer, drafter_tokenizer: their tokenizers.
-        vocab_map: how the drafter's tokens write the target's.
-        drafter, drafter_tokenizer: None where the drafter was left out.
+        bundle: on disk.
+        target: the target's graph, or its static graphs for an NPU.
+        target_tokenizer: the target's tokenizer.
+        vocab_map: how the drafter's tokens spell the target's.
+        drafter, drafter_tokenizer: as for the target; None where the drafter was not loaded.
     """
 
     bundle: Bundle
@@ -75,13 +77,13 @@ def load_bundle(
         threads: of a target pass; by the target's size when None. The drafter always runs on one.
         drafter: whether to load the drafter; without it only mode lookup drafts anything.
         target_on, drafter_on: where each of them runs (see `placement.placed`).
-        public_key: of the signer; a bundle without a signature by it is refused (see `open_bundle`, which has
-            checked a `Bundle` already).
+        public_key: of the signer; a bundle without a signature by this key is refused. `open_bundle` checks
+            the signature, so a `Bundle` must have been opened with the key.
         ort_format: load the bundle's .ort files instead of its .onnx graphs.
 
     Raises:
-        BundleError, VocabMapError, TokenizerError: the bundle is not what it must be.
-        SettingError: the bundle has no graphs for a place, or the public key is none.
+        BundleError, VocabMapError, TokenizerError: the bundle is damaged, incomplete or unsigned.
+        SettingError: the bundle has no graphs for a place, or the public key is not a key.
     """
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key)
     assert public_key is None or opened.signed_by, "the signature is checked where the bundle is opened"
@@ -111,7 +113,7 @@ def load_bundle(
 
 
 def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
-    """The drafter's graph alone, where no target is needed.
+    """The drafter's graph alone, for work that needs no target.
 
     Raises:
         BundleError: it cannot be loaded.
@@ -143,7 +145,7 @@ def static_form(bundle: Bundle, entry: ModelEntry) -> StaticForm:
 
 
 def _threads_for(parameters: int) -> int:
-    """Threads of a target pass: a small model loses more to waking them than it gains."""
+    """Threads of a target pass; waking threads costs a small model more time than they save."""
     return 1 if parameters < 50_000_000 else min(8, os.cpu_count() or 1)
 
 

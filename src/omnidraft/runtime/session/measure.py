@@ -1,8 +1,8 @@
-"""Seconds on this device: what a target pass, a draft token and the round's own work cost.
+"""Measure this device: seconds of a target pass, of a draft token and of the round's own work.
 
-The machine is rarely idle, so all measurements take turns and each figure is a median: a disturbance slows
-them alike, and their ratios stay. Acceptance is counted in the same rounds, because the bundle's figure was
-counted on other prompts.
+The machine is rarely idle, so all measurements take turns and each figure is a median. A disturbance then
+slows all of them alike, and their ratios stay. Acceptance is counted in the same rounds, because the bundle's
+figure was counted on other prompts.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,8 +40,11 @@ def measure_costs(
     and of the prior, which has the weight of a few draft tokens.
 
     Args:
-        models: what to time. prompt: target ids. draft_prompt: the same text in draft ids.
-        prior: acceptance before the measurement. longest: tokens of the longest pass.
+        models: what to time.
+        prompt: target ids.
+        draft_prompt: the same text in draft ids.
+        prior: acceptance before the measurement.
+        longest: tokens of the longest pass.
         repeats: of each pass in a turn.
     """
     target, text = models.target, DecoderState()
@@ -92,7 +95,7 @@ def _time_passes(
     repeats: int,
     clock: Callable[[], float],
 ) -> None:
-    """Append the seconds of passes over 1, 2, ... tokens after a prompt; ids do not change the cost."""
+    """Append the seconds of passes over 1, 2, ... tokens after a prompt; their ids do not matter."""
     model.rewind(0)
     model.score(prompt, num_logits=1)
     past = model.length

@@ -48,8 +48,9 @@ class Session:
 
     Attributes:
         loaded: shared with other sessions.
-        models: of this session. text: the state of its text.
-        template: stands around messages; the bundle's compiled one unless replaced.
+        models: of this session.
+        text: the state of its text.
+        template: the text around messages; the bundle's compiled template unless replaced.
         cache_notice: why the cache is empty though a file was given, in one sentence; else None.
         adapter_notice: that a restored session was saved with another adapter of the drafter; else None.
         trace: where generations are recorded for training (see `TraceStore.pause`); None for nowhere.
@@ -104,7 +105,7 @@ class Session:
 
     @property
     def vocab_map(self) -> VocabMap:
-        """How the drafter's tokens write the target's."""
+        """How the drafter's tokens spell the target's."""
         return self.loaded.vocab_map
 
     @property
@@ -118,7 +119,7 @@ class Session:
 
     @property
     def costs(self) -> Costs:
-        """Seconds on this device, which the draft length "auto" goes by."""
+        """Seconds on this device, which the draft length "auto" uses."""
         return self.text.costs
 
     @costs.setter
@@ -164,7 +165,7 @@ class Session:
         """Write the n-grams learned so far; no crash can spoil the file.
 
         Returns:
-            the new place of a file that was there and is not a whole cache of these vocabularies; else None.
+            where the file before was moved to, if it is not a whole cache of these vocabularies; else None.
 
         Raises:
             CacheFileError: the file cannot be written.
@@ -184,7 +185,7 @@ class Session:
             self.text.forget_text()
 
     def measure(self, prompt: str) -> Costs:
-        """Time this device and count what is accepted; the draft length "auto" goes by the result.
+        """Time this device and count accepted drafts; the draft length "auto" uses the result.
 
         New costs can change which sampled text a seed gives.
         """
@@ -213,7 +214,7 @@ class Session:
         raw: bool = False,
         **overrides: Any,
     ) -> Generation:
-        """Start a text and forget the one before. Its distribution is the target's in every mode but `paper`.
+        """Start a text and forget the last one. It has the target's distribution in every mode but `paper`.
 
         Args:
             prompt: text, or target ids.
@@ -280,7 +281,7 @@ class Session:
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write this session to a file, also between the pieces of a generation (spec/session.md).
 
-        A kill at any moment leaves the old or the new file, whole.
+        A kill at any moment leaves a whole file, the old or the new one.
 
         Raises:
             SessionFileError: the place cannot be written, or holds a file that is not a session (unless

@@ -1,4 +1,4 @@
-"""A session's own models on a shared bundle: their own contexts, and the adapters that they were given."""
+"""A session's own models on a shared bundle: their contexts, and the adapters in use."""
 
 import threading
 import time
@@ -23,8 +23,9 @@ class SessionModels:
 
     Attributes:
         loaded: shared with other sessions.
-        all: the models, the target first. target: the target, wrapped in `EvenModel` if asked for.
-        drafter: keeps the drafter's context, or stands in for it.
+        all: the models, the target first.
+        target: the target, wrapped in `EvenModel` if asked for.
+        drafter: the drafter and its context; `no_drafter` where none is loaded.
         clock: gives seconds.
     """
 
@@ -70,10 +71,10 @@ class SessionModels:
 
     @contextmanager
     def turn(self) -> Iterator[bool]:
-        """One user at a time; a second one is refused, because waiting could take for ever.
+        """One user at a time; a second user is refused, because waiting could take for ever.
 
         Yields:
-            whether the target was given another adapter, so that it has to read its context again.
+            whether the target has another adapter than before, so that it has to read its context again.
 
         Raises:
             SessionError: another thread is using the models.
@@ -109,7 +110,7 @@ class SessionModels:
 
     @contextmanager
     def cancelled_by(self, is_cancelled: Callable[[], bool]) -> Iterator[None]:
-        """Let `is_cancelled` cancel the passes within, each before it begins."""
+        """Let `is_cancelled` cancel passes inside the context, each before it begins."""
         for model in self.all:
             model.cancelled = is_cancelled
         try:

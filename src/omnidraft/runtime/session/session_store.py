@@ -32,7 +32,7 @@ _ADAPTER = ".adapter"  # `identity.graphs` names the adapters too: "drafter.adap
 
 
 def write_session(path: str | Path, saved: SavedSession, cache: bytes, *, overwrite: bool = False) -> None:
-    """Write a session file; a kill at any moment leaves the old or the new file, whole.
+    """Write a session file; a kill at any moment leaves a whole file, the old or the new one.
 
     Raises:
         SessionFileError: the place cannot be written, or holds a file that is not a session (unless
@@ -56,7 +56,7 @@ def write_session(path: str | Path, saved: SavedSession, cache: bytes, *, overwr
 
 
 def _may_replace(place: Path) -> bool:
-    """Whether there is no file, an empty file or a session file, also a damaged one."""
+    """Whether nothing is there, or an empty file, or a session file, also a damaged one."""
     return not place.exists() or read_file(place, len(MAGIC)) in (b"", MAGIC)
 
 
@@ -98,7 +98,7 @@ def identity_of(bundle: Bundle, adapters: Mapping[str, str] = {}) -> Identity:
 
 
 def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes]:
-    """What a session file holds of a session: its state, and the bytes of its cache."""
+    """The state of a session as its file holds it, and the bytes of its cache."""
     answer, loaded, saved_answer = text.answer, models.loaded, None
     if answer is not None:
         saved_answer = SavedAnswer(
@@ -129,14 +129,16 @@ def restore(
     The models read the text again: the KV caches are not part of the file.
 
     Args:
-        models: of the session. text: its present state, whose cache gives capacity and policy.
-        path: for messages. saved, cache_bytes: from `read_session`.
+        models: of the session.
+        text: its present state, whose cache gives capacity and policy.
+        path: for messages.
+        saved, cache_bytes: from `read_session`.
 
     Returns:
         the state, and a notice where the session was saved with another adapter of the drafter.
 
     Raises:
-        SessionFileError: the file is of another bundle, or holds what cannot be of this bundle.
+        SessionFileError: the file is of another bundle, or holds values that this bundle cannot have.
     """
     notice = _check_identity(models, path, saved.identity)
     try:
@@ -155,7 +157,7 @@ def _replay(models: SessionModels, text: TextState, saved: SavedAnswer) -> Gener
     """The last generation of the file, which `Session.resume` continues.
 
     Raises:
-        ValueError: its output goes on after its end, or ended in another way than it says.
+        ValueError: its output goes on after its end, or did not end for the stop reason in the file.
     """
     loaded, tokens = models.loaded, [*saved.prompt, *saved.output]
     context = list(saved.context or ())

@@ -24,7 +24,12 @@ from omnidraft.runtime.traces.tracer import Tracer
 
 @dataclass(frozen=True)
 class Recording:
-    """Where generations are recorded, and what is kept of a round."""
+    """Where generations are recorded.
+
+    Attributes:
+        store: holds the records.
+        tracer: makes a round of a record from a round of the loop.
+    """
 
     store: TraceStore | TraceMemory
     tracer: Tracer
@@ -42,8 +47,10 @@ def start(
     """Begin a generation after a prompt in target ids; it becomes `text.answer`.
 
     Args:
-        models: of the session. text: its state; the text before ends here.
-        ids: the whole prompt. config: the settings.
+        models: of the session.
+        text: its state; the generation before ends here.
+        ids: the whole prompt.
+        config: the settings.
         recording: where to record the generation; None for nowhere.
         continues: whether only the new part of the prompt counts as unread by the drafter. Otherwise the
             whole prompt does, so a seed repeats a text in any session.
@@ -55,8 +62,8 @@ def start(
     check_prompt(ids, models.loaded.bundle.target)
     known = common_length(text.decoder.context, context) if continues else 0
     unread = len(context) - known + min(known, text.draft_length.unread)
-    # A seed must repeat its text, and the draft length changes what a seed draws above temperature 0. So a
-    # given seed uses the bundle's acceptance alone. Nobody can repeat a text whose seed was drawn here.
+    # A given seed must repeat its text, and the draft length changes what a seed draws above temperature 0.
+    # So a given seed uses the bundle's acceptance alone; a seed that is drawn here uses all counts so far.
     repeatable = config.seed is not None and config.temperature > 0.0
     config = replace(config, seed=fresh_seed() if config.seed is None else config.seed)
     length = draft_length_for(config, models.loaded, text.costs, unread)
@@ -74,10 +81,18 @@ def begin(
     text: TextState,
     config: GenerationConfig,
     prompt: Sequence[int],
-    emitted: "Emitted",
+    emitted: Emitted,
     recording: Recording | None = None,
 ) -> Generation:
-    """A generation that continues from `text.decoder.tokens`, of which `emitted` is output already.
+    """A generation that continues from `text.decoder.tokens`.
+
+    Args:
+        models: of the session.
+        text: its state; the draft length and the random source of this generation are set already.
+        config: the settings.
+        prompt: target ids of the prompt.
+        emitted: output so far, which is the end of `text.decoder.tokens`.
+        recording: where to record the generation; None for nowhere.
 
     Raises:
         ValueError: the emitted tokens go on after their end.
@@ -105,7 +120,7 @@ def begin(
 
 @contextmanager
 def turn(models: SessionModels, text: TextState) -> Iterator[None]:
-    """One user of the models at a time, with the adapters that were given last.
+    """One user of the models at a time, with the adapters that were set last.
 
     Raises:
         SessionError: another thread is using this session.
@@ -118,7 +133,7 @@ def turn(models: SessionModels, text: TextState) -> Iterator[None]:
 
 @contextmanager
 def _step(models: SessionModels, text: TextState, generation: Generation) -> Iterator[None]:
-    """Surrounds a round: only the newest generation may run, and it can be cancelled before each pass."""
+    """Wrap a round: only the newest generation may run, and it can be cancelled before each pass."""
     with turn(models, text):
         if generation is not text.answer:
             raise SessionError(
@@ -131,11 +146,11 @@ def _step(models: SessionModels, text: TextState, generation: Generation) -> Ite
 def _draft_context(
     models: SessionModels, text: TextState, ids: list[int], config: GenerationConfig
 ) -> list[int]:
-    """A prompt in draft ids; where it continues the text before, so do the draft ids."""
+    """A prompt in draft ids; where it continues the text before, only the new part is encoded."""
     if not config.asks_drafter:
         return []
     loaded, decoder = models.loaded, text.decoder
-    # An answer that asked no drafter left no context, or a context without its prompt.
+    # After an answer without a drafter the context is empty, or lacks the prompt.
     complete = text.answer is not None and text.answer.config.asks_drafter and decoder.context
     known = len(decoder.tokens)
     if loaded.drafter_tokenizer is None or not complete or ids[:known] != decoder.tokens:
@@ -152,7 +167,7 @@ def _recorder_of(
     *,
     continues: bool,
 ) -> Callable[[Proposer], Recorder] | None:
-    """Makes the recorder of a generation that is about to begin."""
+    """A function that makes the recorder of the generation; None where nothing is recorded."""
     if recording is None:
         return None
     loaded, tokens, context = models.loaded, list(text.decoder.tokens), text.decoder.context
@@ -160,7 +175,7 @@ def _recorder_of(
     def draft_text() -> Sequence[int]:
         if config.asks_drafter and loaded.drafter_tokenizer is not None:
             return context
-        # Nothing drafts, so there are no draft ids of the text.
+        # Without a drafter the decoder keeps no draft ids of the text.
         spelled = [d for token in tokens for d in loaded.vocab_map.spell(token)]
         return loaded.draft_prompt(tokens) or spelled
 

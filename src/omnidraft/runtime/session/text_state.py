@@ -17,10 +17,10 @@ class TextState:
 
     Attributes:
         cache: n-grams learned so far.
-        costs: seconds on this device, which the draft length "auto" goes by.
+        costs: seconds on this device, which the draft length "auto" uses.
         decoder: the text in both vocabularies.
         random: the source of randomness of the last generation.
-        draft_lengths: the last of each mode; the next one of that mode learns from it.
+        draft_lengths: the last one of each mode; the next one of that mode starts from its counts.
         turns: earlier turns of a conversation.
         message: the message that is being answered; None outside a conversation.
         answer: the last generation.

@@ -24,7 +24,8 @@ def labels_of(proposer: Proposer, outcome: Outcome, probs: Probs) -> tuple[Decis
     """The labels of a round, before anything is learned from it.
 
     Args:
-        proposer: that proposed and verified. outcome: of the round.
+        proposer: made and verified the proposal.
+        outcome: of the round.
         probs: the target's distributions of the pass.
     """
     if proposer.rule == "none":

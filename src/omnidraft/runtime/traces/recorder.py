@@ -17,7 +17,7 @@ Digests = tuple[str | None, str | None]  # of the drafter's and the target's ada
 
 
 def open_trace(trace: TraceStore | TraceMemory | str | Path, vocab_map: VocabMap) -> TraceStore | TraceMemory:
-    """Where generations of a pair are recorded: the given store, or a new one for a directory.
+    """Where generations of a pair are recorded: the given store, or a new store for a directory.
 
     Raises:
         TraceFileError: nothing can be recorded there, or it is of another pair.
@@ -35,12 +35,12 @@ def open_trace(trace: TraceStore | TraceMemory | str | Path, vocab_map: VocabMap
 
 @dataclass(frozen=True)
 class RecordingSource:
-    """What a record says of its generation.
+    """The generation that a record is about.
 
     Attributes:
-        vocab_map: spells what is emitted in pauses.
-        context: the text before the first round in draft ids, called when the first round was made.
-        adapters: digests of the adapters that the last round ran with.
+        vocab_map: spells the tokens that are emitted in pauses.
+        context: gives the text before the first round in draft ids; called after the first round.
+        adapters: gives the digests of the adapters that the last round ran with.
         temperature, mode: of the generation.
         continues: whether the generation began in another record.
     """
@@ -61,8 +61,10 @@ class Recorder:
     ) -> None:
         """
         Args:
-            store: where. tracer: what is kept of a round. proposer: of the generation.
-            source: what the record says of the generation.
+            store: holds the record.
+            tracer: makes a round of a record from a round of the loop.
+            proposer: of the generation.
+            source: describes the generation.
         """
         self._store, self._tracer, self._proposer, self._source = store, tracer, proposer, source
         self._context: list[int] | None = None  # the text so far in draft ids

@@ -1,6 +1,6 @@
 """From a round to what a trace keeps of it: the largest probabilities of the target, and all labels.
 
-Reads what the loop has at hand and changes none of it, so a recorded generation emits the same tokens.
+It reads the values of the loop and changes none of them, so a recorded generation emits the same tokens.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,13 @@ _ROUNDING = 2e-6  # error of a sum of 150,000 float32
 
 
 class Tracer:
-    """Makes a `TracedRound` of a round while recording is on."""
+    """Makes a `TracedRound` from a round while recording is on."""
 
     def __init__(self, vocab_map: VocabMap, recording: Callable[[], bool], top: int = TOP) -> None:
         """
         Args:
-            vocab_map: of the two models. recording: False during a pause.
+            vocab_map: of the two models.
+            recording: False during a pause.
             top: number of probabilities to keep of a row.
         """
         self._map, self._recording, self._top = vocab_map, recording, top
@@ -37,7 +38,7 @@ class Tracer:
         self._starts = offsets[self._firsts]
 
     def __call__(self, proposer: Proposer, outcome: Outcome, probs: TargetProbs) -> TracedRound | None:
-        """What is kept of a round, with position 0; None in a pause, or where a row is not a distribution."""
+        """A round as a trace keeps it, at position 0; None in a pause or where a row has no distribution."""
         if not self._recording():
             return None
         verdict = outcome.verdict
@@ -84,8 +85,10 @@ class Row:
     """The distribution of a row at temperature 1.
 
     Attributes:
-        logits: [vocab]. shift: the largest of them.
-        weights: exp(logits - shift), shape [vocab]. total: their sum.
+        logits: shape [vocab].
+        shift: the largest logit.
+        weights: exp(logits - shift), shape [vocab].
+        total: the sum of the weights.
     """
 
     logits: Logits
@@ -108,8 +111,10 @@ def largest(
     """The largest of some probabilities (ties: lowest first), and the sum of the others.
 
     Args:
-        weights: in proportion to the probabilities, shape [n]. total: the weight of probability 1.
-        whole: the sum of all probabilities. top: number of probabilities to keep.
+        weights: in proportion to the probabilities, shape [n].
+        total: the weight of probability 1.
+        whole: the sum of all probabilities.
+        top: number of probabilities to keep.
         ids: the ids of the probabilities, ascending; their positions when None.
     """
     kept = np.flatnonzero(weights >= FLOOR * total)
