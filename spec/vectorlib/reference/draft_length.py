@@ -6,7 +6,7 @@ from math import fsum
 
 from vectorlib.reference.random_source import TooClose
 
-Record = tuple[int, int, int, int]  # of a round: drafted, tested, passed, emitted
+Record = tuple[int, int, int, int]  # of a round: drafted, evaluated, accepted_drafts, emitted
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class DraftLength:
             self._share = min(2 * self._share, self._d["first_share"])
         self._started, self._emitted, self._unread, self._limit = True, 0, unread, limit
 
-    def record(self, drafted: int, tested: int, passed: int, emitted: int) -> None:
+    def record(self, drafted: int, evaluated: int, accepted_drafts: int, emitted: int) -> None:
         """Learn the outcome of a round."""
         self._emitted += emitted
         if not drafted:
@@ -130,9 +130,9 @@ class DraftLength:
         self._record_head(drafted, emitted)
         probe, single = self._probe, self._costs.target[0]
         at_best = (1.0 + self._ratio() * probe) * single
-        if self._probing and passed == drafted and at_best > self._costs.of_round(probe):
+        if self._probing and accepted_drafts == drafted and at_best > self._costs.of_round(probe):
             self._idle = int(self._d["last_wait"])
-        self._rounds.append((drafted, tested, passed, emitted))
+        self._rounds.append((drafted, evaluated, accepted_drafts, emitted))
         self._unread = 0
 
     def _record_head(self, drafted: int, emitted: int) -> None:
@@ -175,7 +175,10 @@ class DraftLength:
 
     def _acceptance(self, depth: int) -> float:
         """Of the draft token at a depth; a depth that was never reached counts as the deepest that was."""
-        deepest = max((min(tested, passed + 1) for _, tested, passed, _ in self._rounds), default=0)
+        deepest = max(
+            (min(evaluated, accepted_drafts + 1) for _, evaluated, accepted_drafts, _ in self._rounds),
+            default=0,
+        )
         if not deepest:
             return self._costs.acceptance
         depth = min(depth, deepest - 1)
@@ -188,7 +191,11 @@ class DraftLength:
         self, depth: int, acceptance: float, prior: float, rounds: Sequence[Record], decay: float
     ) -> tuple[float, float]:
         """Decayed acceptance at a depth, and its weight in rounds; the prior counts as `prior` old rounds."""
-        outcomes = [int(passed > depth) for _, tested, passed, _ in rounds if tested > depth <= passed]
+        outcomes = [
+            int(accepted_drafts > depth)
+            for _, evaluated, accepted_drafts, _ in rounds
+            if evaluated > depth <= accepted_drafts
+        ]
         accepted = self._decayed(prior * acceptance, outcomes, decay)
         evaluated = self._decayed(prior, [1] * len(outcomes), decay)
         return accepted / evaluated, evaluated
@@ -197,8 +204,10 @@ class DraftLength:
         """Target tokens for each accepted draft token, at most 1.5."""
         prior, decay = self._d["prior_rounds"], self._d["decay"]
         accepted = self._decayed(prior, [emitted - 1 for _, _, _, emitted in self._rounds], decay)
-        passed = self._decayed(prior, [passed for _, _, passed, _ in self._rounds], decay)
-        return min(1.5, accepted / passed) if passed > 1e-9 else 1.0
+        accepted_drafts = self._decayed(
+            prior, [accepted_drafts for _, _, accepted_drafts, _ in self._rounds], decay
+        )
+        return min(1.5, accepted / accepted_drafts) if accepted_drafts > 1e-9 else 1.0
 
     @staticmethod
     def _decayed(start: float, values: Sequence[int], decay: float) -> float:

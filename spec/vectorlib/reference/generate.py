@@ -162,5 +162,5 @@ def _as_json(
 ) -> dict[str, Any]:
     return {
         "draft": draft, "proposed": proposal.tokens, "accepted": accepted, "emitted": emitted,
-        "tested": verdict.tested, "passed": verdict.passed, "learned": learned,
+        "evaluated": verdict.evaluated, "accepted_drafts": verdict.accepted_drafts, "learned": learned,
     }  # fmt: skip

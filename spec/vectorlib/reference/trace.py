@@ -85,17 +85,17 @@ class Round:
     position: int
     tokens: list[Token]
     draft: list[int] = field(default_factory=list)
-    tested: int = 0
-    passed: int = 0
+    evaluated: int = 0
+    accepted_drafts: int = 0
     labels: list[tuple[int, int, float]] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "position": self.position,
             "draft": self.draft,
-            "tested": self.tested,
-            "passed": self.passed,
-            "judged": [{"kind": k, "draft": d, "label": single(x)} for k, d, x in self.labels],
+            "evaluated": self.evaluated,
+            "accepted_drafts": self.accepted_drafts,
+            "labels": [{"kind": k, "draft": d, "label": single(x)} for k, d, x in self.labels],
             "tokens": [t.as_json() for t in self.tokens],
         }
 
@@ -157,7 +157,13 @@ class Segment:
         return data + self._ids(start.context, 0)
 
     def _round(self, round_: Round) -> bytes:
-        counts = len(round_.draft), round_.tested, round_.passed, len(round_.labels), len(round_.tokens)
+        counts = (
+            len(round_.draft),
+            round_.evaluated,
+            round_.accepted_drafts,
+            len(round_.labels),
+            len(round_.tokens),
+        )
         data = struct.pack("<I5B3x", round_.position, *counts) + self._ids(round_.draft, 0)
         data += bytes(k for k, _, _ in round_.labels) + bytes(d for _, d, _ in round_.labels)
         data += b"".join(struct.pack("<f", x) for _, _, x in round_.labels)

@@ -24,8 +24,8 @@ class Verdict:
     accepted: int
     token: int
     is_bonus: bool
-    tested: int
-    passed: int
+    evaluated: int
+    accepted_drafts: int
 
 
 Verifier = Callable[[Proposal, Sequence[Distribution], Sequence[Distribution], Trie, RandomSource], Verdict]

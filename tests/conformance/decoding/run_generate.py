@@ -20,10 +20,6 @@ CONTEXT = 64  # positions of the graphs
 _models: dict[str, OrtModel] = {}
 
 
-# Names of the vectors -> names in Python.
-NAMES = {"tested": "evaluated", "passed": "accepted_drafts"}
-
-
 class CountingSource(SplitMix64):
     """The runtime's own random source, which counts the uniforms that it takes."""
 
@@ -50,7 +46,7 @@ def run_generate(vector: Vector) -> None:
     rounds: list[dict[str, Any]] = []
     prompts = given["prompt"], given["draft_prompt"]
     for each in decode_prompt(models, *prompts, config, length, random, given["eos_ids"]):
-        rounds.append({name: _plain(getattr(each, NAMES.get(name, name))) for name in rows[0]})
+        rounds.append({name: _plain(getattr(each, name)) for name in rows[0]})
     assert [t for each in rounds for t in each["emitted"]] == vector["expect"]["tokens"]
     logprobs, expected = ([row.pop("logprobs", []) for row in each] for each in (rounds, rows))
     assert rounds == rows

@@ -46,7 +46,9 @@ def run_verify(vector: Vector) -> None:
     verdict = proposer.verify(draft, proposal, _distributions(given["p"]).__getitem__, random)
     random.finish()
     actual = (verdict.accepted, verdict.token, verdict.is_bonus, verdict.evaluated, verdict.accepted_drafts)
-    assert actual == tuple(expect[k] for k in ("accepted", "token", "is_bonus", "tested", "passed"))
+    assert actual == tuple(
+        expect[k] for k in ("accepted", "token", "is_bonus", "evaluated", "accepted_drafts")
+    )
     assert len(proposal.tokens) - verdict.accepted == expect["target_rewind"]
     kept = given["draft"][: len(given["draft"]) - expect["draft_rewind"]]
     outcome = Outcome(draft, proposal, verdict, verdict.tokens(proposal))

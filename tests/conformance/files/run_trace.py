@@ -15,9 +15,6 @@ from omnidraft.runtime.traces.trace_file import encode
 from omnidraft.runtime.traces.trace_reader import read_segments, read_traces
 from omnidraft.runtime.traces.tracer import Tracer
 
-# Names of the command line -> names of the vectors.
-NAMES = {"evaluated": "tested", "accepted_drafts": "passed", "labels": "judged"}
-
 
 def run_rows(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
@@ -50,10 +47,9 @@ def run_valid(vector: Vector) -> None:
 
 
 def _as_vector(round_json: dict[str, Any]) -> dict[str, Any]:
-    """A round with the names of the vectors, and with the kinds of its decisions as numbers."""
+    """A round with the kinds of its decisions as numbers."""
     labels = [{**label, "kind": Kind[label["kind"].upper()]} for label in round_json["labels"]]
-    fields = {NAMES.get(name, name): value for name, value in round_json.items()}
-    return {**fields, "judged": labels}
+    return {**round_json, "labels": labels}
 
 
 def run_invalid(vector: Vector) -> None:

@@ -17,7 +17,7 @@ EVEN = Costs((0.02, 0.021, 0.0225, 0.024, 0.026), 0.004, 0.001)
 EXPENSIVE = Costs((0.004, 0.006, 0.008317), 0.005, 0.001)  # a draft token costs more than a target token
 FLAT = Costs((0.05,), 0.001, 0.0)  # one measured pass: longer passes are assumed to cost the same
 
-# Outcomes, (tested, passed, emitted) as shares of the drafted tokens; cycled over the rounds.
+# Outcomes, (evaluated, accepted_drafts, emitted) as shares of the drafted tokens; cycled over the rounds.
 ALL, NONE, HALF, MERGED = (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), (1.0, 0.5, 0.5), (1.0, 1.0, 0.5)
 LONG = (1.0, 0.5, 2.0)
 CASES: list[tuple[Any, ...]] = [
@@ -151,8 +151,8 @@ def _run(
     records: list[list[int]] = []
     for i in range(rounds):
         drafted = length.next()
-        tested, passed, emitted = (int(share * drafted) for share in outcomes[i % len(outcomes)])
-        record = (drafted, max(tested, min(1, drafted)), passed, emitted + 1)
+        evaluated, accepted_drafts, emitted = (int(share * drafted) for share in outcomes[i % len(outcomes)])
+        record = (drafted, max(evaluated, min(1, drafted)), accepted_drafts, emitted + 1)
         length.record(*record)
         lengths.append([drafted])
         records.append(list(record))
@@ -180,8 +180,10 @@ def _headed(defaults: dict[str, float], name: str, why: str, case: Headed) -> di
             length.start_text(start["unread"])
         longest = length.next()
         drawn, answers = _headed_draft(length, longest, case.heads[i % len(case.heads)], case.threshold)
-        tested, passed, emitted = (int(share * drawn) for share in case.outcomes[i % len(case.outcomes)])
-        record = [drawn, max(tested, min(1, drawn)), passed, emitted + 1]
+        evaluated, accepted_drafts, emitted = (
+            int(share * drawn) for share in case.outcomes[i % len(case.outcomes)]
+        )
+        record = [drawn, max(evaluated, min(1, drawn)), accepted_drafts, emitted + 1]
         length.record(*record)
         given.append({**start, "asks": [answer[:2] for answer in answers], "record": record})
         expect.append({"length": longest, "more": [answer[2] for answer in answers]})

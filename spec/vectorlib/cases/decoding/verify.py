@@ -78,8 +78,8 @@ def _outcome(table: Table, verdict: Verdict, random: RandomSource) -> str:
     if verdict.is_bonus:
         return "bonus"
     steps = {d.draft: d.step for d in table.proposal.decisions if d.row == verdict.accepted}
-    step = steps.get(verdict.tested - 1, "token")
-    where = f"{step}_{verdict.accepted if step == 'expand' else verdict.tested - 1}".replace(" ", "_")
+    step = steps.get(verdict.evaluated - 1, "token")
+    where = f"{step}_{verdict.accepted if step == 'expand' else verdict.evaluated - 1}".replace(" ", "_")
     first_try = where.startswith("begin") and not random.drew_index
     return f"rejected_{where}" + ("_first_try" if first_try else "")
 
@@ -101,8 +101,8 @@ def _vector(table: Table, verdict: Verdict, random: RandomSource, outcome: str) 
         "accepted": verdict.accepted,
         "token": verdict.token,
         "is_bonus": verdict.is_bonus,
-        "tested": verdict.tested,
-        "passed": verdict.passed,
+        "evaluated": verdict.evaluated,
+        "accepted_drafts": verdict.accepted_drafts,
         "target_rewind": len(table.proposal.tokens) - verdict.accepted,
         "draft_rewind": draft_rewind,
         "draft_append": draft_append,
