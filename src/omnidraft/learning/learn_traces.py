@@ -1,6 +1,4 @@
-"""Learn an adapter from recorded generations, without torch: batches in a seeded order, resumable from a
-file.
-"""
+"""Learn an adapter from recorded generations without torch, in a seeded order, resumable from a file."""
 
 from __future__ import annotations
 

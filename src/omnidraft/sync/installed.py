@@ -1,5 +1,4 @@
-"""The files of a channel on a device: the adapter in use, the previous one, and the newest release seen
-(spec/sync.md).
+"""The files of a device: adapter in use, previous adapter, newest release seen (spec/sync.md).
 
 A directory with one pointer file, `current`, and files named by their SHA-256. Replacing the pointer file is
 the switch. Files of a process that was killed are not named in the pointer file, and the next process removes

@@ -1,5 +1,4 @@
-"""Fetch the newest release on a device: verify it, compare its adapter with the one in use, and switch or
-stay.
+"""Fetch the newest release on a device, verify it, compare its adapter, and switch or stay.
 
 All files are downloaded and checked beside those in use; replacing one pointer file is the switch. A kill, a
 broken connection or a full disk leaves the files in use as they were.

@@ -1,8 +1,7 @@
-"""A statistical test of whether an adapter drafts worse than the one before; numpy only, no clock, no
-randomness.
+"""A statistical test of whether an adapter drafts worse than the one before; numpy only.
 
 The measure is tokens per target pass, a ratio of sums over a window of answers. The sample is the answers,
-not the tokens: the tokens of one answer are correlated.
+not the tokens: the tokens of one answer are correlated. The test uses no clock and no randomness.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The decision at the end of an interval: keep the adapter, roll it back, pause or learn on
-(spec/learner.md).
+"""Decide at the end of an interval: keep the adapter, roll it back, pause or learn (spec/learner.md).
 
 The functions change counts alone; the caller changes the session and the learner. After each rollback in a
 row the pause is longer. Where the texts have changed and no adapter is at fault, the guard starts over with

@@ -1,6 +1,4 @@
-"""The vector of trained parameters: initial values, and conversion to an adapter and back
-(spec/train-step.md).
-"""
+"""The vector of trained parameters, and its conversion to an adapter and back (spec/train-step.md)."""
 
 from __future__ import annotations
 
