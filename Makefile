@@ -35,7 +35,7 @@ lint: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
 
-# What every language is compared with; writing it anew leaves no diff.
+# What every language is compared with; writing it again leaves no diff.
 vectors: $(READY)
 	$(BIN)/python spec/make_vectors.py
 	git diff --exit-code --stat spec/vectors

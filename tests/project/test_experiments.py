@@ -1,4 +1,4 @@
-"""The experiments: cached answers, a recorded target that counts as the real one, drafters, result files."""
+"""The experiments: cached answers, a recorded target with the counts of the real one, drafters, results."""
 
 from __future__ import annotations
 

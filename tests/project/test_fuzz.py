@@ -8,7 +8,7 @@ from fuzz import fuzz_cache, fuzz_manifest, fuzz_sync, fuzz_trace
 def test_mutated_caches_are_refused_by_name_or_valid() -> None:
     seen = fuzz_cache.fuzz(3_000, 120.0, seed=1)
     assert sum(seen.values()) == 3_000
-    # The mutants reach every check that bytes alone can fail, and some still are caches.
+    # The mutants reach every check that depends on the bytes alone, and some are still valid caches.
     assert set(seen) >= {
         "valid", "not_a_cache", "truncated", "version", "checksum", "reserved", "width", "limits",
         "section_length", "trailing_bytes", "spelling", "id_range", "duplicate", "order", "counts",

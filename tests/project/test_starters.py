@@ -1,4 +1,4 @@
-"""The shipped models: what they are, and that drafting for them changes nothing they say."""
+"""The starter models: their sizes and tokenizers, and that drafting does not change their greedy text."""
 
 import gzip
 import json
@@ -23,9 +23,8 @@ def starter_bundles(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> d
     from omnidraft.export.quantize.quantize import FP32
 
     out = tmp_path_factory.mktemp("bundle") / "starter-b"
-    options = Options(
-        FP32, max_length=256, external_above=1 << 20
-    )  # the target's weights in a file of their own
+    # The target's weights are in a file of their own.
+    options = Options(FP32, max_length=256, external_above=1 << 20)
     export_bundle(str(STARTERS / "b"), str(STARTERS / "drafter"), out, options)
     return {"a": bundle, "b": out}
 
@@ -82,7 +81,7 @@ def test_greedy_speculation_says_what_the_target_says(
         assert fast.token_ids == plain.token_ids, question
         rounds, emitted = rounds + fast.statistics.rounds, emitted + fast.statistics.emitted
     assert len(session.cache) > 0
-    assert emitted / rounds > 1.3, "the drafter does next to nothing"
+    assert emitted / rounds > 1.3, "the drafter saves almost nothing"
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
@@ -90,7 +89,7 @@ def test_greedy_speculation_says_what_the_target_says(
 def test_every_draft_length_says_what_the_target_says(
     name: str, count: int, starter_bundles: dict[str, Path]
 ) -> None:
-    """With an empty, a full and a wrong cache; no data needed."""
+    """With an empty, a full and a wrong cache."""
     session = load(starter_bundles[name])
     prompt = "Tom buys 3 books for $7 each and 2 pens for $1.50 each. How much does he pay?"
     plain = session.generate(prompt, mode="plain", max_new_tokens=NEW_TOKENS).finish().token_ids
