@@ -83,7 +83,7 @@ def test_a_missing_file_is_refused(copy: Path) -> None:
     ("change", "sentence"),
     [
         (lambda m: m.update(version=2), "version 2 and this omnidraft reads version 1"),
-        (lambda m: m.update(format="something"), "no omnidraft.bundle manifest"),
+        (lambda m: m.update(format="something"), "is not an omnidraft.bundle manifest"),
         (lambda m: m.pop("prompt"), "has no 'prompt'"),
         (lambda m: m["files"].clear(), "lists no files"),
         (lambda m: m["files"]["vocab_map.safetensors"].pop("sha256"), "no hash of vocab_map"),
@@ -114,7 +114,7 @@ def test_a_changed_manifest_breaks_its_seal(copy: Path) -> None:
 def test_places_that_are_no_bundle_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="no bundle at"):
         open_bundle(tmp_path / "nowhere")
-    with pytest.raises(BundleError, match="holds no manifest"):
+    with pytest.raises(BundleError, match="has no manifest"):
         open_bundle(tmp_path)
     (tmp_path / MANIFEST).write_text("{")
     with pytest.raises(BundleError, match="not readable"):

@@ -62,7 +62,7 @@ def test_the_raw_key_is_as_good_as_its_file(signed: Path, keys: Keys) -> None:
 def test_an_unsigned_bundle_is_refused_where_a_key_is_given(signed: Path, keys: Keys) -> None:
     (signed / SIGNATURE).unlink()
     open_bundle(signed)
-    with pytest.raises(SignatureError, match=r"unsigned .* take a signed bundle") as refused:
+    with pytest.raises(SignatureError, match=r"unsigned .* use a signed bundle") as refused:
         open_bundle(signed, keys[1])
     assert refused.value.fault == "unsigned"
     with pytest.raises(SignatureError, match="unsigned"):
@@ -95,7 +95,7 @@ def test_another_key_is_named(signed: Path, keys: Keys, tmp_path: Path) -> None:
 
 def test_a_spoiled_signature_file_is_refused(signed: Path, keys: Keys) -> None:
     (signed / SIGNATURE).write_bytes(b"x" * 10_000_000)
-    with pytest.raises(SignatureError, match="no signature of version 1; sign the bundle again"):
+    with pytest.raises(SignatureError, match="is not a signature of version 1; sign the bundle again"):
         open_bundle(signed, keys[1])
     (signed / SIGNATURE).unlink()
     (signed / SIGNATURE).mkdir()
