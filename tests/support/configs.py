@@ -13,7 +13,8 @@ def config_of(
     """A config with the fields of a sampling config.
 
     Args:
-        mode: one of the modes. sampling: how logits become distributions.
+        mode: one of the modes.
+        sampling: how logits become distributions.
         max_new_tokens: output tokens at most.
         settings: other fields of the config.
     """

@@ -1,4 +1,4 @@
-"""Walk every outcome of code that asks a `Chooser`, with its exact probability; a generation, for one."""
+"""Enumerate every outcome of code that asks a `RandomSource`, with its exact probability."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ Joint = dict[tuple[int, ...], float]
 
 
 class _Script:
-    """A chooser that replays recorded answers, then takes the first open one and remembers the rest."""
+    """A random source that replays given answers, then takes the first possible one and notes the others."""
 
     def __init__(self, answers: list[int]) -> None:
         self.answers = answers
@@ -56,12 +56,12 @@ class _Script:
         return self._take(list(zip(ids.tolist(), (weights / weights.sum()).tolist(), strict=True)))
 
     def rejection_sample(self, distribution: Distribution, share: Callable[[int], float]) -> int | None:
-        """All ways to get nothing are one answer (-1), which keeps the walk short."""
+        """All ways to get no token are one answer (-1), which keeps the enumeration short."""
         weights = distribution.probability(np.arange(distribution.size, dtype=np.int32))
         weights = weights / weights.sum()
-        stands = [min(1.0, max(0.0, share(t))) if w > 0.0 else 0.0 for t, w in enumerate(weights)]
-        nothing = float((weights * (1.0 - np.array(stands))).sum())
-        token = self._take([(-1, nothing), *enumerate((weights * stands).tolist())])
+        kept = [min(1.0, max(0.0, share(t))) if w > 0.0 else 0.0 for t, w in enumerate(weights)]
+        nothing = float((weights * (1.0 - np.array(kept))).sum())
+        token = self._take([(-1, nothing), *enumerate((weights * kept).tolist())])
         return None if token < 0 else token
 
 
@@ -82,7 +82,7 @@ def outcomes(run: Callable[[_Script], T]) -> Iterator[tuple[T, float]]:
 
 @dataclass(frozen=True)
 class Case:
-    """One generation whose distribution is walked."""
+    """One generation whose distribution is enumerated."""
 
     mode: Mode = "trie"
     verification: Verification = "block"
@@ -97,7 +97,7 @@ class Case:
     head_threshold: float | None = None  # the drafter has a head; "auto" draft length where it is negative
 
     def length(self) -> DraftLength:
-        """What chooses the draft lengths, fresh for each walk."""
+        """A new draft length, for one path."""
         if self.head_threshold is None:
             return FixedLength(self.count)
         if self.head_threshold >= 0.0:
@@ -107,27 +107,27 @@ class Case:
 
 
 def distribution_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joint:
-    """The distribution of the first tokens, through the real loop, drafter, translator and verifier."""
+    """The distribution of the first tokens, by the real loop, drafter, translator and verifier."""
     vocab_map = vocab_map or toy_map()
     kind = ContextModel if case.head_threshold is None else HeadedModel
     drafter_model = kind(2 * case.seed + 1, vocab_map.draft_size)
-    other = ContextModel(2 * case.seed + 101, vocab_map.draft_size)
+    swapped = ContextModel(2 * case.seed + 101, vocab_map.draft_size)
     target = ContextModel(2 * case.seed, vocab_map.target_size)
 
     def run(script: _Script) -> tuple[int, ...]:
         drafter_model.rewind(0)
-        other.rewind(0)
+        swapped.rewind(0)
         models = DecoderModels(target, Drafter(drafter_model), toy_cache(vocab_map, case.grams))
         config = config_of(case.mode, case.sampling, case.most, verification=case.verification)
         emitted: list[int] = []
         loop = decode_prompt(models, case.prompt, [0, 3], config, case.length(), script)
         for _ in range(case.rounds):
-            found = next(loop, None)
-            if found is None:
+            latest = next(loop, None)
+            if latest is None:
                 break
-            emitted += found.emitted
+            emitted += latest.emitted
             if case.swaps:
-                models.drafter.model = other if models.drafter.model is drafter_model else drafter_model
+                models.drafter.model = swapped if models.drafter.model is drafter_model else drafter_model
                 models.drafter.forget()
         return tuple(emitted)
 
@@ -139,7 +139,7 @@ def distribution_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joi
 
 
 def total_variation(distribution: Joint, case: Case, vocab_size: int = 10) -> float:
-    """Distance to the target's own distribution of LENGTH tokens; short outputs go on by the target's distribution."""
+    """Distance to the target's own distribution of LENGTH tokens; the target continues shorter outputs."""
     target = ContextModel(2 * case.seed, vocab_size)
 
     def go_on(joint: Joint, context: tuple[int, ...], weight: float) -> None:
@@ -152,9 +152,9 @@ def total_variation(distribution: Joint, case: Case, vocab_size: int = 10) -> fl
         for token, chance in enumerate(processed(target.row(before), case.sampling, before)):
             go_on(joint, (*context, token), weight * float(chance))
 
-    found: Joint = defaultdict(float)
-    wanted: Joint = defaultdict(float)
+    actual: Joint = defaultdict(float)
+    expected: Joint = defaultdict(float)
     for context, weight in distribution.items():
-        go_on(found, context, weight)
-    go_on(wanted, (), 1.0)
-    return 0.5 * sum(abs(found[key] - wanted[key]) for key in {*found, *wanted})
+        go_on(actual, context, weight)
+    go_on(expected, (), 1.0)
+    return 0.5 * sum(abs(actual[key] - expected[key]) for key in {*actual, *expected})

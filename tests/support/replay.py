@@ -1,6 +1,6 @@
-"""Graphs that generate a fixed text: a tiny ONNX model that looks the next id up by its position.
+"""Graphs that generate a fixed text: a tiny ONNX model that looks up the next id by its position.
 
-The graph has the contract of an exported graph and runs in a real onnxruntime session.
+The graph has the inputs and outputs of an exported graph and runs in a real onnxruntime session.
 """
 
 from __future__ import annotations

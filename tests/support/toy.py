@@ -10,16 +10,8 @@ from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import Ragged, VocabMap
 
-DRAFT = [
-    "s",
-    "f",
-    "la",
-    "ke",
-    "o",
-    "i",
-    "sfo",
-    "#",
-]  # i: maps to nothing; sfo: longer than a target token; #: control
+# i: maps to nothing; sfo: longer than a target token; #: control
+DRAFT = ["s", "f", "la", "ke", "o", "i", "sfo", "#"]
 TARGET = ["S", "F", "LA", "KE", "O", "FLAKE", "FO", "FLAS", "X", "LAKE"]  # X: nothing spells it
 DIRECT = {"s": "S", "f": "F", "la": "LA", "ke": "KE", "o": "O"}
 GRAMS = {"FLAKE": ["f", "la", "ke"], "FO": ["f", "o"], "FLAS": ["f", "la", "s"], "LAKE": ["la", "ke"]}
@@ -102,20 +94,20 @@ class ContextModel:
 
 
 class HeadedModel(ContextModel):
-    """A model with an adaptive head that says something else of every text."""
+    """A model with an adaptive head whose output is random for each text."""
 
     acceptance = 1.0
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> npt.NDArray[np.float64]:
-        found = super().score(tokens, num_logits)
+        logits = super().score(tokens, num_logits)
         self.acceptance = float(1.0 / (1.0 + np.exp(-self.row([*self.context, -1])[0])))
-        return found
+        return logits
 
 
 def processed(
     row: npt.NDArray[np.float64], sampling: SamplingConfig, context: Sequence[int]
 ) -> npt.NDArray[np.float64]:
-    """The target's distribution as the words of `SamplingConfig` have it, step by step with a plain sort."""
+    """The target's distribution as `SamplingConfig` describes it, step by step with a plain sort."""
     logits = row.tolist()
     for t in set(context):
         logits[t] *= 1.0 / sampling.repetition_penalty if logits[t] > 0.0 else sampling.repetition_penalty

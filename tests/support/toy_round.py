@@ -1,4 +1,4 @@
-"""Two random models over the toy language in the real loop, and maps and caches that are wrong."""
+"""Two random models over the toy language in the real loop, and wrong maps and caches."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Toy:
         return decode_prompt(models, PROMPT, self.draft_prompt, config, length, random, self.eos_ids)
 
     def output(self, mode: Mode, count: int, cache: NgramCache, *, most: int = 40) -> list[int]:
-        return [token for found in self.rounds(mode, count, cache, most=most) for token in found.emitted]
+        return [token for each in self.rounds(mode, count, cache, most=most) for token in each.emitted]
 
     def plain(self, most: int = 40) -> list[int]:
         """The target's argmax, token after token, without the loop."""
@@ -69,7 +69,7 @@ class Toy:
 
 
 class Echo(ContextModel):
-    """A drafter's model that knows what the target says and spells it: nearly every draft is right."""
+    """A drafter's model that knows the target's output and spells it: nearly every draft is right."""
 
     def __init__(self, target: ContextModel, vocab_map: VocabMap, output: Sequence[int]) -> None:
         super().__init__(1, vocab_map.draft_size, max_length=256)
@@ -85,7 +85,7 @@ class Echo(ContextModel):
 
 
 def permuted_map() -> VocabMap:
-    """A map whose direct pairs are all wrong: s writes F, f writes LA, and so on."""
+    """A map whose direct pairs are all wrong: s spells F, f spells LA, and so on."""
     texts = ["s", "f", "la", "ke", "o"]
     targets = ["F", "LA", "KE", "O", "S"]
     return toy_map(dict(zip(texts, targets, strict=True)))

@@ -1,4 +1,4 @@
-"""Collects what a trace would keep of each round."""
+"""Collect the rounds as a trace would keep them."""
 
 from omnidraft.runtime.decoding.proposer import Outcome, Proposer
 from omnidraft.runtime.decoding.sampling import TargetProbs
@@ -11,7 +11,7 @@ class Collector:
     """A recorder that keeps the traced rounds of one generation in memory.
 
     Attributes:
-        traced: one for each round.
+        traced: one `TracedRound` for each round.
         proposer: of the generation.
     """
 

@@ -20,7 +20,7 @@ Ids = st.lists(st.integers(0, 3), min_size=1, max_size=300)
 
 
 def counting(model: ContextModel) -> list[int]:
-    """The widths of the passes that a model makes from now on."""
+    """A list to which the number of tokens of each later pass of a model is appended."""
     widths: list[int] = []
     score = model.score
 
@@ -73,7 +73,7 @@ def test_a_prefill_that_was_cancelled_continues_where_it_stopped(tokens: list[in
 
 
 def test_forgetting_the_kv_cache_reads_everything_again() -> None:
-    """As after another adapter of the target, or a measurement."""
+    """This happens after a change of the target's adapter, and after a measurement."""
     model, text = ContextModel(0, 4, max_length=400), DecoderState()
     text.restart([1, 2, 3, 0], [], 9, NO_END)
     text.prefill(model)
@@ -105,7 +105,7 @@ def test_there_is_room_up_to_the_limit_and_to_the_end_of_the_context() -> None:
     assert text.room(model) < 0
 
 
-@pytest.mark.parametrize(("max_length", "start"), [(16, ()), (17, (7,)), (40, (7,)), (2, (7,))])
+@pytest.mark.parametrize(("max_length", "start"), [(16, ()), (17, (7,)), (40, (7,)), (4, (7,))])
 def test_the_drafters_window_depends_on_the_length_alone_and_always_fits(
     max_length: int, start: tuple[int, ...]
 ) -> None:

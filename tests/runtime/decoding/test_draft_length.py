@@ -1,4 +1,4 @@
-"""How many tokens to draft: as many as pay, none when none pays, and never by the clock."""
+"""How many tokens to draft: as many as pay, or none; the choice never depends on a clock."""
 
 import time
 from dataclasses import replace
@@ -17,26 +17,26 @@ from omnidraft.runtime.decoding.draft_length import (
 )
 
 CHEAP = Costs(target=(1.0, 1.01, 1.02, 1.03, 1.04), draft=0.02, host=0.01)  # a large target, a small drafter
-DEAR = Costs(target=(1.0, 1.9, 2.8), draft=0.9, host=0.1)  # every draft token costs a plain one
+EXPENSIVE = Costs(target=(1.0, 1.9, 2.8), draft=0.9, host=0.1)  # a draft token costs as much as a plain one
 
 MERGING = Costs(target=(1.0, 1.05, 1.1, 1.15), draft=0.12, host=0.02)
 
 
 def drive(length: DraftLength, acceptance: float, rounds: int, seed: int = 0) -> list[int]:
-    """Run rounds in which each draft token is accepted with a probability; return the lengths chosen."""
+    """Run rounds in which each draft token is accepted with a probability; return the chosen lengths."""
     rng, chosen = np.random.default_rng(seed), []
     for _ in range(rounds):
         count = length.next()
-        passed = 0
-        while passed < count and rng.random() < acceptance:
-            passed += 1
-        length.record(count, min(count, passed + 1), passed, passed + 1)
+        accepted = 0
+        while accepted < count and rng.random() < acceptance:
+            accepted += 1
+        length.record(count, min(count, accepted + 1), accepted, accepted + 1)
         chosen.append(count)
     return chosen
 
 
 def speed(costs: Costs, acceptance: float, count: int) -> float:
-    """True tokens a second of a fixed draft length."""
+    """Expected tokens a second of a fixed draft length."""
     return sum(acceptance**j for j in range(count + 1)) / costs.round_seconds(count)
 
 
@@ -56,7 +56,7 @@ def test_a_round_costs_a_longer_pass_the_draft_and_the_hosts_work() -> None:
     assert costs.round_seconds(0) == 1.0  # plain decoding: no host work either
     assert costs.round_seconds(1) == 1.5 + 0.25 + 0.125
     assert costs.round_seconds(2) == 3.0 + 0.5 + 0.125
-    assert costs.round_seconds(4) == 3.0 + 2 * 1.0 + 1.0 + 0.125  # goes on at the mean slope
+    assert costs.round_seconds(4) == 3.0 + 2 * 1.0 + 1.0 + 0.125  # continues at the mean slope
 
 
 def test_one_measured_pass_is_enough() -> None:
@@ -64,15 +64,15 @@ def test_one_measured_pass_is_enough() -> None:
 
 
 def test_where_drafting_costs_more_than_it_saves_nothing_is_drafted() -> None:
-    chosen = drive(MeasuredLength(DEAR), 0.4, 400)
+    chosen = drive(MeasuredLength(EXPENSIVE), 0.4, 400)
     assert chosen.count(0) >= 0.9 * len(chosen)
 
 
 def test_a_hopeless_drafter_costs_ever_less() -> None:
-    """Cheap drafts that are never accepted: after the first rounds only rare, ever rarer probes are left."""
+    """Cheap drafts that are never accepted: after the first rounds there are only probes, fewer and fewer."""
     chosen = drive(MeasuredLength(CHEAP), 0.0, 3000)
     first, last = (sum(c > 0 for c in part) for part in (chosen[:500], chosen[-500:]))
-    assert 0 < last < first  # it never gives up, and it costs next to nothing
+    assert 0 < last < first  # probes never end, and cost almost nothing
     seconds = sum(CHEAP.round_seconds(c) for c in chosen[100:])
     assert seconds < 1.01 * CHEAP.round_seconds(0) * len(chosen[100:])
 
@@ -83,19 +83,20 @@ def test_cheap_drafts_that_are_accepted_are_long() -> None:
 
 
 @pytest.mark.parametrize("acceptance", [0.2, 0.5, 0.7, 0.9])
-@pytest.mark.parametrize("costs", [CHEAP, DEAR, Costs((1.0, 1.1, 1.2), 0.15, 0.02)])
+@pytest.mark.parametrize("costs", [CHEAP, EXPENSIVE, Costs((1.0, 1.1, 1.2), 0.15, 0.02)])
 def test_the_choice_is_nearly_the_best_fixed_one(costs: Costs, acceptance: float) -> None:
     chosen = drive(MeasuredLength(costs), acceptance, 600)[200:]
     tokens = sum(sum(acceptance**j for j in range(c + 1)) for c in chosen)
-    found = tokens / sum(costs.round_seconds(c) for c in chosen)
-    assert found >= 0.85 * max(speed(costs, acceptance, count) for count in range(13))
+    chosen_speed = tokens / sum(costs.round_seconds(c) for c in chosen)
+    assert chosen_speed >= 0.85 * max(speed(costs, acceptance, count) for count in range(13))
 
 
 def test_never_slower_than_plain_decoding_by_more_than_its_probes() -> None:
     for acceptance in (0.0, 0.3, 0.6):
-        chosen = drive(MeasuredLength(DEAR), acceptance, 2000)
+        chosen = drive(MeasuredLength(EXPENSIVE), acceptance, 2000)
         tokens = sum(sum(acceptance**j for j in range(c + 1)) for c in chosen)
-        assert tokens / sum(DEAR.round_seconds(c) for c in chosen) > 0.97 * speed(DEAR, acceptance, 0)
+        chosen_speed = tokens / sum(EXPENSIVE.round_seconds(c) for c in chosen)
+        assert chosen_speed > 0.97 * speed(EXPENSIVE, acceptance, 0)
 
 
 def test_it_shortens_when_the_text_turns_hard_and_comes_back_when_it_turns_easy() -> None:
@@ -110,11 +111,11 @@ def test_it_drafts_no_longer_than_it_is_allowed() -> None:
 
 
 def test_draft_tokens_that_spell_one_target_token_count_as_one() -> None:
-    """Three draft tokens a target token: as acceptance says nothing of merging, emission does."""
+    """Three draft tokens for each target token: acceptance does not show merging, the emitted tokens do."""
     merged, plain = MeasuredLength(MERGING), MeasuredLength(MERGING)
-    for passed in (6, 4, 2, 1) * 25:
-        merged.record(6, min(6, passed + 1), passed, 1 + passed // 3)
-        plain.record(6, min(6, passed + 1), passed, 1 + passed)
+    for accepted in (6, 4, 2, 1) * 25:
+        merged.record(6, min(6, accepted + 1), accepted, 1 + accepted // 3)
+        plain.record(6, min(6, accepted + 1), accepted, 1 + accepted)
     assert merged.next() < plain.next()
 
 
@@ -130,14 +131,14 @@ def test_equal_rounds_give_equal_choices_and_no_clock_is_read(monkeypatch: pytes
 
 
 def test_a_round_without_a_draft_teaches_nothing() -> None:
-    """Else a long plain stretch would wash out what is known of the drafter."""
-    taught, untaught = MeasuredLength(MERGING), MeasuredLength(MERGING)
-    for length in (taught, untaught):
+    """Otherwise a long plain part of a text would erase what was measured of the drafter."""
+    trained, fresh = MeasuredLength(MERGING), MeasuredLength(MERGING)
+    for length in (trained, fresh):
         for _ in range(100):
             length.record(6, 6, 6, 3)
     for _ in range(1000):
-        taught.record(0, 0, 0, 1)
-    assert taught.next() == untaught.next() > 0
+        trained.record(0, 0, 0, 1)
+    assert trained.next() == fresh.next() > 0
 
 
 def test_what_was_measured_as_hopeless_begins_plain_and_pays_at_most_the_shares() -> None:
@@ -163,7 +164,7 @@ def test_a_text_that_the_drafter_has_to_read_first_must_be_worth_it() -> None:
 
 
 def test_drafting_is_tried_again_after_a_long_while_whatever_it_costs() -> None:
-    chosen = drive(MeasuredLength(replace(DEAR, read=1.0), unread=100), 0.0, 1100)
+    chosen = drive(MeasuredLength(replace(EXPENSIVE, read=1.0), unread=100), 0.0, 1100)
     assert [i for i, count in enumerate(chosen) if count] == [1024]
 
 
@@ -173,28 +174,27 @@ def test_the_next_text_begins_with_what_the_last_one_taught() -> None:
         before.record(before.next(), 4, 4, 5)
     after = MeasuredLength(CHEAP, unread=90)
     after.follow(before)
-    told = {**before.state(), "unread": 90, "usual": (64 + 150) / 2, "emitted": 0}
-    stood = [a / b for a, b in zip(told["survived"], told["seen"], strict=True)]
-    assert stood[3] > 0.85 > stood[4] == 0.6, "four deep, everything was accepted"
-    tested = after.state()["evaluated"]
-    assert tested == pytest.approx([20.0] * 4 + [4.0] * 8), "one text weighs no more than twenty rounds"
-    told |= {
-        "evaluated": tested,
-        "accepted": pytest.approx([t * x for t, x in zip(tested, stood, strict=True)]),
+    expected = {**before.state(), "unread": 90, "usual": (64 + 150) / 2, "emitted": 0}
+    acceptances = [a / b for a, b in zip(expected["survived"], expected["seen"], strict=True)]
+    assert acceptances[3] > 0.85 > acceptances[4] == 0.6, "at the first four depths all were accepted"
+    evaluated = after.state()["evaluated"]
+    assert evaluated == pytest.approx([20.0] * 4 + [4.0] * 8), "one text weighs no more than twenty rounds"
+    expected |= {
+        "evaluated": evaluated,
+        "accepted": pytest.approx([e * a for e, a in zip(evaluated, acceptances, strict=True)]),
     }
-    assert {name: told[name] for name in told} == after.state()
+    assert {name: expected[name] for name in expected} == after.state()
     assert after.next() > MeasuredLength(CHEAP, unread=90).next()
     after.follow(FixedLength(3))
-    assert after.state() == told, "another kind knows nothing of it"
+    assert after.state() == expected, "a draft length of another kind holds no such counts"
 
 
 def test_probes_come_due_over_several_short_texts() -> None:
-    costs = Costs(
-        target=(1.0, 1.05, 1.1), draft=0.3, host=0.1, acceptance=0.1
-    )  # a probe is due after 27 rounds
+    # With these costs a probe is due after 27 rounds.
+    costs = Costs(target=(1.0, 1.05, 1.1), draft=0.3, host=0.1, acceptance=0.1)
 
     def drafted(following: bool) -> int:
-        found, last = 0, MeasuredLength(costs)
+        total, last = 0, MeasuredLength(costs)
         for _ in range(6):
             length = MeasuredLength(costs)
             if following:
@@ -202,9 +202,9 @@ def test_probes_come_due_over_several_short_texts() -> None:
             for _ in range(16):
                 count = length.next()
                 length.record(count, count, count, count + 1)
-                found += count
+                total += count
             last = length
-        return found
+        return total
 
     assert drafted(False) == 0
     assert drafted(True) > 0
@@ -215,16 +215,16 @@ def test_probes_that_go_well_follow_each_other_until_drafting_pays() -> None:
     length = MeasuredLength(wrong)
     chosen = drive(length, 1.0, 60)
     first = next(i for i, count in enumerate(chosen) if count)
-    assert 0 < first < 30, "the measured acceptance promises nothing, so a probe has to come due"
-    assert all(chosen[first:]), "and from then on every round drafts"
+    assert 0 < first < 30, "the measured acceptance is low, so the first draft is a probe"
+    assert all(chosen[first:]), "from then on every round drafts"
     assert max(chosen) > 2
 
     refused = drive(MeasuredLength(wrong), 0.0, 60)
-    assert not any(a and b for a, b in pairwise(refused)), "a failed one waits its turn"
+    assert not any(a and b for a, b in pairwise(refused)), "after a failed probe there is a wait"
 
 
 def test_probes_that_could_not_pay_do_not_follow_each_other() -> None:
-    chosen = drive(MeasuredLength(replace(DEAR, acceptance=0.5)), 1.0, 2000)
+    chosen = drive(MeasuredLength(replace(EXPENSIVE, acceptance=0.5)), 1.0, 2000)
     assert sum(map(bool, chosen)) < 20
 
 
@@ -232,22 +232,22 @@ def test_where_texts_are_short_a_long_prompt_is_not_read_for_them() -> None:
     costs = Costs(target=(1.0, 1.05, 1.1, 1.15), draft=0.05, host=0.02, read=0.05)
 
     def drafted(tokens: int) -> list[bool]:
-        """Whether each of twelve texts of so many tokens, after prompts of 200, drafts anything."""
-        found, last = [], MeasuredLength(costs)
+        """Whether each of twelve texts of `tokens` tokens, after prompts of 200, drafts anything."""
+        any_drafted, last = [], MeasuredLength(costs)
         for _ in range(12):
             length = MeasuredLength(costs, unread=200)
             length.follow(last)
-            said, counts = 0, []
-            while said < tokens:
+            emitted, counts = 0, []
+            while emitted < tokens:
                 counts.append(count := length.next())
                 length.record(count, count, count, count + 1)
-                said += count + 1
-            found.append(any(counts))
+                emitted += count + 1
+            any_drafted.append(any(counts))
             last = length
-        return found
+        return any_drafted
 
-    assert all(drafted(120)), "ten seconds of reading pay"
-    assert sum(drafted(6)) <= 4, "and do not for six tokens, which take six seconds"
+    assert all(drafted(120)), "ten seconds of reading pay for a long text"
+    assert sum(drafted(6)) <= 4, "but not for six tokens, which take six seconds"
 
 
 def test_a_text_that_may_not_be_long_is_not_worth_much_reading() -> None:
@@ -278,7 +278,7 @@ def test_a_limit_says_how_long_a_text_may_be_and_not_how_long_it_will_be() -> No
 
 
 def test_what_was_said_without_the_drafter_is_all_to_be_read() -> None:
-    """A round that copied from the context may say several tokens and ask no drafter."""
+    """A round that copies from the context can emit several tokens without the drafter."""
     length = MeasuredLength(READING, unread=7)
     length.record(0, 0, 0, 5)
     assert length.unread == 12
@@ -287,7 +287,7 @@ def test_what_was_said_without_the_drafter_is_all_to_be_read() -> None:
 
 
 def test_the_wait_for_a_probe_outlasts_a_text() -> None:
-    """The share of a probe too, but doubled: probes are made more often at the start of a text."""
+    """The share of a probe also does, but doubled: probes are more frequent at the start of a text."""
     costs = replace(MERGING, acceptance=0.02)
     first, second = MeasuredLength(costs), MeasuredLength(costs)
     drive(first, 0.0, 400)
@@ -297,18 +297,20 @@ def test_the_wait_for_a_probe_outlasts_a_text() -> None:
     assert after["share"] == min(0.03, 2 * before["share"]) > before["share"]
 
 
-def test_lengths_of_other_depths_begin_anew() -> None:
+def test_lengths_of_other_depths_begin_again() -> None:
     before = MeasuredLength(CHEAP, longest=3)
     drive(before, 0.9, 20)
     after = MeasuredLength(CHEAP, longest=12)
     after.follow(before)
     assert after.state() == MeasuredLength(CHEAP, longest=12).state()
     after.follow(FixedLength(4))
-    assert after.state() == MeasuredLength(CHEAP, longest=12).state(), "a fixed length teaches nothing"
+    assert after.state() == MeasuredLength(CHEAP, longest=12).state(), "a fixed length holds no counts"
 
 
 def test_a_refused_token_of_several_pieces_speaks_of_its_first_piece_alone() -> None:
-    """The others were judged with it, but after none that stood: counted, they would shorten drafts."""
+    """The other pieces follow a refused piece, so they say nothing of acceptance; counting them would shorten
+    drafts.
+    """
     whole, first = MeasuredLength(MERGING), MeasuredLength(MERGING)
     for refused in (0, 1, 0, 2) * 8:
         whole.record(6, min(6, refused + 3), refused, refused + 1)
@@ -316,25 +318,25 @@ def test_a_refused_token_of_several_pieces_speaks_of_its_first_piece_alone() -> 
         for length in (whole, first):
             length.record(6, 6, 6, 7)
     assert whole.state() == first.state()
-    assert whole.next() > 4, "half of the rounds stand to their end"
+    assert whole.next() > 4, "half of the rounds are accepted whole"
 
 
 def texts(*acceptances: float, rounds: int = 60) -> list[list[int]]:
-    """The lengths of texts one after another, each with its chance that a draft token is accepted."""
-    found, last = [], MeasuredLength(MERGING)
+    """The lengths of texts one after another, each with its probability that a draft token is accepted."""
+    lengths, last = [], MeasuredLength(MERGING)
     for seed, acceptance in enumerate(acceptances):
         length = MeasuredLength(MERGING)
         if seed:
             length.follow(last)
-        found.append(drive(length, acceptance, rounds, seed))
+        lengths.append(drive(length, acceptance, rounds, seed))
         last = length
-    return found
+    return lengths
 
 
 def test_one_bad_text_does_not_end_drafting_in_the_next() -> None:
     good, bad, again = texts(0.9, 0.0, 0.9)
-    assert bad[-20:].count(0) >= 18, "within the text it soon stops"
-    assert all(again[:20]) and min(again[-20:]) > 3, "and begins the next as most texts went"
+    assert bad[-20:].count(0) >= 18, "within the text drafting soon stops"
+    assert all(again[:20]) and min(again[-20:]) > 3, "the next text begins with the counts of most texts"
     assert min(good[-20:]) > 3
 
 
@@ -350,8 +352,8 @@ def test_two_refusals_at_the_start_of_a_text_do_not_end_drafting_in_it() -> None
 
 
 def test_a_drafter_that_fails_in_every_text_costs_little_in_each() -> None:
-    found = texts(*[0.0] * 12, rounds=100)
-    for lengths in found[3:]:
+    all_lengths = texts(*[0.0] * 12, rounds=100)
+    for lengths in all_lengths[3:]:
         seconds = sum(MERGING.round_seconds(count) for count in lengths)
         assert seconds < 1.02 * len(lengths) * MERGING.round_seconds(0)
-    assert any(map(any, found[3:])), "it is tried now and then"
+    assert any(map(any, all_lengths[3:])), "there are probes"

@@ -1,4 +1,4 @@
-"""The promise: the distribution of the output is the target's, at every temperature, by exact enumeration."""
+"""Exactness by enumeration: at every temperature, the output has exactly the target's distribution."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,7 +36,7 @@ def test_a_trie_round_has_the_targets_distribution(verification: Verification, g
 
 @pytest.mark.parametrize("verification", ["token", "block"])
 def test_a_long_trie_round_has_the_targets_distribution(verification: Verification) -> None:
-    """Three draft tokens: every node of the trie within reach; the limit cuts proposals short."""
+    """Three draft tokens reach every node of the trie, and the limit cuts proposals."""
     assert distance(Case("trie", verification, seed=1, count=3, grams=("FLAKE", "FO"), most=3)) < 1e-9
 
 
@@ -68,7 +68,7 @@ def test_greedy_is_exact_in_every_mode(mode: Mode, penalty: float) -> None:
 
 @pytest.mark.parametrize("verification", ["token", "block"])
 def test_whole_generations_have_the_targets_distribution(verification: Verification) -> None:
-    """Rounds after rounds, with a cache that learns in between and a limit inside accepted blocks."""
+    """Several rounds, with a cache that learns between them and a limit inside accepted blocks."""
     for sampling in (SamplingConfig(1.0), TRUNCATED["all"]):
         case = Case("trie", verification, sampling, seed=7, count=1, grams=("FO",), most=2, rounds=2)
         distribution = distribution_of_output(case)
@@ -80,7 +80,7 @@ def test_whole_generations_have_the_targets_distribution(verification: Verificat
 def test_another_drafter_between_rounds_leaves_the_targets_distribution(
     mode: Mode, verification: Verification
 ) -> None:
-    """What a swapped adapter does; each draft is judged by the distribution that it was drawn from."""
+    """As with a changed adapter; each draft is verified by the distribution that it was drawn from."""
     for sampling in (SamplingConfig(1.0), TRUNCATED["all"]):
         plain = Case(mode, verification, sampling, seed=7, count=1, grams=("FO",), most=2, rounds=2)
         case = replace(plain, swaps=True)
@@ -91,7 +91,7 @@ def test_another_drafter_between_rounds_leaves_the_targets_distribution(
 
 
 def test_whole_generations_by_lookup_have_the_targets_distribution() -> None:
-    """The second round looks up what the first one wrote."""
+    """The second round copies from the output of the first round."""
     case = Case("lookup", sampling=TRUNCATED["all"], count=2, most=3, rounds=3)
     assert distance(case) < 1e-9
 
@@ -102,7 +102,7 @@ def test_the_papers_rule_is_not_exact_at_temperature_one() -> None:
 
 
 def test_the_wrong_sampling_is_seen() -> None:
-    """The power of the comparison: the distribution under another setting is far from the output's."""
+    """The comparison has power: the distribution under another setting is far from the output's."""
     distribution = distribution_of_output(Case(sampling=TRUNCATED["all"], seed=4))
     for name in ("top-k", "top-p", "min-p", "penalty"):
         assert total_variation(distribution, Case(sampling=TRUNCATED[name], seed=4)) > 0.01, name
@@ -125,7 +125,7 @@ def test_a_block_keeps_more_than_its_decisions_one_by_one() -> None:
 
 
 def test_drafting_is_used() -> None:
-    """The enumeration would pass with a drafter that does nothing: several tokens a round must occur."""
+    """The enumeration would also pass without any draft, so rounds with several tokens must occur."""
     modes: list[Mode] = ["trie", "lookup"]
     for mode in modes:
         distribution = distribution_of_output(Case(mode, seed=0))

@@ -1,4 +1,4 @@
-"""One round has the target's distribution, whatever the vocabularies, the map, the cache and the models are."""
+"""One round has the target's distribution for random vocabularies, maps, caches and models."""
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
@@ -28,7 +28,7 @@ def maps(draw: st.DrawFn) -> VocabMap:
         spellings[t] = list(gram)
     leaves = sorted((t for t in range(target_size) if spellings[t]), key=lambda t: spellings[t])
     if len(grams) < target_size - paired and draw(st.booleans()):
-        spellings[targets[-1]] = [drafts[0]]  # an alias: spelled, but no leaf
+        spellings[targets[-1]] = [drafts[0]]  # an alias: spelled, but not a leaf
     ids = st.lists(st.integers(0, target_size - 1), min_size=2, max_size=2)
     expansions = [draw(ids) if direct[d] < 0 and draw(st.booleans()) else [] for d in range(draft_size)]
     allowed = np.array([direct[d] >= 0 or draw(st.booleans()) for d in range(draft_size)])

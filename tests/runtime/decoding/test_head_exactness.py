@@ -1,4 +1,4 @@
-"""Early stopping by a head: the output's distribution stays the target's, whatever the head says and when it stops."""
+"""Early stopping by a head: for every output of the head, the text has the target's distribution."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_so_it_is_in_the_other_modes(mode: Mode, threshold: float) -> None:
 def test_whole_generations_have_the_targets_distribution(
     verification: Verification, threshold: float
 ) -> None:
-    """Two rounds with a cache that learns in between."""
+    """Two rounds with a cache that learns between them."""
     case = Case(
         "trie", verification, SamplingConfig(1.0), seed=7, count=2, grams=("FO",), most=2, rounds=2,
         head_threshold=threshold,
@@ -77,7 +77,7 @@ def test_greedy_is_exact_in_every_mode(mode: Mode, threshold: float) -> None:
 
 
 def test_a_rule_that_drops_what_it_drew_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The power of the walk: to stop after a draw and not submit it is the bias of method section 4.4."""
+    """The enumeration has power: to drop a token that was drawn is the bias of method section 4.4."""
     propose = Drafter.propose
 
     def dropping(self: Drafter, *arguments: object) -> object:
@@ -90,8 +90,8 @@ def test_a_rule_that_drops_what_it_drew_is_seen(monkeypatch: pytest.MonkeyPatch)
     assert distance(Case("trie", "token", seed=1, count=2, head_threshold=1.0)) > 1e-4
 
 
-class Counted:
-    """A draft length that begins with a given number and always asks the head."""
+class AlwaysAsks:
+    """A draft length that begins with a given number and asks the head after each token."""
 
     stops_early = True
 
@@ -102,35 +102,36 @@ class Counted:
         return self._count
 
 
-def drafted(length: FixedLength | MeasuredLength, count: int, says: list[float]) -> tuple[int, int]:
-    """Tokens drawn and passes made, where the head says these things one after another."""
+def drafted(length: FixedLength | MeasuredLength, count: int, outputs: list[float]) -> tuple[int, int]:
+    """Tokens drawn and drafter passes, with these outputs of the head one after another."""
 
-    class Saying(HeadedModel):
+    class ScriptedHead(HeadedModel):
         def score(self, tokens: object, num_logits: int | None = None) -> np.ndarray:
             super().score(tokens, num_logits)  # type: ignore[arg-type]
-            self.acceptance = 0.5 if self.passes < 2 else says[self.passes - 2]
-            return np.array([[0.0, 0.0, *[-np.inf] * (self.vocab_size - 2)]])  # two tokens, each of them half
+            self.acceptance = 0.5 if self.passes < 2 else outputs[self.passes - 2]
+            # Two tokens, of probability 1/2 each.
+            return np.array([[0.0, 0.0, *[-np.inf] * (self.vocab_size - 2)]])
 
-    model = Saying(0, 8)
-    asked = Counted(length, count)
+    model = ScriptedHead(0, 8)
+    asked = AlwaysAsks(length, count)
     draft = Drafter(model).propose([0], asked, 0.0, np.empty(0, np.int32), SplitMix64(0))  # type: ignore[arg-type]
     return len(draft.tokens), model.passes
 
 
 def test_it_stops_before_the_next_token_is_drawn() -> None:
-    """By the product: 0.9 x 0.8 x 0.6 = 0.432, so the probability of a refusal is 0.568 after three tokens."""
-    says = [0.9, 0.8, 0.6, 0.1]
+    """By the product: 0.9 x 0.8 x 0.6 = 0.432, so after three tokens a refusal has probability 0.568."""
+    outputs = [0.9, 0.8, 0.6, 0.1]
     for threshold, drawn in ((0.05, 1), (0.1001, 2), (0.28, 3), (0.5, 3), (0.57, 4), (0.96, 5), (1.0, 5)):
-        assert drafted(FixedLength(5, threshold), 5, says) == (drawn, min(5, drawn + 1))
-    assert drafted(FixedLength(5, 0.0), 5, [1.0] * 4) == (5, 5)  # an untrained head says exactly 1
+        assert drafted(FixedLength(5, threshold), 5, outputs) == (drawn, min(5, drawn + 1))
+    assert drafted(FixedLength(5, 0.0), 5, [1.0] * 4) == (5, 5)  # an untrained head gives exactly 1
 
 
 def test_what_the_head_says_corrects_what_the_drafter_believed() -> None:
-    """By hand: even odds leave it, odds of 3 make 0.9 of 0.75."""
-    for acceptance, confidence, wanted in (
+    """By hand: even odds change nothing; odds of 3 and a confidence of 0.75 give 0.9."""
+    for acceptance, confidence, expected in (
         (0.5, 0.3, 0.3), (0.3, 0.5, 0.3), (0.75, 0.75, 0.9), (1.0, 0.0, 1.0), (0.0, 0.9, 0.0), (0.0, 1.0, 0.5)
     ):  # fmt: skip
-        assert survival_of(acceptance, confidence) == pytest.approx(wanted)
+        assert survival_of(acceptance, confidence) == pytest.approx(expected)
     row = np.log(np.array([0.2, 0.1, 0.6, 0.1]))
     assert _confidence(row, 0, np.array([2])) == pytest.approx(0.5)
     assert _confidence(np.array([0.0, 500.0]), 0, np.array([1])) == 1.0  # nothing else may be drawn
@@ -141,8 +142,9 @@ SLOPED = Costs((1.0, 1.2, 1.4, 1.6, 1.8), 0.05, 0.0, acceptance=0.8)
 
 
 def test_auto_goes_on_as_long_as_that_pays() -> None:
-    """By hand. A token after a hopeless one costs 0.2 more and gains nothing; where a longer pass of the
-    target is nearly free, the token whose distribution is at hand is drawn without another pass of the drafter.
+    """By hand. A token after one that is almost surely refused costs 0.2 more and gains nothing. Where a
+    longer pass of the target costs almost nothing, one more token is drawn: its distribution is computed
+    already.
     """
     assert drafted(MeasuredLength(SLOPED), 12, [0.05]) == (1, 2)
     drawn, passes = drafted(MeasuredLength(CHEAP), 12, [0.05])
@@ -153,22 +155,22 @@ def test_auto_goes_on_as_long_as_that_pays() -> None:
 
 def run(length: MeasuredLength, rounds: int, *, right: float, headed: bool = True) -> list[int]:
     """Lengths of rounds in which everything drafted is accepted, or nothing."""
-    found = []
+    lengths = []
     for _ in range(rounds):
         asked = length.next()
         drawn = asked
         if headed and asked > 1:
             drawn = min(asked, 1 + length.more(1, right))
-        passed = drawn if right > 0.5 else 0
-        length.record(drawn, min(drawn, passed + 1), passed, passed + 1)
-        found.append(drawn)
-    return found
+        accepted = drawn if right > 0.5 else 0
+        length.record(drawn, min(drawn, accepted + 1), accepted, accepted + 1)
+        lengths.append(drawn)
+    return lengths
 
 
 def test_a_head_may_go_on_to_the_longest_and_a_hopeless_pair_is_plain() -> None:
     assert run(MeasuredLength(CHEAP), 30, right=0.99)[-1] == 12
-    dear = Costs((1.0, 1.3, 1.6, 1.9), 0.8, 0.0, acceptance=0.5)
-    lengths = run(MeasuredLength(dear), 400, right=0.01)
+    expensive = Costs((1.0, 1.3, 1.6, 1.9), 0.8, 0.0, acceptance=0.5)
+    lengths = run(MeasuredLength(expensive), 400, right=0.01)
     assert np.mean(np.array(lengths[50:]) > 0) < 0.1
     gone = MeasuredLength(CHEAP)
     run(gone, 5, right=0.99)
@@ -178,7 +180,7 @@ def test_a_head_may_go_on_to_the_longest_and_a_hopeless_pair_is_plain() -> None:
 
 
 def test_a_head_goes_on_as_long_as_its_place_in_the_draft_is_good() -> None:
-    """By hand: a third token was never accepted, so a sure head goes on to the second and no further."""
+    """By hand: a third token was never accepted, so a confident head goes on to the second token only."""
     length = MeasuredLength(SLOPED)
     for _ in range(60):
         length.record(12, 3, 2, 3)
@@ -187,7 +189,7 @@ def test_a_head_goes_on_as_long_as_its_place_in_the_draft_is_good() -> None:
 
 
 def test_a_round_of_one_token_leaves_what_a_head_earned() -> None:
-    """No head is asked after the last token, so nothing says that it was taken away."""
+    """The head is not asked after the last token, so such a round does not show that it was removed."""
     length = MeasuredLength(CHEAP)
     run(length, 5, right=0.99)
     before = length.state()
@@ -199,17 +201,17 @@ def test_a_round_of_one_token_leaves_what_a_head_earned() -> None:
 
 
 def test_a_pass_that_drew_nothing_is_paid_for() -> None:
-    """The head's last doubt came after a pass of the drafter, whose token was not drawn."""
+    """The head stopped the draft after a pass of the drafter, and no token was drawn from that pass."""
     drawn, stopped = MeasuredLength(CHEAP), MeasuredLength(CHEAP)
-    for length, judged in ((drawn, 2), (stopped, 3)):
-        length.more(judged, 0.5)
+    for length, asked_at in ((drawn, 2), (stopped, 3)):
+        length.more(asked_at, 0.5)
         length.record(3, 3, 3, 4)
     assert stopped.state()["head_emitted"] == drawn.state()["head_emitted"]
     assert stopped.state()["head_seconds"] - drawn.state()["head_seconds"] == pytest.approx(CHEAP.draft)
 
 
 def test_a_head_reads_no_long_text_for_a_short_one() -> None:
-    """What its rounds earned so far has to pay for the reading, too."""
+    """The gain of its rounds so far must also pay for reading the text."""
     costs = replace(CHEAP, read=0.05)
     taught = MeasuredLength(costs)
     run(taught, 20, right=0.99)

@@ -1,4 +1,4 @@
-"""Copies of the context as proposals, and the log-probabilities of what comes out."""
+"""Copies of the context as proposals, and the log-probabilities of the output."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ def copied(tokens: list[int], count: int) -> list[int]:
         ([0, 1, 2, 7, 3, 1, 2, 8, 0, 1, 2], 1, [7]),  # a longer match beats a later one
         ([9, 9, 9], 4, [9, 9, 9, 9]),  # the copy runs into itself
         ([4, 5, 4, 5], 5, [4, 5, 4, 5, 4]),
-        ([1, 7, 1], 2, []),  # one token is no match
+        ([1, 7, 1], 2, []),  # one token is not enough for a match
         ([1, 2], 2, []),
         ([3], 2, []),
     ],
@@ -46,14 +46,14 @@ def test_a_context_that_grows_gives_what_a_fresh_look_gives() -> None:
 
 
 class Unused(ContextModel):
-    """A drafter's model that must not be asked."""
+    """A drafter's model that fails when it is asked."""
 
     def row(self, context: Sequence[int]) -> npt.NDArray[np.float64]:
         raise AssertionError("mode lookup has no drafter")
 
 
 class Repeating(ContextModel):
-    """Says its last seven tokens again and again, nearly always."""
+    """Repeats its last seven tokens, with a probability near 1."""
 
     def row(self, context: Sequence[int]) -> npt.NDArray[np.float64]:
         logits: npt.NDArray[np.float64] = super().row(context).copy()
@@ -77,13 +77,13 @@ def test_greedy_output_is_plain_output_without_a_drafter(count: int, penalty: fl
         expected.append(int(np.argmax(processed(target.row(before), sampling, before))))
     assert output == expected
     if penalty == 1.0:
-        assert len(rounds) < 60 / min(count, 3)  # it copies, and the copies stand
+        assert len(rounds) < 60 / min(count, 3)  # copies are proposed, and accepted
 
 
 @pytest.mark.parametrize("temperature", [0.9, 0.0])
 @pytest.mark.parametrize("mode", ["trie", "lookup", "plain"])
 def test_logprobs_are_of_the_distribution_that_was_sampled_from(mode: str, temperature: float) -> None:
-    """At temperature 0 of the softmax of the penalised logits: the argmax's distribution says nothing."""
+    """At temperature 0 of the softmax of the penalised logits, because the distribution itself is certain."""
     sampling = SamplingConfig(temperature, top_k=6, top_p=0.95, min_p=0.02, repetition_penalty=1.4)
     distribution = sampling if temperature else SamplingConfig(1.0, repetition_penalty=1.4)
     prompt = [0, 3, 1, 0, 3]
@@ -92,8 +92,8 @@ def test_logprobs_are_of_the_distribution_that_was_sampled_from(mode: str, tempe
     config = config_of(mode, sampling, 30, logprobs=True)
     rounds = list(decode_prompt(models, prompt, [0, 3], config, FixedLength(3), SplitMix64(5)))
     tokens = list(prompt)
-    for found in rounds:
-        for token, logprob in zip(found.emitted, found.logprobs, strict=True):
+    for each in rounds:
+        for token, logprob in zip(each.emitted, each.logprobs, strict=True):
             p = processed(target.row(tokens), distribution, tokens)
             assert logprob == pytest.approx(float(np.log(p[token])), abs=1e-9)
             tokens.append(token)

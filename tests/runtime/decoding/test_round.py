@@ -1,4 +1,4 @@
-"""The loop: speculative output is plain output, whatever the drafter, the cache and the map hold."""
+"""The loop: speculative output is plain output, for every drafter, cache and map."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_greedy_output_is_plain_output_with_a_good_drafter(mode: Mode, count: in
 
 
 class Scrambled(Drafter):
-    """A drafter whose context is garbage: what it was told, backwards, every second token left out."""
+    """A drafter with a wrong context: the true one reversed, without every second token."""
 
     def propose(self, context: Sequence[int], *rest: object, **named: object) -> object:  # type: ignore[override]
         return super().propose([0, *context[::-2]], *rest, **named)  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ class Scrambled(Drafter):
 @pytest.mark.parametrize("count", [1, 3, 8])
 @pytest.mark.parametrize("mode", SPECULATIVE)
 def test_the_drafters_context_is_free(mode: Mode, count: int) -> None:
-    """Garbage as draft prompt, and garbage in every round, change speed only."""
+    """A wrong draft prompt, and a wrong context in every round, change speed only."""
     for seed in range(3):
         toy = Toy(seed, draft_prompt=[6, 5, 5, 2, 0] * 7)
         assert toy.output(mode, count, toy_cache(toy.vocab_map, list(GRAMS))) == toy.plain()
@@ -130,7 +130,7 @@ def test_the_output_ends_with_the_first_end_of_sequence(mode: Mode, count: int) 
 
 
 def test_what_was_accepted_after_the_end_is_not_counted() -> None:
-    """A block of several tokens is accepted; with its second as the end, the rest is no output."""
+    """A block of several tokens is accepted; with its second as the end token, the rest is not output."""
     toy = Toy(3)
     expected = toy.plain()
     toy.draft_model = Echo(toy.target, toy.vocab_map, expected)
@@ -150,7 +150,7 @@ def test_what_was_accepted_after_the_end_is_not_counted() -> None:
 @pytest.mark.parametrize("count", [0, 1, 3, 8])
 @pytest.mark.parametrize("room", [0, 1, 2, 5])
 def test_a_full_context_ends_cleanly(mode: Mode, count: int, room: int) -> None:
-    """Every position is used: a prompt that just fits gives one token, and no pass goes beyond the end."""
+    """Every position is used: after a prompt that fills the context there is one token, and no pass fails."""
     toy = Toy(4, target_length=len(PROMPT) + room)
     output = toy.output(mode, count, toy_cache(toy.vocab_map, list(GRAMS)))
     assert output == toy.plain()
@@ -172,13 +172,13 @@ def test_a_draft_longer_than_the_drafters_context() -> None:
 
 
 def test_a_prompt_without_visible_text_and_a_drafter_without_bos() -> None:
-    """As of a prompt that is control tokens only."""
+    """Such as a prompt of control tokens alone."""
     toy = Toy(5, draft_prompt=[], start=())
     assert toy.output("trie", 2, NgramCache(toy.vocab_map)) == toy.plain()
 
 
 def test_a_window_slides_rarely() -> None:
-    """Every slide costs a prefill: by half a window at once, not by a token a round."""
+    """Every move of the window costs a prefill, so it moves by half its size and not by a token a round."""
     toy = Toy(5, drafter_length=32)
     fed: list[int] = []
     score = toy.draft_model.score
@@ -214,13 +214,13 @@ def test_after_every_round_the_target_holds_the_text_but_its_last_token(
 ) -> None:
     toy = Toy(7)
     text = list(PROMPT)
-    for found in toy.rounds(mode, 4, toy_cache(toy.vocab_map, list(GRAMS)), temperature=temperature):
-        text += found.emitted
+    for each in toy.rounds(mode, 4, toy_cache(toy.vocab_map, list(GRAMS)), temperature=temperature):
+        text += each.emitted
         assert toy.target.context == text[:-1]
-        assert 0 <= found.accepted <= min(len(found.proposed), len(found.emitted))
-        assert found.emitted[: found.accepted] == found.proposed[: found.accepted]
-        assert 0 <= found.accepted_drafts <= found.evaluated <= len(found.draft) == 4 or len(text) >= 40
-        assert len(found.proposed) <= MAX_PROPOSED
+        assert 0 <= each.accepted <= min(len(each.proposed), len(each.emitted))
+        assert each.emitted[: each.accepted] == each.proposed[: each.accepted]
+        assert 0 <= each.accepted_drafts <= each.evaluated <= len(each.draft) == 4 or len(text) >= 40
+        assert len(each.proposed) <= MAX_PROPOSED
 
 
 @pytest.mark.parametrize("mode", SPECULATIVE)
@@ -258,8 +258,8 @@ def test_greedy_output_of_a_real_bundle_is_plain_output(bundle: Path, count: int
     session = load(bundle)
     plain = session.generate("Once upon a time", max_new_tokens=40, mode="plain").finish()
     for mode in SPECULATIVE:
-        found = session.generate(
+        generation = session.generate(
             "Once upon a time", max_new_tokens=40, mode=mode, num_draft_tokens=count
         ).finish()
-        assert found.token_ids == plain.token_ids, mode
-        assert found.text == plain.text
+        assert generation.token_ids == plain.token_ids, mode
+        assert generation.text == plain.text

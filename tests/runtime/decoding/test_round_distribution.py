@@ -1,4 +1,4 @@
-"""The distribution of what the loop says, by Monte-Carlo: the target's own, with toy models and with a real bundle."""
+"""Monte-Carlo: the output of the loop has the target's distribution, with toy models and a real bundle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.toy import softmax, toy_cache
 from support.toy_round import PROMPT, Toy
 
 SAMPLES = 4000
-LAW_LENGTH = 2
+COMPARED_TOKENS = 2
 
 
 def exact_distribution(toy: Toy) -> dict[tuple[int, ...], float]:
@@ -36,34 +36,37 @@ def exact_distribution(toy: Toy) -> dict[tuple[int, ...], float]:
 
 
 def p_value(counts: Counter[tuple[int, ...]], distribution: dict[tuple[int, ...], float]) -> float:
-    """Pearson's chi-square of counts against a distribution; outcomes expected less than 8 times share one bin."""
+    """Pearson's chi-square of counts against a distribution.
+
+    Outcomes that are expected less than 8 times share one bin.
+    """
     total = counts.total()
     bins = [(counts[key], chance * total) for key, chance in distribution.items() if chance * total >= 8]
     seen, expected = (sum(column) for column in zip(*bins, strict=True))
     bins.append((total - seen, max(total - expected, 1e-9)))
-    if bins[-1][1] < 8:  # too few for a bin of their own: they join the last one
+    if bins[-1][1] < 8:  # too few for a bin of their own: join the last bin
         (o, e), (p, f) = bins.pop(), bins.pop()
         bins.append((o + p, e + f))
     degrees = len(bins) - 1
-    statistic = sum((observed - wanted) ** 2 / wanted for observed, wanted in bins)
+    statistic = sum((observed - mean) ** 2 / mean for observed, mean in bins)
     spread = 2 / (9 * degrees)  # Wilson and Hilferty: the cube root is nearly normal
     deviation = ((statistic / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)
     return 0.5 * math.erfc(deviation / math.sqrt(2))
 
 
 def sample(toy: Toy, mode: Mode, grams: Sequence[str]) -> Counter[tuple[int, ...]]:
-    """The first tokens of many generations through the real loop, the cache new in each."""
+    """The first tokens of many generations by the real loop, each with a new cache."""
     random, counts = SplitMix64(2024), Counter[tuple[int, ...]]()
-    config = config_of(mode, SamplingConfig(1.0), LAW_LENGTH + 1)
+    config = config_of(mode, SamplingConfig(1.0), COMPARED_TOKENS + 1)
     for _ in range(SAMPLES):
         toy.draft_model.rewind(0)
         models = DecoderModels(toy.target, Drafter(toy.draft_model), toy_cache(toy.vocab_map, grams))
         output: list[int] = []
-        for found in decode_prompt(models, PROMPT, [0, 3], config, FixedLength(3), random):
-            output += found.emitted
-            if len(output) >= LAW_LENGTH:
+        for each in decode_prompt(models, PROMPT, [0, 3], config, FixedLength(3), random):
+            output += each.emitted
+            if len(output) >= COMPARED_TOKENS:
                 break
-        counts[tuple(output[:LAW_LENGTH])] += 1
+        counts[tuple(output[:COMPARED_TOKENS])] += 1
     return counts
 
 
@@ -74,7 +77,7 @@ def test_samples_have_the_targets_distribution(mode: Mode) -> None:
 
 
 def test_the_chi_square_has_power() -> None:
-    """It refuses the paper's rule, and samples of a target that is a little off."""
+    """It refuses the paper's rule, and a distribution that is slightly wrong."""
     toy = Toy(0)
     assert p_value(sample(toy, "paper", ("FLAKE", "FO")), exact_distribution(toy)) < 1e-4
     counts = sample(toy, "match", ())
@@ -85,7 +88,7 @@ def test_the_chi_square_has_power() -> None:
 
 
 def test_samples_of_a_real_bundle_have_the_targets_distribution(bundle: Path) -> None:
-    """Two tokens at temperature 1 in trie mode, KV caches rewound in place, against scored probabilities."""
+    """Two tokens at temperature 1 in mode trie, with rewound KV caches, against scored probabilities."""
     session = load(bundle)
     target, text = session.models.target, "Once upon a time"
     prompt = session.encode(text, raw=True)
@@ -103,18 +106,18 @@ def test_samples_of_a_real_bundle_have_the_targets_distribution(bundle: Path) ->
         for second in [scored([*prompt, a])]
         for b in np.flatnonzero(second > 1e-4)
     }
-    random, counts, passed = SplitMix64(7), Counter[tuple[int, ...]](), 0
+    random, counts, accepted = SplitMix64(7), Counter[tuple[int, ...]](), 0
     config = config_of("trie", SamplingConfig(1.0), 3)
     models = DecoderModels(session.models.target, session.models.drafter, session.cache)
     session.cache.prefill()
     for _ in range(1000):
         output: list[int] = []
         rounds = decode_prompt(models, prompt, draft_prompt, config, FixedLength(3), random)
-        for found in rounds:
-            output += found.emitted
-            passed += found.accepted
+        for each in rounds:
+            output += each.emitted
+            accepted += each.accepted
             if len(output) >= 2:
                 break
         counts[tuple(output[:2])] += 1
-    assert passed > 100, "drafting must have been used"
+    assert accepted > 100, "the test needs accepted drafts"
     assert p_value(counts, distribution) > 1e-4

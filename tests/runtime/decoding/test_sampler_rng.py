@@ -1,4 +1,4 @@
-"""Random numbers that are the same everywhere, and distributions that are drawn from by their inverse CDF."""
+"""Random numbers that are the same in every language, and draws from distributions by the inverse CDF."""
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ def test_uniform_is_the_upper_53_bits() -> None:
 
 
 def test_a_question_with_one_answer_takes_no_number() -> None:
-    """Greedy decoding never touches the generator, so its output cannot depend on the seed."""
+    """Greedy decoding never changes the generator, so its output cannot depend on the seed."""
     rng = SplitMix64(3)
     distribution = target_distribution(np.array([0.0, 1.0]), SamplingConfig(1.0))
     assert rng.sample(target_distribution(np.array([0.0, 1.0]), SamplingConfig(0.0))) == 1
@@ -60,7 +60,7 @@ def test_a_question_with_one_answer_takes_no_number() -> None:
     assert rng.state != 3
 
 
-def test_accept_and_index_keep_their_odds() -> None:
+def test_bernoulli_and_categorical_keep_their_odds() -> None:
     rng = SplitMix64(5)
     accepted = sum(rng.bernoulli(0.3) for _ in range(20_000)) / 20_000
     assert accepted == pytest.approx(0.3, abs=0.015)
@@ -78,20 +78,18 @@ def test_fresh_seeds_differ() -> None:
 def plain_inverse(weights: Weights, uniform: float) -> tuple[int, float]:
     """The first index whose cumulative share exceeds `uniform`, and how far the nearest edge is."""
     cumulative = np.cumsum(weights.astype(np.float64)) / weights.sum(dtype=np.float64)
-    found = int(np.argmax(cumulative > uniform)) if (cumulative > uniform).any() else len(weights) - 1
-    return found, float(np.abs(cumulative - uniform).min())
+    index = int(np.argmax(cumulative > uniform)) if (cumulative > uniform).any() else len(weights) - 1
+    return index, float(np.abs(cumulative - uniform).min())
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", [1, 2, 511, 512, 513, 1024, 1025, 5000])
 def test_draw_is_the_inverse_cdf(size: int, dtype: type[np.floating]) -> None:
-    """Away from the rounding at an edge of the cumulative distribution, block sums change nothing."""
+    """Block sums change a draw only by rounding, close to an edge of the cumulative distribution."""
     rng = np.random.default_rng(size)
     logits = (rng.normal(size=size) * 3).astype(dtype)
-    distribution, weights = (
-        target_distribution(logits, SamplingConfig(1.0)),
-        np.exp(logits.astype(np.float64) - logits.max()),
-    )
+    distribution = target_distribution(logits, SamplingConfig(1.0))
+    weights = np.exp(logits.astype(np.float64) - logits.max())
     closest = 1e-12 if dtype is np.float64 else 1e-6
     compared = 0
     for uniform in [0.0, 0.5, 1.0 - 2.0**-53, *rng.random(800).tolist()]:
@@ -103,7 +101,7 @@ def test_draw_is_the_inverse_cdf(size: int, dtype: type[np.floating]) -> None:
 
 
 def test_an_edge_belongs_to_the_next_token() -> None:
-    """Equal weights of a power of two: every edge of the cumulative distribution is exact, also between blocks."""
+    """With equal weights, a power of two of them, every edge is exact, also between blocks."""
     distribution = Categorical(np.ones(2048, dtype=np.float32))
     assert [distribution.draw(i / 2048) for i in range(2048)] == list(range(2048))
     assert [distribution.draw((i + 1) / 2048 - 2.0**-53) for i in range(2048)] == list(range(2048))
@@ -181,13 +179,13 @@ def test_a_banned_draft_token_has_no_probability(temperature: float) -> None:
 
 @pytest.mark.parametrize("temperature", [0.01, 1e-4])
 def test_a_cold_distribution_without_its_likeliest_token_is_still_a_distribution(temperature: float) -> None:
-    """The banned token is so far ahead that all others are 0 beside it in float64."""
+    """The banned token is so much larger that the weights of all others are 0 in float64."""
     distribution = draft_distribution(
         np.array([1.0, 2.0, 30.0, 1.99], dtype=np.float32), temperature, np.array([2])
     )
-    found = distribution.probability(np.arange(4))
-    assert found.sum() == pytest.approx(1.0) and found[2] == 0.0
-    assert found[3] / found[1] == pytest.approx(np.exp((np.float64(np.float32(1.99)) - 2.0) / temperature))
+    p = distribution.probability(np.arange(4))
+    assert p.sum() == pytest.approx(1.0) and p[2] == 0.0
+    assert p[3] / p[1] == pytest.approx(np.exp((np.float64(np.float32(1.99)) - 2.0) / temperature))
     assert distribution.draw(0.3) == 1
 
 

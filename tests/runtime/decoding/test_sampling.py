@@ -1,4 +1,4 @@
-"""SamplingConfig settings: their order, their ties, and what they refuse."""
+"""The settings of SamplingConfig: their order, their ties, and the values that are refused."""
 
 import math
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def test_top_p_keeps_the_token_that_crosses_the_share() -> None:
 
 
 def test_top_p_is_a_share_of_what_top_k_left() -> None:
-    """0.6 of (5, 3): 5 / 8 is enough. Of all four weights it would not be."""
+    """0.6 of (5, 3): 5 / 8 is enough; 5 / 10, of all four weights, would not be."""
     assert probabilities(of(5, 1, 3, 1), SamplingConfig(1.0, top_k=2, top_p=0.6)) == [1.0, 0.0, 0.0, 0.0]
 
 
@@ -52,7 +52,7 @@ def test_min_p_is_relative_to_the_most_probable() -> None:
 
 
 def test_the_temperature_comes_before_the_truncation() -> None:
-    """Squared by temperature 1/2, 2 is a quarter of 4 and no longer half of it."""
+    """At temperature 1/2 the weights are squared: the second is a quarter of the first and not half of it."""
     assert probabilities(of(4, 2, 1), SamplingConfig(0.5, min_p=0.3)) == [1.0, 0.0, 0.0]
 
 
@@ -74,7 +74,7 @@ def test_the_penalty_comes_before_the_argmax() -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("spread", [0.3, 2.0, 12.0])
 def test_many_tokens_are_ranked_as_a_plain_sort_ranks_them(dtype: type[np.floating], spread: float) -> None:
-    """Flat rows and peaked ones take different paths through the floors; halves of them are ties."""
+    """Flat and peaked rows take different paths through the floors; many of their values are ties."""
     rng = np.random.default_rng(3)
     row = np.round(rng.normal(size=2000) * spread, 1).astype(dtype)
     context = rng.integers(0, 2000, 50).tolist()
@@ -85,11 +85,11 @@ def test_many_tokens_are_ranked_as_a_plain_sort_ranks_them(dtype: type[np.floati
         SamplingConfig(0.8, 400, 0.95, 0.01, 1.3),
     ):
         distribution = target_distribution(row, sampling, context)
-        found = distribution.probability(np.arange(2000, dtype=np.int32))
-        wanted = processed(row.astype(np.float64), sampling, context)
+        actual = distribution.probability(np.arange(2000, dtype=np.int32))
+        expected = processed(row.astype(np.float64), sampling, context)
         # In float32 a sum may cross the share one token sooner or later.
-        assert np.count_nonzero((found > 0) != (wanted > 0)) <= (1 if dtype is np.float32 else 0)
-        assert found == pytest.approx(wanted, abs=2e-3 / np.count_nonzero(wanted))
+        assert np.count_nonzero((actual > 0) != (expected > 0)) <= (1 if dtype is np.float32 else 0)
+        assert actual == pytest.approx(expected, abs=2e-3 / np.count_nonzero(expected))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Where an output ends: stop strings over bytes, held back and found wherever tokens and rounds begin."""
+"""Where an output ends: stop strings as bytes, which may begin and end anywhere in tokens and rounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from omnidraft.runtime.decoding.stop import StopText, cut_at_stop, whole_tokens
 
 
 def feed(stops: Sequence[str], chunks: Sequence[bytes]) -> tuple[str, list[str], StopText]:
-    """The whole text, the pieces it came in, and the state at the end."""
+    """The whole text, its pieces, and the state at the end."""
     text, pieces = StopText(stops), []
     for chunk in chunks:
         ended = text.push(chunk)
@@ -26,11 +26,11 @@ def feed(stops: Sequence[str], chunks: Sequence[bytes]) -> tuple[str, list[str],
 
 
 def expected(stops: Sequence[str], whole: bytes) -> tuple[str, str | None]:
-    """Another way to the same answer: the shortest beginning of the bytes that ends with a stop string."""
+    """The same result in another way: the shortest prefix of the bytes that ends with a stop string."""
     for end in range(len(whole) + 1):
-        found = [s for s in stops if whole[:end].endswith(s.encode())]
-        if found:
-            matched = max(found, key=lambda s: len(s.encode()))
+        matches = [s for s in stops if whole[:end].endswith(s.encode())]
+        if matches:
+            matched = max(matches, key=lambda s: len(s.encode()))
             return whole[: end - len(matched.encode())].decode("utf-8", "replace"), matched
     return whole.decode("utf-8", "replace"), None
 
@@ -41,12 +41,12 @@ def expected(stops: Sequence[str], whole: bytes) -> tuple[str, str | None]:
         (["STOP"], [b"go on ", b"ST", b"OP and on"], "go on ", "STOP"),
         (["STOP"], [b"go ST", b"ART"], "go START", None),
         (["\n\n"], [b"a\n", b"\n", b"b"], "a", "\n\n"),
-        (["abc", "b"], [b"xabc"], "xa", "b"),  # the one that is complete first
-        (["b", "ab"], [b"xab"], "x", "ab"),  # complete at the same byte: the longest
+        (["abc", "b"], [b"xabc"], "xa", "b"),  # the one that is completed first
+        (["b", "ab"], [b"xab"], "x", "ab"),  # completed by the same byte: the longest
         (["aab"], [b"a", b"a", b"a", b"b"], "a", "aab"),  # the beginning moves on
         (["é"], [b"caf\xc3", b"\xa9!"], "caf", "é"),  # inside a character
         (["é"], [b"\xc3", b"\xa8"], "è", None),
-        (["end"], [b"the en"], "the en", None),  # a beginning only: it is text after all
+        (["end"], [b"the en"], "the en", None),  # only the beginning of a stop string, so it is text
         (["x"], [b"x"], "", "x"),
         ([], [b"any", b"thing"], "anything", None),
     ],
@@ -82,7 +82,7 @@ def test_the_end_depends_on_the_bytes_alone(whole: str, stops: list[str], places
     if state.matched is not None:
         assert state.start is not None
         assert data[state.start :].startswith(state.matched.encode())
-    for n in range(len(pieces)):  # no piece is ever taken back
+    for n in range(len(pieces)):  # no piece is withdrawn later
         assert text.startswith("".join(pieces[:n]))
 
 
@@ -95,7 +95,7 @@ BYTES = {0: b"a", 1: b"STO", 2: b"P!", 3: b"z", 9: b"never written"}
         ([0, 3, 0], [0, 3, 0], False),
         ([0, 9, 3], [0, 9], True),  # 9 is the end token
         ([0, 1, 2, 3, 9], [0, 1, 2], True),
-        ([0, 9, 1, 2], [0, 9], True),  # whichever comes first
+        ([0, 9, 1, 2], [0, 9], True),  # the first of the two
         ([1, 2], [1, 2], True),
     ],
 )

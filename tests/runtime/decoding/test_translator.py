@@ -1,4 +1,4 @@
-"""Draft tokens to target tokens: the walk that the trie verifier tests, and the paper's longest match."""
+"""Draft tokens to target tokens: the walk of the trie, and the longest match of the paper."""
 
 from collections.abc import Callable, Sequence
 
@@ -32,7 +32,7 @@ def longest(draft: str, grams: Sequence[str] = ALL, max_tokens: int = 64, expand
 
 
 def steps(proposal: Proposal) -> list[tuple[Step, int, int]]:
-    """(step, row that judges it, draft token) of each decision."""
+    """(step, row that verifies it, draft token) of each decision."""
     return [(d.step, d.row, d.draft) for d in proposal.decisions]
 
 
@@ -40,87 +40,87 @@ BEGIN, GO_ON, END, DEAD_END, EXPAND = Step.BEGIN, Step.GO_ON, Step.END, Step.DEA
 
 
 def test_direct_tokens_are_one_decision_each() -> None:
-    found = walk("s o", ())
-    assert names(found.tokens) == ["S", "O"]
-    assert steps(found) == [(BEGIN, 0, 0), (BEGIN, 1, 1)]
-    assert (found.ends, found.used, found.tail) == ([1, 2], 2, None)
+    proposal = walk("s o", ())
+    assert names(proposal.tokens) == ["S", "O"]
+    assert steps(proposal) == [(BEGIN, 0, 0), (BEGIN, 1, 1)]
+    assert (proposal.ends, proposal.used, proposal.tail) == ([1, 2], 2, None)
 
 
 def test_an_ngram_that_completes_is_one_token_whose_end_is_forced() -> None:
-    found = walk("f la ke s")
-    assert names(found.tokens) == ["FLAKE", "S"]
-    assert steps(found) == [(BEGIN, 0, 0), (GO_ON, 0, 1), (GO_ON, 0, 2), (BEGIN, 1, 3)]
-    assert found.ends == [3, 4]
-    assert found.decisions[3].excluded is None  # nothing is known of a token after a forced end
+    proposal = walk("f la ke s")
+    assert names(proposal.tokens) == ["FLAKE", "S"]
+    assert steps(proposal) == [(BEGIN, 0, 0), (GO_ON, 0, 1), (GO_ON, 0, 2), (BEGIN, 1, 3)]
+    assert proposal.ends == [3, 4]
+    assert proposal.decisions[3].excluded is None  # a forced end says nothing of the next token
 
 
 def test_an_ngram_that_ends_early_keeps_the_token_and_what_it_is_not() -> None:
     """`f s`: F ends; s begins the next token and is known not to be a child of f."""
-    found = walk("f s")
-    assert names(found.tokens) == ["F", "S"]
-    assert steps(found) == [(BEGIN, 0, 0), (END, 0, 1), (BEGIN, 1, 1)]
-    assert found.ends == [1, 2]
-    excluded = found.decisions[2].excluded
-    assert excluded is not None and excluded == found.decisions[1].node
+    proposal = walk("f s")
+    assert names(proposal.tokens) == ["F", "S"]
+    assert steps(proposal) == [(BEGIN, 0, 0), (END, 0, 1), (BEGIN, 1, 1)]
+    assert proposal.ends == [1, 2]
+    excluded = proposal.decisions[2].excluded
+    assert excluded is not None and excluded == proposal.decisions[1].node
     trie = toy_cache(toy_map(), ALL).trie
     assert trie.children(excluded)[0].tolist() == sorted(ids("la o"))
 
 
 def test_the_exclusion_holds_for_one_token_only() -> None:
-    found = walk("f s s")
-    assert [d.excluded is not None for d in found.decisions] == [False, False, True, False]
+    proposal = walk("f s s")
+    assert [d.excluded is not None for d in proposal.decisions] == [False, False, True, False]
 
 
 def test_a_dead_end_proposes_nothing_and_ends_the_walk() -> None:
-    """`f la` alone is no token, and `o` does not continue it."""
-    found = walk("s f la o s")
-    assert names(found.tokens) == ["S"]
-    assert steps(found) == [(BEGIN, 0, 0), (BEGIN, 1, 1), (GO_ON, 1, 2), (DEAD_END, 1, 3)]
-    assert (found.ends, found.used) == ([1], 4)
-    node = found.decisions[-1].node
+    """`f la` alone is not a token, and `o` does not continue it."""
+    proposal = walk("s f la o s")
+    assert names(proposal.tokens) == ["S"]
+    assert steps(proposal) == [(BEGIN, 0, 0), (BEGIN, 1, 1), (GO_ON, 1, 2), (DEAD_END, 1, 3)]
+    assert (proposal.ends, proposal.used) == ([1], 4)
+    node = proposal.decisions[-1].node
     assert node is not None and node.depth == 2
 
 
 def test_a_draft_that_ends_inside_a_node_leaves_its_tail_for_the_bonus() -> None:
-    found = walk("s f la")
-    assert names(found.tokens) == ["S"]
-    assert found.tail is not None
+    proposal = walk("s f la")
+    assert names(proposal.tokens) == ["S"]
+    assert proposal.tail is not None
     trie = toy_cache(toy_map(), ALL).trie
-    assert sorted(names(trie.targets(found.tail).tolist())) == ["FLAKE", "FLAS"]
-    assert found.used == 3
+    assert sorted(names(trie.targets(proposal.tail).tolist())) == ["FLAKE", "FLAS"]
+    assert proposal.used == 3
 
 
 def test_a_tail_may_itself_be_a_token() -> None:
-    found = walk("f")
-    assert found.tokens == [] and found.tail is not None
+    proposal = walk("f")
+    assert proposal.tokens == [] and proposal.tail is not None
     trie = toy_cache(toy_map(), ALL).trie
-    assert sorted(names(trie.targets(found.tail).tolist())) == ["F", "FLAKE", "FLAS", "FO"]
+    assert sorted(names(trie.targets(proposal.tail).tolist())) == ["F", "FLAKE", "FLAS", "FO"]
 
 
 def test_inactive_ngrams_take_no_part() -> None:
     """With an empty cache f ends at once: no leaf below it is active."""
-    found = walk("f la ke", ())
-    assert names(found.tokens) == ["F", "LA", "KE"]
-    assert [d.step for d in found.decisions] == [BEGIN, BEGIN, BEGIN]
+    proposal = walk("f la ke", ())
+    assert names(proposal.tokens) == ["F", "LA", "KE"]
+    assert [d.step for d in proposal.decisions] == [BEGIN, BEGIN, BEGIN]
 
 
 def test_a_long_draft_token_is_expanded() -> None:
-    found = walk("o sfo s")
-    assert names(found.tokens) == ["O", "S", "F", "O", "S"]
-    assert steps(found) == [(BEGIN, 0, 0), (EXPAND, 1, 1), (EXPAND, 2, 1), (EXPAND, 3, 1), (BEGIN, 4, 2)]
-    assert names([d.target_id for d in found.decisions if d.step is EXPAND]) == ["S", "F", "O"]
-    assert found.ends == [1, 2, 2, 2, 3]
+    proposal = walk("o sfo s")
+    assert names(proposal.tokens) == ["O", "S", "F", "O", "S"]
+    assert steps(proposal) == [(BEGIN, 0, 0), (EXPAND, 1, 1), (EXPAND, 2, 1), (EXPAND, 3, 1), (BEGIN, 4, 2)]
+    assert names([d.target_id for d in proposal.decisions if d.step is EXPAND]) == ["S", "F", "O"]
+    assert proposal.ends == [1, 2, 2, 2, 3]
 
 
 def test_a_kept_token_may_be_a_long_one() -> None:
-    found = walk("f sfo")
-    assert names(found.tokens) == ["F", "S", "F", "O"]
-    assert steps(found)[:3] == [(BEGIN, 0, 0), (END, 0, 1), (EXPAND, 1, 1)]
+    proposal = walk("f sfo")
+    assert names(proposal.tokens) == ["F", "S", "F", "O"]
+    assert steps(proposal)[:3] == [(BEGIN, 0, 0), (END, 0, 1), (EXPAND, 1, 1)]
 
 
 def test_expansion_can_be_left_out() -> None:
-    found = walk("o sfo s", expand=False)
-    assert names(found.tokens) == ["O"] and found.used == 1
+    proposal = walk("o sfo s", expand=False)
+    assert names(proposal.tokens) == ["O"] and proposal.used == 1
 
 
 @pytest.mark.parametrize("translate_with", [walk, longest])
@@ -128,8 +128,8 @@ def test_expansion_can_be_left_out() -> None:
 def test_a_draft_token_that_maps_to_nothing_ends_the_proposal(
     translate_with: Callable[..., Proposal], stranger: str
 ) -> None:
-    found = translate_with(f"s {stranger} s")
-    assert names(found.tokens) == ["S"] and found.used == 1
+    proposal = translate_with(f"s {stranger} s")
+    assert names(proposal.tokens) == ["S"] and proposal.used == 1
 
 
 @pytest.mark.parametrize("translate_with", [walk, longest])
@@ -147,16 +147,16 @@ def test_a_draft_token_that_maps_to_nothing_ends_the_proposal(
 def test_max_tokens_cuts(
     translate_with: Callable[..., Proposal], draft: str, most: int, tokens: list[str]
 ) -> None:
-    found = translate_with(draft, max_tokens=most)
-    assert names(found.tokens) == tokens
-    assert len(found.ends) == len(tokens)
+    proposal = translate_with(draft, max_tokens=most)
+    assert names(proposal.tokens) == tokens
+    assert len(proposal.ends) == len(tokens)
 
 
 def test_a_token_beyond_the_limit_is_not_tested() -> None:
-    """`f s` at a limit of one: END of F is proposed, then s must not be judged (no row would judge it)."""
-    found = walk("f s", max_tokens=1)
-    assert names(found.tokens) == ["F"]
-    assert steps(found) == [(BEGIN, 0, 0), (END, 0, 1)]
+    """`f s` at a limit of one: END of F is proposed, but s is not, because no row would verify it."""
+    proposal = walk("f s", max_tokens=1)
+    assert names(proposal.tokens) == ["F"]
+    assert steps(proposal) == [(BEGIN, 0, 0), (END, 0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -164,16 +164,16 @@ def test_a_token_beyond_the_limit_is_not_tested() -> None:
 )
 @pytest.mark.parametrize("grams", [(), ("FO",), ALL])
 def test_a_proposal_is_the_draft_so_far(draft: str, grams: Sequence[str]) -> None:
-    """Proposed tokens, spelled, are a prefix of the draft; each row index counts the tokens before it."""
+    """The proposed tokens spell a prefix of the draft; each row index is the number of tokens before it."""
     vocab_map = toy_map()
-    for found in (walk(draft, grams), longest(draft, grams)):
+    for proposal in (walk(draft, grams), longest(draft, grams)):
         text = "".join(DRAFT[d] for d in ids(draft))
-        written = b"".join(vocab_map.bytes_of(t) for t in found.tokens).decode().lower()
+        written = b"".join(vocab_map.bytes_of(t) for t in proposal.tokens).decode().lower()
         assert text.startswith(written)
-        assert len(found.ends) == len(found.tokens)
-        assert found.ends == sorted(found.ends) and found.ends[-1:] <= [found.used]
+        assert len(proposal.ends) == len(proposal.tokens)
+        assert proposal.ends == sorted(proposal.ends) and proposal.ends[-1:] <= [proposal.used]
         assert all(
-            0 <= d.row <= len(found.tokens) and 0 <= d.draft < len(ids(draft)) for d in found.decisions
+            0 <= d.row <= len(proposal.tokens) and 0 <= d.draft < len(ids(draft)) for d in proposal.decisions
         )
 
 
@@ -183,16 +183,16 @@ def test_longest_match_takes_the_longest() -> None:
 
 
 def test_longest_match_falls_back_to_a_shorter_spelling() -> None:
-    """`f la o` completes neither FLAKE nor FLAS: F stands, and what follows is translated on its own."""
-    found = longest("f la o")
-    assert names(found.tokens) == ["F", "LA", "O"]
-    assert found.ends == [1, 2, 3]
+    """`f la o` completes neither FLAKE nor FLAS: F is proposed, and the rest is translated on its own."""
+    proposal = longest("f la o")
+    assert names(proposal.tokens) == ["F", "LA", "O"]
+    assert proposal.ends == [1, 2, 3]
 
 
 def test_longest_match_falls_back_at_the_end_of_the_draft() -> None:
-    found = longest("s f la")
-    assert names(found.tokens) == ["S", "F", "LA"]
-    assert found.tail is None and found.used == 3
+    proposal = longest("s f la")
+    assert names(proposal.tokens) == ["S", "F", "LA"]
+    assert proposal.tail is None and proposal.used == 3
 
 
 def test_a_fall_back_may_complete_another_ngram() -> None:
@@ -224,5 +224,5 @@ def test_the_papers_worked_example() -> None:
     assert flake[TARGET.index("FLAKE")] == pytest.approx(0.36)
     assert flake[TARGET.index("F")] == pytest.approx(0.14)
     assert flake[TARGET.index("S")] == pytest.approx(0.5 / 7)  # the others keep q
-    assert flake[TARGET.index("X")] == 0.0  # nothing direct-mapped: nothing proposed
+    assert flake[TARGET.index("X")] == 0.0  # without a direct pair nothing is proposed
     assert end[TARGET.index("O")] == pytest.approx(0.40)

@@ -34,10 +34,10 @@ def test_any_bytes_read_as_python_reads_them_whole(data: bytes, places: list[int
 @pytest.mark.parametrize(
     ("pieces", "texts"),
     [
-        ([b"\xf0\x9f", b"\xa6", b"\x99!"], ["", "", "\N{LLAMA}!", ""]),  # half characters wait
-        ([b"caf\xc3"], ["caf", "\ufffd"]),  # cut at the end of the text: one mark, not nothing
-        ([b"\xff", b"a"], ["\ufffd", "a", ""]),  # can never become a character: does not wait
-        ([b"\xe2\x82", b"a"], ["", "\ufffda", ""]),  # turns out to be no character
+        ([b"\xf0\x9f", b"\xa6", b"\x99!"], ["", "", "\N{LLAMA}!", ""]),  # half characters are held back
+        ([b"caf\xc3"], ["caf", "\ufffd"]),  # an incomplete character at the end of the text becomes one mark
+        ([b"\xff", b"a"], ["\ufffd", "a", ""]),  # can never become a character, so it is not held back
+        ([b"\xe2\x82", b"a"], ["", "\ufffda", ""]),  # not a character after all
         ([b"", b""], ["", "", ""]),
     ],
 )
@@ -49,4 +49,4 @@ def test_flush_ends_what_was_held() -> None:
     stream = Utf8Stream()
     stream.push(b"\xe2\x82")
     assert stream.flush() == "\ufffd"
-    assert stream.push(b"\xac") == "\ufffd"  # not the third byte of a character that was given up
+    assert stream.push(b"\xac") == "\ufffd"  # the character before was ended by the flush

@@ -1,4 +1,4 @@
-"""Adapters in a session: hot swap between rounds, the distribution and the greedy text untouched, session files."""
+"""Adapters in a session: changed between rounds with the same greedy text; and named in session files."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from support.adapters import PROMPT, adapter_of, drafters, refusal
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> LoadedBundle:
+def loaded(bundle: Path) -> LoadedBundle:
     return load_bundle(bundle, threads=1)
 
 
 @pytest.fixture
-def session(weights: LoadedBundle) -> Session:
-    return Session(weights)
+def session(loaded: LoadedBundle) -> Session:
+    return Session(loaded)
 
 
 def say(session: Session, temperature: float = 0.0) -> Generation:
     return session.generate(PROMPT, max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=3)
 
 
-def drafts_of(found: Generation) -> list[tuple[int, ...]]:
-    return [piece.round.draft for piece in found if piece.round]
+def drafts_of(answer: Generation) -> list[tuple[int, ...]]:
+    return [piece.round.draft for piece in answer if piece.round]
 
 
 def test_a_drafters_adapter_changes_drafts_and_no_word(session: Session) -> None:
@@ -43,14 +43,14 @@ def test_a_drafters_adapter_changes_drafts_and_no_word(session: Session) -> None
     seen = []
     for each in (first, second, first, None):
         session.use_adapter(each)
-        found = say(session)
-        seen.append(drafts_of(found))
-        assert found.token_ids == plain.token_ids
+        answer = say(session)
+        seen.append(drafts_of(answer))
+        assert answer.token_ids == plain.token_ids
     assert seen[0] == seen[2] and seen[3] == before
     assert len({tuple(s) for s in seen}) == 3
 
 
-def test_no_graph_is_loaded_anew(session: Session) -> None:
+def test_no_graph_is_loaded_again(session: Session) -> None:
     models = [model for model in session.models.all if isinstance(model, OrtModel)]
     graphs = [model._session for model in models]
     session.use_adapter(drafters(session, 0)[0])
@@ -60,7 +60,7 @@ def test_no_graph_is_loaded_anew(session: Session) -> None:
 
 
 def test_a_swap_between_rounds_keeps_the_greedy_text(session: Session) -> None:
-    """After every round another adapter, and none: each of the drafts is that of its adapter."""
+    """After every round another adapter, or none: each draft is made with the adapter of its round."""
     plain = say(session).finish()
     adapters = [*drafters(session, 0, 1), None]
     answer = say(session)
@@ -72,7 +72,7 @@ def test_a_swap_between_rounds_keeps_the_greedy_text(session: Session) -> None:
 
 
 def test_another_thread_may_swap_at_any_moment(session: Session) -> None:
-    """As a trainer in the background does: it never waits, and is never refused."""
+    """A trainer in the background does so: it never waits, and is never refused."""
     plain = say(session).finish().token_ids
     adapters, done, swaps = [*drafters(session, 0, 1), None], threading.Event(), [0]
 
@@ -92,45 +92,45 @@ def test_another_thread_may_swap_at_any_moment(session: Session) -> None:
     assert swaps[0] > 20
 
 
-def test_after_a_swap_the_drafter_has_read_its_whole_context_anew(session: Session) -> None:
+def test_after_a_swap_the_drafter_has_read_its_whole_context_again(session: Session) -> None:
     """Its logits are those of a session that had the adapter from the beginning."""
-    (found,) = drafters(session, 0)
+    (adapter,) = drafters(session, 0)
     answer = iter(say(session))
     for _ in range(4):
         next(answer)
-    session.use_adapter(found)
+    session.use_adapter(adapter)
     next(answer)
     drafter = session.models.drafter
-    held = list(drafter._cached)
-    drafter.model.rewind(len(held) - 1)
-    row = drafter.model.score(held[-1:]).copy()
-    fresh = Session(session.loaded, adapter=found)
+    cached = list(drafter._cached)
+    drafter.model.rewind(len(cached) - 1)
+    row = drafter.model.score(cached[-1:]).copy()
+    fresh = Session(session.loaded, adapter=adapter)
     with fresh.turn():
-        fresh.models.drafter.model.score(held[:-1], 1)
-        assert np.abs(fresh.models.drafter.model.score(held[-1:]) - row).max() < 1e-4
+        fresh.models.drafter.model.score(cached[:-1], 1)
+        assert np.abs(fresh.models.drafter.model.score(cached[-1:]) - row).max() < 1e-4
     bare = Session(session.loaded)
-    bare.models.drafter.model.score(held[:-1], 1)
-    assert np.abs(bare.models.drafter.model.score(held[-1:]) - row).max() > 1e-2
+    bare.models.drafter.model.score(cached[:-1], 1)
+    assert np.abs(bare.models.drafter.model.score(cached[-1:]) - row).max() > 1e-2
 
 
 def test_a_targets_adapter_changes_what_is_said_from_the_next_round_on(session: Session) -> None:
-    """Swapped in the middle, the rest is what the adapted target says after that beginning."""
-    found = adapter_of(session.bundle, "target", 2)
+    """After a change in the middle, the rest is what the adapted target generates after that beginning."""
+    adapter = adapter_of(session.bundle, "target", 2)
     answer = say(session)
     pieces = iter(answer)
     for _ in range(3):
         next(pieces)
-    said = len(answer.token_ids)
-    session.use_adapter(found)
+    emitted = len(answer.token_ids)
+    session.use_adapter(adapter)
     for _ in pieces:
         pass
-    assert session.adapters == {"target": found}
-    other = Session(session.loaded, adapter=found)
-    begun = [*answer.prompt_ids, *answer.token_ids[:said]]
-    left = other.generate(begun, max_new_tokens=24 - said, mode="plain").finish()
-    assert answer.token_ids[said:] == left.token_ids
-    plain = Session(session.loaded).generate(begun, max_new_tokens=24 - said, mode="plain").finish()
-    assert left.token_ids != plain.token_ids
+    assert session.adapters == {"target": adapter}
+    adapted = Session(session.loaded, adapter=adapter)
+    begun = [*answer.prompt_ids, *answer.token_ids[:emitted]]
+    rest = adapted.generate(begun, max_new_tokens=24 - emitted, mode="plain").finish()
+    assert answer.token_ids[emitted:] == rest.token_ids
+    plain = Session(session.loaded).generate(begun, max_new_tokens=24 - emitted, mode="plain").finish()
+    assert rest.token_ids != plain.token_ids
 
 
 def test_both_models_at_once_and_one_taken_away(session: Session) -> None:
@@ -145,21 +145,21 @@ def test_both_models_at_once_and_one_taken_away(session: Session) -> None:
     assert say(session).finish().token_ids == say(Session(session.loaded)).finish().token_ids
 
 
-def test_sessions_on_one_graph_have_adapters_of_their_own(weights: LoadedBundle, session: Session) -> None:
-    other = Session(weights, adapter=drafters(session, 0)[0])
-    alone = drafts_of(say(session)), drafts_of(say(other))
-    mine, theirs = say(session), say(other)
+def test_sessions_on_one_graph_have_adapters_of_their_own(loaded: LoadedBundle, session: Session) -> None:
+    adapted = Session(loaded, adapter=drafters(session, 0)[0])
+    alone = drafts_of(say(session)), drafts_of(say(adapted))
+    first, second = say(session), say(adapted)
     drafts: tuple[list[tuple[int, ...]], ...] = ([], [])
-    for pieces in zip_longest(mine, theirs):  # round by round in turns
-        for found, piece in zip(drafts, pieces, strict=True):
-            found.extend([piece.round.draft] if piece and piece.round else [])
+    for pieces in zip_longest(first, second):  # round by round in turns
+        for answer_drafts, piece in zip(drafts, pieces, strict=True):
+            answer_drafts.extend([piece.round.draft] if piece and piece.round else [])
     assert drafts == alone and drafts[0] != drafts[1]
-    assert mine.token_ids == theirs.token_ids
+    assert first.token_ids == second.token_ids
 
 
 def test_without_a_drafter_its_adapter_does_nothing(bundle: Path, session: Session) -> None:
-    lonely = Session(load_bundle(bundle, threads=1, drafter=False), adapter=drafters(session, 0)[0])
-    assert say(lonely).finish().token_ids == say(session).finish().token_ids
+    plain = Session(load_bundle(bundle, threads=1, drafter=False), adapter=drafters(session, 0)[0])
+    assert say(plain).finish().token_ids == say(session).finish().token_ids
 
 
 def test_an_adapter_of_other_models_is_refused_and_the_old_one_stays(
@@ -190,26 +190,26 @@ def test_an_adapter_of_other_models_is_refused_and_the_old_one_stays(
     assert session.adapters == {"drafter": good}
 
 
-def test_a_model_without_places_says_how_to_get_them(weights: LoadedBundle, session: Session) -> None:
+def test_a_model_without_places_says_how_to_get_them(loaded: LoadedBundle, session: Session) -> None:
     for role, remedy in (("drafter", "without --no-lora"), ("target", "with --lora-target")):
-        found = adapter_of(session.bundle, role)  # type: ignore[arg-type]
-        bare = {role: replace(getattr(weights.bundle, role), lora=None)}
-        bundle: Bundle = replace(weights.bundle, **bare)
-        lonely = Session(replace(weights, bundle=bundle))
-        error = refusal(lambda found=found, lonely=lonely: lonely.use_adapter(found))  # type: ignore[misc]
+        adapter = adapter_of(session.bundle, role)  # type: ignore[arg-type]
+        bare = {role: replace(getattr(loaded.bundle, role), lora=None)}
+        bundle: Bundle = replace(loaded.bundle, **bare)
+        without = Session(replace(loaded, bundle=bundle))
+        error = refusal(lambda a=adapter, s=without: s.use_adapter(a))  # type: ignore[misc]
         assert error.fault == "no_sites"
         assert str(error).endswith(f"the {role} of starter takes no adapters; export it again {remedy}")
 
 
 def test_onnxruntimes_own_form_does_the_same_in_a_plain_run(session: Session, tmp_path: Path) -> None:
-    """As a phone's Java or C would: the file beside ours, activated for a run."""
+    """As in Java or C on a phone: the file in onnxruntime's form, activated for one run."""
     import onnxruntime as ort
 
-    (found,) = drafters(session, 0)
-    _, beside = write_adapter(tmp_path / "a.safetensors", found)
-    loaded, options = ort.LoraAdapter(), ort.RunOptions()
-    loaded.Load(str(beside))
-    options.add_active_adapter(loaded)
+    (adapter,) = drafters(session, 0)
+    _, beside = write_adapter(tmp_path / "a.safetensors", adapter)
+    lora, options = ort.LoraAdapter(), ort.RunOptions()
+    lora.Load(str(beside))
+    options.add_active_adapter(lora)
     model, kv = session.models.all[1], session.bundle.drafter.kv
     assert isinstance(model, OrtModel)
     graph = model._session
@@ -223,13 +223,13 @@ def test_onnxruntimes_own_form_does_the_same_in_a_plain_run(session: Session, tm
         "num_logits": np.array([3]),
     }
     with_file = graph.run(["logits"], fed, options)[0][0]
-    session.use_adapter(found)
+    session.use_adapter(adapter)
     with session.turn():
         assert np.array_equal(with_file, session.models.drafter.model.score(ids))
 
 
 def test_a_session_file_names_its_adapters(session: Session, tmp_path: Path) -> None:
-    """Another adapter of the drafter is said and is no reason to lose a text; of the target it is refused."""
+    """With another adapter of the drafter there is a notice; with another one of the target, a refusal."""
     first, second = drafters(session, 0, 1)
     path = tmp_path / "s"
     session.use_adapter(first)
@@ -245,12 +245,12 @@ def test_a_session_file_names_its_adapters(session: Session, tmp_path: Path) -> 
     assert same.adapter_notice is None
     assert drafts_of(same.resume()) and same.answer and session.answer
     assert same.answer.token_ids == session.answer.token_ids and len(whole) < len(session.answer.token_ids)
-    for adapter_there, words in ((second, second.digest[:12]), (None, "no adapter")):
-        other = Session(session.loaded, adapter=adapter_there)
-        other.load(path)
-        assert other.adapter_notice is not None and first.digest[:12] in other.adapter_notice
-        assert words in other.adapter_notice
-        assert other.resume().finish().token_ids == session.answer.token_ids  # greedy: the same text
+    for adapter, words in ((second, second.digest[:12]), (None, "no adapter")):
+        restored = Session(session.loaded, adapter=adapter)
+        restored.load(path)
+        assert restored.adapter_notice is not None and first.digest[:12] in restored.adapter_notice
+        assert words in restored.adapter_notice
+        assert restored.resume().finish().token_ids == session.answer.token_ids  # greedy: the same text
     target = Session(session.loaded, adapter=adapter_of(session.bundle, "target"))
     with pytest.raises(SessionFileError, match="was saved with no adapter of the target") as caught:
         target.load(path)
@@ -258,14 +258,14 @@ def test_a_session_file_names_its_adapters(session: Session, tmp_path: Path) -> 
 
 
 def test_a_sampled_session_goes_on_the_same_with_the_same_adapter(session: Session, tmp_path: Path) -> None:
-    (found,) = drafters(session, 0)
-    session.use_adapter(found)
+    (adapter,) = drafters(session, 0)
+    session.use_adapter(adapter)
     pieces = iter(say(session, 0.9))
     for _ in range(3):
         next(pieces)
     session.save(tmp_path / "s")
     for _ in pieces:
         pass
-    again = Session(session.loaded, adapter=found)
-    again.load(tmp_path / "s")
-    assert session.answer and again.resume().finish().token_ids == session.answer.token_ids
+    restored = Session(session.loaded, adapter=adapter)
+    restored.load(tmp_path / "s")
+    assert session.answer and restored.resume().finish().token_ids == session.answer.token_ids

@@ -1,4 +1,4 @@
-"""Chat templates: rendered for whole conversations, compiled to four strings, and the two say the same."""
+"""Chat templates: rendered for whole conversations, compiled to four strings, with the same result."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def test_a_template_is_compiled_as_far_as_it_can_be(
     tmp_path: Path, source: str | None, compiled: PromptTemplate
 ) -> None:
     tokenizer = Tokenizer(sentencepiece([]))
-    found, template = compile_template(directory(tmp_path, source), tokenizer)
-    assert found == compiled
+    actual, template = compile_template(directory(tmp_path, source), tokenizer)
+    assert actual == compiled
     assert (template is None) == (source is None)
-    if found.between is None:
+    if actual.between is None:
         with pytest.raises(PromptError, match="single turn"):
-            found.parts(2)
+            actual.parts(2)
     elif template is not None:
-        assert [found.parts(n) for n in (1, 2, 5)] == [template.parts(n) for n in (1, 2, 5)]
+        assert [actual.parts(n) for n in (1, 2, 5)] == [template.parts(n) for n in (1, 2, 5)]
 
 
 def test_a_template_that_fails_is_one_sentence(tmp_path: Path) -> None:
@@ -92,34 +92,34 @@ def test_a_template_has_no_way_out_of_its_sandbox() -> None:
 
 
 def test_a_conversation_is_its_rendering() -> None:
-    """Token by token what the rendered text gives, answers aside, which are ids as they were said."""
+    """It has the tokens of the rendered text; answers keep the ids with which they were generated."""
     tokenizer = Tokenizer(byte_level([(b"a", b"b"), (b"ab", b"c")], controls=["<|im_start|>", "<|im_end|>"]))
     template = JinjaTemplate(CHATML, {})
-    said = tuple(tokenizer.encode("a") + tokenizer.encode("bc"))  # not how "abc" would be encoded
-    assert list(said) != tokenizer.encode("abc")
-    found = conversation_ids(tokenizer, template, [Turn("abc?", said)], "cab")
+    answer = tuple(tokenizer.encode("a") + tokenizer.encode("bc"))  # not how "abc" would be encoded
+    assert list(answer) != tokenizer.encode("abc")
+    ids = conversation_ids(tokenizer, template, [Turn("abc?", answer)], "cab")
     start, end = (tokenizer.controls[n].id for n in ("<|im_start|>", "<|im_end|>"))
 
     def plain(text: str) -> list[int]:
         return tokenizer.encode(text)
 
-    assert found == [
-        start, *plain("user\nabc?"), end, *plain("\n"), start, *plain("assistant\n"), *said,
+    assert ids == [
+        start, *plain("user\nabc?"), end, *plain("\n"), start, *plain("assistant\n"), *answer,
         end, *plain("\n"), start, *plain("user\ncab"), end, *plain("\n"), start, *plain("assistant\n"),
     ]  # fmt: skip
 
 
 def test_no_dummy_prefix_between_an_answer_and_the_next_message() -> None:
-    """Llama-2 writes a space before any text that it begins; after an answer the text goes on."""
+    """Llama-2 writes a space at the start of each text; after an answer the text continues without one."""
     tokenizer = Tokenizer(sentencepiece([("\u2581", "h"), ("\u2581h", "i")]))
     template = PromptTemplate("", "", "\n", "")
     answer = tuple(tokenizer.encode("hi"))
-    found = conversation_ids(tokenizer, template, [Turn("hi", answer)], "hi")
-    assert tokenizer.text_of(found) == b" hi hi\nhi"
+    ids = conversation_ids(tokenizer, template, [Turn("hi", answer)], "hi")
+    assert tokenizer.text_of(ids) == b" hi hi\nhi"
 
 
 def test_a_message_never_writes_a_control_token(bundle: Path) -> None:
-    """From a user's prompt to the ids that the target reads, in the first turn and in later ones."""
+    """From a user's prompt to the ids that the target reads, in the first turn and in later turns."""
     session = Session(load_bundle(bundle))
     session.template = template_of(session.bundle)
     assert isinstance(session.template, JinjaTemplate)

@@ -1,6 +1,6 @@
-"""Kill -9 while caches and sessions are written: the old file or the new one is there, whole, every time.
+"""Kill -9 while caches and sessions are written: every time there is a whole file, the old or the new one.
 
-OMNIDRAFT_KILLS sets how many times for each (20; `make crash` takes 200).
+OMNIDRAFT_KILLS sets the number of kills for each kind of file (20; `make crash` takes 200).
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def test_killed_at_any_moment_the_old_or_the_new_file_is_whole(tmp_path: Path, n
     try:
         for _ in range(KILLS):
             done = kill_once(writer, rng.uniform(0.0, 0.03))
-            found = kind.number(path)  # whole: else it would be refused
-            # What was reported as written is there, or the write after it.
-            assert found in (done, done + 1)
-            assert path.read_bytes() == kind.encoded(found)
+            number = kind.number(path)  # refuses a file that is not whole
+            # The file is the last one that was reported as written, or the next one.
+            assert number in (done, done + 1)
+            assert path.read_bytes() == kind.encoded(number)
             amid += remove_leftovers(path)
             assert [p.name for p in tmp_path.iterdir()] == ["learned"]
     finally:
         writer.kill()
         writer.communicate()
-    assert found > KILLS
-    # Enough of the kills struck while a file was being written.
+    assert number > KILLS
+    # The test needs kills during a write.
     assert amid >= KILLS // 10, f"{amid} of {KILLS} kills left a temporary file"
     assert len(set(SIZES)) == 3
 
@@ -76,7 +76,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
 def test_file_then_rename_then_directory_reach_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A rename before its data, or one that is not flushed itself, is lost with the power."""
+    """A rename that reaches the disk before its data, or is not flushed itself, is lost when power fails."""
     calls: list[str] = []
     fsync, replace = os.fsync, os.replace
 

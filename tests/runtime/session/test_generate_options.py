@@ -41,11 +41,11 @@ def test_a_verification_that_is_none_is_refused(bundle: Path) -> None:
 def test_the_command_line_has_every_setting(bundle: Path) -> None:
     options = ["-t", "0.9", "--top-k", "40", "--top-p", "0.95", "--min-p", "0.02", "--seed", "3", "-n", "12"]
     more = ["--repetition-penalty", "1.1", "--verification", "block", "--logprobs", "--json"]
-    found = CliRunner().invoke(app, ["generate", str(bundle), "Once upon a time", *options, *more])
-    assert found.exit_code == 0, found.output
-    said = json.loads(found.stdout)
-    assert len(said["logprobs"]) == len(said["token_ids"]) > 0
-    assert all(-20.0 < x <= 0.0 for x in said["logprobs"]) and min(said["logprobs"]) < 0.0
+    result = CliRunner().invoke(app, ["generate", str(bundle), "Once upon a time", *options, *more])
+    assert result.exit_code == 0, result.output
+    output = json.loads(result.stdout)
+    assert len(output["logprobs"]) == len(output["token_ids"]) > 0
+    assert all(-20.0 < x <= 0.0 for x in output["logprobs"]) and min(output["logprobs"]) < 0.0
     session = load(bundle)
     again = session.generate(
         "Once upon a time",
@@ -59,12 +59,12 @@ def test_the_command_line_has_every_setting(bundle: Path) -> None:
         verification="block",
         logprobs=True,
     ).finish()
-    assert again.token_ids == said["token_ids"]
-    assert again.logprobs == pytest.approx(said["logprobs"], abs=1e-4)
+    assert again.token_ids == output["token_ids"]
+    assert again.logprobs == pytest.approx(output["logprobs"], abs=1e-4)
 
 
 def test_log_probabilities_of_greedy_text_are_the_models_own(bundle: Path) -> None:
-    """The same whatever drafted, and those of a row that is scored again."""
+    """They do not depend on drafting; with one token left after truncation they are 0."""
     session = load(bundle, threads=1)
     plain, fast = (
         session.generate(PROMPT, max_new_tokens=12, mode=mode, num_draft_tokens=3, logprobs=True).finish()
@@ -75,7 +75,8 @@ def test_log_probabilities_of_greedy_text_are_the_models_own(bundle: Path) -> No
     sampled = session.generate(
         PROMPT, max_new_tokens=1, temperature=1.0, top_k=1, top_p=1.0, mode="plain", logprobs=True
     ).finish()
-    assert (sampled.token_ids, sampled.logprobs) == (plain.token_ids[:1], [0.0]), "of one token that is left"
+    # With top_k 1 one token is left, and its probability is 1.
+    assert (sampled.token_ids, sampled.logprobs) == (plain.token_ids[:1], [0.0])
 
 
 @pytest.mark.parametrize(
@@ -122,11 +123,11 @@ def test_a_prompt_of_a_wrong_kind_is_refused_in_a_sentence(bundle: Path, prompt:
 
 
 def test_a_chat_takes_the_settings_of_a_generation(bundle: Path) -> None:
-    session, request = load(bundle), GenerationConfig(max_new_tokens=6, temperature=0.7, seed=1)
-    found = session.chat("Hi", max_new_tokens=6, temperature=0.7, seed=1, stop="\u2603").finish()
-    assert found.config == replace(request, stop=("\u2603",))
+    session, config = load(bundle), GenerationConfig(max_new_tokens=6, temperature=0.7, seed=1)
+    answer = session.chat("Hi", max_new_tokens=6, temperature=0.7, seed=1, stop="\u2603").finish()
+    assert answer.config == replace(config, stop=("\u2603",))
     session.reset()
-    assert session.chat("Hi", request, seed=2).config == replace(request, seed=2)
+    assert session.chat("Hi", config, seed=2).config == replace(config, seed=2)
     for ask in (session.chat, session.generate):
         with pytest.raises(SettingError, match="warmth is not a setting of a generation; use one of max_new"):
             ask("Hi", warmth=3)
@@ -161,8 +162,10 @@ def test_the_python_of_the_readme_and_the_guides_runs(
 def test_the_summary_says_where_nothing_was_drafted(bundle: Path) -> None:
     session = load(bundle)
     session.costs = replace(session.costs, draft=1e3, target=(1e-3, 1e-3))
-    found = session.generate(PROMPT, max_new_tokens=8, raw=True, ignore_eos=True).finish()
-    assert found.statistics.drafted == 0
-    assert "nothing drafted, since it would not pay here (-k 4 drafts nevertheless)" in summary(found, 0)
-    found = session.generate(PROMPT, max_new_tokens=8, num_draft_tokens=4, raw=True, ignore_eos=True).finish()
-    assert f"of {found.statistics.drafted} draft tokens accepted" in summary(found, 0)
+    answer = session.generate(PROMPT, max_new_tokens=8, raw=True, ignore_eos=True).finish()
+    assert answer.statistics.drafted == 0
+    assert "nothing drafted, since it would not pay here (-k 4 drafts nevertheless)" in summary(answer, 0)
+    answer = session.generate(
+        PROMPT, max_new_tokens=8, num_draft_tokens=4, raw=True, ignore_eos=True
+    ).finish()
+    assert f"of {answer.statistics.drafted} draft tokens accepted" in summary(answer, 0)

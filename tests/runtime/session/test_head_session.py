@@ -1,4 +1,4 @@
-"""The adaptive head in sessions: swapped with an adapter, fed to the graph, refused where it does not fit."""
+"""The adaptive head in sessions: changed with an adapter, an input of the graph, refused if it cannot fit."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from support.adapters import adapter_of
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> LoadedBundle:
+def loaded(bundle: Path) -> LoadedBundle:
     return load_bundle(bundle, threads=1)
 
 
 def head(bias: float, shape: HeadShape) -> Head:
-    """Says the same of every token."""
+    """A head with the same output for every token."""
     tensors = shape.untrained()
     tensors[BIAS][:] = bias
     return Head(tensors)
@@ -33,8 +33,8 @@ def head(bias: float, shape: HeadShape) -> Head:
 
 def headed(bundle: Bundle, bias: float, *, lora: bool = False) -> Adapter:
     assert bundle.drafter.head is not None
-    found = replace(adapter_of(bundle, "drafter"), head=head(bias, bundle.drafter.head))
-    return found if lora else replace(found, tensors={})
+    adapter = replace(adapter_of(bundle, "drafter"), head=head(bias, bundle.drafter.head))
+    return adapter if lora else replace(adapter, tensors={})
 
 
 def drafter_of(session: Session) -> OrtModel:
@@ -44,28 +44,28 @@ def drafter_of(session: Session) -> OrtModel:
 
 
 @pytest.mark.parametrize("lora", [False, True])
-def test_a_head_is_swapped_like_any_adapter(weights: LoadedBundle, tmp_path: Path, lora: bool) -> None:
-    session = Session(weights)
+def test_a_head_is_swapped_like_any_adapter(loaded: LoadedBundle, tmp_path: Path, lora: bool) -> None:
+    session = Session(loaded)
     path = write_adapter(tmp_path / "a.safetensors", headed(session.bundle, -1.0, lora=lora))[0]
     plain = session.generate("How many legs do 3 cats have?", max_new_tokens=12).finish().token_ids
-    for adapter, wanted in ((read_adapter(path), 1 / (1 + np.e)), (None, 1.0)):
+    for adapter, expected in ((read_adapter(path), 1 / (1 + np.e)), (None, 1.0)):
         session.use_adapter(adapter)
-        found = session.generate(
+        answer = session.generate(
             "How many legs do 3 cats have?", max_new_tokens=12, num_draft_tokens=3
         ).finish()
-        assert found.token_ids == plain
-        assert drafter_of(session).acceptance == pytest.approx(wanted, abs=1e-6)
+        assert answer.token_ids == plain
+        assert drafter_of(session).acceptance == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_head_that_does_not_fit_is_refused(weights: LoadedBundle) -> None:
-    bundle, vocab_map = weights.bundle, weights.vocab_map
+def test_a_head_that_does_not_fit_is_refused(loaded: LoadedBundle) -> None:
+    bundle, vocab_map = loaded.bundle, loaded.vocab_map
     shape = bundle.drafter.head
     assert shape is not None
-    other = replace(headed(bundle, 0.0), head=head(0.0, replace(shape, blocks=2)))
+    two_blocks = replace(headed(bundle, 0.0), head=head(0.0, replace(shape, blocks=2)))
     with pytest.raises(
         AdapterError, match="2 blocks of width 160 and the model's graph takes 1 of"
     ) as caught:
-        fit(other, bundle, vocab_map)
+        fit(two_blocks, bundle, vocab_map)
     assert caught.value.fault == "shape"
     without = replace(bundle, drafter=replace(bundle.drafter, head=None))
     with pytest.raises(

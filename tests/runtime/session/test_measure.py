@@ -1,4 +1,4 @@
-"""What a device's costs are measured to be, on a clock that only the models move."""
+"""Measured costs of a device, with a clock that only the models advance."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ from support.toy_round import PROMPT
 
 @dataclass
 class Clock:
-    """Seconds that models took, five times as many in a busy stretch."""
+    """Seconds that models took; in a busy interval a pass takes five times as long."""
 
     busy: tuple[float, float] = (0.0, 0.0)
-    calm: float = 0.0  # seconds that the models would have taken without it
+    calm: float = 0.0  # seconds without the busy interval
     now: float = 0.0
 
     def __call__(self) -> float:
@@ -34,7 +34,7 @@ class Clock:
 
 
 class Timed(ContextModel):
-    """A model whose passes take time: some for each, some for every token."""
+    """A model whose passes take time: `each` for a pass, and `token` for each of its tokens."""
 
     def __init__(self, clock: Clock, seed: int, size: int, each: float, token: float, length: int) -> None:
         super().__init__(seed, size, max_length=length)
@@ -46,38 +46,38 @@ class Timed(ContextModel):
 
 
 def measured(clock: Clock, length: int = 256) -> Costs:
-    """Of a target that takes 1 s and 0.1 s a token, and a drafter that takes 0.2 s and 0.01 s a token."""
+    """Costs of a target that takes 1 s and 0.1 s a token, and a drafter that takes 0.2 s and 0.01 s."""
     vocab_map = toy_map()
     target = Timed(clock, 0, len(TARGET), 1.0, 0.1, length)
     drafter = Drafter(Timed(clock, 1, len(DRAFT), 0.2, 0.01, 256), (7,))
     models = DecoderModels(target, drafter, NgramCache(vocab_map), clock)
-    found = measure_costs(models, PROMPT, PROMPT)
-    assert len(models.cache) == 0, "what the trial learned is nobody's"
-    return found
+    costs = measure_costs(models, PROMPT, PROMPT)
+    assert len(models.cache) == 0, "the measurement must not change the cache"
+    return costs
 
 
 def test_costs_are_what_the_models_take() -> None:
-    found = measured(Clock())
-    assert found.target == pytest.approx([1.0 + 0.1 * n for n in range(1, 10)])
-    assert 0.21 <= found.draft <= 0.23, "three passes a round, the first over a token or two"
-    assert found.read == pytest.approx((0.2 + 0.01 * 64) / 64)
-    assert found.host == 0.0, "what the clock does not see"
-    assert 0.0 < found.acceptance < 1.0
+    costs = measured(Clock())
+    assert costs.target == pytest.approx([1.0 + 0.1 * n for n in range(1, 10)])
+    assert 0.21 <= costs.draft <= 0.23, "three passes a round, the first over one or two tokens"
+    assert costs.read == pytest.approx((0.2 + 0.01 * 64) / 64)
+    assert costs.host == 0.0, "the host's work does not advance the clock"
+    assert 0.0 < costs.acceptance < 1.0
 
 
 @pytest.mark.parametrize("quarter", range(4))
 def test_a_busy_stretch_changes_no_figure(quarter: int) -> None:
     calm = Clock()
     expected = measured(calm)
-    found = measured(Clock((quarter * calm.now / 4, (quarter + 1) * calm.now / 4)))
-    assert found.target == pytest.approx(expected.target)
-    assert found.draft == pytest.approx(expected.draft, rel=0.05)
-    assert found.read == pytest.approx(expected.read)
+    costs = measured(Clock((quarter * calm.now / 4, (quarter + 1) * calm.now / 4)))
+    assert costs.target == pytest.approx(expected.target)
+    assert costs.draft == pytest.approx(expected.draft, rel=0.05)
+    assert costs.read == pytest.approx(expected.read)
 
 
 @pytest.mark.parametrize("length", [13, 20, 40])
 def test_a_short_context_gives_fewer_rounds_and_figures_all_the_same(length: int) -> None:
-    found = measured(Clock(), length)
-    assert found.target[0] == pytest.approx(1.1)
-    assert len(found.target) == 9
-    assert found.draft > 0.0
+    costs = measured(Clock(), length)
+    assert costs.target[0] == pytest.approx(1.1)
+    assert len(costs.target) == 9
+    assert costs.draft > 0.0

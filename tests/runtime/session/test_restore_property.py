@@ -1,7 +1,7 @@
-"""A session that is saved at any moment and loaded anew says what it would have said.
+"""A session that is saved at any moment and loaded again continues as it would have.
 
 Over random vocabularies, caches and models: graphs in onnxruntime whose logits depend on what their KV
-buffers hold, so that a context that was not read again, or read otherwise, is noticed.
+buffers hold, so a context that was not read again, or was read in another way, changes the text.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy
 from support.tiny_worlds import random_text, random_weights, without_drafter
 
 
-def requests(most_new: int) -> st.SearchStrategy[GenerationConfig]:
-    """Any settings but a stop string, which is text of the model."""
+def configs(most_new: int) -> st.SearchStrategy[GenerationConfig]:
+    """Any settings, with stop strings of the letters that the models write."""
     return st.builds(
         GenerationConfig,
         max_new_tokens=st.integers(4, most_new),
@@ -44,7 +44,7 @@ def requests(most_new: int) -> st.SearchStrategy[GenerationConfig]:
 
 @dataclass(frozen=True)
 class Plan:
-    """A conversation in a random world, and after how many rounds of which answer it is saved."""
+    """A conversation in a random world, the answer in which it is saved, and the round of that answer."""
 
     world: int
     capacity: int
@@ -60,48 +60,48 @@ PLANS = st.builds(
     world=st.integers(0, 2**32),
     capacity=st.sampled_from([2, 1 << 15]),
     policy=st.sampled_from(["lfu", "lru"]),
-    asked=st.lists(requests(24), min_size=2, max_size=3),
+    asked=st.lists(configs(24), min_size=2, max_size=3),
     answer=st.integers(0, 1),
     rounds=st.integers(0, 9),
     measured=st.booleans(),
 )
-Said = list[Any]
+Record = list[Any]
 
 
-def begin(plan: Plan, weights: LoadedBundle) -> Session:
+def begin(plan: Plan, loaded: LoadedBundle) -> Session:
     """A session whose cache knows some n-grams of the map."""
-    session, rng = Session(weights), np.random.default_rng(plan.world)
+    session, rng = Session(loaded), np.random.default_rng(plan.world)
     if plan.measured:  # as `Session.measure` does
         session.costs = Costs((1.0, 1.0, 1.0), 0.01, 0.0)
-    grams = [int(t) for t in weights.vocab_map.leaves if rng.random() < 0.5]
-    session.cache = NgramCache(weights.vocab_map, capacity=plan.capacity, policy=plan.policy)
+    grams = [int(t) for t in loaded.vocab_map.leaves if rng.random() < 0.5]
+    session.cache = NgramCache(loaded.vocab_map, capacity=plan.capacity, policy=plan.policy)
     for target_id in grams:
         session.cache.insert(target_id)
     return session
 
 
-def ask(session: Session, message: str, request: GenerationConfig) -> Generation | str:
+def ask(session: Session, message: str, config: GenerationConfig) -> Generation | str:
     """The next answer, or the refusal of a conversation that the context cannot hold."""
     try:
-        return session.chat(message, request)
+        return session.chat(message, config)
     except ContextError as error:
         return str(error)
 
 
-def play(answer: Generation | str, most: int | None = None) -> Said:
-    """Run an answer, for so many rounds at most, and note all that can be seen of it but the clock."""
+def play(answer: Generation | str, most: int | None = None) -> Record:
+    """Run an answer, for `most` rounds at most, and record everything about it but the seconds."""
     if isinstance(answer, str):
         return [answer]
-    said: Said = []
-    while answer.stop_reason is None and (most is None or len(said) < most):
+    record: Record = []
+    while answer.stop_reason is None and (most is None or len(record) < most):
         piece = next(iter(answer))
         assert piece.round is not None
-        said.append({**asdict(piece.round), "text": piece.text, "seconds": None})
-    return said
+        record.append({**asdict(piece.round), "text": piece.text, "seconds": None})
+    return record
 
 
-def end_of(session: Session) -> Said:
-    """What is left when all is said."""
+def end_of(session: Session) -> Record:
+    """The state of a session after its last answer."""
     answer, entries = session.answer, session.cache.entries()
     assert answer is not None
     return [
@@ -110,17 +110,17 @@ def end_of(session: Session) -> Said:
     ]  # fmt: skip
 
 
-def emitted_of(said: Said) -> list[int]:
-    """All tokens of some answers, however they were cut into rounds."""
-    return [token for each in said if isinstance(each, dict) for token in each["emitted"]]
+def emitted_of(record: Record) -> list[int]:
+    """All tokens of some answers, without their division into rounds."""
+    return [token for each in record if isinstance(each, dict) for token in each["emitted"]]
 
 
-def go_on(session: Session, messages: list[str], plan: Plan) -> Said:
+def go_on(session: Session, messages: list[str], plan: Plan) -> Record:
     """The rest of the conversation after the answer in which it may be saved."""
-    said: Said = []
+    record: Record = []
     for number in range(plan.answer + 1, len(plan.asked)):
-        said += [*play(ask(session, messages[number], plan.asked[number])), end_of(session)]
-    return said
+        record += [*play(ask(session, messages[number], plan.asked[number])), end_of(session)]
+    return record
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
@@ -129,8 +129,8 @@ def test_after_a_restart_all_is_as_without(plan: Plan) -> None:
     rng = np.random.default_rng(plan.world)
     messages = [random_text(rng, 9) for _ in plan.asked]
     with tempfile.TemporaryDirectory() as name:
-        weights, file = random_weights(Path(name), rng), Path(name) / "a.session"
-        never_saved, saved = begin(plan, weights), begin(plan, weights)
+        loaded, file = random_weights(Path(name), rng), Path(name) / "a.session"
+        never_saved, saved = begin(plan, loaded), begin(plan, loaded)
         for session in (never_saved, saved):
             for number in range(plan.answer):
                 play(ask(session, messages[number], plan.asked[number]))
@@ -140,47 +140,47 @@ def test_after_a_restart_all_is_as_without(plan: Plan) -> None:
         answer = ask(saved, *moment)
         before = play(answer, plan.rounds)
         saved.save(file)
-        loaded = Session(weights)
-        loaded.cache = NgramCache(weights.vocab_map, capacity=plan.capacity, policy=plan.policy)
-        loaded.load(file)
-        assert loaded.answer is not None
-        unfinished = loaded.answer.stop_reason is None
-        rest = play(loaded.resume()) if unfinished else []
-        restored = [*before, *rest, end_of(loaded), *go_on(loaded, messages, plan)]
+        reloaded = Session(loaded)
+        reloaded.cache = NgramCache(loaded.vocab_map, capacity=plan.capacity, policy=plan.policy)
+        reloaded.load(file)
+        assert reloaded.answer is not None
+        unfinished = reloaded.answer.stop_reason is None
+        rest = play(reloaded.resume()) if unfinished else []
+        restored = [*before, *rest, end_of(reloaded), *go_on(reloaded, messages, plan)]
         if all(config.num_draft_tokens != "auto" for config in plan.asked):
             assert restored == whole
         elif all(config.temperature == 0.0 for config in plan.asked):
-            # The draft length "auto" begins with nothing after a restart, which changes rounds and no word.
+            # The draft length "auto" has no counts after a restart, which changes rounds but not the text.
             assert emitted_of(restored) == emitted_of(whole)
-        else:  # the drafts decide which text a seed gives, not its distribution
+        else:  # the drafts change which text a seed gives, but not its distribution
             assert len(emitted_of(restored)) > 0
-        event(f"saved amid an answer: {unfinished}, {len(rest)} rounds left")
-        # Saving changed nothing for the one that was saved.
-        left = play(answer) if unfinished else []
-        assert [*before, *left, end_of(saved), *go_on(saved, messages, plan)] == whole
+        event(f"saved inside an answer: {unfinished}, {len(rest)} rounds left")
+        # Saving changed nothing for the session that was saved.
+        rest = play(answer) if unfinished else []
+        assert [*before, *rest, end_of(saved), *go_on(saved, messages, plan)] == whole
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(PLANS, st.lists(st.booleans(), min_size=2, max_size=4))
 def test_the_drafter_may_come_and_go(plan: Plan, has_drafter: list[bool]) -> None:
-    """Saved and loaded again and again, with and without it: never refused, and greedy text is the same."""
+    """Saved and loaded repeatedly, with and without it: never refused, and greedy text is the same."""
     rng = np.random.default_rng(plan.world)
     messages = [random_text(rng, 9) for _ in plan.asked]
     greedy = [replace(r, temperature=0.0, logprobs=False) for r in plan.asked]
     plan = replace(plan, asked=greedy, answer=0)
     with tempfile.TemporaryDirectory() as name:
         whole = random_weights(Path(name), rng)
-        weights, file = {True: whole, False: without_drafter(whole)}, Path(name) / "a.session"
+        loaded, file = {True: whole, False: without_drafter(whole)}, Path(name) / "a.session"
         expected = begin(plan, whole)
         play(ask(expected, messages[0], greedy[0]))
         texts = [expected.answer.text if expected.answer else ""]
         go_on(expected, messages, plan)
 
-        session = begin(plan, weights[has_drafter[0]])
+        session = begin(plan, loaded[has_drafter[0]])
         play(ask(session, messages[0], greedy[0]), plan.rounds)
         for has in has_drafter[1:]:
             session.save(file)
-            session = Session(weights[has])
+            session = Session(loaded[has])
             session.load(file)
             assert session.answer is not None
             if session.answer.stop_reason is None:

@@ -21,21 +21,21 @@ MODES: list[Mode] = ["plain", "trie", "match", "direct", "lookup"]
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> LoadedBundle:
+def loaded(bundle: Path) -> LoadedBundle:
     return load_bundle(bundle)
 
 
 @pytest.fixture
-def session(weights: LoadedBundle) -> Session:
-    return Session(weights)
+def session(loaded: LoadedBundle) -> Session:
+    return Session(loaded)
 
 
-def ids_of(found: Generation) -> list[int]:
-    return found.finish().token_ids
+def ids_of(answer: Generation) -> list[int]:
+    return answer.finish().token_ids
 
 
 class Watched:
-    """A graph that tells of each run before it happens."""
+    """A graph that calls a function before each of its runs."""
 
     def __init__(self, graph: Any, seen: Callable[[], None]) -> None:
         self._graph, self._seen = graph, seen
@@ -56,12 +56,12 @@ def watch(session: Session, seen: Callable[[int, int], None]) -> None:
     for number, model in enumerate(session.models.all):
         assert isinstance(model, OrtModel)
 
-        def told(number: int = number, model: object = model) -> None:
+        def notify(number: int = number, model: object = model) -> None:
             assert isinstance(model, OrtModel)
             seen(number, int(model._total.item()))
 
         assert isinstance(model, OrtModel)
-        model._session = Watched(model._session, told)
+        model._session = Watched(model._session, notify)
 
 
 # Stop strings, on a real model
@@ -75,17 +75,17 @@ def test_a_stop_string_ends_the_answer_wherever_it_is(session: Session, mode: Mo
     for start in range(1, 40, 6):
         for length in (1, 3, 11):
             stop = whole.text[start : start + length]
-            found = session.generate(
+            answer = session.generate(
                 STORY, max_new_tokens=40, mode=mode, num_draft_tokens=count, stop=[stop, "\u2603"]
             )
-            pieces = "".join(piece.text for piece in found)
-            assert pieces == found.text == whole.text[: whole.text.index(stop)]
-            assert (found.stop_reason, found.stop_string) == ("stop", stop)
-            assert found.token_ids == whole.token_ids[: len(found.token_ids)]
-            assert found.statistics.emitted == len(found.token_ids)
-            written = session.target_tokenizer.text_of(found.token_ids).decode("utf-8", "ignore")
+            pieces = "".join(piece.text for piece in answer)
+            assert pieces == answer.text == whole.text[: whole.text.index(stop)]
+            assert (answer.stop_reason, answer.stop_string) == ("stop", stop)
+            assert answer.token_ids == whole.token_ids[: len(answer.token_ids)]
+            assert answer.statistics.emitted == len(answer.token_ids)
+            written = session.target_tokenizer.text_of(answer.token_ids).decode("utf-8", "ignore")
             assert stop in written
-            before = session.target_tokenizer.text_of(found.token_ids[:-1])
+            before = session.target_tokenizer.text_of(answer.token_ids[:-1])
             assert stop.encode() not in before, "a token after the end was emitted"
 
 
@@ -102,13 +102,13 @@ def test_settings_are_refused_before_anything_happens(session: Session) -> None:
         session.chat(STORY, GenerationConfig(max_new_tokens=0))
     with pytest.raises(PromptError, match="surrogate"):
         session.generate("half \ud83d")
-    assert len(answer.finish().token_ids) == 8, "the running generation goes on"
+    assert len(answer.finish().token_ids) == 8, "the running generation continues"
 
 
 # Conversations
 
 
-def test_a_conversation_reads_only_what_is_new(weights: LoadedBundle, session: Session) -> None:
+def test_a_conversation_reads_only_what_is_new(loaded: LoadedBundle, session: Session) -> None:
     target = session.models.all[0]
     scored = 0
 
@@ -123,24 +123,24 @@ def test_a_conversation_reads_only_what_is_new(weights: LoadedBundle, session: S
     second = session.chat("And then?", GenerationConfig(max_new_tokens=1, num_draft_tokens=0)).finish()
     known = len(first.prompt_ids) + len(first.token_ids)
     assert list(second.prompt_ids[:known]) == [*first.prompt_ids, *first.token_ids]
-    # The last token of an answer was never read: nothing was asked after it.
+    # The target has not read the last token of an answer, because nothing followed it.
     assert scored == len(second.prompt_ids) - (known - 1)
-    assert ids_of(Session(weights).generate(second.prompt_ids, max_new_tokens=1)) == second.token_ids
+    assert ids_of(Session(loaded).generate(second.prompt_ids, max_new_tokens=1)) == second.token_ids
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])
 def test_every_turn_says_what_a_fresh_session_says(
-    weights: LoadedBundle, session: Session, count: int
+    loaded: LoadedBundle, session: Session, count: int
 ) -> None:
     for message in (STORY, "And then?", "Why?", "What is 3 and 4?"):
-        found = session.chat(message, GenerationConfig(max_new_tokens=24, num_draft_tokens=count)).finish()
-        fresh = Session(weights).generate(found.prompt_ids, max_new_tokens=24, mode="plain").finish()
-        assert found.token_ids == fresh.token_ids
-        assert found.text == fresh.text
+        answer = session.chat(message, GenerationConfig(max_new_tokens=24, num_draft_tokens=count)).finish()
+        fresh = Session(loaded).generate(answer.prompt_ids, max_new_tokens=24, mode="plain").finish()
+        assert answer.token_ids == fresh.token_ids
+        assert answer.text == fresh.text
 
 
 def test_answers_stay_the_ids_that_were_said_and_lose_their_end(session: Session) -> None:
-    """After an end token, after a stop string in mid-token, and after a cut by length."""
+    """After an end token, after a stop string inside a token, and after the limit."""
     tokenizer = session.target_tokenizer
     first = session.chat(STORY, GenerationConfig(max_new_tokens=30)).finish()
     token = next(t for t in first.token_ids[4:] if len(tokenizer.text_of([t])) > 2)
@@ -163,7 +163,7 @@ def test_answers_stay_the_ids_that_were_said_and_lose_their_end(session: Session
     assert list(session.turns[-1].answer) == ended.token_ids[:-1]
     eos = session.bundle.target.eos_ids[0]
     prompt = session.answer.prompt_ids if session.answer else ()
-    assert list(prompt).count(eos) == len(session.turns), "each answer is closed once"
+    assert list(prompt).count(eos) == len(session.turns), "each answer has one end token"
 
 
 def test_a_new_text_forgets_the_conversation(session: Session) -> None:
@@ -171,8 +171,8 @@ def test_a_new_text_forgets_the_conversation(session: Session) -> None:
     alone = ids_of(session.generate("What is 3 and 4?", max_new_tokens=12))
     assert session.turns == [] and session.message is None
     session.reset()
-    found = session.chat("What is 3 and 4?", GenerationConfig(max_new_tokens=12)).finish()
-    assert found.token_ids == alone
+    answer = session.chat("What is 3 and 4?", GenerationConfig(max_new_tokens=12)).finish()
+    assert answer.token_ids == alone
 
 
 # Cancelling
@@ -181,23 +181,23 @@ def test_a_new_text_forgets_the_conversation(session: Session) -> None:
 @pytest.mark.parametrize("after", [0, 1, 2, 3, 4, 6, 9, 14])
 @pytest.mark.parametrize("prompt", [STORY, LONG])
 def test_no_graph_runs_after_a_cancel(
-    weights: LoadedBundle, session: Session, prompt: str, after: int
+    loaded: LoadedBundle, session: Session, prompt: str, after: int
 ) -> None:
     """From another thread, during a run of either graph: in the prompt, in a draft, in a verification."""
     runs: list[int] = []
-    request = GenerationConfig(max_new_tokens=24, num_draft_tokens=4)
-    reference = ids_of(Session(weights).chat(prompt, request))
-    answer = session.chat(prompt, request)
+    config = GenerationConfig(max_new_tokens=24, num_draft_tokens=4)
+    reference = ids_of(Session(loaded).chat(prompt, config))
+    answer = session.chat(prompt, config)
 
     def seen(model: int, position: int) -> None:
         if answer.stop_reason is not None:
-            return  # of what comes after it
+            return  # a run of a later generation
         assert not answer.is_cancelled, "a graph ran after the cancellation"
         runs.append(model)
         if len(runs) == after:
-            other = threading.Thread(target=answer.cancel)
-            other.start()
-            other.join()
+            thread = threading.Thread(target=answer.cancel)
+            thread.start()
+            thread.join()
 
     watch(session, seen)
     if after == 0:
@@ -207,12 +207,12 @@ def test_no_graph_runs_after_a_cancel(
     assert len(runs) == after
     assert answer.token_ids == reference[: len(answer.token_ids)]
     assert "".join(p.text for p in pieces) == answer.text
-    assert list(answer) == [], "a cancelled generation is over"
-    # The session is usable, and what comes next is right.
-    following = session.chat("And then?", request).finish()
-    fresh = Session(weights).generate(following.prompt_ids, max_new_tokens=24, mode="plain").finish()
+    assert list(answer) == [], "a cancelled generation has ended"
+    # The session is usable, and its next answer is right.
+    following = session.chat("And then?", config).finish()
+    fresh = Session(loaded).generate(following.prompt_ids, max_new_tokens=24, mode="plain").finish()
     assert following.token_ids == fresh.token_ids
-    assert ids_of(session.chat("Why?", request)) and len(session.turns) == 2
+    assert ids_of(session.chat("Why?", config)) and len(session.turns) == 2
 
 
 def test_a_cancelled_prompt_is_not_read_twice(session: Session) -> None:
@@ -232,10 +232,10 @@ def test_a_cancelled_prompt_is_not_read_twice(session: Session) -> None:
     assert sum(read) == len(again.prompt_ids) - PREFILL_CHUNK
 
 
-def test_an_exception_in_a_graph_leaves_the_session_usable(weights: LoadedBundle, session: Session) -> None:
-    reference = ids_of(Session(weights).generate(STORY, max_new_tokens=20))
+def test_an_exception_in_a_graph_leaves_the_session_usable(loaded: LoadedBundle, session: Session) -> None:
+    reference = ids_of(Session(loaded).generate(STORY, max_new_tokens=20))
     for fails in range(1, 12, 2):
-        broken = Session(weights)
+        broken = Session(loaded)
         runs: list[int] = []
 
         def seen(model: int, position: int, runs: list[int] = runs, fails: int = fails) -> None:
@@ -256,25 +256,25 @@ def test_prompts_at_and_over_the_limit(session: Session) -> None:
     limit = session.bundle.target.kv.max_length
     ids = (session.encode(STORY) * limit)[:limit]
     for room in (0, 1, 5):
-        found = session.generate(ids[: limit - room], max_new_tokens=50, ignore_eos=True)
-        pieces = "".join(piece.text for piece in found)
-        assert found.stop_reason == "context"
-        assert len(found.token_ids) == room + 1
-        assert pieces == found.text
+        answer = session.generate(ids[: limit - room], max_new_tokens=50, ignore_eos=True)
+        pieces = "".join(piece.text for piece in answer)
+        assert answer.stop_reason == "context"
+        assert len(answer.token_ids) == room + 1
+        assert pieces == answer.text
     with pytest.raises(ContextError, match=rf"{limit + 1} tokens .* holds {limit}.*--max-length"):
         session.generate([*ids, 5])
     with pytest.raises(PromptError, match="no tokens"):
         session.generate([])
 
 
-def test_a_full_conversation_is_refused_and_stays(weights: LoadedBundle, session: Session) -> None:
+def test_a_full_conversation_is_refused_and_stays(loaded: LoadedBundle, session: Session) -> None:
     session.chat(STORY, GenerationConfig(max_new_tokens=8)).finish()
     before = session.turns, session.message, session.answer
     with pytest.raises(ContextError):
         session.chat("word " * 300)
     assert (session.turns, session.message, session.answer) == before
-    found = session.chat("And then?", GenerationConfig(max_new_tokens=8)).finish()
-    assert found.token_ids == ids_of(Session(weights).generate(found.prompt_ids, max_new_tokens=8))
+    answer = session.chat("And then?", GenerationConfig(max_new_tokens=8)).finish()
+    assert answer.token_ids == ids_of(Session(loaded).generate(answer.prompt_ids, max_new_tokens=8))
 
 
 # Without a drafter
@@ -284,9 +284,9 @@ def test_without_a_drafter_every_mode_is_plain(bundle: Path, session: Session) -
     plain = Session(load_bundle(bundle, drafter=False))
     assert plain.loaded.drafter is None and len(plain.models.all) == 1
     for temperature in (0.0, 1.0):
-        request = GenerationConfig(max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=5)
+        config = GenerationConfig(max_new_tokens=24, temperature=temperature, seed=3, num_draft_tokens=5)
         plain.reset()
-        found = plain.chat(STORY, request).finish()
-        assert found.statistics.drafted == 0
+        answer = plain.chat(STORY, config).finish()
+        assert answer.statistics.drafted == 0
         alone = session.generate(STORY, max_new_tokens=24, temperature=temperature, seed=3, mode="plain")
-        assert found.token_ids == ids_of(alone)
+        assert answer.token_ids == ids_of(alone)

@@ -1,4 +1,4 @@
-"""The file of a session: read as it was written, as the specification shows, and one name for each fault."""
+"""The file of a session: read as it was written, as the specification shows; each fault has a name."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_the_bytes_are_as_the_specification_shows() -> None:
 
 
 def sealed(change: Callable[[Any], object]) -> bytes:
-    """The example with a change to its state, checksums right."""
+    """The example with a change to its state and right checksums."""
     data = encode_session(example(), b"cache")
     size = struct.unpack_from("<I", data, 16)[0]
     value = json.loads(data[32 : 32 + size])
     changed = change(value)
     text = json.dumps(value if changed is None else changed).encode()
     return (
-        struct.pack("<8s6I", data[:8], 1, 0, len(text), 5, zlib.crc32(text), zlib.crc32(b"cache"))
+        struct.pack("<8s6I", data[:8], 2, 0, len(text), 5, zlib.crc32(text), zlib.crc32(b"cache"))
         + text
         + b"cache"
     )
@@ -94,7 +94,8 @@ WHOLE = encode_session(example(), b"cache")
         ("truncated", WHOLE[:40]),
         ("truncated", WHOLE[:-1]),
         ("trailing", WHOLE + b"\0"),
-        ("version", WHOLE[:8] + struct.pack("<I", 2) + WHOLE[12:]),
+        ("version", WHOLE[:8] + struct.pack("<I", 1) + WHOLE[12:]),
+        ("version", WHOLE[:8] + struct.pack("<I", 3) + WHOLE[12:]),
         ("reserved", WHOLE[:12] + struct.pack("<I", 1) + WHOLE[16:]),
         ("truncated", WHOLE[:16] + struct.pack("<I", 2**32 - 1) + WHOLE[20:]),
         ("checksum", WHOLE[:60] + bytes([WHOLE[60] ^ 1]) + WHOLE[61:]),
@@ -109,13 +110,13 @@ WHOLE = encode_session(example(), b"cache")
         ("state", sealed(lambda s: s["answer"].update(prompt=[True]))),
         ("state", sealed(lambda s: s["answer"].update(prompt="12"))),
         ("state", sealed(lambda s: s["answer"].update(output=[1] * 129))),
-        ("state", sealed(lambda s: s["answer"]["drafter"].update(window=-1))),
-        ("state", sealed(lambda s: s["answer"]["drafter"].update(passes=[2]))),
-        ("state", sealed(lambda s: s["answer"].update(passes=[9]))),
+        ("state", sealed(lambda s: s["answer"].update(context=[-1]))),
+        ("state", sealed(lambda s: s["answer"].update(context="7"))),
+        ("state", sealed(lambda s: s["answer"].pop("config"))),
         ("state", sealed(lambda s: s["answer"].update(random="1"))),
         ("state", sealed(lambda s: s["answer"].update(random=5))),
         ("state", sealed(lambda s: s["answer"].update(stop_reason="bored"))),
-        ("state", sealed(lambda s: s["answer"].update(draft_length=3))),
+        ("state", sealed(lambda s: s["answer"]["config"].update(seed=5))),
         ("state", sealed(lambda s: s["answer"]["config"].update(temperature=-1))),
         ("state", sealed(lambda s: s["answer"]["config"].update(temperature="hot"))),
         ("state", sealed(lambda s: s["answer"]["config"].update(mode="magic"))),
@@ -128,19 +129,19 @@ WHOLE = encode_session(example(), b"cache")
     ],
 )
 def test_each_failure_has_a_name(fault: str, data: bytes) -> None:
-    with pytest.raises(SessionFileError) as found:
+    with pytest.raises(SessionFileError) as caught:
         decode_session(data)
-    assert found.value.fault == fault
+    assert caught.value.fault == fault
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=80), st.integers(0, len(WHOLE)), st.booleans())
 def test_the_reader_is_total(noise: bytes, at: int, checksums: bool) -> None:
-    """Whatever is written into a file, also with checksums put right, it is read or refused by name."""
+    """A file with any bytes changed, also with right checksums, is read or refused by name."""
     data = bytearray(WHOLE[:at] + noise + WHOLE[at + len(noise) :])
     if checksums and len(data) >= 32 + 5:
         size = len(data) - 32 - 5
-        data[8:32] = struct.pack("<6I", 1, 0, size, 5, zlib.crc32(data[32:-5]), zlib.crc32(data[-5:]))
+        data[8:32] = struct.pack("<6I", 2, 0, size, 5, zlib.crc32(data[32:-5]), zlib.crc32(data[-5:]))
     try:
         state, cache = decode_session(bytes(data))
     except SessionFileError:

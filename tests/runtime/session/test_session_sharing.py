@@ -1,4 +1,4 @@
-"""Sessions on weights that are loaded once: nothing else is shared, and each has one user at a time."""
+"""Sessions on one loaded bundle: nothing else is shared, and each session has one user at a time."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from omnidraft.runtime.models.ort_model import OrtModel
 
 
 @pytest.fixture(scope="module")
-def weights(bundle: Path) -> LoadedBundle:
+def loaded(bundle: Path) -> LoadedBundle:
     return load_bundle(bundle)
 
 
 @pytest.fixture
-def session(weights: LoadedBundle) -> Session:
-    return Session(weights)
+def session(loaded: LoadedBundle) -> Session:
+    return Session(loaded)
 
 
-def test_sessions_share_weights_and_nothing_else(weights: LoadedBundle) -> None:
-    a, b = Session(weights), Session(weights)
-    one, other = a.models.all[0], b.models.all[0]
-    assert isinstance(one, OrtModel) and isinstance(other, OrtModel)
-    assert one._session is other._session
-    alone = [ids_of(Session(weights).generate(p, max_new_tokens=16)) for p in (STORY, "What is 3 and 4?")]
+def test_sessions_share_weights_and_nothing_else(loaded: LoadedBundle) -> None:
+    a, b = Session(loaded), Session(loaded)
+    a_target, b_target = a.models.all[0], b.models.all[0]
+    assert isinstance(a_target, OrtModel) and isinstance(b_target, OrtModel)
+    assert a_target._session is b_target._session
+    alone = [ids_of(Session(loaded).generate(p, max_new_tokens=16)) for p in (STORY, "What is 3 and 4?")]
     first, second = a.generate(STORY, max_new_tokens=16), b.generate("What is 3 and 4?", max_new_tokens=16)
     streams = iter(first), iter(second)
     ended = [False, False]
@@ -40,29 +40,31 @@ def test_sessions_share_weights_and_nothing_else(weights: LoadedBundle) -> None:
     assert len(b.cache) < len(a.cache)
 
 
-def test_two_threads_say_what_each_says_alone(weights: LoadedBundle) -> None:
+def test_two_threads_say_what_each_says_alone(loaded: LoadedBundle) -> None:
     prompts = [STORY, "What is 3 and 4?", "Write a function.", "Why is the sky blue?"]
     for temperature in (0.0, 1.0):
-        request = GenerationConfig(max_new_tokens=40, temperature=temperature, seed=11, num_draft_tokens=4)
+        config = GenerationConfig(max_new_tokens=40, temperature=temperature, seed=11, num_draft_tokens=4)
 
-        def say(prompt: str, request: GenerationConfig = request) -> list[list[int]]:
-            session = Session(weights)
-            return [ids_of(session.chat(text, request)) for text in (prompt, "And then?")]
+        def say(prompt: str, config: GenerationConfig = config) -> list[list[int]]:
+            session = Session(loaded)
+            return [ids_of(session.chat(text, config)) for text in (prompt, "And then?")]
 
         alone = [say(prompt) for prompt in prompts]
-        found: dict[int, list[list[int]]] = {}
+        results: dict[int, list[list[int]]] = {}
         start = threading.Barrier(len(prompts))
 
-        def work(i: int, found: dict[int, list[list[int]]] = found, start: threading.Barrier = start) -> None:
+        def work(
+            i: int, results: dict[int, list[list[int]]] = results, start: threading.Barrier = start
+        ) -> None:
             start.wait()
-            found[i] = say(prompts[i])
+            results[i] = say(prompts[i])
 
         threads = [threading.Thread(target=work, args=(i,)) for i in range(len(prompts))]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert [found[i] for i in range(len(prompts))] == alone
+        assert [results[i] for i in range(len(prompts))] == alone
 
 
 def test_one_session_refuses_a_second_thread(session: Session) -> None:
@@ -78,9 +80,9 @@ def test_one_session_refuses_a_second_thread(session: Session) -> None:
 
     def seen(model: int, position: int) -> None:
         if not refused:
-            other = threading.Thread(target=intrude)
-            other.start()
-            other.join()
+            thread = threading.Thread(target=intrude)
+            thread.start()
+            thread.join()
 
     watch(session, seen)
     assert len(ids_of(answer)) == 6

@@ -1,4 +1,4 @@
-"""Half characters are held back and never lost: Japanese, emoji and mixed text, streamed piece by piece."""
+"""Half characters are held back and never lost: Japanese, emoji and mixed text, streamed in pieces."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def texts(data: Path) -> dict[str, str]:
 
 
 def cut(tokenizer: Tokenizer, text: str, rng: random.Random) -> list[int]:
-    """Ids of a text whose tokens end at arbitrary bytes, inside characters too."""
+    """Ids of a text whose tokens end at arbitrary bytes, also inside characters."""
     data, ids = text.encode(), []
     while data:
         length = rng.choice([1, 1, 2, 3, 4, 5, 7, 11])
@@ -54,15 +54,15 @@ def cut(tokenizer: Tokenizer, text: str, rng: random.Random) -> list[int]:
     return ids
 
 
-def check(found: Generation, ids: Sequence[int], data: bytes) -> None:
-    """Pieces join to the whole, which is the plain decoding of all bytes; no piece is ever taken back."""
+def check(generation: Generation, ids: Sequence[int], data: bytes) -> None:
+    """The pieces make the whole text, which is the plain decoding of all bytes; no piece is withdrawn."""
     whole, shown = data.decode("utf-8", "replace"), ""
-    for piece in found:
+    for piece in generation:
         shown += piece.text
-        # Whatever is out is final. A half character may only show as U+FFFD once it can become no other.
+        # A piece is final: a half character becomes U+FFFD only when it cannot be completed any more.
         assert whole.startswith(shown)
-    assert shown == found.text == whole
-    assert found.token_ids == list(ids)
+    assert shown == generation.text == whole
+    assert generation.token_ids == list(ids)
 
 
 # A table model with a real tokenizer
@@ -85,7 +85,7 @@ def replaying(
     prompt: list[int],
     ids: list[int],
 ) -> Session:
-    """A session whose target says `ids` after the prompt, and whose drafter knows and spells them."""
+    """A session whose target generates `ids` after the prompt, and whose drafter spells them."""
     drafter, target = tokenizers
     drafted = drafter.encode(target.text_of(prompt).decode("utf-8", "replace"))
     drafted += [d for t in ids for d in vocab_map.spell(t)]
@@ -109,28 +109,27 @@ def test_a_table_model_with_a_real_tokenizer(
     tmp_path: Path, tokenizers: tuple[Tokenizer, Tokenizer], vocab_map: VocabMap,
     texts: dict[str, str], name: str, mode: str,
 ) -> None:  # fmt: skip
-    """Tokens end anywhere inside characters, and rounds of 1 to 12 draft tokens anywhere inside tokens."""
+    """Tokens may end inside characters, and rounds of 1 to 12 draft tokens inside tokens."""
     target = tokenizers[1]
     prompt = target.encode("Say it.")
     for seed in range(3):
         rng = random.Random(seed)
         ids = cut(target, texts[name], rng) if seed else target.encode(texts[name])
-        stray = [target.byte_ids[b] for b in (0xE3, 0x81)]  # half a character in mid-text, and one at the end
+        # Half a character inside the text, and one at the end.
+        stray = [target.byte_ids[b] for b in (0xE3, 0x81)]
         ids = [*ids[: len(ids) // 2], *stray, *ids[len(ids) // 2 :], stray[0]] if seed == 2 else ids
         session = replaying(tmp_path, tokenizers, vocab_map, prompt, ids)
         session.cache.prefill()
-        found = session.generate(
+        generation = session.generate(
             prompt,
             max_new_tokens=len(ids),
             mode=mode,
             num_draft_tokens=rng.randint(1, 12),
         )
-        check(found, ids, target.text_of(ids))
-        assert ("\ufffd" in found.text) == (seed == 2)
+        check(generation, ids, target.text_of(ids))
+        assert ("\ufffd" in generation.text) == (seed == 2)
         if mode == "trie":
-            assert found.statistics.accepted > len(ids) / 4, (
-                "blocks of several tokens must have been accepted"
-            )
+            assert generation.statistics.accepted > len(ids) / 4, "the test needs accepted drafts"
 
 
 def test_a_stop_string_inside_emoji_and_across_tokens(
@@ -145,13 +144,13 @@ def test_a_stop_string_inside_emoji_and_across_tokens(
         session.cache.prefill()
         start = rng.randrange(20, len(text) - 8)
         stop = text[start : start + rng.randint(1, 6)]
-        found = session.generate(
+        generation = session.generate(
             prompt, max_new_tokens=len(ids), num_draft_tokens=rng.randint(1, 12), stop=[stop]
         )
-        shown = "".join(piece.text for piece in found)
-        assert shown == found.text == text[: text.index(stop)]
-        assert found.stop_string == stop and found.stop_reason == "stop"
-        assert found.token_ids == ids[: len(found.token_ids)]
+        shown = "".join(piece.text for piece in generation)
+        assert shown == generation.text == text[: text.index(stop)]
+        assert generation.stop_string == stop and generation.stop_reason == "stop"
+        assert generation.token_ids == ids[: len(generation.token_ids)]
 
 
 # Both starter targets
@@ -188,7 +187,7 @@ def starter_graph(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], t
 def test_a_starter_target(
     starter_graph: Callable[[str], tuple[ModelEntry, Graph]], texts: dict[str, str], name: str
 ) -> None:
-    """Prompted with each text: greedy, and sampled so hot that half characters come in plenty."""
+    """Each text as a prompt: greedy, and at temperatures so high that there are half characters."""
     (target, graph), (draft, draft_graph) = starter_graph(name), starter_graph("drafter")
     tokenizer, drafter = Tokenizer.from_file(STARTERS / name), Tokenizer.from_file(STARTERS / "drafter")
     vocab_map = build_vocab_map(
@@ -200,7 +199,7 @@ def test_a_starter_target(
     for text in texts.values():
         for temperature in (0.0, 1.0, 3.0):
             prompt = session.encode(text)[:100]
-            found = session.generate(
+            generation = session.generate(
                 prompt,
                 max_new_tokens=120,
                 temperature=temperature,
@@ -208,11 +207,11 @@ def test_a_starter_target(
                 num_draft_tokens=4,
                 ignore_eos=True,
             )
-            pieces = [piece.text for piece in found]
-            data = tokenizer.text_of(found.token_ids)
-            assert "".join(pieces) == found.text == data.decode("utf-8", "replace")
-            stray += found.text.count("\ufffd")
-    assert stray > 0, "the test needs bytes that are no characters"
+            pieces = [piece.text for piece in generation]
+            data = tokenizer.text_of(generation.token_ids)
+            assert "".join(pieces) == generation.text == data.decode("utf-8", "replace")
+            stray += generation.text.count("\ufffd")
+    assert stray > 0, "the test needs bytes that are not characters"
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
@@ -220,7 +219,7 @@ def test_a_starter_target(
 def test_a_starter_vocabulary_writes_every_text(
     tmp_path: Path, texts: dict[str, str], name: str, text: str
 ) -> None:
-    """The starters speak English; what a target with their vocabularies might say is replayed."""
+    """The starters write English, so a graph with their vocabularies replays the other texts."""
     drafter, target = (Tokenizer.from_file(STARTERS / n) for n in ("drafter", name))
     vocab_map, prompt = build_vocab_map(drafter, target), target.encode("Say it.")
     for seed in range(3):
@@ -228,6 +227,6 @@ def test_a_starter_vocabulary_writes_every_text(
         ids = cut(target, texts[text], rng)
         session = replaying(tmp_path, (drafter, target), vocab_map, prompt, ids)
         session.cache.prefill()
-        found = session.generate(prompt, max_new_tokens=len(ids), num_draft_tokens=rng.randint(1, 12))
-        check(found, ids, texts[text].encode())
-        assert "\ufffd" not in found.text
+        generation = session.generate(prompt, max_new_tokens=len(ids), num_draft_tokens=rng.randint(1, 12))
+        check(generation, ids, texts[text].encode())
+        assert "\ufffd" not in generation.text
