@@ -1,4 +1,4 @@
-"""What several tests share: the task data, the real tokenizers and the bundle of the starter models."""
+"""Fixtures of several tests: the task data, the real tokenizers and the bundle of the starter models."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from omnidraft.sync.store import Store
     from support.exported_graphs import Export
 
-# A shell starts what runs in its background deaf to Ctrl-C, and children inherit that; tests press it.
+# A shell lets its background processes ignore Ctrl-C, and children inherit that; some tests send Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -76,7 +76,7 @@ def bundle(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> P
 
     target, drafter = STARTERS / "a", STARTERS / "drafter"
     for directory in (target, drafter):
-        # They ship with the package: without them nothing below may pass.
+        # They are part of the repository: without them no test below may pass.
         assert (directory / "model.safetensors").is_file(), directory
     out = tmp_path_factory.mktemp("bundle") / "starter"
     export_bundle(str(target), str(drafter), out, Options(FP32, max_length=256, lora_target=True))
@@ -87,7 +87,7 @@ def bundle(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> P
 def exported_learnable(
     export_packages: None, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Path, list[str]]:
-    """A bundle whose drafter learns on the device, exported once, and what was said of its export."""
+    """A bundle whose drafter learns on the device, exported once, and the stages of its export."""
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
     from omnidraft.export.quantize.quantize import FP32, INT8
@@ -102,13 +102,13 @@ def exported_learnable(
 
 @pytest.fixture(scope="session")
 def learnable(exported_learnable: tuple[Path, list[str]]) -> Path:
-    """That bundle."""
+    """A bundle whose drafter learns on the device, exported once."""
     return exported_learnable[0]
 
 
 @pytest.fixture(scope="session")
 def learned_traces(learnable: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What was recorded of it: an answer to each of `LEARNED`."""
+    """Traces that were recorded with `learnable`: an answer to each of `LEARNED`."""
     return record(learnable, tmp_path_factory.mktemp("traces") / "trace", LEARNED, 40)
 
 
@@ -122,7 +122,7 @@ def exported(export_packages: None, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(params=["folder", "memory", "other"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    """What `omnidraft sync` goes to; it is written by a rename, a whole object or a move."""
+    """A store of `omnidraft sync`; it is written by a rename, a whole object or a move."""
     from omnidraft.sync.store import open_store
     from support.sync_world import breaking_store
 
@@ -135,7 +135,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Store:
-    """A store in a folder alone."""
+    """A store in a folder."""
     from omnidraft.sync.store import open_store
 
     return open_store(str(tmp_path / "store"))

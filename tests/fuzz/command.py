@@ -1,4 +1,4 @@
-"""The command of every fuzzer: how many, how long, which seed; what came out, counted by outcome."""
+"""The command line of every fuzzer: count, seconds and seed; it prints the number of each outcome."""
 
 import argparse
 import time
@@ -13,11 +13,13 @@ def command(
     fuzz: Callable[[int, float, int], Counter[str]],
     seconds: float = 120.0,
 ) -> None:
-    """Run a fuzzer with `--count`, `--seconds` and `--seed`, and print what became of so many mutants.
+    """Run a fuzzer with `--count`, `--seconds` and `--seed`, and print the number of each outcome.
 
     Args:
-        about: the fuzzer's docstring. what: its mutants' name. count, seconds: of them at most, unless told.
-        fuzz: by count, seconds and seed; outcomes with how often each came.
+        about: the fuzzer's docstring.
+        what: the name of its mutants.
+        count, seconds: defaults of the options; the first limit that is reached ends the run.
+        fuzz: takes count, seconds and seed, and returns the number of each outcome.
     """
     parser = argparse.ArgumentParser(description=(about or "").split("\n")[0])
     parser.add_argument("--count", type=int, default=count)

@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests python -m fuzz.fuzz_cache [--count 100000] [--seconds 240] [--seed 0]
 
-Two thirds of the mutants are sealed again, checksums and section lengths made right, so that the checks
-behind the checksums are met too.
+Two thirds of the mutants are sealed again with right checksums and section lengths, so that they reach the
+checks after the checksums.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from omnidraft.runtime.vocab.cache_table import check_against, merge
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from support.tables import TOY, random_table, table
 
-_TABLE = 104  # where the header's lengths and checksums begin
+_TABLE = 104  # byte at which the header's lengths and checksums begin
 _EDGES = (0, 1, 2, 3, 4, 9, 16, 17, 127, 128, 255, 256, 65_535, 65_536, 2**23, 2**31 - 1, 2**31, 2**32 - 1)
 Rng = np.random.Generator
 Mutate = Callable[[bytearray, Rng], None]
@@ -78,13 +78,13 @@ def mutant(data: bytes, rng: Rng) -> bytes:
     parts = [bytearray(data[12:_TABLE])] + [bytearray(data[a:b]) for a, b in pairwise(ends)]
     for _ in range(rng.integers(1, 4)):
         part = int(rng.integers(len(parts)))
-        # The header's own fields keep their places: another length would only be another checksum.
+        # The header keeps its length: with another one, only the checksum would fail.
         (overwrite if part == 0 else MUTATIONS[rng.integers(len(MUTATIONS))])(parts[part], rng)
     return sealed(data[:12] + bytes(parts[0]), [bytes(p) for p in parts[1:]], right=rng.random() < 0.7)
 
 
 def sealed(start: bytes, sections: list[bytes], right: bool) -> bytes:
-    """A whole file with right checksums; `right`: also the count of entries goes by the lengths."""
+    """A whole file with right checksums; with `right`, the count of entries also agrees with the lengths."""
     if right:
         start = start[:80] + struct.pack("<I", len(sections[1])) + start[84:]
     head = start + b"".join(struct.pack("<II", len(s), zlib.crc32(s)) for s in sections)
@@ -107,17 +107,17 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
                 break
         tried = mutant(data, rng)
         try:
-            found = decode(tried)
-            check_against(found, TOY)
+            decoded = decode(tried)
+            check_against(decoded, TOY)
         except CacheFileError as error:
             seen[error.fault] += 1
             continue
         seen["valid"] += 1
-        assert encode(found) == tried, f"mutant {number} of seed {seed} is written in another way"
-        cache = NgramCache.of_table(found, TOY, capacity=3)
+        assert encode(decoded) == tried, f"mutant {number} of seed {seed} is written in another way"
+        cache = NgramCache.of_table(decoded, TOY, capacity=3)
         cache.learn([5, 6, 7, 9], 2)
         assert len(cache) <= 3
-        assert encode(merge(found, whole)) == encode(merge(whole, found))
+        assert encode(merge(decoded, whole)) == encode(merge(whole, decoded))
     faulthandler.cancel_dump_traceback_later()
     return seen
 

@@ -1,4 +1,4 @@
-"""Mutated manifests, sealed again: each is refused in a sentence, or its fields are of their kind.
+"""Mutated manifests, sealed again: each is refused in a sentence, or its fields have the right types.
 
 PYTHONPATH=tests python -m fuzz.fuzz_manifest [--count 10000] [--seconds 120] [--seed 0]
 """
@@ -73,7 +73,7 @@ def make_bundle(place: Path) -> dict[str, Any]:
     }  # fmt: skip
     manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001, "read": 1e-4, "acceptance": 0.5}
     manifest["vocab_map"] = names[0]
-    manifest["ort"] = {  # any file will do: none of them is loaded
+    manifest["ort"] = {  # any file: none of them is loaded
         "target": "target/cpu/model.onnx", "drafter": "drafter/cpu/model.onnx", "style": "runtime",
         "required_operators": "vocab_map.safetensors", "onnxruntime": "1.31.1",
     }  # fmt: skip
@@ -88,7 +88,7 @@ def mutant(manifest: dict[str, Any], rng: random.Random) -> str:
     changed["seal"] = seal(changed)
     text = json.dumps(changed)
     kind = rng.random()
-    if kind < 0.04:  # deeper than any parser goes: refused before its seal is looked at
+    if kind < 0.04:  # deeper than any parser reads: refused before its seal is checked
         return text[:-1] + ', "deep": ' + "[" * rng.choice([900, 100_000]) + "]" * 900 + "}"
     if kind < 0.15:
         at = rng.randrange(len(text))
@@ -118,7 +118,7 @@ def _change(node: Any, rng: random.Random) -> None:
 
 
 def check(bundle: Bundle) -> None:
-    """What a runtime relies on without looking again."""
+    """Check what a runtime relies on without a check of its own."""
     for entry in (bundle.target, bundle.drafter):
         assert bundle.file(entry.graph).is_file() and bundle.file(entry.tokenizer).is_file()
         assert all(type(n) is int for n in (entry.vocab_size, entry.parameters, *entry.eos_ids))
@@ -151,7 +151,7 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
         place = Path(name)
         manifest = make_bundle(place)
         (place / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
-        check(open_bundle(place))  # unchanged it opens
+        check(open_bundle(place))  # without a change it opens
         for number in range(count):
             if number % 500 == 0:
                 faulthandler.dump_traceback_later(60, exit=True)  # a hang ends the run with its place

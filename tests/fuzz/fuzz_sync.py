@@ -47,7 +47,7 @@ _PARTS = (
 
 
 def mutant(data: bytes, rng: random.Random) -> bytes:
-    """A record with one to three changes: bytes, words or lines replaced, added, removed or turned."""
+    """A record with one to three changes: bytes, words or lines replaced, added, removed or moved."""
     for _ in range(rng.randint(1, 3)):
         how = rng.random()
         if how < 0.3:
@@ -71,7 +71,7 @@ def mutant(data: bytes, rng: random.Random) -> bytes:
 
 
 def read(kind: str, data: bytes, place: Path) -> None:
-    """Read a record; what is taken has to be written as it came."""
+    """Read a record; a record that is accepted must be written again as the same bytes."""
     if kind == "release":
         release, _ = decode_release(data, None)
         assert encode_release(release, decode(data[:FILE_BYTES])) == data
@@ -81,9 +81,9 @@ def read(kind: str, data: bytes, place: Path) -> None:
         assert encode_push(decode_push(data)) == data
     else:
         (place / POINTER).write_bytes(data)
-        found = read_installed(place)
-        assert found is not None and found.text == data
-        assert all("/" not in name for name in found.files)
+        installed = read_installed(place)
+        assert installed is not None and installed.text == data
+        assert all("/" not in name for name in installed.files)
 
 
 def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
@@ -93,7 +93,7 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     stop = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as name:
         for kind, data in kinds.items():
-            read(kind, data[0], Path(name))  # unchanged they are right
+            read(kind, data[0], Path(name))  # without a change they are valid
         for number in range(count):
             if number % 500 == 0:
                 faulthandler.dump_traceback_later(60, exit=True)  # a hang ends the run with its place

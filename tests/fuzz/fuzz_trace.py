@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests python -m fuzz.fuzz_trace [--count 20000] [--seconds 120] [--seed 0]
 
-Two thirds of the mutants are changed inside an entry and sealed again, so that the checks behind the
-checksums are met too.
+Two thirds of the mutants are changed inside an entry and sealed again, so that they reach the checks after
+the checksums.
 """
 
 from __future__ import annotations
@@ -74,17 +74,17 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
                 break
         tried = mutant(data, rng)
         try:
-            found = decode(tried)
-            TOY.check(found.header.vocabularies)
+            segment = decode(tried)
+            TOY.check(segment.header.vocabularies)
         except TraceFileError as error:
             seen[error.fault] += 1
             continue
-        seen["torn" if found.torn else "valid"] += 1
-        again = encode(found)
-        assert again == tried[: len(tried) - found.torn], (
-            f"mutant {number} of seed {seed} is written otherwise"
+        seen["torn" if segment.torn else "valid"] += 1
+        written = encode(segment)
+        assert written == tried[: len(tried) - segment.torn], (
+            f"mutant {number} of seed {seed} is written in another way"
         )
-        for traced in found.generations():
+        for traced in segment.generations():
             assert traced.tokens
     faulthandler.cancel_dump_traceback_later()
     return seen

@@ -1,4 +1,4 @@
-"""Traces: what is kept of a round is what was, in every mode and at every temperature."""
+"""Traces: the record of a round agrees with the round, in every mode and at every temperature."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROMPT = [0, 3, 1]
 
 @dataclass
 class Traced:
-    """What a traced toy generation leaves."""
+    """The models, the draft context and the record of a traced toy generation."""
 
     models: DecoderModels
     context: list[int]
@@ -39,7 +39,7 @@ class Traced:
 
     @property
     def rounds(self) -> list[TracedRound]:
-        """What is kept of each round."""
+        """The record of each round."""
         return self.collector.traced
 
 
@@ -66,7 +66,7 @@ def rounds(
     return Traced(models, text.context, collector), decoded
 
 
-# What is kept of a round
+# The record of a round
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -74,7 +74,7 @@ def rounds(
 def test_each_token_has_the_targets_own_distribution_before_it(
     mode: Mode, temperature: float, penalty: float
 ) -> None:
-    """At temperature 1 and without the penalty, for any sampling."""
+    """The recorded distribution is at temperature 1 and without the penalty, for any sampling."""
     for seed in range(5):
         kept_of, outcomes = rounds(mode, temperature, seed=seed, penalty=penalty)
         target = kept_of.models.target
@@ -97,7 +97,7 @@ def test_each_token_has_the_targets_own_distribution_before_it(
 
 
 def check_roots(ids: Any, masses: Any, unspelled: float, p: Any) -> None:
-    """Masses by the first draft token of each spelling, added up one by one; active or not."""
+    """Masses by the first draft token of each spelling, active or not, as sums of single masses."""
     expected = np.zeros(len(DRAFT))
     for target in TOY.leaves:
         expected[TOY.spell(int(target))[0]] += p[target]
@@ -130,7 +130,7 @@ def test_a_long_draft_token_is_the_first_parts_and_holds_the_others() -> None:
 
 
 def test_labels_are_the_chances_that_the_verifier_went_by() -> None:
-    """Over many rounds each label is the share in which its decision passed."""
+    """Over many rounds the mean label is the share of accepted decisions."""
     for mode, temperature, kinds in (
         ("trie", 1.0, {Kind.BEGIN, Kind.GO_ON, Kind.END, Kind.EXPAND}),
         ("match", 1.0, {Kind.WHOLE}),
@@ -140,13 +140,15 @@ def test_labels_are_the_chances_that_the_verifier_went_by() -> None:
             kept, outcomes = rounds(mode, temperature, seed=seed)  # type: ignore[arg-type]
             for each, traced in zip(outcomes, kept.rounds, strict=True):
                 for i, label in enumerate(traced.labels):
-                    refused = i == len(traced.labels) - 1 and each.accepted_drafts < each.evaluated
+                    # A refused token of one draft token with accepted ones leaves that draft token accepted.
+                    whole = each.accepted < len(each.proposed), each.accepted_drafts < each.evaluated
+                    refused = i == len(traced.labels) - 1 and whole[mode != "match"]
                     seen.setdefault(label.kind, []).append((label.label, not refused))
         assert set(seen) - {Kind.DEAD_END} == kinds
         for kind, pairs in seen.items():
-            labels, passed = np.array(pairs, dtype=float).T
+            labels, accepted = np.array(pairs, dtype=float).T
             deviation = np.sqrt(np.mean(labels * (1 - labels)) / len(labels)) + 1e-9
-            assert abs(labels.mean() - passed.mean()) < 4 * deviation, (mode, kind)
+            assert abs(labels.mean() - accepted.mean()) < 4 * deviation, (mode, kind)
 
 
 def test_greedy_labels_are_0_or_1() -> None:
@@ -195,7 +197,7 @@ def test_of_many_ties_the_lowest_are_kept() -> None:
 
 
 def test_what_sums_are_off_by_is_no_mass_without_a_spelling() -> None:
-    """All target tokens of the toy have a spelling; float32 sums say 1 within some 1e-7 only."""
+    """Only tokens with a spelling have mass here, but their float32 masses sum to 1 up to about 1e-7."""
     tracer, rng = Tracer(TOY, lambda: True), np.random.default_rng(0)
     spelled = {int(leaf) for leaf in TOY.leaves}
     for _ in range(200):
