@@ -48,6 +48,11 @@ class OneHot:
     is_certain = True
 
     def __init__(self, token: int, size: int) -> None:
+        """
+        Args:
+            token: the id that has all the mass.
+            size: number of ids.
+        """
         self.token = token
         self.size = size
 
@@ -83,6 +88,10 @@ class Categorical:
     is_certain = False
 
     def __init__(self, weights: Row) -> None:
+        """
+        Args:
+            weights: in proportion to the probabilities, shape [size]; not copied.
+        """
         self.size = len(weights)
         self._weights = weights
         whole = self.size - self.size % _BLOCK

@@ -18,7 +18,12 @@ from omnidraft.runtime.decoding.sampling import draft_distribution
 
 @dataclass
 class Draft:
-    """Draft tokens and the distributions they were drawn from."""
+    """Draft tokens and the distributions that they were drawn from.
+
+    Attributes:
+        tokens: draft ids (target ids in mode lookup).
+        distributions: one for each token, over the draft vocabulary; none in mode lookup.
+    """
 
     tokens: list[int] = field(default_factory=list)
     distributions: list[Distribution] = field(default_factory=list)

@@ -40,6 +40,10 @@ class SplitMix64:
     """
 
     def __init__(self, seed: int) -> None:
+        """
+        Args:
+            seed: the first state, modulo 2^64.
+        """
         self.state = seed & _MASK
 
     def next_u64(self) -> int:

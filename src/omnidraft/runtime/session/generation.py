@@ -46,7 +46,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Emitted:
-    """The output of a generation that an earlier process began; empty for a new generation."""
+    """The output of a generation that an earlier process began; empty for a new generation.
+
+    Attributes:
+        token_ids: target ids of the output.
+        logprobs: of `token_ids`, if they were asked for.
+        stop_reason: why the output ended; None where it can continue.
+    """
 
     token_ids: Sequence[int] = ()
     logprobs: Sequence[float] = ()
