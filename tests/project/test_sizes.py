@@ -33,10 +33,10 @@ def parameters(function: Function) -> int:
 
 def is_command(function: Function) -> bool:
     """Whether typer reads its parameters as options: they are annotated with them."""
-    return any("typer." in ast.unparse(a) or "options." in ast.unparse(a) for a in annotations(function))
+    return any("typer." in ast.unparse(a) or "options." in ast.unparse(a) for a in annotated(function))
 
 
-def annotations(function: Function) -> list[ast.expr]:
+def annotated(function: Function) -> list[ast.expr]:
     arguments = [*function.args.args, *function.args.kwonlyargs]
     return [a.annotation for a in arguments if a.annotation is not None]
 

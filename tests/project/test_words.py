@@ -19,7 +19,7 @@ WORST = {
     r"for want of": "because there is no",
     r"as one likes": "any",
     r"so many (tokens|rounds|bytes|times|entries|files|steps|prompts|answers)": "that many, or the number",
-    r"(?<!there )(is|are|was|were) no (file|trace|bundle|session|cache|number|text|list|object|token|tuple)": "is not a",
+    r"(?<!there )(is|are|was|were) no (file|trace|bundle|session|cache|number|text|list|token)": "is not a",
     r"laws?\b(?! of large)": "distribution",
 }
 PATHS = ["src", "tests", "benchmarks", "recipes", "spec", "docs", "README.md", "CONTRIBUTING.md"]

@@ -25,7 +25,7 @@ from support.recordings import record
 PROMPTS = [
     "Once upon a time", "How many legs do 3 cats have?", "def add(a, b):", "The weather today is",
     "List three colours.", "Why is the sky blue?", "Tom has 4 apples and buys 5.", "Write a poem about rain.",
-    "What is 3 and 4?", "Dear Sir or Madam,",
+    "What is 3 and 4?", "Good morning, everybody,",
 ]  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def test_the_whole_story(
     options = ("--adapter", files["good"], "--cache", files["cache"], "--accepted-tokens", 300)
     code, out, err = run(*push, *options, "--device", "phone", "--yes")
     assert code == 0 and "2 files sent" in out and "n-grams" not in out
-    assert "what it reveals about you" in err and "trace" not in err
+    assert "what it reveals" in err and "trace" not in err
     printed = json.loads(run(*push, *options, "--device", "phone", "--yes", "--json")[1])
     assert (printed["new_files"], printed["accepted_tokens"]) == (0, 300)
     code, out, err = run(*push, "--adapter", files["fair"], "--traces", traces, "--yes")
@@ -192,8 +192,8 @@ def test_an_interrupt_says_what_is_kept(
     for operation in ("read", "write"):
         monkeypatch.setattr(Store, operation, interrupted)
     for command, words in (
-        (("sync", "pull", bundle, store, "--into", into), f"`omnidraft sync status {into}`), and the same"),
-        (("sync", "push", bundle, store, "--cache", files["cache"], "--yes"), "is seen once it is whole"),
+        (("sync", "pull", bundle, store, "--into", into), f"`omnidraft sync status {into}`); the same"),
+        (("sync", "push", bundle, store, "--cache", files["cache"], "--yes"), "is visible once it is whole"),
         (publish, "the newest release is the old one or the new one, whole"),
         (("sync", "list", bundle, store), "nothing was changed"),
     ):
@@ -240,8 +240,8 @@ def test_refusals_are_a_sentence(run: Run, bundle: Path, files: dict[str, Path],
     refused(run(*push), "nothing is to be sent")
     refused(run(*push, "--adapter", files["good"]), "--accepted-tokens")
     refused(run(*push, "--cache", files["cache"], "--device", "../x"), "device name", "../x")
-    refused(run(*push, "--cache", files["good"]), "no n-gram cache")
-    refused(run(*push, "--adapter", files["cache"], "--accepted-tokens", 1), "no safetensors file")
+    refused(run(*push, "--cache", files["good"]), "not an n-gram cache")
+    refused(run(*push, "--adapter", files["cache"], "--accepted-tokens", 1), "not a safetensors file")
     refused(run(*push, "--traces", tmp_path), "holds no trace")
     refused(run(*pull), "has no release for the pair of models of starter", "ask its publisher")
     refused(run(*publish), "neither adapters nor caches")
