@@ -163,7 +163,7 @@ def test_refusals_are_a_sentence(bundle: Path, tmp_path: Path, run: Run) -> None
         (("--drafter", DRAFTER, "--interval", 0), "--interval 0 is less than 1; 8 is usual"),
         (("--drafter", DRAFTER, "--replay", -1), "--replay -1 is less than 0; 8 is usual"),
         (("--drafter", DRAFTER, "--mode", "plain"), "drafts nothing, so nothing could be learned"),
-        (("--drafter", DRAFTER, "--field", "question"), "are of the rows of --prompts"),
+        (("--drafter", DRAFTER, "--field", "question"), "are for rows of --prompts"),
         (("--drafter", DRAFTER, "--objective", "none"), '--objective "none" is unknown here; use trie-kl, '),
         (
             ("--drafter", DRAFTER, "--rate", "nan"),

@@ -213,7 +213,7 @@ def test_adapt_refuses_what_a_step_cannot_do(learnable: Path, tmp_path: Path, ru
     vocab_map = load_vocab_map(bundle.file(bundle.vocab_map))
     headed = OrtLearner(bundle, vocab_map, StepOptions(head=True)).state()
     with pytest.raises(
-        SettingError, match="has an adaptive head and this one trains none; go on with --head"
+        SettingError, match="has an adaptive head and this learner trains none; go on with --head"
     ):
         OrtLearner(bundle, vocab_map, StepOptions()).restore(headed)
 

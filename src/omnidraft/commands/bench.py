@@ -17,7 +17,7 @@ from rich.table import Table
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import generation_config
 from omnidraft.runtime.decoding.baselines import Mode
-from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load
+from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
 from omnidraft.sample_prompts import PROMPTS
 
 # Greedy; past the end of the text, so that every prompt has the same number of tokens.
@@ -51,15 +51,10 @@ def bench_command(
 ) -> None:
     """Time plain against speculative decoding, interleaved, prompt by prompt."""
     config = generation_config(context)
-    session = load(
-        bundle,
-        threads=threads,
-        target_on=target_on,
-        drafter_on=drafter_on,
-        public_key=public_key,
-        adapter=adapter,
-        bitwise=bitwise,
+    loaded = load_bundle(
+        bundle, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key
     )
+    session = Session(loaded, adapter=adapter, bitwise=bitwise)
     if measure:
         session.measure(PROMPTS[0])
     with output.progress_bar("bench", quiet=as_json) as bar:
