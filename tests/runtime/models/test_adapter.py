@@ -146,7 +146,7 @@ SPOILED: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("truncated", lambda data: data[:100], "it has 100 bytes of a header of"),
     ("truncated", lambda data: data[:-1], "bytes of"),
     ("trailing_bytes", lambda data: data + b"\0\0", "it has 2 bytes too many"),
-    ("not_an_adapter", lambda data: b"\x08\x07\x06\x05\x04\x03\x02\x01PNG and more", "not a safetensors file"),
+    ("not_an_adapter", lambda data: b"\x08\x07\x06\x05\x04\x03\x02\x01PNG", "not a safetensors file"),
     ("not_an_adapter", lambda data: struct.pack("<Q", 3) + b"{{{", "not a safetensors file"),
     ("not_an_adapter", lambda data: struct.pack("<Q", 1 << 40) + b"{", "not a safetensors file"),
     ("not_an_adapter", changed(lambda h: h.pop("__metadata__")), "does not say that it is"),

@@ -178,7 +178,7 @@ def test_the_quantised_form_says_where_adapters_are_taken(place: Path) -> None:
 
 @pytest.mark.parametrize(
     ("rank", "sentence"),
-    [(0, "wrong kind"), ("4", "wrong kind"), (4, "static graphs for adapters, and no lora")],
+    [(0, "wrong kind"), ("4", "wrong kind"), (4, "static graphs for adapters without the field lora")],
 )
 def test_a_wrong_rank_in_the_manifest_is_refused(
     place: Path, tmp_path: Path, rank: object, sentence: str
