@@ -68,6 +68,8 @@ def test_every_prefix_of_a_file_is_refused(file: Path) -> None:
         (raw({"__metadata__": {"format": FORMAT.name, "version": "1"},
               "a": {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}}, b"a"), "cannot be read"),
     ],
+    # The bytes themselves cannot name the cases: safetensors orders its metadata differently each time.
+    ids=["no format", "other format", "version 2", "settings cut", "settings deep", "bfloat16", "float8"],
 )  # fmt: skip
 def test_another_file_is_refused_by_what_it_is(file: Path, data: bytes, message: str) -> None:
     file.write_bytes(data)
