@@ -164,7 +164,7 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence(folder: Store, tmp_path: P
     fault(lambda: push_of(items, "phone", CHANNEL, -1, "now"), "--accepted-tokens -1")
     fault(lambda: push_number(folder, tmp_path, 1, traces=tmp_path), "holds no trace")
     fault(lambda: pair_of(base=None).channel, "does not name the weights of its drafter", "export")
-    fault(lambda: pair_of(target=None).channel, "which weights its target has")
+    fault(lambda: pair_of(target=None).channel, "does not name the weights of its target")
     assert missing(folder, push_of(items, "phone", CHANNEL, 1, "now"), items) == items
 
 

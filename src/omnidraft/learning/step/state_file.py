@@ -117,7 +117,7 @@ class StateFormat:
                 header = file.metadata() or {}
                 self._check(path, header)
                 names = file.keys() if with_arrays else ()
-                arrays = {name: file.get_tensor(name) for name in names}
+                arrays = {name: _plain(file.get_tensor(name)) for name in names}
         except (SafetensorError, OSError, TypeError, ValueError, AttributeError) as error:
             raise self.refusal(path, f"cannot be read ({reason(error)})") from None
         return SavedArrays(arrays, self._metadata(path, header))
@@ -137,3 +137,10 @@ class StateFormat:
             except (ValueError, RecursionError) as error:
                 raise self.refusal(path, f"has no readable {name} ({reason(error)})") from None
         return metadata
+
+
+def _plain(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """Refuse bfloat16 and the like, which numpy reads only where another package has registered them."""
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"numpy has no data type {array.dtype}")
+    return array
