@@ -2,7 +2,7 @@
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from omnidraft.errors import ContextError, PromptError, SettingError
@@ -124,6 +124,21 @@ def _check_types(config: GenerationConfig) -> None:
     stop: object = config.stop
     if not isinstance(stop, tuple) or not all(isinstance(text, str) for text in stop):
         raise SettingError(f"stop {stop!r} is not a tuple of strings", "give strings", setting="stop")
+
+
+def overridden(config: GenerationConfig, overrides: dict[str, Any]) -> GenerationConfig:
+    """The config with some fields replaced.
+
+    Raises:
+        SettingError: a name that is not a field.
+    """
+    unknown = overrides.keys() - {field.name for field in fields(GenerationConfig)}
+    if unknown:
+        known = ", ".join(field.name for field in fields(GenerationConfig))
+        raise SettingError(f"{min(unknown)} is not a setting of a generation", f"use one of {known}")
+    if "stop" in overrides:
+        overrides["stop"] = stop_strings(overrides["stop"])
+    return replace(config, **overrides)
 
 
 def stop_strings(stop: Any) -> tuple[str, ...]:

@@ -7,11 +7,10 @@ called from any thread.
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from omnidraft.errors import SessionError, SettingError
+from omnidraft.errors import SessionError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.models.adapter import Adapter
@@ -22,8 +21,8 @@ from omnidraft.runtime.session.generation import Emitted, Generation
 from omnidraft.runtime.session.generation_config import (
     GenerationConfig,
     checked_text,
+    overridden,
     prompt_ids,
-    stop_strings,
 )
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.session.measure import measure_costs
@@ -227,7 +226,7 @@ class Session:
             SettingError: a setting outside its range.
             SessionError: another thread is using this session.
         """
-        config = _overridden(config, overrides)
+        config = overridden(config, overrides)
         with self.turn():
             config.check()
             ids = (
@@ -250,7 +249,7 @@ class Session:
             SettingError: a setting outside its range.
             SessionError: another thread is using this session.
         """
-        config = _overridden(config, overrides)
+        config = overridden(config, overrides)
         with self.turn():
             config.check()
             turns = self._finished_turns()
@@ -323,18 +322,3 @@ class Session:
             return []
         answer = answer_ids(self.target_tokenizer, self.answer, self.bundle.target.eos_ids)
         return [*self.turns, Turn(self.message, answer)]
-
-
-def _overridden(config: GenerationConfig, overrides: dict[str, Any]) -> GenerationConfig:
-    """The config with some fields replaced.
-
-    Raises:
-        SettingError: a name that is not a field.
-    """
-    unknown = overrides.keys() - {field.name for field in fields(GenerationConfig)}
-    if unknown:
-        known = ", ".join(field.name for field in fields(GenerationConfig))
-        raise SettingError(f"{min(unknown)} is not a setting of a generation", f"use one of {known}")
-    if "stop" in overrides:
-        overrides["stop"] = stop_strings(overrides["stop"])
-    return replace(config, **overrides)
