@@ -25,7 +25,7 @@ from omnidraft.runtime.vocab.cache_table import check_against, merge
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from support.tables import TOY, random_table, table
 
-_TABLE = 104  # byte at which the header's lengths and checksums begin
+_TABLE = 92  # byte at which the header's lengths and checksums begin
 _EDGES = (0, 1, 2, 3, 4, 9, 16, 17, 127, 128, 255, 256, 65_535, 65_536, 2**23, 2**31 - 1, 2**31, 2**32 - 1)
 Rng = np.random.Generator
 Mutate = Callable[[bytearray, Rng], None]
@@ -73,7 +73,7 @@ def mutant(data: bytes, rng: Rng) -> bytes:
         for _ in range(rng.integers(1, 4)):
             MUTATIONS[rng.integers(len(MUTATIONS))](whole, rng)
         return bytes(whole)
-    lengths = struct.unpack_from("<12I", data, _TABLE)[::2]
+    lengths = struct.unpack_from("<10I", data, _TABLE)[::2]
     ends = np.cumsum([HEADER_BYTES, *lengths]).tolist()
     parts = [bytearray(data[12:_TABLE])] + [bytearray(data[a:b]) for a, b in pairwise(ends)]
     for _ in range(rng.integers(1, 4)):
