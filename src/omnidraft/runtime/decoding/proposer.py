@@ -19,7 +19,9 @@ from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
-Rule = Literal["decisions", "match", "paper", "none"]  # what the labels of a trace are computed by
+# How proposals are verified: decision by decision, by equality with the target's sample, by the paper's rule;
+# "none" where no drafter drafted.
+Rule = Literal["decisions", "match", "paper", "none"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class TrieProposer:
     """Asks the drafter and translates its tokens by the trie of active spellings (method section 4.2)."""
 
     rule: Rule = "decisions"
-    uses_cache = True  # else only direct pairs are spelled
+    uses_cache = True  # else only direct pairs (tokens of equal bytes) are spelled
     expands = True  # whether draft tokens longer than a target token are translated
 
     def __init__(
@@ -86,8 +88,8 @@ class TrieProposer:
         Args:
             drafter: the small model; its KV cache is rewritten.
             cache: n-grams, which grow where `uses_cache`.
-            temperature: of the drafter's distribution. Truncation and penalties are the target's alone: any
-                distribution to draft from is exact, as long as it is the one that was drafted from.
+            temperature: of the drafter's distribution. Truncation and penalties are not applied to it: the
+                output is exact with any distribution q, if the verifier gets the same q.
             verify: `verify_tokens` or `verify_block`.
         """
         self.drafter, self.cache, self._temperature, self._verify = drafter, cache, temperature, verify
@@ -117,7 +119,7 @@ class TrieProposer:
 
 
 class MatchProposer(TrieProposer):
-    """Translates by the longest spelling and accepts what the target samples: the rule at temperature 0."""
+    """Translates by the longest spelling and accepts what the target samples: used at temperature 0."""
 
     rule: Rule = "match"
 
@@ -134,7 +136,7 @@ class SpelledToken:
 
     Attributes:
         draft_ids: its draft tokens; none where `inside`.
-        inside: whether it lies inside a longer draft token, which an earlier target token has.
+        inside: whether it is a later part of a long draft token, which belongs to an earlier target token.
     """
 
     draft_ids: list[int]
@@ -145,6 +147,9 @@ def respell(
     draft: Draft, proposal: Proposal, tokens: Sequence[int], vocab_map: VocabMap
 ) -> list[SpelledToken]:
     """A round's output in draft tokens: the draft as far as it was accepted, then the spelling of the rest.
+
+    Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, S has the
+    draft token and F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
 
     Args:
         draft, proposal: of the round.

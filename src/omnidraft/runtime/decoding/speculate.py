@@ -22,7 +22,7 @@ Observer = Callable[[Outcome, TargetProbs], None]
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds of a round by its parts; see `decode.Stopwatch`."""
+    """Seconds of a round by its parts; see `Stopwatch` in session/decode.py."""
 
     draft: float = 0.0
     translate: float = 0.0
@@ -40,7 +40,7 @@ class Round:
         proposed: target ids.
         accepted: number of proposed ids among the emitted.
         emitted: target ids that are output, cut at the end of the text.
-        evaluated, accepted_drafts: number of draft tokens that were verified, and accepted.
+        evaluated, accepted_drafts: draft tokens up to the one that ended the round, and accepted ones.
         learned: number of n-grams that are new in the cache.
         logprobs: natural log-probabilities of the emitted ids under the distribution that they were sampled
             from, after penalty, temperature and truncation; at temperature 0 under the softmax of the
@@ -75,7 +75,7 @@ class DecoderState:
         tokens: target ids, prompt and output; `speculate` extends them.
         context: the same text in draft ids, which the proposer extends; empty in mode lookup.
         remaining: target tokens that may still be emitted.
-        cut: which of a round's tokens are output, and whether the text ends there.
+        cut: a function that says which of a round's tokens are output, and whether the text ends there.
         cached: target ids that the target's KV cache holds.
     """
 
@@ -92,7 +92,10 @@ class DecoderState:
         del self.cached[common_length(self.cached, self.tokens[:-1]) :]
 
     def room(self, target: Model) -> int:
-        """Target tokens that may be proposed in the next pass; negative at the end of the text."""
+        """Target tokens that may be proposed in the next pass; negative at the end of the text.
+
+        A pass emits one token more than it accepts, so with one token remaining nothing may be proposed.
+        """
         return min(MAX_PROPOSED, target.max_length - len(self.tokens), self.remaining - 1)
 
     def prefill(self, target: Model) -> None:
@@ -143,7 +146,7 @@ def speculate(
         target.rewind(len(text.tokens) - 1)
         outcome = Outcome(draft, proposal, verdict, emitted)
         observe(outcome, probs)
-        learned = proposer.learn(outcome, text.context)
+        learned = proposer.learn(outcome, text.context)  # also extends the draft context
         draft_length.record(len(draft.tokens), verdict.evaluated, verdict.accepted_drafts, len(emitted))
         yield Round.of(outcome, learned)
         if ended:

@@ -28,7 +28,12 @@ from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.session.measure import measure_costs
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.session_store import capture, read_session, restore, write_session
-from omnidraft.runtime.session.start_generation import Recording, begin, start, turn
+from omnidraft.runtime.session.start_generation import (
+    Recording,
+    generate_from_prompt,
+    generate_from_state,
+    turn,
+)
 from omnidraft.runtime.session.text_state import TextState
 from omnidraft.runtime.traces.recorder import open_trace
 from omnidraft.runtime.traces.trace_memory import TraceMemory
@@ -232,7 +237,9 @@ class Session:
             ids = (
                 self.encode(checked_text(prompt), raw=raw) if isinstance(prompt, str) else prompt_ids(prompt)
             )
-            generation = start(self.models, self.text, ids, config, self._recording(), continues=False)
+            generation = generate_from_prompt(
+                self.models, self.text, ids, config, self._recording(), continues=False
+            )
             self.text.turns, self.text.message = [], None
             return generation
 
@@ -254,7 +261,9 @@ class Session:
             config.check()
             turns = self._finished_turns()
             ids = conversation_ids(self.target_tokenizer, self.template, turns, checked_text(message))
-            generation = start(self.models, self.text, ids, config, self._recording(), continues=True)
+            generation = generate_from_prompt(
+                self.models, self.text, ids, config, self._recording(), continues=True
+            )
             self.text.turns, self.text.message = turns, message
             return generation
 
@@ -272,7 +281,7 @@ class Session:
                 raise SessionError("there is no unfinished generation to resume", "start one")
             self.text.decoder.tokens = [*before.prompt_ids, *before.token_ids]
             emitted = Emitted(before.token_ids, before.logprobs)
-            self.text.answer = begin(
+            self.text.answer = generate_from_state(
                 self.models, self.text, before.config, before.prompt_ids, emitted, self._recording()
             )
             return self.text.answer

@@ -20,7 +20,7 @@ from omnidraft.runtime.session.session_file import (
     encode_session,
 )
 from omnidraft.runtime.session.session_models import SessionModels
-from omnidraft.runtime.session.start_generation import begin
+from omnidraft.runtime.session.start_generation import generate_from_state
 from omnidraft.runtime.session.text_state import TextState
 from omnidraft.runtime.vocab.cache_file import decode, encode
 from omnidraft.runtime.vocab.cache_table import check_against
@@ -168,7 +168,7 @@ def _replay(models: SessionModels, text: TextState, saved: SavedAnswer) -> Gener
     decoder = replace(text.decoder, tokens=tokens, context=context, cached=[])
     text.decoder = decoder
     emitted = Emitted(saved.output, saved.logprobs, saved.stop_reason)
-    generation = begin(models, text, saved.config, saved.prompt, emitted)
+    generation = generate_from_state(models, text, saved.config, saved.prompt, emitted)
     if generation.end() != (None if saved.stop_reason == "cancelled" else saved.stop_reason):
         raise ValueError("its output ended in another way than it says")
     return generation

@@ -35,7 +35,7 @@ class Recording:
     tracer: Tracer
 
 
-def start(
+def generate_from_prompt(
     models: SessionModels,
     text: TextState,
     ids: list[int],
@@ -62,8 +62,9 @@ def start(
     check_prompt(ids, models.loaded.bundle.target)
     known = common_length(text.decoder.context, context) if continues else 0
     unread = len(context) - known + min(known, text.draft_length.unread)
-    # A given seed must repeat its text, and the draft length changes what a seed draws above temperature 0.
-    # So a given seed uses the bundle's acceptance alone; a seed that is drawn here uses all counts so far.
+    # Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives must repeat
+    # its text in any session, so its draft length learns nothing from earlier texts. A seed that is drawn
+    # here need not repeat anything, and the draft length uses all counts so far.
     repeatable = config.seed is not None and config.temperature > 0.0
     config = replace(config, seed=fresh_seed() if config.seed is None else config.seed)
     length = draft_length_for(config, models.loaded, text.costs, unread)
@@ -72,11 +73,11 @@ def start(
     assert config.seed is not None
     text.random, text.draft_lengths[config.mode] = SplitMix64(config.seed), length
     text.decoder.tokens, text.decoder.context = list(ids), context
-    text.answer = begin(models, text, config, ids, Emitted(), recording)
+    text.answer = generate_from_state(models, text, config, ids, Emitted(), recording)
     return text.answer
 
 
-def begin(
+def generate_from_state(
     models: SessionModels,
     text: TextState,
     config: GenerationConfig,
@@ -95,14 +96,14 @@ def begin(
         recording: where to record the generation; None for nowhere.
 
     Raises:
-        ValueError: the emitted tokens go on after their end.
+        ValueError: an end token or a stop string comes before the last emitted token.
     """
     loaded, decoder = models.loaded, text.decoder
     eos_ids = () if config.ignore_eos else loaded.bundle.target.eos_ids
     stop_text = StopText(config.stop)
     cut = partial(cut_at_stop, eos_ids=eos_ids, text=stop_text, bytes_of=loaded.vocab_map.bytes_of)
     if len(cut(list(emitted.token_ids))[0]) < len(emitted.token_ids):
-        raise ValueError("its output goes on after its end")
+        raise ValueError("its output continues after an end token or a stop string")
     decoder.restart(decoder.tokens, decoder.context, config.max_new_tokens - len(emitted.token_ids), cut)
     rounds = decode(
         DecoderModels(models.target, models.drafter, text.cache, models.clock),
@@ -110,7 +111,7 @@ def begin(
         replace(config, verification=verification_for(config, loaded)),
         text.draft_lengths[config.mode],
         text.random,
-        _recorder_of(models, text, config, recording, continues=bool(emitted.token_ids)),
+        _recorder_of(models, text, config, recording, has_output=bool(emitted.token_ids)),
     )
     limits = Limits(eos_ids, models.target.max_length)
     generation = Generation(rounds, config, prompt, stop_text, limits, partial(_step, models, text))
@@ -165,7 +166,7 @@ def _recorder_of(
     config: GenerationConfig,
     recording: Recording | None,
     *,
-    continues: bool,
+    has_output: bool,
 ) -> Callable[[Proposer], Recorder] | None:
     """A function that makes the recorder of the generation; None where nothing is recorded."""
     if recording is None:
@@ -183,6 +184,6 @@ def _recorder_of(
         return models.digests
 
     source = RecordingSource(
-        loaded.vocab_map, draft_text, adapters, config.temperature, config.mode, continues
+        loaded.vocab_map, draft_text, adapters, config.temperature, config.mode, has_output
     )
     return lambda proposer: Recorder(recording.store, recording.tracer, proposer, source)
