@@ -24,7 +24,9 @@ PROMPT = "one two three four one two three four one two three"
 def test_lookup_with_a_penalty_is_plain_decoding(bundle: Path) -> None:
     session = load(bundle, threads=1)
     plain, copied = (
-        session.generate(PROMPT, max_new_tokens=24, mode=mode, repetition_penalty=1.2, raw=True).finish()
+        session.generate(
+            PROMPT, max_new_tokens=24, mode=mode, repetition_penalty=1.2, raw=True, num_draft_tokens=3
+        ).finish()
         for mode in ("plain", "lookup")
     )
     assert copied.token_ids == plain.token_ids

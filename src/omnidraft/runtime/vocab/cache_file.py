@@ -155,7 +155,9 @@ def _table(header: CacheHeader, sections: Sequence[bytes]) -> CacheTable:
 
 def _check_ids(table: CacheTable) -> None:
     """Target ids ascend, without repetition."""
-    for a, b in pairwise(table.targets.tolist()):
+    wrong = np.flatnonzero(table.targets[1:] <= table.targets[:-1])
+    if len(wrong):
+        a, b = (int(target_id) for target_id in table.targets[wrong[0] : wrong[0] + 2])
         _demand(a != b, "duplicate", f"it repeats target id {a}")
         _demand(a < b, "order", f"it holds target id {b} after {a}")
 
