@@ -11,10 +11,10 @@ import json
 from collections import defaultdict
 from statistics import median
 from typing import Any
-from unittest import mock
 
 from benchmarks.host_overhead import TARGET_WIDTH, measure
 from benchmarks.support.task_data import require
+from omnidraft.checkpoints.patched import patched
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.decoding import decision
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
@@ -39,7 +39,7 @@ def compare(vocab_map: VocabMap, repeats: int) -> dict[str, dict[str, float]]:
             rows, filled = "agreeing" if agreement else "random", "full" if prefilled else "cold"
             name = f"{rows} rows, {verification}, {filled} cache"
             for arm, kind in kinds.items():
-                with mock.patch.object(decision, "_Beginning", kind):
+                with patched(decision, "_Beginning", kind):
                     figures = measure(vocab_map, agreement, 1.0, prefilled, verification)  # type: ignore[arg-type]
                 taken[name][arm].append(figures["host"])
     medians = {name: {arm: median(times) for arm, times in arms.items()} for name, arms in taken.items()}

@@ -28,8 +28,8 @@ class DecisionProbs(Protocol):
 
     Attributes:
         ratio: P(a) / Q(a) of the proposed option a; 0 where nothing is proposed.
-        wide: the target's distribution where there are so many options that rejection sampling pays; else
-            None.
+        wide: the target's distribution, of a decision between many options, for which rejection sampling
+            pays; else None.
     """
 
     ratio: float
