@@ -3,7 +3,7 @@
     python -m benchmarks.rejection_sampling [--repeats N] [--json]
 
 Both arms take turns in one process, at temperature 1 and a target vocabulary of 151,936 (see host_overhead).
-The attempt is part of the rule (spec/speculation.md), because it saves more than 15 % of a round's host time.
+The attempt is part of the rule (spec/04-speculation.md): it saves more than 15 % of a round's host time.
 """
 
 import argparse

@@ -31,23 +31,23 @@ class ExportError(OmnidraftError):
 
 
 class BundleError(OmnidraftError):
-    """A bundle whose manifest, files or hashes are not what they must be (spec/bundle.md)."""
+    """A bundle whose manifest, files or hashes are not what they must be (spec/03-bundle.md)."""
 
 
 class SignatureError(BundleError):
-    """A bundle that is not signed with the key that was given (spec/signing.md)."""
+    """A bundle that is not signed with the key that was given (spec/10-signing.md)."""
 
 
 class CacheFileError(OmnidraftError):
-    """An n-gram cache file that is refused (spec/ngram-cache.md)."""
+    """An n-gram cache file that is refused (spec/06-ngram-cache.md)."""
 
 
 class TraceFileError(OmnidraftError):
-    """A trace that is refused, or a place where none can be recorded (spec/trace.md)."""
+    """A trace that is refused, or a place where none can be recorded (spec/12-trace.md)."""
 
 
 class AdapterError(OmnidraftError):
-    """A LoRA adapter that is refused, or cannot be written (spec/adapter.md)."""
+    """A LoRA adapter that is refused, or cannot be written (spec/11-adapter.md)."""
 
 
 class ClaimError(OmnidraftError):
@@ -55,7 +55,7 @@ class ClaimError(OmnidraftError):
 
 
 class SyncError(OmnidraftError):
-    """A store that cannot be used, or a release that is refused (spec/sync.md)."""
+    """A store that cannot be used, or a release that is refused (spec/15-sync.md)."""
 
 
 class TokenizerError(OmnidraftError):
@@ -79,7 +79,7 @@ class SessionError(OmnidraftError):
 
 
 class SessionFileError(OmnidraftError):
-    """A session file that is refused, or cannot be written (spec/session.md)."""
+    """A session file that is refused, or cannot be written (spec/09-session.md)."""
 
 
 class SettingError(OmnidraftError):

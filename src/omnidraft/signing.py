@@ -1,4 +1,4 @@
-"""Make Ed25519 keys and sign bundles, with the package `cryptography`. Format: spec/signing.md."""
+"""Make Ed25519 keys and sign bundles, with the package `cryptography`. Format: spec/10-signing.md."""
 
 import json
 import os

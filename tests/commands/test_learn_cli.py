@@ -271,7 +271,7 @@ def test_a_graph_that_does_not_load_is_refused(learnable: Path, tmp_path: Path) 
 
 
 def test_the_beginning_is_the_specs(learnable: Path) -> None:
-    """B is zero, A is drawn within 1 / sqrt(in), and its first number is that of spec/train-step.md."""
+    """B is zero, A is drawn within 1 / sqrt(in), and its first number is that of spec/14-train-step.md."""
     bundle = open_bundle(learnable)
     adapter = OrtLearner(bundle, load_vocab_map(bundle.file(bundle.vocab_map))).adapter()
     a, b = adapter.tensors["layers.0.qkv"]

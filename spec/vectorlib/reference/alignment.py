@@ -1,4 +1,4 @@
-"""From a response to training positions: spec/learner.md, "Places", "Distributions" and "From traces"."""
+"""From a response to training positions: spec/13-learner.md, "Places", "Distributions" and "From traces"."""
 
 import math
 from collections.abc import Mapping, Sequence

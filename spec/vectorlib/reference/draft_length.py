@@ -1,4 +1,4 @@
-"""How many tokens to draft next: spec/draft-length.md."""
+"""How many tokens to draft next: spec/07-draft-length.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

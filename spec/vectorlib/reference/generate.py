@@ -1,4 +1,4 @@
-"""The loop: spec/speculation.md from section 3 to section 8, with models that look up a table."""
+"""The loop: spec/04-speculation.md from section 3 to section 8, with models that look up a table."""
 
 import math
 from collections.abc import Iterator, Sequence

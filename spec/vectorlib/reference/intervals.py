@@ -1,4 +1,4 @@
-"""Learning rate, running mean, guard and the end of an interval: spec/learner.md, "The rate" and "Online"."""
+"""Learning rate, running mean, guard, end of an interval: spec/13-learner.md, "The rate" and "Online"."""
 
 import math
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ def variance(answers: Sequence[Answer]) -> float:
 
 
 def student_t(z: float, v: float) -> float:
-    """Student's quantile for v degrees of freedom: an expansion in the normal quantile z (spec/sync.md)."""
+    """Student's quantile for v degrees of freedom: an expansion in the normal quantile z (15-sync.md)."""
     t = z + (z**3 + z) / (4 * v) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
     return t + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
 

@@ -1,4 +1,4 @@
-"""The n-gram cache as a dictionary, the bytes of its file, and the merge: spec/ngram-cache.md."""
+"""The n-gram cache as a dictionary, the bytes of its file, and the merge: spec/06-ngram-cache.md."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""Random numbers and the questions that they answer: spec/speculation.md, section 1."""
+"""Random numbers and the questions that they answer: spec/04-speculation.md, section 1."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""From logits to a distribution: spec/speculation.md, section 2."""
+"""From logits to a distribution: spec/04-speculation.md, section 2."""
 
 import math
 from collections.abc import Collection, Sequence

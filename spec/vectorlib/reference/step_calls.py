@@ -1,4 +1,4 @@
-"""Responses as inputs of the training graphs: spec/learner.md, "A call of the step"; spec/train-step.md."""
+"""Responses as inputs of the training graphs: spec/13-learner.md, "A call of the step", and chapter 14."""
 
 from collections.abc import Sequence
 from math import fsum

@@ -1,4 +1,4 @@
-"""Bytes to text as they arrive, and where the text ends: spec/stopping.md."""
+"""Bytes to text as they arrive, and where the text ends: spec/05-stopping.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

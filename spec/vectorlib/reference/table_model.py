@@ -1,4 +1,4 @@
-"""A language model that is one table, as an ONNX graph with the inputs and outputs of spec/bundle.md."""
+"""A language model that is one table, as an ONNX graph with the inputs and outputs of spec/03-bundle.md."""
 
 from typing import Any
 

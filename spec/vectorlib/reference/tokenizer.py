@@ -1,4 +1,4 @@
-"""Two small tokenizers as `tokenizer.json`, with their own byte-pair encoding: spec/tokens.md."""
+"""Two small tokenizers as `tokenizer.json`, with their own byte-pair encoding: spec/01-tokens.md."""
 
 import re
 from collections.abc import Sequence

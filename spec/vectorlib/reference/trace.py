@@ -1,4 +1,4 @@
-"""What a trace keeps of a row of logits, and the bytes of a segment: spec/trace.md."""
+"""What a trace keeps of a row of logits, and the bytes of a segment: spec/12-trace.md."""
 
 import math
 import struct

@@ -1,4 +1,4 @@
-"""A draft in target tokens: spec/speculation.md, section 4."""
+"""A draft in target tokens: spec/04-speculation.md, section 4."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Verification of a proposal: spec/speculation.md, sections 5 to 8.
+"""Verification of a proposal: spec/04-speculation.md, sections 5 to 8.
 
 Each decision has options with two probabilities: P by the target, Q by the drafter. All rules use these two.
 """

@@ -1,4 +1,4 @@
-"""A vocabulary map of two small vocabularies, and the trie of its active spellings: spec/bundle.md."""
+"""A vocabulary map of two small vocabularies, and the trie of its active spellings: spec/03-bundle.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class VocabMap:
         return self.t((self.expanded or {}).get(self.draft[draft], ""))
 
     def as_json(self) -> dict[str, object]:
-        """The tables of spec/bundle.md, with the names of the tokens."""
+        """The tables of spec/03-bundle.md, with the names of the tokens."""
         return {
             "draft": list(self.draft),
             "target": list(self.target),
@@ -128,7 +128,7 @@ SNOW = VocabMap(  # the worked example of arXiv 2507.02659
     spelled={"Snow": "Snow", "f": "f", "la": "la", "ke": "ke", "is": "is", "flake": "f la ke"},
 )
 
-WORKED = VocabMap(  # the worked example of spec/speculation.md, section 7
+WORKED = VocabMap(  # the worked example of spec/04-speculation.md, section 7
     draft=["f", "la", "ke", "o"],
     target=["F", "LA", "KE", "O", "FLAKE", "X"],
     spelled={"F": "f", "LA": "la", "KE": "ke", "O": "o", "FLAKE": "f la ke"},

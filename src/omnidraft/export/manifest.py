@@ -1,4 +1,4 @@
-"""Write a bundle's manifest: models, graphs, checks and the hash of every file. Format: spec/bundle.md."""
+"""Write a bundle's manifest: models, graphs, checks and the hash of every file. Format: spec/03-bundle.md."""
 
 import json
 import os

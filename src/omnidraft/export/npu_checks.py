@@ -71,7 +71,7 @@ def refuse_broken(role: str, name: str, parity: Parity) -> None:
 
 
 def describe(work: Path, forms: Mapping[str, StaticForm], accelerators: Sequence[str]) -> dict[str, Any]:
-    """The manifest's entry of a model's static graphs (spec/bundle.md)."""
+    """The manifest's entry of a model's static graphs (spec/03-bundle.md)."""
     first = forms["float"]
     return {
         "kv_length": first.kv.max_length,

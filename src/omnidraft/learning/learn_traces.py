@@ -92,7 +92,7 @@ class LearnedFromTraces:
 def responses_of(
     traces: Sequence[str | Path], bundle: Bundle, vocab_map: VocabMap, options: LearnOptions
 ) -> list[Aligned]:
-    """The responses in traces, all in memory; a trace on a device is bounded (spec/trace.md).
+    """The responses in traces, all in memory; a trace on a device is bounded (spec/12-trace.md).
 
     Raises:
         TraceFileError: a file is not a trace, is damaged, or is of another pair.

@@ -1,4 +1,4 @@
-"""Names in a store, and the channel of a bundle (spec/sync.md)."""
+"""Names in a store, and the channel of a bundle (spec/15-sync.md)."""
 
 from datetime import datetime, timedelta, timezone
 

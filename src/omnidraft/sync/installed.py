@@ -1,4 +1,4 @@
-"""The files of a device: adapter in use, previous adapter, newest release seen (spec/sync.md).
+"""The files of a device: adapter in use, previous adapter, newest release seen (spec/15-sync.md).
 
 A directory with one pointer file, `current`, and files named by their SHA-256. Replacing the pointer file is
 the switch. Files of a process that was killed are not named in the pointer file, and the next process removes

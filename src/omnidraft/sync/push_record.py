@@ -1,4 +1,4 @@
-"""The record of a device in a store: a short text that names all its files (spec/sync.md).
+"""The record of a device in a store: a short text that names all its files (spec/15-sync.md).
 
 A record has exactly one form in bytes, and the reader refuses every other input with a named fault.
 """
@@ -99,7 +99,7 @@ def decode_push(data: bytes) -> Push:
     fields = _FORM.fullmatch(data.decode("latin-1")) if len(data) <= MOST_BYTES else None
     if fields is None:
         raise SyncError(
-            "the push is not written as spec/sync.md says", "let the device push again", fault="malformed"
+            "the push is not written as spec/15-sync.md says", "let the device push again", fault="malformed"
         )
     traces = tuple(_segment(line) for line in fields["traces"].splitlines())
     if any(a >= b for (a, _), (b, _) in pairwise(traces)):

@@ -1,6 +1,6 @@
-"""A release: an adapter and a cache that the training side published for a pair of models (spec/sync.md).
+"""A release: an adapter and a cache that the training side published for a pair of models (spec/15-sync.md).
 
-The file is a signature (spec/signing.md) over the lines that follow it. A release has exactly one form in
+The file is a signature (spec/10-signing.md) over the lines that follow it. A release has exactly one form in
 bytes, and the reader refuses every other input with a named fault.
 """
 
@@ -239,7 +239,7 @@ def parse_release(text: bytes) -> Release:
     fields = _FORM.fullmatch(text.decode("latin-1"))  # latin-1 maps every byte to one character
     if fields is None or (fields["adapter"], fields["cache"]) == ("none", "none"):
         raise SyncError(
-            "the release is not written as spec/sync.md says",
+            "the release is not written as spec/15-sync.md says",
             "ask its publisher for another",
             fault="malformed",
         )

@@ -1,7 +1,7 @@
 """LoRA on a torch drafter: y = x W + (x A) B alpha / rank at the linears of its layers, never folded into W.
 
 The parameters have the layout of an adapter, A [in, rank] and B [rank, out], and become an adapter
-(spec/adapter.md) by the code that also packs peft's. So a session adds exactly the trained term.
+(spec/11-adapter.md) by the code that also packs peft's. So a session adds exactly the trained term.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The worked numbers of spec/speculation.md, with uniforms as inputs, for both verifications."""
+"""The worked numbers of spec/04-speculation.md, with uniforms as inputs, for both verifications."""
 
 import numpy as np
 import pytest

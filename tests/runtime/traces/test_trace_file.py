@@ -12,7 +12,7 @@ from omnidraft.runtime.traces.trace_file import HEADER_BYTES, MAGIC, Segment, de
 from support.places import ROOT
 from support.trace_files import INVALID, START, build, frame, random_segment
 
-SPEC = (ROOT / "spec/trace.md").read_text(encoding="utf-8")
+SPEC = (ROOT / "spec/12-trace.md").read_text(encoding="utf-8")
 
 
 def fault(data: bytes) -> str:

@@ -17,7 +17,7 @@ from support.places import ROOT
 from support.tables import GRAM_IDS, TOY, table, tables
 from support.toy import TARGET
 
-SPEC = (ROOT / "spec/ngram-cache.md").read_text(encoding="utf-8")
+SPEC = (ROOT / "spec/06-ngram-cache.md").read_text(encoding="utf-8")
 FLAKE, FO = TARGET.index("FLAKE"), TARGET.index("FO")
 
 

@@ -67,7 +67,7 @@ def test_counts_of_two_devices_do_not_add_up() -> None:
 
 
 def test_who_evicts_between_merges_decides_what_is_left() -> None:
-    """spec/ngram-cache.md, Merging: only merging first and evicting once gives the same bytes everywhere."""
+    """spec/06-ngram-cache.md, Merging: only merging first and evicting once gives equal bytes."""
 
     def cut(t: CacheTable) -> CacheTable:
         return t.keep(np.sort(eviction_order("lfu", t.hits, t.ticks, t.targets)[len(t) - 1 :]))

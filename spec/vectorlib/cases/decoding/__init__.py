@@ -1,4 +1,4 @@
-"""Cases of the decoding rules: speculation.md, draft-length.md, stopping.md, tokens.md.
+"""Cases of the decoding rules: 04-speculation.md, 07-draft-length.md, 05-stopping.md, 01-tokens.md.
 
 `CASES` lists the modules in the order in which a port needs them; each has a function `write`.
 Begin with random.py; scenes.py holds the models of `verify`.

@@ -10,7 +10,7 @@ CASES: list[tuple[str, str, list[list[int]], int]] = [
     ("one_is_not_enough", "a single repeated token is not a match", [[1, 2, 3, 1]], 4),
     ("two", "the last two tokens occurred before: copy what followed", [[1, 2, 3, 4, 1, 2]], 2),
     ("runs_into_itself", "the copy continues with its own tokens", [[1, 2, 3, 1, 2]], 7),
-    ("one_token_again", "the worked example of spec/speculation.md", [[9, 9, 9]], 4),
+    ("one_token_again", "the worked example of spec/04-speculation.md", [[9, 9, 9]], 4),
     ("longest_wins", "three tokens match before the 7, two before the 8",
      [[0, 1, 2, 7, 3, 1, 2, 8, 0, 1, 2]], 1),
     ("four_at_most", "five would match earlier, four match later", [[5, 1, 2, 3, 4, 6, 1, 2, 3, 4, 7, 5, 1,

@@ -52,7 +52,7 @@ TARGET: list[tuple[str, str, dict[str, Any], list[int]]] = [
     ),
     ("penalty_no_context", "an empty context: no penalty",
      {"temperature": 1.0, "repetition_penalty": 1.5}, []),
-    ("penalty_worked", "the example of spec/speculation.md, section 2",
+    ("penalty_worked", "the example of spec/04-speculation.md, section 2",
      {"temperature": 1.0, "top_p": 0.55, "repetition_penalty": 2.0}, [0, 1, 1, 2]),
     (
         "everything",

@@ -37,7 +37,7 @@ _WORKED_Q = ["f 0.5 la 0.2 ke 0.1 o 0.2", "f 0.1 la 0.6 ke 0.2 o 0.1", "f 0.2 la
 _WORKED_P = ["F 0.3 LA 0.1 KE 0.1 O 0.1 FLAKE 0.3 X 0.1", "X 1"]
 _WORKED = [
     Scene(
-        f"worked_{draft.replace(' ', '_')}_{uniform}", "the worked example of spec/speculation.md, section 7",
+        f"worked_{draft.replace(' ', '_')}_{uniform}", "the worked example of 04-speculation.md, section 7",
         "worked", "FLAKE", draft, _WORKED_Q, _WORKED_P, TRIE, (uniform, 0.1, 0.1),
     )
     for draft in ("f la ke", "f la o")

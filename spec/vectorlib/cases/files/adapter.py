@@ -95,7 +95,7 @@ def _write_valid(writer: VectorWriter) -> None:
     turned = parts(ONE, sorted(ONE, reverse=True))
     loose = json.dumps(turned[0]).encode()
     cases: list[tuple[str, str, dict[str, Matrix], bytes, bool]] = [
-        ("example", "the worked example of spec/adapter.md", ONE, file_of(*parts(ONE)), True),
+        ("example", "the worked example of spec/11-adapter.md", ONE, file_of(*parts(ONE)), True),
         ("packed", "q and v of one product, k between them", QKV, file_of(*parts(QKV)), True),
         ("two_sites", "sites of different ranks; the metadata has the larger", ONE | QKV,
          file_of(*parts(ONE | QKV)), True),

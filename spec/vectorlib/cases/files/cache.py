@@ -22,7 +22,7 @@ def grams(numbers: dict[str, tuple[int, ...]]) -> dict[int, CacheEntry]:
     return {t: CacheEntry(TOY.spelling(t), *n) for name, n in numbers.items() for t in TOY.t(name)}
 
 
-# The worked example of spec/ngram-cache.md.
+# The worked example of spec/06-ngram-cache.md.
 EXAMPLE = CacheTable(tick=9, entries={5: CacheEntry((1, 2, 3), 7, 3, 2), 6: CacheEntry((1, 4), 4, 1, 0)})
 _WIDE = {
     70_000: CacheEntry(tuple(range(65_530, 65_541)), 70_000, 65_536, 65_536),
@@ -36,7 +36,7 @@ _MANY = {
 
 # name, why, table, map
 VALID: list[tuple[str, str, CacheTable, str | None]] = [
-    ("example", "the worked example of spec/ngram-cache.md", EXAMPLE, "toy"),
+    ("example", "the worked example of spec/06-ngram-cache.md", EXAMPLE, "toy"),
     ("empty", "no entry: 136 bytes", CacheTable(), "toy"),
     ("empty_with_tick", "rounds in which no n-gram was learned", CacheTable(tick=12), "toy"),
     ("prefilled", "entries that were never emitted: the counts are 0 and 1 byte wide",

@@ -50,7 +50,7 @@ def write(writer: VectorWriter) -> None:
         vectors.append(
             _signer(f"rfc_8032_{i}", f"test {i} of RFC 8032, section 7.1", seed, bytes.fromhex(message))
         )
-    vectors.append(_signer("manifest", "the worked example of spec/signing.md", RFC_8032[0][0], MANIFEST))
+    vectors.append(_signer("manifest", "the worked example of spec/10-signing.md", RFC_8032[0][0], MANIFEST))
     writer.vectors("signing", "signers", vectors)
     writer.vectors("signing", "checks", _checks())
 

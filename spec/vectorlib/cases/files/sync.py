@@ -70,7 +70,7 @@ def _valid() -> list[dict[str, Any]]:
     bare_text = release(number="1", cache="none", accepted="0", devices="0")
     top = release(number="9" * 15, adapter=f"{'11' * 32} {1 << 28}")
     return [
-        vector("written", "the worked example of spec/sync.md", written,
+        vector("written", "the worked example of spec/15-sync.md", written,
                {"channel_id": channel, "file": signed(text).hex()}),
         vector("written_bare", "a trained adapter alone: no cache, no tokens, no devices", bare,
                {"channel_id": channel, "file": signed(bare_text).hex()}),

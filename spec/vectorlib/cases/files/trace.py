@@ -14,7 +14,7 @@ _HALF = ([6], [0.5], 0.5)
 _FO = Token(6, 0.5, _HALF, ([1], [0.5], 0.5), pieces=[1, 4])
 _BEGIN = RecordStart([1, 4])
 _REJECTED = Round(2, [_FO], [2], 1, 0, [(1, 0, 0.25)])
-EXAMPLE = Segment([(0, _BEGIN), (0, _REJECTED)], (8, 10))  # the worked example of spec/trace.md
+EXAMPLE = Segment([(0, _BEGIN), (0, _REJECTED)], (8, 10))  # the worked example of spec/12-trace.md
 
 
 def _distribution(map_name: str, logits: list[float]) -> dict[str, Any]:
@@ -72,7 +72,7 @@ _A, _B = RecordStart([0], 0.7, 1, 0, 0, ("ab" * 32, "cd" * 32)), RecordStart([],
 VALID: list[tuple[str, str, bytes, Segment]] = [
     (name, why, segment.pack(), segment)
     for name, why, segment in [
-        ("example", "the worked example of spec/trace.md", EXAMPLE),
+        ("example", "the worked example of spec/12-trace.md", EXAMPLE),
         ("header", "a header without entries", Segment([])),
         ("begun", "a record without a round does not count", Segment([(0, _BEGIN)])),
         ("long_draft_token", "one draft token writes three target tokens; X has no piece",

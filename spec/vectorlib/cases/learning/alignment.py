@@ -124,7 +124,7 @@ def _aligned() -> list[tuple[str, str, tuple[Given, Aligned]]]:
         ("half_one_byte", "a byte that is not a character", response("halves", "82 84", cut=5)),
         ("long_draft_token", "ab! writes two target tokens; the second is unspelled",
          response("halves", "ab ! a ab !")),
-        ("worked", "the vocabulary of speculation.md", response("worked", "FLAKE F X LA KE O FLAKE")),
+        ("worked", "the vocabulary of 04-speculation.md", response("worked", "FLAKE F X LA KE O FLAKE")),
         ("snow", "the worked example of the paper", response("snow", "Snow flake is s flake f")),
     ]  # fmt: skip
 

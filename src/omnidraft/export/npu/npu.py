@@ -1,7 +1,7 @@
 """Checkpoint -> static graphs for accelerators, with a file of weights and a file of the host's tables.
 
 The files under `ROLE/npu`: `prefill_C.onnx`, `decode_1.onnx` and `verify_{K + 1}.onnx`, which differ only in
-their shapes, `weights.bin`, which they share, and `host.safetensors`. Contract: spec/bundle.md.
+their shapes, `weights.bin`, which they share, and `host.safetensors`. Contract: spec/03-bundle.md.
 """
 
 from __future__ import annotations

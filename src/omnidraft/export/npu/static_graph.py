@@ -3,7 +3,7 @@
 Every shape is fixed and every operator is a plain ONNX operator. The host looks embeddings up, makes the
 additive attention mask and the rows of the rotary tables, and keeps the keys and values; the graph returns
 only the new ones. This module does not know torch, checkpoints, accelerators or quantisation. Contract:
-spec/bundle.md.
+spec/03-bundle.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The adaptive head's training step as an inference graph: draws, labels, loss, AdamW (spec/train-step.md).
+"""The adaptive head's step as an inference graph: draws, labels, loss, AdamW (spec/14-train-step.md).
 
 The drafter's draws and their hidden states are computed by the same code that trains with torch
 (training/head/head_states.py); only the head learns from them.

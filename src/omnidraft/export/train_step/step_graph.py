@@ -1,4 +1,4 @@
-"""A drafter's training step as a plain inference graph: forward, loss, gradient, AdamW (spec/train-step.md).
+"""A drafter's training step as an inference graph: forward, loss, gradient, AdamW (spec/14-train-step.md).
 
 The frozen weights are inputs here; `step_weights` binds them to the weights of the drafter's graph.
 """

@@ -1,7 +1,7 @@
 """The frozen weights of a training step: references to the weights in the file of the drafter's graph.
 
 A quantised weight is dequantised inside the step, so the drafter learns with the weights that will run, and
-no weight is on disk twice. onnxruntime refuses files outside a graph's folder; spec/train-step.md says how
+no weight is on disk twice. onnxruntime refuses files outside a graph's folder; spec/14-train-step.md says how
 the step is loaded.
 """
 

@@ -4,7 +4,7 @@
 
 - `checkpoint.safetensors`: the whole state in one file, so that a reader never finds half of it;
 - `adapter.safetensors` and `cache.odc`: copies for sessions, written after the checkpoint;
-- `answers/trace-N.odt`: the answers that are learned from again, each written once (spec/trace.md).
+- `answers/trace-N.odt`: the answers that are learned from again, each written once (spec/12-trace.md).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class AdaptationProgress:
         return cls(**values)
 
 
-JSON_NAMES = {"rollbacks": "falls", "cooldown": "rest", "rate_scale": "slow"}  # spec/learner.md
+JSON_NAMES = {"rollbacks": "falls", "cooldown": "rest", "rate_scale": "slow"}  # spec/13-learner.md
 
 
 @dataclass(frozen=True)

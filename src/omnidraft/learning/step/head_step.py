@@ -1,4 +1,4 @@
-"""Inputs of the training graph of the adaptive head, and its vector as a head (spec/train-step.md)."""
+"""Inputs of the training graph of the adaptive head, and its vector as a head (spec/14-train-step.md)."""
 
 from __future__ import annotations
 

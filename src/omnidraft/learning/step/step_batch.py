@@ -1,4 +1,4 @@
-"""Inputs of the training step's graph, and its objectives (spec/train-step.md)."""
+"""Inputs of the training step's graph, and its objectives (spec/14-train-step.md)."""
 
 from __future__ import annotations
 

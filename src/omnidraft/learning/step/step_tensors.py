@@ -1,4 +1,4 @@
-"""The vector of trained parameters, and its conversion to an adapter and back (spec/train-step.md)."""
+"""The vector of trained parameters, and its conversion to an adapter and back (spec/14-train-step.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A bundle on disk: open it, verify every file, and read its manifest.
 
 Every file is hashed before use, and a missing hash is an error: integrity fails closed.
-Format: spec/bundle.md.
+Format: spec/03-bundle.md.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ class PromptTemplate:
 
 @dataclass(frozen=True)
 class OrtFiles:
-    """Where a bundle keeps its .ort files (spec/bundle.md).
+    """Where a bundle keeps its .ort files (spec/03-bundle.md).
 
     Attributes:
         target, drafter: paths of the graphs, weights inside.

@@ -1,4 +1,4 @@
-"""The adaptive head's tensors as a value, and the shape that a graph takes; spec/adapter.md.
+"""The adaptive head's tensors as a value, and the shape that a graph takes; spec/11-adapter.md.
 
 acceptance = sigmoid(x w + b), x the drafter's last hidden state after blocks x + SiLU(x W), at the position
 that read a draft token (method section 5.3). The head corrects the drafter's own confidence in that token:

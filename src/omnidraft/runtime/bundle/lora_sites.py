@@ -1,6 +1,6 @@
 """The sites of a graph, its products that an adapter can change, and the names of the adapter's inputs.
 
-y = x W + (x A) B, with A [in, rank] and B [rank, out]; see spec/adapter.md.
+y = x W + (x A) B, with A [in, rank] and B [rank, out]; see spec/11-adapter.md.
 """
 
 from collections.abc import Mapping

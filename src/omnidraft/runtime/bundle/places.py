@@ -1,4 +1,4 @@
-"""The static graphs of a model in a manifest, and the providers that may run them; spec/bundle.md."""
+"""The static graphs of a model in a manifest, and the providers that may run them; spec/03-bundle.md."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

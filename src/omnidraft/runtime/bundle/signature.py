@@ -1,7 +1,7 @@
 """The signature of a bundle: Ed25519 over the exact bytes of its manifest, in a file beside it.
 
-Format and order of the checks: spec/signing.md. The package `cryptography` is imported only when a signature
-is checked, so a program that gives no public key does not need it.
+Format and order of the checks: spec/10-signing.md. The package `cryptography` is imported only when a
+signature is checked, so a program that gives no public key does not need it.
 """
 
 import hashlib

@@ -49,7 +49,7 @@ class HeadStep:
 
 @dataclass(frozen=True)
 class StepEntry:
-    """The training step of a bundle's drafter; spec/train-step.md.
+    """The training step of a bundle's drafter; spec/14-train-step.md.
 
     Attributes:
         graph: path in the bundle.

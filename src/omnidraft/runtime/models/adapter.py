@@ -1,6 +1,6 @@
 """An adapter as a value, and whether it fits the sites of a graph.
 
-y = x W + (x A) B, with A [in, rank] and B [rank, out]; the scale is folded into B. spec/adapter.md.
+y = x W + (x A) B, with A [in, rank] and B [rank, out]; the scale is folded into B. spec/11-adapter.md.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The file of an adapter, format version 1: safetensors with metadata. See spec/adapter.md.
+"""The file of an adapter, format version 1: safetensors with metadata. See spec/11-adapter.md.
 
 Reading is total: every length and every field is checked before use, and each fault has a name. Equal
 adapters are equal bytes, which the writer of safetensors does not guarantee.

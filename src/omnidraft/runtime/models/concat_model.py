@@ -1,7 +1,7 @@
 """A model on a graph with concatenating KV, as Optimum exports it: a pass returns past and new together.
 
 Two buffers take turns: a pass reads the past from one and writes its result into the other. After a rewind
-the kept positions of each head are moved together, in place. Contract of the graph: spec/bundle.md.
+the kept positions of each head are moved together, in place. Contract of the graph: spec/03-bundle.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence

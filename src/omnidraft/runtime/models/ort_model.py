@@ -1,7 +1,7 @@
 """A model in onnxruntime on the CPU: shared-buffer KV, one binding for each block length.
 
 The same tensors are bound as past and as present, so onnxruntime writes new keys and values in place, and a
-rewind only lowers a counter. Contract of the graph: spec/bundle.md.
+rewind only lowers a counter. Contract of the graph: spec/03-bundle.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence

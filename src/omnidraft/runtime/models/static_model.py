@@ -1,7 +1,7 @@
 """A model of static graphs, which accelerators require: the host keeps the keys and values.
 
 Each graph takes blocks of one length. A shorter block is padded with unused rows: they come last, so no other
-row attends to them, and their keys and values are not kept. Contract: spec/bundle.md.
+row attends to them, and their keys and values are not kept. Contract: spec/03-bundle.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence

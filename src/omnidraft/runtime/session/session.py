@@ -287,7 +287,7 @@ class Session:
             return self.text.answer
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write this session to a file, also between the pieces of a generation (spec/session.md).
+        """Write this session to a file, also between the pieces of a generation (spec/09-session.md).
 
         A kill at any moment leaves a whole file, the old or the new one.
 

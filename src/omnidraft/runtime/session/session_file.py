@@ -1,4 +1,4 @@
-"""The file of a session, format version 2: spec/session.md.
+"""The file of a session, format version 2: spec/09-session.md.
 
 Reading is total: every length is checked before it is used, every field before it is trusted, and each
 failure has a name.

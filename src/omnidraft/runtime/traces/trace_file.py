@@ -1,4 +1,4 @@
-"""The file of a trace, format version 1: spec/trace.md. A header, then frames that are only ever appended.
+"""The file of a trace, format version 1: spec/12-trace.md. A header, then frames that are only ever appended.
 
 Reading is total: every length is checked before use, and each fault has a name. A torn frame at the end, of a
 write that did not finish, is not a fault: its bytes are counted and left out.
@@ -100,7 +100,7 @@ def decode_header(data: bytes) -> TraceHeader:
     """The header of a file of at least these bytes.
 
     Raises:
-        TraceFileError: with the name of the first fault, in the order of spec/trace.md.
+        TraceFileError: with the name of the first fault, in the order of spec/12-trace.md.
     """
     demand(data[:8] == MAGIC, "not_a_trace", "it is not a trace")
     demand(len(data) >= 12, "truncated", _cut(data))

@@ -73,7 +73,7 @@ class TraceMemory:
 
 
 def segment_of(traces: list[Traced], vocabularies: Vocabularies, number: int) -> bytes:
-    """Some generations as the bytes of one segment of a trace (spec/trace.md)."""
+    """Some generations as the bytes of one segment of a trace (spec/12-trace.md)."""
     frames: list[Frame] = []
     for record, traced in enumerate(traces):
         frames += [Frame(record, traced.start), *(Frame(record, each) for each in traced.rounds)]

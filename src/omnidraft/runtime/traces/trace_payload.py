@@ -1,4 +1,4 @@
-"""The payloads of the entries of a trace's file: the beginning of a record, and a round (spec/trace.md)."""
+"""Payloads of the entries of a trace's file: the beginning of a record, and a round (spec/12-trace.md)."""
 
 import struct
 from dataclasses import dataclass

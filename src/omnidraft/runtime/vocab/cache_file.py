@@ -1,4 +1,4 @@
-"""The file of an n-gram cache, format version 2: spec/ngram-cache.md.
+"""The file of an n-gram cache, format version 2: spec/06-ngram-cache.md.
 
 Reading is total: every length is checked before it is used, and each fault has a name.
 """
@@ -67,7 +67,7 @@ def decode(data: bytes) -> CacheTable:
     """The table in a file's bytes.
 
     Raises:
-        CacheFileError: with the name of the first fault, in the order of spec/ngram-cache.md.
+        CacheFileError: with the name of the first fault, in the order of spec/06-ngram-cache.md.
     """
     header = decode_header(data)
     _demand(len(data) >= header.file_bytes, "truncated", _cut(len(data), header.file_bytes))

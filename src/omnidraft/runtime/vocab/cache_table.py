@@ -1,6 +1,6 @@
 """The contents of an n-gram cache as a value: what a file holds, and how two tables merge.
 
-Pure: no file, clock or random number. Rules and reasons: spec/ngram-cache.md.
+Pure: no file, clock or random number. Rules and reasons: spec/06-ngram-cache.md.
 """
 
 from collections.abc import Sequence
