@@ -13,7 +13,7 @@ from conformance.conftest import RAN
 from conformance.decoding import run_sampling, run_stop
 from conformance.decoding.run_draft_length import run_draft_length
 from conformance.decoding.run_generate import run_generate
-from conformance.decoding.run_tokenize import run_template, run_tokenize
+from conformance.decoding.run_tokenize import run_draft_prompt, run_template, run_tokenize
 from conformance.decoding.run_translate import run_translate
 from conformance.decoding.run_verify import run_verify
 from conformance.files import run_adapter, run_cache, run_sync, run_trace
@@ -34,6 +34,7 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "cache/merge": run_cache.run_merge,
     "cache/valid": run_cache.run_valid,
     "draft_length": run_draft_length,
+    "draft_prompt": run_draft_prompt,
     "generate": run_generate,
     "learner/align": run_alignment.run_align,
     "learner/average": run_tensors.run_average,

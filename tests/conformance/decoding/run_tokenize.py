@@ -1,4 +1,4 @@
-"""Runners of `tokenize` and `template`: bytes of ids, spellings, prompts, and chat templates."""
+"""Runners of `tokenize`, `template` and `draft_prompt`: bytes of ids, spellings, prompts, chat templates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from conformance.vectors import ROOT, Vector
 from omnidraft.errors import PromptError
 from omnidraft.runtime.bundle.bundle import PromptTemplate
-from omnidraft.runtime.session.conversation import Turn, conversation_ids
+from omnidraft.runtime.session.conversation import EarlierText, Turn, conversation_ids, draft_context
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 
@@ -44,3 +44,10 @@ def run_template(vector: Vector) -> None:
         return
     ids = conversation_ids(_tokenizer(given["tokenizer"]), template, turns, given["message"])
     assert ids == expect["ids"]
+
+
+def run_draft_prompt(vector: Vector) -> None:
+    given = vector["input"]
+    target, drafter = _tokenizer(given["target"]), _tokenizer(given["drafter"])
+    before = None if given["before"] is None else EarlierText(**given["before"])
+    assert draft_context(target, drafter, given["prompt"], before) == vector["expect"]["context"]

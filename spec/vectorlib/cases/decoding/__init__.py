@@ -6,6 +6,7 @@ Begin with random.py; scenes.py holds the models of `verify`.
 
 from vectorlib.cases.decoding import (
     draft_length,
+    draft_prompt,
     generate,
     lookup,
     random,
@@ -17,4 +18,7 @@ from vectorlib.cases.decoding import (
     verify,
 )
 
-CASES = (random, sampling, translate, verify, stop, tokenize, draft_length, lookup, generate, template)
+CASES = (
+    random, sampling, translate, verify, stop, tokenize, draft_length, lookup, generate,
+    template, draft_prompt,
+)  # fmt: skip

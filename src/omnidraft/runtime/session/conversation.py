@@ -1,5 +1,7 @@
 """A conversation as target ids: messages inside a template, answers as the ids that were generated.
 
+Also the same text in draft ids, which the drafter begins with (spec/04-speculation.md, the first context).
+
 An answer is never encoded again: other ids would change what the target is conditioned on (method section 2).
 A message is always plain text; nothing in it is read as a control token.
 """
@@ -8,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.stop import whole_tokens
 from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
@@ -74,3 +77,48 @@ def answer_ids(tokenizer: Tokenizer, answer: Generation, eos_ids: Sequence[int])
     whole, head = whole_tokens([len(d) for d in data], answer.stop_start)
     rest = tokenizer.spell(data[whole][:head]) if head else None
     return (*ids[:whole], *(rest or []))
+
+
+@dataclass(frozen=True)
+class EarlierText:
+    """The text of the generation before, in both vocabularies.
+
+    Attributes:
+        mode: of that generation.
+        tokens: target ids of its prompt and output.
+        context: the same text in draft ids.
+    """
+
+    mode: Mode
+    tokens: Sequence[int]
+    context: Sequence[int]
+
+
+def draft_text(target: Tokenizer, drafter: Tokenizer, ids: Sequence[int]) -> list[int]:
+    """The visible text of target ids, encoded by the drafter's tokenizer; control tokens have no text.
+
+    Args:
+        target, drafter: the tokenizers.
+        ids: target ids.
+    """
+    return drafter.encode(target.text_of(ids).decode("utf-8", "replace"))
+
+
+def draft_context(
+    target: Tokenizer, drafter: Tokenizer, ids: Sequence[int], before: EarlierText | None
+) -> list[int]:
+    """A prompt in draft ids; where it continues the text before, only the new part is encoded.
+
+    Args:
+        target, drafter: the tokenizers.
+        ids: target ids of the whole prompt.
+        before: the text before; None where there is none.
+    """
+    # After an answer without the drafter the context is empty, or lacks the prompt.
+    if before is None or before.mode in ("plain", "lookup") or not before.context:
+        return draft_text(target, drafter, ids)
+    known = len(before.tokens)
+    if list(ids[:known]) != list(before.tokens):
+        return draft_text(target, drafter, ids)
+    spelled = drafter.spell(target.text_of(ids[known:]))
+    return [*before.context, *(draft_text(target, drafter, ids[known:]) if spelled is None else spelled)]

@@ -10,6 +10,7 @@ from omnidraft.runtime.decoding.drafter import common_length
 from omnidraft.runtime.decoding.proposer import Proposer
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
+from omnidraft.runtime.session.conversation import EarlierText, draft_context
 from omnidraft.runtime.session.decode import DecoderModels, decode
 from omnidraft.runtime.session.generation import Emitted, Generation, Limits
 from omnidraft.runtime.session.generation_config import GenerationConfig, check_prompt
@@ -150,14 +151,12 @@ def _draft_context(
     """A prompt in draft ids; where it continues the text before, only the new part is encoded."""
     if not config.asks_drafter:
         return []
-    loaded, decoder = models.loaded, text.decoder
-    # After an answer without a drafter the context is empty, or lacks the prompt.
-    complete = text.answer is not None and text.answer.config.asks_drafter and decoder.context
-    known = len(decoder.tokens)
-    if loaded.drafter_tokenizer is None or not complete or ids[:known] != decoder.tokens:
-        return loaded.draft_prompt(ids)
-    new = loaded.target_tokenizer.text_of(ids[known:])
-    return decoder.context + (loaded.drafter_tokenizer.spell(new) or loaded.draft_prompt(ids[known:]))
+    loaded, before = models.loaded, None
+    if loaded.drafter_tokenizer is None:
+        return []
+    if text.answer is not None:
+        before = EarlierText(text.answer.config.mode, text.decoder.tokens, text.decoder.context)
+    return draft_context(loaded.target_tokenizer, loaded.drafter_tokenizer, ids, before)
 
 
 def _recorder_of(
