@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vectorlib.levels import with_levels
+
 WIDTH = 108
 
 
@@ -37,7 +39,7 @@ class VectorWriter:
     def finish(self) -> dict[str, int]:
         """Write the manifest, remove stale files, and return the counts."""
         counts = {folder: len(names) for folder, names in sorted(self._names.items())}
-        self.table("manifest.json", {"vectors": counts, "together": sum(counts.values())})
+        self.table("manifest.json", with_levels(counts))
         for path in sorted(self._root.rglob("*")):
             if path.is_file() and path not in self._written:
                 path.unlink()

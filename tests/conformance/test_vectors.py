@@ -82,6 +82,10 @@ def test_folder(folder: str) -> None:
     assert RAN[folder] == counts()[folder], "the manifest has another number of vectors"
 
 
+def test_each_folder_of_the_claimed_levels_has_a_runner() -> None:
+    assert sorted(RUNNERS) == sorted(counts())
+
+
 def test_there_are_enough() -> None:
     assert sum(counts().values()) >= 150
     assert counts()["cache/invalid"] >= 25

@@ -19,10 +19,13 @@ Vector = dict[str, Any]
 DEFAULTS: dict[str, Any] = json.loads((ROOT.parent / "defaults.json").read_text(encoding="utf-8"))
 
 
+CLAIMED = ("core", "files", "learning", "publishing")  # the levels that this runtime claims
+
+
 def counts() -> dict[str, int]:
-    """The number of vectors of each folder, by the manifest."""
-    counts: dict[str, int] = json.loads((ROOT / "manifest.json").read_text(encoding="utf-8"))["vectors"]
-    return counts
+    """The number of vectors of each folder of the claimed levels, by the manifest."""
+    manifest = json.loads((ROOT / "manifest.json").read_text(encoding="utf-8"))
+    return {folder: count for level in CLAIMED for folder, count in manifest["levels"][level].items()}
 
 
 def vectors_of(folder: str) -> Iterator[Vector]:

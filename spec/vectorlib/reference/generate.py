@@ -1,4 +1,4 @@
-"""The loop: spec/04-speculation.md from section 3 to section 8, with models that look up a table."""
+"""The loop: spec/04-speculation.md from section 3 to section 8, with models that sum over what they hold."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,13 +8,14 @@ from typing import Any
 from vectorlib.reference.ngram_cache import NgramCache
 from vectorlib.reference.random_source import Distribution, RandomSource
 from vectorlib.reference.sampling import Sampling, draft_distribution, target_distribution
+from vectorlib.reference.sum_model import SumModel
 from vectorlib.reference.translator import Proposal, translate, translate_longest
 from vectorlib.reference.verifier import VERIFIERS, Verdict, draft_after
 from vectorlib.reference.vocab_map import Trie, VocabMap
 
 MAX_PROPOSED = 64
-MARGIN = 1e-6  # the graphs compute in float32
-Rows = Sequence[Sequence[float]]  # logits by the token before, [vocab, vocab]
+MAX_DRAFT_TOKENS = 48
+MARGIN = 1e-5  # the graphs compute in float32, and a runtime may
 
 
 @dataclass(frozen=True)
@@ -22,14 +23,14 @@ class Task:
     """One generation.
 
     Attributes:
-        target, drafter: logits by the last token, [vocab, vocab].
         start: draft ids that every context of the drafter begins with.
         active: n-grams that the cache holds at the start.
+        draft_max_length: positions of the drafter; None: as many as the target has.
     """
 
     vocab_map: VocabMap
-    target: Rows
-    drafter: Rows
+    target: SumModel
+    drafter: SumModel
     prompt: list[int]
     draft_prompt: list[int]
     mode: str = "trie"
@@ -38,6 +39,7 @@ class Task:
     num_draft_tokens: int = 4
     max_new_tokens: int = 24
     max_length: int = 64
+    draft_max_length: int | None = None
     start: list[int] = field(default_factory=list)
     eos_ids: list[int] = field(default_factory=list)
     active: list[int] = field(default_factory=list)
@@ -66,33 +68,70 @@ class Task:
         return {d for d, name in enumerate(vocab_map.draft) if name in vocab_map.control}
 
 
-def generate(task: Task, random: RandomSource) -> Iterator[dict[str, Any]]:
-    """The rounds of a generation, as the JSON objects of the vectors."""
+@dataclass
+class Held:
+    """The tokens whose keys and values a model holds."""
+
+    tokens: list[int] = field(default_factory=list)
+
+    def read(self, text: Sequence[int], proposed: Sequence[int] = ()) -> list[int]:
+        """Forget what differs from a text; read the rest of it, at least its last token, and the proposal.
+
+        Returns:
+            positions that the pass begins with, and tokens that it reads.
+        """
+        past = 0
+        while past < min(len(self.tokens), len(text) - 1) and self.tokens[past] == text[past]:
+            past += 1
+        self.tokens = [*text, *proposed]
+        return [past, len(self.tokens) - past]
+
+
+@dataclass
+class Models:
+    """What outlives a generation in a session: the KV of both models, and the n-grams."""
+
+    cache: NgramCache
+    target: Held = field(default_factory=Held)
+    drafter: Held = field(default_factory=Held)
+
+    @classmethod
+    def of(cls, task: Task) -> "Models":
+        cache = NgramCache(task.vocab_map)
+        for t in task.active:
+            cache.insert(t)
+        return cls(cache)
+
+
+def generate(task: Task, random: RandomSource, models: Models | None = None) -> Iterator[dict[str, Any]]:
+    """The rounds of a generation, as the JSON objects of the vectors; without models it begins a session."""
     tokens, context, room = list(task.prompt), list(task.draft_prompt), task.max_new_tokens
-    cache = NgramCache(task.vocab_map)
-    for t in task.active:
-        cache.insert(t)
+    models = Models.of(task) if models is None else models
+    cache = models.cache
     while room > 0 and len(tokens) <= task.max_length:
         most = min(MAX_PROPOSED, task.max_length - len(tokens), room - 1)
         trie = Trie(task.vocab_map, list(cache.entries) if task.uses_cache else [])
-        draft, q = _draft(task, tokens, context, random) if most > 0 else ([], [])
+        draft, q, passes = _draft(task, tokens, context, random, models) if most > 0 else ([], [], [])
         proposal = _translate(task, draft, trie, most)
+        target_pass = models.target.read(tokens, proposal.tokens)
         p = _rows(task, tokens, proposal)
         verdict = VERIFIERS[task.rule](proposal, q, p, trie, random)
         emitted = _until_end([*proposal.tokens[: verdict.accepted], verdict.token], task.eos_ids)
         accepted = min(verdict.accepted, len(emitted))
         learned = cache.learn(emitted, accepted) if task.uses_cache else 0
         round_json = _as_json(draft, proposal, verdict, emitted, accepted, learned)
+        round_json |= {"target_passes": target_pass, "draft_passes": passes}
         if task.logprobs:
             round_json["logprobs"] = _logprobs(task, tokens, proposal, p, emitted)
-        yield round_json
-        if emitted[-1] in task.eos_ids:
-            return
         tokens += emitted
-        room -= len(emitted)
+        models.target.tokens = tokens[:-1]
         if task.mode != "lookup":
             rewind, spelled = draft_after(draft, proposal, verdict, trie)
             context += draft[: len(draft) - rewind] + spelled
+        yield round_json | {"context": list(context)}
+        if emitted[-1] in task.eos_ids:
+            return
+        room -= len(emitted)
 
 
 def _logprobs(
@@ -106,20 +145,31 @@ def _logprobs(
 
 
 def _draft(
-    task: Task, tokens: Sequence[int], context: Sequence[int], random: RandomSource
-) -> tuple[list[int], list[Distribution]]:
-    """Draft tokens, with the distributions that they were drawn from."""
+    task: Task, tokens: Sequence[int], context: Sequence[int], random: RandomSource, models: Models
+) -> tuple[list[int], list[Distribution], list[int]]:
+    """Draft tokens, the distributions that they were drawn from, and passes: [past, tokens read before each]."""
     count = 0 if task.mode == "plain" else task.num_draft_tokens
     if task.mode == "lookup":
-        return copied(tokens, count), []
-    known, distributions = [*task.start, *context], list[Distribution]()
-    if not known:
-        return [], []
-    for _ in range(min(count, task.max_length // 2)):
-        row = task.drafter[known[-1]]
+        return copied(tokens, count), [], []
+    if not task.start and not context:
+        return [], [], []
+    positions = task.draft_max_length or task.max_length
+    known = [*task.start, *context[window(len(context), positions, bool(task.start)) :]]
+    distributions, passes = list[Distribution](), list[int]()
+    for _ in range(min(count, positions // 2)):
+        past, fed = models.drafter.read(known)
+        passes += [fed] if passes else [past, fed]
+        row = task.drafter.row(known)
         distributions.append(draft_distribution(row, task.sampling.temperature, task.banned))
         known.append(random.sample(distributions[-1]))
-    return known[len(known) - len(distributions) :], distributions
+    return known[len(known) - len(distributions) :], distributions, passes
+
+
+def window(length: int, positions: int, has_bos: bool) -> int:
+    """The first id of a context that the drafter reads; positions: those of the drafter."""
+    room = positions - min(MAX_DRAFT_TOKENS, positions // 2) - has_bos
+    half = max(1, room // 2)
+    return 0 if length <= room else half * math.ceil((length - room) / half)
 
 
 def copied(tokens: Sequence[int], count: int) -> list[int]:
@@ -148,7 +198,7 @@ def _rows(task: Task, tokens: Sequence[int], proposal: Proposal) -> list[Distrib
     context = [*tokens, *proposal.tokens]
     ends = range(len(tokens), len(context) + 1)
     return [
-        target_distribution(task.target[context[n - 1]], task.sampling, context[:n], MARGIN) for n in ends
+        target_distribution(task.target.row(context[:n]), task.sampling, context[:n], MARGIN) for n in ends
     ]
 
 

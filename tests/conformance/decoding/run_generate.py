@@ -1,7 +1,9 @@
-"""Runner of `generate`: the real loop on tiny graphs in onnxruntime."""
+"""Runner of `generate` and `logprobs`: the real loop on tiny graphs in onnxruntime."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,14 +12,17 @@ from conformance.vectors import ROOT, Vector, cache_of
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
-from omnidraft.runtime.models.ort_model import OrtModel
-from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
+from omnidraft.runtime.decoding.speculate import DecoderState
+from omnidraft.runtime.decoding.stop import cut_at_eos
+from omnidraft.runtime.models.ort_model import Graph, OrtModel
+from omnidraft.runtime.session.decode import DecoderModels, decode
 from support.configs import config_of
 
-CONTEXT = 64  # positions of the graphs
-_models: dict[str, OrtModel] = {}
+_graphs: dict[str, Graph] = {}
+Passes = list[tuple[int, int]]  # past, fed
 
 
 class CountingSource(SplitMix64):
@@ -30,38 +35,93 @@ class CountingSource(SplitMix64):
         return super().uniform()
 
 
+class WatchedModel(OrtModel):
+    """The runtime's own model, which records its passes; keys and values that it does not hold are NaN."""
+
+    passes: Passes
+
+    @classmethod
+    def of(cls, file: str, vocab_size: int, max_length: int) -> WatchedModel:
+        if file not in _graphs:
+            _graphs[file] = Graph(ROOT / "generate" / file, KvShape(1, 1, 1, max_length), vocab_size)
+        _graphs[file].kv = KvShape(1, 1, 1, max_length)
+        model = cls.on(_graphs[file])
+        model.passes = []
+        model.spoil()
+        return model
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
+        self.passes.append((self.length, len(tokens)))
+        return super().score(tokens, num_logits)
+
+    def rewind(self, length: int) -> None:
+        super().rewind(length)
+        self.spoil()
+
+    def spoil(self) -> None:
+        """Make every key and value from `length` on NaN."""
+        for value in self._kv.values():
+            array = value.numpy().copy()
+            array[:, :, self.length :] = np.nan
+            value.update_inplace(array)
+
+
 def run_generate(vector: Vector) -> None:
-    given = vector["input"]
+    given, expect = vector["input"], vector["expect"]
     cache = cache_of(given)
-    target = _model(given["target"], cache.map.target_size, given["max_length"])
-    drafter = _model(given["drafter"], cache.map.draft_size, given["max_length"])
-    drafter.rewind(0)
+    target = WatchedModel.of(given["target"], cache.map.target_size, given["max_length"])
+    drafter = WatchedModel.of(given["drafter"], cache.map.draft_size, given["draft_max_length"])
+    models = DecoderModels(target, Drafter(drafter, given["draft_start"]), cache)
+    text = DecoderState()
+    _run_text(models, text, given, expect)
+    for later, due in zip(given.get("then", []), expect.get("then", []), strict=True):
+        _run_text(models, text, given | later, due)
+
+
+def _run_text(models: DecoderModels, text: DecoderState, given: Vector, expect: Vector) -> None:
+    """One text of a session, compared with what is expected."""
+    rows = expect["rounds"]
     sampling = SamplingConfig(**{"temperature": 0.0, **given["sampling"]})
-    rows = vector["expect"]["rounds"]
     settings = {"verification": given["verification"], "logprobs": "logprobs" in rows[0]}
     config = config_of(given["mode"], sampling, given["max_new_tokens"], **settings)
     length = FixedLength(0 if given["mode"] == "plain" else given["num_draft_tokens"])
-    models = DecoderModels(target, Drafter(drafter, given["draft_start"]), cache)
     random = CountingSource(int(given["seed"], 16))
+    cut = cut_at_eos(given["eos_ids"])
+    text.restart(given["prompt"], given["draft_prompt"], given["max_new_tokens"], cut)
     rounds: list[dict[str, Any]] = []
-    prompts = given["prompt"], given["draft_prompt"]
-    for each in decode_prompt(models, *prompts, config, length, random, given["eos_ids"]):
-        rounds.append({name: _plain(getattr(each, name)) for name in rows[0]})
-    assert [t for each in rounds for t in each["emitted"]] == vector["expect"]["tokens"]
-    logprobs, expected = ([row.pop("logprobs", []) for row in each] for each in (rounds, rows))
-    assert rounds == rows
+    fields = [name for name in rows[0] if not name.endswith("_passes")]
+    target, drafter = models.target, models.drafter.model
+    assert isinstance(target, WatchedModel)
+    assert isinstance(drafter, WatchedModel)
+    for each in decode(models, text, config, length, random):
+        row = {name: _plain(getattr(each, name)) for name in fields}
+        row["target_passes"] = _joined(target.passes, 1)
+        drawn = 0 if given["mode"] == "lookup" else len(each.draft)
+        row["draft_passes"] = _joined(drafter.passes, drawn)
+        rounds.append(row)
+        target.passes, drafter.passes = [], []
+    assert [t for each in rounds for t in each["emitted"]] == expect["tokens"]
+    logprobs, expected = ([row.get("logprobs", []) for row in each] for each in (rounds, rows))
+    assert [row | {"logprobs": []} for row in rounds] == [row | {"logprobs": []} for row in rows]
     assert [len(each) for each in logprobs] == [len(each) for each in expected]
-    for actual, row in zip(logprobs, expected, strict=True):
-        assert np.allclose(actual, row, rtol=0, atol=1e-6)  # logits are float32
-    assert random.taken == vector["expect"]["uniforms"]
+    for actual, due in zip(logprobs, expected, strict=True):
+        assert np.allclose(actual, due, rtol=0, atol=1e-6)  # logits are float32
+    assert random.taken == expect["uniforms"]
 
 
-def _model(file: str, vocab_size: int, max_length: int) -> OrtModel:
-    if file not in _models:
-        _models[file] = OrtModel(ROOT / "generate" / file, KvShape(1, 1, 1, CONTEXT), vocab_size)
-    model = _models[file]
-    model.max_length = max_length
-    return model
+def _joined(passes: Passes, wanted: int) -> list[int]:
+    """The passes of a round as vectors have them: the past of the first, then the tokens that each reads.
+
+    A runtime may read a text in passes of any lengths, so all but the last `wanted` are joined with the next.
+    """
+    if not wanted:
+        assert not passes, "a pass that nothing was drawn from"
+        return []
+    for (past, fed), (following, _) in pairwise(passes):
+        assert past + fed == following, f"read twice, or not at all: {passes}"
+    fed = [count for _, count in passes]
+    first = len(fed) + 1 - wanted
+    return [passes[0][0], sum(fed[:first]), *fed[first:]]
 
 
 def _plain(value: Any) -> Any:

@@ -1,28 +1,18 @@
-"""Vectors of `generate`: whole generations, on models that look up a table."""
+"""Vectors of `generate` and `logprobs`: whole generations, on models that sum over what they hold."""
 
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from vectorlib.reference.generate import MARGIN, Rows, Task, generate
-from vectorlib.reference.random_source import RandomSource, uniforms_of
+from vectorlib.reference.generate import MARGIN, Models, Task, generate
+from vectorlib.reference.random_source import MASK, RandomSource, TooClose, uniforms_of
 from vectorlib.reference.sampling import Sampling
-from vectorlib.reference.table_model import table_model
+from vectorlib.reference.sum_model import SumModel
 from vectorlib.reference.vocab_map import TOY, VocabMap
 from vectorlib.writer import VectorWriter, vector
 
 HOT = Sampling(1.0)
-
-
-def table(seed: int, rows: int, follows: dict[int, int]) -> Rows:
-    """Logits by the last token, multiples of 1/16, which float32 holds; `follows`: likeliest next tokens."""
-    numbers = uniforms_of(seed)
-    logits = [[round(64 * u) / 16 - 2.0 for u in islice(numbers, rows)] for _ in range(rows)]
-    for before, after in follows.items():
-        logits[before][after] = 4.0
-    return logits
+GOLDEN = 0x9E3779B97F4A7C15  # what each uniform adds to the state of SplitMix64
 
 
 def ring(vocab_map: VocabMap, names: str, role: str) -> dict[int, int]:
@@ -31,11 +21,16 @@ def ring(vocab_map: VocabMap, names: str, role: str) -> dict[int, int]:
     return dict(zip(ids, [*ids[1:], ids[0]], strict=True))
 
 
-TARGET = table(11, len(TOY.target), ring(TOY, "S FLAKE O", "target"))
-DRAFTER = table(12, len(TOY.draft), ring(TOY, "s f la ke o", "drafter"))
+TARGET = SumModel.made(21, len(TOY.target), ring(TOY, "S FLAKE O", "target"), spread=1.75)
+DRAFTER = SumModel.made(12, len(TOY.draft), ring(TOY, "s f la ke o", "drafter"), spread=0.5)
 TEXT = Task(TOY, TARGET, DRAFTER, prompt=TOY.t("S LA F"), draft_prompt=TOY.d("s la f"), start=TOY.d("</s>"))
 CACHED = replace(TEXT, active=TOY.t("FLAKE FO LAKE FLAS"))
 EOS = TOY.t("<eos>")
+# Draws s and sfo in turn, nearly always: 4 target tokens from 2 draft tokens.
+LONG = SumModel.made(13, len(TOY.draft), dict.fromkeys(TOY.d("f la ke o i sfo"), TOY.d("s")[0]), spread=0.0)
+LONG.by_token[TOY.d("s")[0]][TOY.d("sfo")[0]] = 4.0
+LONG = replace(LONG, by_token=[[x * 4 for x in row] for row in LONG.by_token])
+GRAPHS = {"target": TARGET, "drafter": DRAFTER, "long_drafter": LONG}
 
 CASES: list[tuple[str, str, Task]] = [
     ("greedy_plain", "without a drafter: the output that the next vectors must repeat", replace(TEXT,
@@ -83,7 +78,7 @@ CASES: list[tuple[str, str, Task]] = [
      replace(CACHED, sampling=Sampling(0.9, 8, 0.95, 0.02, 1.2), seed=15)),
     ("top_k_1", "one token has all the mass, and a draw still takes its uniform", replace(CACHED,
      sampling=Sampling(1.0, 1), seed=16)),
-    ("eos", "the end token, maybe inside a round", replace(CACHED, sampling=Sampling(1.3), seed=17,
+    ("eos", "the end token, maybe inside a round", replace(CACHED, sampling=Sampling(1.3), seed=167,
      eos_ids=EOS, max_new_tokens=60)),
     ("eos_again", "another seed", replace(CACHED, sampling=Sampling(1.3), seed=18, eos_ids=EOS,
      max_new_tokens=60)),
@@ -133,24 +128,164 @@ LOGPROBS: list[tuple[str, str, Task]] = [
 ]  # fmt: skip
 
 
+WIDE = replace(CACHED, max_length=256, prompt=TOY.t("S FLAKE O LA KE F FLAKE X") * 19, draft_prompt=TOY.d(
+    "s f la ke o la ke f f la ke") * 14)  # fmt: skip
+SLIDING = replace(CACHED, draft_max_length=32, max_length=128, max_new_tokens=60)
+TIGHT = replace(CACHED, draft_max_length=16, max_new_tokens=30)
+SIXTY_FOUR = replace(CACHED, drafter=LONG, max_length=256, max_new_tokens=80, num_draft_tokens=40)
+PLAIN = replace(TEXT, mode="plain")
+COPYING = replace(TEXT, mode="lookup", prompt=TOY.t("S LA F S LA"))
+ENDING = replace(CACHED, num_draft_tokens=8, eos_ids=TOY.t("O"))
+KEPT: list[tuple[str, str, Task]] = [
+    ("window_slides", "a drafter of 32 positions whose window slides", SLIDING),
+    ("window_slides_sampled", "the same at temperature 1", replace(SLIDING, sampling=HOT, seed=41)),
+    ("window_small", "16 positions: 7 for the context beside bos and a draft; the window moves by 3", TIGHT),
+    ("window_small_sampled", "the same at temperature 1", replace(TIGHT, sampling=HOT, seed=42)),
+    ("window_no_bos", "without a bos there is room for one id more", replace(TIGHT, start=[])),
+    ("window_no_bos_sampled", "the same at temperature 1",
+     replace(TIGHT, start=[], sampling=HOT, seed=43)),
+    ("window_at_once", "a prompt that is longer than the drafter's window from the start",
+     replace(SLIDING, draft_prompt=TOY.d("s f la ke o") * 11, max_new_tokens=20, sampling=HOT, seed=44)),
+    ("window_eight", "8 draft tokens in 16 positions", replace(TIGHT, num_draft_tokens=8)),
+    ("window_four", "4 positions: a window of one id", replace(TIGHT, draft_max_length=4)),
+    ("most_64", "64 proposed tokens, from 32 of 40 draft tokens", SIXTY_FOUR),
+    ("most_64_sampled", "the same by the walk",
+     replace(SIXTY_FOUR, sampling=HOT, verification="token", seed=45)),
+    ("long_prompt_plain", "a prompt of 152 tokens, which may be read in several passes",
+     replace(WIDE, mode="plain", max_new_tokens=12)),
+    ("long_prompt", "the same with a drafter, whose prompt is long too", replace(WIDE, max_new_tokens=12)),
+    ("long_prompt_sampled", "the same at temperature 1",
+     replace(WIDE, max_new_tokens=12, sampling=HOT, seed=46)),
+    ("long_prompt_lookup", "48 copied tokens are proposed",
+     replace(WIDE, mode="lookup", num_draft_tokens=48, max_new_tokens=60)),
+    ("long_prompt_lookup_cut", "48 copied tokens, 19 of which are proposed",
+     replace(WIDE, mode="lookup", num_draft_tokens=48, max_new_tokens=20, sampling=HOT, seed=47)),
+]  # fmt: skip
+
+Change = dict[str, Any]
+
+
+def sessions() -> list[tuple[str, str, list[Task]]]:
+    """Several texts in one session: each keeps the keys and values that it shares with the one before."""
+    ends = TOY.t("O")
+    firsts = (("trie", ENDING), ("lookup", replace(COPYING, eos_ids=ends, num_draft_tokens=6)),
+              ("plain", replace(PLAIN, eos_ids=ends)))  # fmt: skip
+    why = "what follows an end token, a text with the same beginning, and its first two tokens"
+    return [
+        (f"session_{name}{end}", why, _texts(replace(first, sampling=sampling)))
+        for name, first in firsts
+        for end, sampling in (("", Sampling()), ("_sampled", HOT))
+    ]
+
+
+def _texts(first: Task) -> list[Task]:
+    """Four texts of a session, with the first seeds that keep away from all edges."""
+    for seed in range(100, 1000, 100):
+        begun = replace(first, seed=seed)
+        try:
+            said = [*begun.prompt, *_tokens(begun)]
+            spelled = [d for t in said[len(begun.prompt) :] for d in TOY.spelling(t)]
+            texts = [
+                begun,
+                replace(begun, prompt=[*said, *TOY.t("LA S FLAKE")], seed=seed + 1, eos_ids=[],
+                        draft_prompt=[*begun.draft_prompt, *spelled, *TOY.d("la s f la ke")]),
+                replace(begun, prompt=[*begun.prompt, *TOY.t("KE X")], seed=seed + 2, eos_ids=[],
+                        draft_prompt=[*begun.draft_prompt, *TOY.d("ke")]),
+                replace(begun, prompt=begun.prompt[:2], draft_prompt=begun.draft_prompt[:2], seed=seed + 3),
+            ]  # fmt: skip
+            _vector("", "", texts)
+        except TooClose:
+            continue
+        return texts
+    raise TooClose("all seeds are too close")
+
+
+def restored() -> list[tuple[str, str, Task]]:
+    """Generations that begin in the middle, as from a session file: with no keys and values."""
+    cases = []
+    for name, begun in (("trie", TEXT), ("lookup", COPYING), ("plain", PLAIN), ("window", TIGHT)):
+        for end, sampling in (("", Sampling()), ("_sampled", HOT)):
+            task = settled(replace(begun, sampling=sampling, seed=61))
+            cases.append((f"restored_{name}{end}", "saved after 3 rounds; the rest of the same tokens is due",
+                          _restored(task, 3)))  # fmt: skip
+    return cases
+
+
+def _restored(task: Task, rounds: int) -> Task:
+    """The rest of a generation as a task of its own: its text, context, n-grams and random state."""
+    random, models = RandomSource(uniforms_of(task.seed), MARGIN), Models.of(task)
+    all_rounds, output = generate(task, random, models), list[int]()
+    for each in islice(all_rounds, rounds):
+        output += each["emitted"]
+        context, active, taken = each["context"], list(models.cache.entries), len(random.used)
+    rest = replace(
+        task, prompt=[*task.prompt, *output], draft_prompt=context, active=active,
+        seed=(task.seed + taken * GOLDEN) & MASK, max_new_tokens=task.max_new_tokens - len(output),
+    )  # fmt: skip
+    assert _tokens(rest) == [t for each in all_rounds for t in each["emitted"]], "another text is due"
+    return rest
+
+
+def settled(task: Task) -> Task:
+    """The task with its own seed, or the first seed of others that keeps away from all edges."""
+    for seed in range(task.seed, task.seed + 1000, 100):
+        try:
+            _tokens(replace(task, seed=seed))
+        except TooClose:
+            continue
+        return replace(task, seed=seed)
+    raise TooClose("ten seeds are too close")
+
+
+def _tokens(task: Task) -> list[int]:
+    rounds = generate(task, RandomSource(uniforms_of(task.seed), MARGIN))
+    return [t for each in rounds for t in each["emitted"]]
+
+
 def write(writer: VectorWriter) -> None:
-    for name, rows in (("target", TARGET), ("drafter", DRAFTER)):
-        writer.file(f"generate/{name}.onnx", table_model(np.array(rows, dtype=np.float32), TEXT.max_length))
-        writer.table(f"generate/{name}.table.json", rows)
-    writer.vectors("generate", "tables", [_vector(name, why, task) for name, why, task in CASES])
-    writer.vectors("logprobs", "tables", [_vector(name, why, task) for name, why, task in LOGPROBS])
+    for name, model in GRAPHS.items():
+        writer.file(f"generate/{name}.onnx", model.graph())
+        writer.table(f"generate/{name}.table.json", model.as_json())
+    one, kept, logprobs = (
+        [(name, why, [settled(task)]) for name, why, task in cases] for cases in (CASES, KEPT, LOGPROBS)
+    )
+    restored_ones = [(name, why, [task]) for name, why, task in restored()]
+    writer.vectors("generate", "rounds", [_vector(*case) for case in one])
+    writer.vectors("generate", "kept", [_vector(*case) for case in (*kept, *restored_ones, *sessions())])
+    writer.vectors("logprobs", "rounds", [_vector(*case) for case in logprobs])
 
 
-def _vector(name: str, why: str, task: Task) -> dict[str, Any]:
-    random = RandomSource(uniforms_of(task.seed), MARGIN)
-    rounds = list(generate(task, random))
-    tokens = [t for each in rounds for t in each["emitted"]]
+def _vector(name: str, why: str, texts: list[Task]) -> dict[str, Any]:
+    models = Models.of(texts[0])
+    given, expect = [_input(task) for task in texts], [_expected(task, models) for task in texts]
+    for later in given[1:]:
+        assert later | {k: given[0][k] for k in CHANGES} == given[0], "another field changes"
+    if len(texts) > 1:
+        given[0]["then"] = [{key: later[key] for key in CHANGES} for later in given[1:]]
+        expect[0]["then"] = expect[1:]
+    return vector(name, why, given[0], expect[0])
+
+
+CHANGES = ("prompt", "draft_prompt", "seed", "eos_ids")  # from text to text of a session
+
+
+def _input(task: Task) -> dict[str, Any]:
     sampling = {key: value for key, value in vars(task.sampling).items() if value != getattr(Sampling(), key)}
-    given = {
-        "target": "target.onnx", "drafter": "drafter.onnx", "map": "toy", "active": task.active,
+    drafter = next(name for name, model in GRAPHS.items() if model is task.drafter)
+    return {
+        "target": "target.onnx", "drafter": f"{drafter}.onnx", "map": "toy", "active": task.active,
         "prompt": task.prompt, "draft_prompt": task.draft_prompt, "draft_start": task.start,
         "mode": task.mode, "verification": task.verification, "sampling": sampling,
         "seed": f"{task.seed:#018x}", "num_draft_tokens": task.num_draft_tokens,
-        "max_new_tokens": task.max_new_tokens, "max_length": task.max_length, "eos_ids": task.eos_ids,
+        "max_new_tokens": task.max_new_tokens, "max_length": task.max_length,
+        "draft_max_length": task.draft_max_length or task.max_length, "eos_ids": task.eos_ids,
     }  # fmt: skip
-    return vector(name, why, given, {"tokens": tokens, "uniforms": len(random.used), "rounds": rounds})
+
+
+def _expected(task: Task, models: Models) -> dict[str, Any]:
+    random = RandomSource(uniforms_of(task.seed), MARGIN)
+    rounds = list(generate(task, random, models))
+    for each in rounds:
+        del each["context"]
+    tokens = [t for each in rounds for t in each["emitted"]]
+    return {"tokens": tokens, "uniforms": len(random.used), "rounds": rounds}
