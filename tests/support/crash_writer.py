@@ -20,13 +20,9 @@ import numpy as np
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.generation_config import GenerationConfig
-from omnidraft.runtime.session.session_file import (
-    Identity,
-    SavedAnswer,
-    SavedSession,
-    encode_session,
-)
+from omnidraft.runtime.session.session_file import encode_session
 from omnidraft.runtime.session.session_store import read_session, write_session
+from omnidraft.runtime.session.text_state import Identity, SavedAnswer, SavedSession
 from omnidraft.runtime.traces.trace import Masses, Start, TracedRound, TracedToken, Vocabularies, window
 from omnidraft.runtime.traces.trace_reader import read_traces
 from omnidraft.runtime.traces.trace_store import TraceStore

@@ -17,15 +17,16 @@ from hypothesis import strategies as st
 from omnidraft import GenerationConfig
 from omnidraft.errors import SessionFileError
 from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.disk.strict_json import bits_of, dump
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.session_file import (
     HEADER_BYTES,
-    Identity,
-    SavedAnswer,
-    SavedSession,
+    MAX_CACHE_BYTES,
+    MAX_STATE_BYTES,
     decode_session,
     encode_session,
 )
+from omnidraft.runtime.session.text_state import Identity, SavedAnswer, SavedSession
 
 
 def example(turns: int = 2) -> SavedSession:
@@ -39,7 +40,7 @@ def example(turns: int = 2) -> SavedSession:
     )
     return SavedSession(
         omnidraft="0.1.0",
-        identity=Identity("d" * 64, "t" * 64, {"target/cpu/model.onnx": "a" * 64}),
+        identity=Identity("d" * 64, "e" * 64, {"target/cpu/model.onnx": "a" * 64}, {"drafter": "b" * 64}),
         costs=Costs((0.001, 0.0011), 0.0002, 1e-5, 1e-5, 0.5),
         turns=tuple(Turn(f"message {i} \u3042\U0001f9d1\u200d\U0001f680", (i, i + 1)) for i in range(turns)),
         message="hello",
@@ -58,7 +59,7 @@ def test_the_bytes_are_as_the_specification_shows() -> None:
     data = encode_session(example(), b"cache")
     assert data[:8] == bytes.fromhex("894f44534e0d0a1a")
     version, reserved, state_bytes, cache_bytes, state_crc, cache_crc = struct.unpack_from("<6I", data, 8)
-    assert (version, reserved, cache_bytes, HEADER_BYTES) == (2, 0, 5, 32)
+    assert (version, reserved, cache_bytes, HEADER_BYTES) == (3, 0, 5, 32)
     text = data[32 : 32 + state_bytes]
     assert (zlib.crc32(text), zlib.crc32(b"cache")) == (state_crc, cache_crc)
     value = json.loads(text)
@@ -67,15 +68,28 @@ def test_the_bytes_are_as_the_specification_shows() -> None:
     assert str(Path.home()).encode() not in data
 
 
+def test_the_example_with_a_change_of_nothing_is_read() -> None:
+    assert sealed(lambda s: None) == WHOLE
+
+
+@pytest.mark.parametrize("name", ["state", "cache"])
+def test_what_is_too_large_to_be_read_is_not_written(name: str) -> None:
+    turns = tuple(Turn("x" * (1 << 22), ()) for _ in range(4 if name == "state" else 0))
+    cache = bytes(MAX_CACHE_BYTES + 1) if name == "cache" else b""
+    with pytest.raises(SessionFileError, match=f"its {name} has") as caught:
+        encode_session(replace(example(), turns=turns), cache)
+    assert caught.value.fault == "limits"
+
+
 def sealed(change: Callable[[Any], object]) -> bytes:
     """The example with a change to its state and right checksums."""
     data = encode_session(example(), b"cache")
     size = struct.unpack_from("<I", data, 16)[0]
     value = json.loads(data[32 : 32 + size])
     changed = change(value)
-    text = json.dumps(value if changed is None else changed).encode()
+    text = dump(value if changed is None else changed)
     return (
-        struct.pack("<8s6I", data[:8], 2, 0, len(text), 5, zlib.crc32(text), zlib.crc32(b"cache"))
+        struct.pack("<8s6I", data[:8], 3, 0, len(text), 5, zlib.crc32(text), zlib.crc32(b"cache"))
         + text
         + b"cache"
     )
@@ -95,18 +109,19 @@ WHOLE = encode_session(example(), b"cache")
         ("truncated", WHOLE[:-1]),
         ("trailing", WHOLE + b"\0"),
         ("version", WHOLE[:8] + struct.pack("<I", 1) + WHOLE[12:]),
-        ("version", WHOLE[:8] + struct.pack("<I", 3) + WHOLE[12:]),
+        ("version", WHOLE[:8] + struct.pack("<I", 2) + WHOLE[12:]),
         ("reserved", WHOLE[:12] + struct.pack("<I", 1) + WHOLE[16:]),
-        ("truncated", WHOLE[:16] + struct.pack("<I", 2**32 - 1) + WHOLE[20:]),
+        ("limits", WHOLE[:16] + struct.pack("<I", 2**32 - 1) + WHOLE[20:]),
+        ("limits", WHOLE[:16] + struct.pack("<I", MAX_STATE_BYTES + 1) + WHOLE[20:]),
+        ("truncated", WHOLE[:16] + struct.pack("<I", MAX_STATE_BYTES) + WHOLE[20:]),
         ("checksum", WHOLE[:60] + bytes([WHOLE[60] ^ 1]) + WHOLE[61:]),
         ("checksum", WHOLE[:-1] + b"E"),
         ("state", sealed(lambda s: [])),
         ("state", sealed(lambda s: s.pop("turns"))),
         ("state", sealed(lambda s: s["turns"].append({"message": 3, "answer": []}))),
-        ("state", sealed(lambda s: s["turns"].append({"message": "\ud83d", "answer": []}))),
         ("state", sealed(lambda s: s["answer"].update(prompt=[]))),
         ("state", sealed(lambda s: s["answer"].update(prompt=[-1]))),
-        ("state", sealed(lambda s: s["answer"].update(prompt=[1.5]))),
+        ("state", sealed(lambda s: s["answer"].update(prompt=[bits_of(1.5)]))),
         ("state", sealed(lambda s: s["answer"].update(prompt=[True]))),
         ("state", sealed(lambda s: s["answer"].update(prompt="12"))),
         ("state", sealed(lambda s: s["answer"].update(output=[1] * 129))),
@@ -117,14 +132,14 @@ WHOLE = encode_session(example(), b"cache")
         ("state", sealed(lambda s: s["answer"].update(random=5))),
         ("state", sealed(lambda s: s["answer"].update(stop_reason="bored"))),
         ("state", sealed(lambda s: s["answer"]["config"].update(seed=5))),
-        ("state", sealed(lambda s: s["answer"]["config"].update(temperature=-1))),
+        ("state", sealed(lambda s: s["answer"]["config"].update(temperature=bits_of(-1.0)))),
         ("state", sealed(lambda s: s["answer"]["config"].update(temperature="hot"))),
         ("state", sealed(lambda s: s["answer"]["config"].update(mode="magic"))),
         ("state", sealed(lambda s: s["answer"]["config"].update(mode=["trie"]))),
-        ("state", sealed(lambda s: s["answer"]["config"].update(num_draft_tokens=4.5))),
+        ("state", sealed(lambda s: s["answer"]["config"].update(num_draft_tokens=bits_of(4.0)))),
         ("state", sealed(lambda s: s["answer"]["config"].update(stop=[""]))),
         ("state", sealed(lambda s: s["answer"]["config"].update(ignore_eos=1))),
-        ("state", sealed(lambda s: s["costs"].update(draft=float("nan")))),
+        ("state", sealed(lambda s: s["costs"].update(draft=bits_of(float("nan"))))),
         ("state", sealed(lambda s: s["costs"].update(target=[]))),
     ],
 )
@@ -141,7 +156,7 @@ def test_the_reader_is_total(noise: bytes, at: int, checksums: bool) -> None:
     data = bytearray(WHOLE[:at] + noise + WHOLE[at + len(noise) :])
     if checksums and len(data) >= 32 + 5:
         size = len(data) - 32 - 5
-        data[8:32] = struct.pack("<6I", 2, 0, size, 5, zlib.crc32(data[32:-5]), zlib.crc32(data[-5:]))
+        data[8:32] = struct.pack("<6I", 3, 0, size, 5, zlib.crc32(data[32:-5]), zlib.crc32(data[-5:]))
     try:
         state, cache = decode_session(bytes(data))
     except SessionFileError:

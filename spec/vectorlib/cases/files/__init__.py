@@ -4,6 +4,16 @@
 Begin with signing.py, the shortest; bundle.py is the manifest.
 """
 
-from vectorlib.cases.files import adapter, bundle, cache, cache_invalid, session, signing, sync, trace
+from vectorlib.cases.files import (
+    adapter,
+    bundle,
+    cache,
+    cache_invalid,
+    session,
+    session_invalid,
+    signing,
+    sync,
+    trace,
+)
 
-CASES = (cache, cache_invalid, session, bundle, signing, adapter, trace, sync)
+CASES = (cache, cache_invalid, session, session_invalid, bundle, signing, adapter, trace, sync)

@@ -1,7 +1,6 @@
-"""Vectors of `session/valid` and `session/invalid`: session files on the graphs of `generate`."""
+"""Vectors of `session/valid`: session files on the graphs of `generate`; session_invalid.py has bad ones."""
 
 import copy
-import json
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from typing import Any
 from vectorlib.cases.decoding.generate import TEXT
 from vectorlib.cases.files.cache import EXAMPLE
 from vectorlib.reference.generate import MARGIN, Task, generate
+from vectorlib.reference.json_text import bits, dump
 from vectorlib.reference.ngram_cache import CacheTable, encode
 from vectorlib.reference.random_source import MASK, RandomSource, uniforms_of
 from vectorlib.reference.sampling import Sampling
@@ -22,6 +22,8 @@ IDENTITY = {
     "draft_fingerprint": "dd" * 32,
     "target_fingerprint": "ee" * 32,
     "graphs": {"drafter/cpu/model.onnx": "0d" * 32, "target/cpu/model.onnx": "0e" * 32},
+    "drafter_adapter": None,
+    "target_adapter": None,
 }
 GOLDEN = 0x9E3779B97F4A7C15  # what each uniform adds to the state of SplitMix64
 GREEDY = replace(TEXT, num_draft_tokens=3, max_new_tokens=12)
@@ -30,9 +32,9 @@ LOOKUP = replace(GREEDY, mode="lookup", sampling=Sampling(0.7), seed=78, prompt=
 State = dict[str, Any]
 
 
-def pack(state: State, cache: bytes, *, version: int = 2, reserved: int = 0) -> bytes:
+def pack(state: State, cache: bytes, *, version: int = 3, reserved: int = 0) -> bytes:
     """The bytes of a session file."""
-    text = json.dumps(state, sort_keys=True, separators=(",", ":")).encode()
+    text = dump(state)
     head = struct.pack(
         "<8s6I", MAGIC, version, reserved, len(text), len(cache), zlib.crc32(text), zlib.crc32(cache)
     )
@@ -49,10 +51,11 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
     due = [t for each in rounds for t in each["emitted"]]
     sampling = task.sampling
     config = {
-        "max_new_tokens": task.max_new_tokens, "temperature": sampling.temperature, "mode": task.mode,
-        "ignore_eos": False, "seed": f"{task.seed:016x}", "num_draft_tokens": task.num_draft_tokens,
-        "stop": [], "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0,
-        "verification": "token", "logprobs": False, "head_threshold": 1.0,
+        "max_new_tokens": task.max_new_tokens, "temperature": bits(sampling.temperature),
+        "seed": f"{task.seed:016x}", "mode": task.mode, "num_draft_tokens": task.num_draft_tokens,
+        "stop": [], "ignore_eos": False, "top_k": 0, "top_p": bits(1.0), "min_p": bits(0.0),
+        "repetition_penalty": bits(1.0), "verification": "token", "logprobs": False,
+        "head_threshold": bits(1.0),
     }  # fmt: skip
     answer = {
         "config": config, "prompt": task.prompt, "output": output, "logprobs": [],
@@ -60,7 +63,10 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
         "random": f"{random_state:016x}",
         "stop_reason": None,
     }  # fmt: skip
-    costs = {"target": [0.001, 0.0011], "draft": 0.0002, "host": 0.0, "read": 0.0, "acceptance": 0.5}
+    costs = {
+        "target": [bits(0.001), bits(0.0011)], "draft": bits(1.2e-05), "host": bits(0.0),
+        "read": bits(1e-07), "acceptance": bits(0.5),
+    }  # fmt: skip
     state: State = {
         "omnidraft": "0",
         "identity": IDENTITY,
@@ -84,98 +90,60 @@ def write(writer: VectorWriter) -> None:
         given = {"file": f"{name}.bin", "identity": IDENTITY, "map": "toy"}
         valid.append(vector(name, why, given, {"state": state, "due": due}))
     writer.vectors("session/valid", "files", valid)
-    invalid = []
-    for name, why, fault, data in (*_bytes(), *_states()):
-        writer.file(f"session/invalid/{name}.bin", data)
-        given = {"file": f"{name}.bin", "identity": IDENTITY, "map": "toy"}
-        invalid.append(vector(name, why, given, {"fault": fault}))
-    writer.vectors("session/invalid", "files", invalid)
 
 
 def _valid() -> Iterator[tuple[str, str, State, bytes, list[int] | None]]:
     empty = encode(CacheTable())
     yield "greedy", "saved in the middle of an answer, with n-grams", BASE, CACHE, DUE
     yield "before_the_first_round", "saved before the first token", *_with(state_of(GREEDY, 0), empty)
-    yield (
-        "sampled",
-        "the random state is the one after 5 uniforms",
-        *_with(state_of(PLAIN, 5), empty),
-    )
+    yield "sampled", "the random state is the one after 5 uniforms", *_with(state_of(PLAIN, 5), empty)
     yield "lookup", "mode lookup continues without a drafter's context", *_with(state_of(LOOKUP, 2), empty)
-    unlearned = _changed(lambda s: s["answer"].update(context=None))
+    unlearned = changed(lambda s: s["answer"].update(context=None))
     yield "without_drafter", "context null: saved where no drafter was loaded", unlearned, empty, DUE
     no_answer = {**BASE, "answer": None}
     yield "no_answer", "a session that has only costs and a cache", no_answer, CACHE, None
-    conversation = _changed(
-        lambda s: s.update(turns=[{"message": "ぁ \U0001f680", "answer": TOY.t("S F")}], message="S")
-    )
-    yield (
-        "conversation",
-        "an earlier turn, text beyond ASCII, and the message being answered",
-        conversation,
-        empty,
-        DUE,
-    )
+    adapter = changed(lambda s: s["identity"].update(drafter_adapter="ad" * 32))
+    yield "other_drafter_adapter", "the drafter had an adapter: a notice and no fault", adapter, CACHE, DUE
+    finished = changed(lambda s: s["answer"].update(stop_reason="cancelled"))
+    yield "cancelled", "it was cancelled, so it is not resumed", finished, CACHE, None
+    yield "conversation", "an earlier turn, and the message being answered", _turns("ab", "S"), empty, DUE
+    yield "escapes", "each kind of character in a string", _turns(ODD_TEXT, "S"), empty, DUE
+    yield "settings", "numbers and texts that languages print in their own ways", _settings(), empty, None
+    huge = changed(lambda s: s["answer"]["config"].update(max_new_tokens=LAST, seed="f" * 16, top_k=LAST))
+    yield "largest_numbers", "counts of 31 bits, a seed of 64", huge, CACHE, None
+
+
+# Quotation mark, backslash, slash, all control characters, DEL, line separators, private use, an emoji.
+ODD_TEXT = '"\\/' + "".join(map(chr, range(32))) + "\x7f\x80\u2028\u2029\ue000\ufeff\uffff\u3041\U0001f680"
+LAST = (1 << 31) - 1
+
+
+def _turns(first: str, message: str) -> State:
+    turns = [{"message": first, "answer": TOY.t("S F")}, {"message": "", "answer": []}]
+    return changed(lambda s: s.update(turns=turns, message=message))
+
+
+def _settings() -> State:
+    """Numbers whose shortest text differs between languages, and as many costs as a file may hold."""
+    state = changed(lambda s: None)
+    numbers = [1e-07, 1.2e-05, 0.0001, 0.1, 1 / 3, 1.0, 3.0, 5e-324, 1e9]
+    state["costs"]["target"] = [bits(x) for x in numbers] + [bits(1.0)] * (256 - len(numbers))
+    state["answer"]["config"] |= {
+        "temperature": bits(0.7), "stop": ["\n\n", "\r", "\u3042\u0301"], "ignore_eos": True, "top_k": 40,
+        "top_p": bits(0.95), "min_p": bits(0.05), "repetition_penalty": bits(1.1), "verification": "auto",
+        "num_draft_tokens": "auto", "head_threshold": "auto", "logprobs": True, "max_new_tokens": 3,
+    }  # fmt: skip
+    logprobs = [bits(-0.0), bits(-1e-300), bits(-123.456)]
+    state["answer"].update(output=[3, 3, 3], logprobs=logprobs, stop_reason="length")
+    return state
 
 
 def _with(saved: tuple[State, list[int]], cache: bytes) -> tuple[State, bytes, list[int]]:
     return saved[0], cache, saved[1]
 
 
-def _bytes() -> Iterator[tuple[str, str, str, bytes]]:
-    yield "empty", "no bytes", "not_a_session", b""
-    yield "cache_file", "an n-gram cache is not a session", "not_a_session", CACHE
-    yield "line_ends", "a transfer that changed the line ends", "not_a_session", GOOD.replace(b"\r\n", b"\n")
-    yield "header_half", "cut inside the header", "truncated", GOOD[:20]
-    yield "state_half", "cut inside the state", "truncated", GOOD[:100]
-    yield "last_byte_missing", "cut before the last byte", "truncated", GOOD[:-1]
-    huge = GOOD[:16] + struct.pack("<I", (1 << 32) - 1) + GOOD[20:]
-    yield "state_huge", "the header says 4 GB of state: a reader must not reserve them", "truncated", huge
-    yield "one_byte_more", "a byte after the end", "trailing", GOOD + b"\0"
-    yield "version_1", "the version before this one", "version", pack(BASE, CACHE, version=1)
-    yield "version_3", "a later version", "version", pack(BASE, CACHE, version=3)
-    yield "version_0", "version 0 does not exist", "version", pack(BASE, CACHE, version=0)
-    yield "reserved", "the reserved field is not 0", "reserved", pack(BASE, CACHE, reserved=1)
-    for name, at in (("state", 60), ("cache", len(GOOD) - 1)):
-        flipped = GOOD[:at] + bytes([GOOD[at] ^ 1]) + GOOD[at + 1 :]
-        yield f"flipped_{name}", f"a bit of the {name} changed", "checksum", flipped
-
-
-def _states() -> Iterator[tuple[str, str, str, bytes]]:
-    """Complete files with a state that is refused."""
-    cases: list[tuple[str, str, str, Callable[[State], object]]] = [
-        ("field_missing", "the field turns is missing", "state", lambda s: s.pop("turns")),
-        ("ids_are_text", "a prompt that is not a list", "state", lambda s: s["answer"].update(prompt="12")),
-        ("no_prompt", "a prompt without a token", "state", lambda s: s["answer"].update(prompt=[])),
-        ("unknown_mode", "an unknown mode", "state",
-         lambda s: s["answer"]["config"].update(mode="magic")),
-        ("random_short", "a random state of 15 digits",
-         "state", lambda s: s["answer"].update(random="0" * 15)),
-        ("complete", "it can go on, but has all its tokens", "state",
-         lambda s: s["answer"].update(output=[0] * GREEDY.max_new_tokens)),
-        ("seed_negative", "a seed of 16 characters that are not hexadecimal digits", "state",
-         lambda s: s["answer"]["config"].update(seed="-000000000000001")),
-        ("turn_without_message", "an earlier turn, and no message of the last one", "state",
-         lambda s: s.update(turns=[{"message": "S", "answer": []}])),
-        ("foreign_drafter", "another drafter's vocabulary", "foreign_bundle",
-         lambda s: s["identity"].update(draft_fingerprint="ab" * 32)),
-        ("foreign_graph", "another quantisation of the same target", "foreign_bundle",
-         lambda s: s["identity"]["graphs"].update({"target/cpu/model.onnx": "ab" * 32})),
-        ("target_id_outside", "the map has 13 target tokens", "id_range",
-         lambda s: s["answer"].update(output=[13])),
-        ("draft_id_outside", "the map has 9 draft tokens", "id_range",
-         lambda s: s["answer"].update(context=[9])),
-        ("text_too_long", "66 tokens for 64 positions; the last token needs none", "context",
-         lambda s: s["answer"].update(prompt=[0] * 64, output=[1, 1])),
-    ]  # fmt: skip
-    for name, why, fault, change in cases:
-        yield name, why, fault, pack(_changed(change), CACHE)
-    foreign = encode(replace(EXAMPLE, target="ab" * 32))
-    yield "foreign_cache", "n-grams of another target", "cache", pack(BASE, foreign)
-    yield "no_cache", "a cache of no bytes", "cache", pack(BASE, b"")
-
-
-def _changed(change: Callable[[State], object]) -> State:
+def changed(change: Callable[[State], object]) -> State:
+    """The state of `greedy` with a change."""
     state = copy.deepcopy(BASE)
     change(state)
     return state

@@ -29,6 +29,7 @@ from omnidraft.runtime.disk.read_file import read_file
 FORMAT = "omnidraft.bundle"
 VERSION = 1
 MANIFEST = "manifest.json"
+MAX_PASSES, MAX_SECONDS = 256, 1e9  # of the field `costs`
 
 
 @dataclass(frozen=True)
@@ -271,17 +272,25 @@ def _ort_files(data: object) -> OrtFiles | None:
 
 
 def read_costs(data: dict[str, Any]) -> Costs:
-    """Measured seconds, as a manifest and a session file hold them.
+    """Measured seconds, as a manifest holds them.
 
     Raises:
         KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
-    target = tuple(_seconds(each) for each in array(data["target"]))
-    costs = Costs(target, *(_seconds(data[name]) for name in ("draft", "host", "read", "acceptance")))
-    if not target or min(*target, costs.draft) <= 0.0 or costs.acceptance > 1.0:
-        raise ValueError(f"costs {costs}")
+    target = tuple(number(each) for each in array(data["target"]))
+    costs = Costs(target, *(number(data[name]) for name in ("draft", "host", "read", "acceptance")))
+    check_costs(costs)
     return costs
 
 
-def _seconds(value: object) -> float:
-    return number(value, 0.0, 1e9)
+def check_costs(costs: Costs) -> None:
+    """Check the ranges of costs that were read from a file.
+
+    Raises:
+        ValueError: no pass or more than 256, or a number outside its range.
+    """
+    seconds = (*costs.target, costs.draft, costs.host, costs.read)
+    if not 1 <= len(costs.target) <= MAX_PASSES or not 0.0 <= costs.acceptance <= 1.0:
+        raise ValueError(f"costs {costs!r:.80}")
+    if min(*costs.target, costs.draft) <= 0.0 or min(seconds) < 0.0 or max(seconds) > MAX_SECONDS:
+        raise ValueError(f"costs {costs!r:.80}")

@@ -7,14 +7,19 @@ import re
 import sys
 from typing import Any
 
+from omnidraft.runtime.disk.strict_json import number_of
+
 _LARGEST = sys.float_info.max
+MOST_ITEMS = 1 << 20
 
 
-def text(value: object) -> str:
-    """A string; half of a surrogate pair is refused, because it has no UTF-8."""
+def text(value: object, most: int = 1 << 22) -> str:
+    """A string of at most so many bytes of UTF-8; half of a surrogate pair is refused, as it has no UTF-8."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r:.80} is not a string")
-    value.encode()  # UnicodeEncodeError is a ValueError
+    size = len(value.encode())  # UnicodeEncodeError is a ValueError
+    if size > most:
+        raise ValueError(f"a string has {size} bytes, more than {most}")
     return value
 
 
@@ -50,41 +55,29 @@ def number(value: object, least: float = -_LARGEST, most: float = _LARGEST) -> f
     return float(value)
 
 
-def array(value: object) -> list[Any]:
-    """A list, its items unchecked."""
+def real(value: object, least: float, most: float) -> float:
+    """A float from `least` to `most`, written as the 16 hexadecimal digits of its bits."""
+    return number(number_of(hexadecimal(value, 16)), least, most)
+
+
+def array(value: object, most: int = MOST_ITEMS, least: int = 0) -> list[Any]:
+    """A list of `least` to `most` items, which are unchecked."""
     if not isinstance(value, list):
         raise ValueError(f"{value!r:.80} is not an array")
+    if not least <= len(value) <= most:
+        raise ValueError(f"an array has {len(value)} items, not {least} to {most}")
     return value
 
 
-def ids(value: object) -> tuple[int, ...]:
+def ids(value: object, most: int = MOST_ITEMS) -> tuple[int, ...]:
     """A list of token ids, 0 to 2^31 - 1."""
-    return tuple(integer(each, 0) for each in array(value))
+    return tuple(integer(each, 0) for each in array(value, most))
 
 
-def mapping(value: object) -> dict[str, Any]:
-    """An object, its values unchecked."""
+def mapping(value: object, most: int = MOST_ITEMS) -> dict[str, Any]:
+    """An object of at most so many names, its values unchecked."""
     if not isinstance(value, dict):
         raise ValueError(f"{value!r:.80} is not an object")
+    if len(value) > most:
+        raise ValueError(f"an object has {len(value)} names, more than {most}")
     return value
-
-
-def check_like(value: Any, own: float | list[float]) -> None:
-    """Check a value of a saved state against our own of that name: a count, an amount, or as many amounts.
-
-    Args:
-        value: what the file holds.
-        own: an int for counts, a float for amounts, a list of floats for a list of the same length.
-
-    Raises:
-        ValueError: another kind, another length, negative, or 1e9 and more.
-    """
-    if isinstance(own, list):
-        if len(array(value)) != len(own):
-            raise ValueError(f"{len(value)} numbers instead of {len(own)}")
-        for each in value:
-            check_like(each, 0.0)
-    elif isinstance(own, int):
-        integer(value, 0, 10**9 - 1)
-    elif number(value, 0.0, 1e9) == 1e9:
-        raise ValueError(f"{value!r:.20} is not below 1e9")

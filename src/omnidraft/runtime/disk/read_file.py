@@ -44,6 +44,19 @@ def read_file(path: str | Path, most: int = -1) -> bytes:
         return file.read(most)
 
 
+def read_whole(path: str | Path, most: int) -> bytes:
+    """The bytes of a regular file that has at most `most` of them; a larger one is not read.
+
+    Raises:
+        OSError: see `open_file`; or the file is larger.
+    """
+    with open_file(path) as file:
+        data = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
+    if data is None or len(data) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most} bytes")
+    return data
+
+
 def check_regular(mode: int) -> None:
     """Refuse what is not a regular file.
 

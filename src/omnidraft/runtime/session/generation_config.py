@@ -12,6 +12,9 @@ from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.stop import StopText
 
+MAX_COUNT = (1 << 31) - 1  # of tokens: a session file holds no larger number
+MAX_STOPS, MAX_STOP_BYTES = 64, 1024
+
 
 @dataclass(frozen=True)
 class GenerationConfig:
@@ -87,6 +90,11 @@ class GenerationConfig:
                 "ask for at least one token",
                 setting="max_new_tokens",
             )
+        if max(self.max_new_tokens, self.top_k) > MAX_COUNT:
+            name = "max_new_tokens" if self.max_new_tokens > MAX_COUNT else "top_k"
+            raise SettingError(
+                f"{name} {getattr(self, name)} is more than {MAX_COUNT}", "use a smaller number", setting=name
+            )
         if self.seed is not None and not 0 <= self.seed < 1 << 64:
             raise SettingError(
                 f"seed {self.seed} is outside 0..2^64-1", "use any number in this range", setting="seed"
@@ -100,6 +108,13 @@ class GenerationConfig:
                 setting="head_threshold",
             )
         StopText(self.stop)
+        longest = max((len(each.encode()) for each in self.stop), default=0)
+        if len(self.stop) > MAX_STOPS or longest > MAX_STOP_BYTES:
+            raise SettingError(
+                f"stop has {len(self.stop)} strings of up to {longest} bytes",
+                f"give at most {MAX_STOPS} of at most {MAX_STOP_BYTES} bytes",
+                setting="stop",
+            )
 
 
 _COUNTS = ("max_new_tokens", "seed", "num_draft_tokens", "top_k")

@@ -1,82 +1,44 @@
-"""The file of a session, format version 2: spec/09-session.md.
+"""The file of a session, format version 3: spec/09-session.md.
 
 Reading is total: every length is checked before it is used, every field before it is trusted, and each
-failure has a name.
+failure has a name. A state has one way to be written, so a reader writes it again and compares the bytes.
 """
 
-import json
 import struct
 import zlib
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from omnidraft.errors import OmnidraftError, SessionFileError
-from omnidraft.runtime.bundle.bundle import read_costs
+from omnidraft.runtime.bundle.bundle import check_costs
 from omnidraft.runtime.decoding.draft_length import Costs
-from omnidraft.runtime.decoding.stop import StopReason
-from omnidraft.runtime.disk.json_fields import array, boolean, hexadecimal, ids, integer, number, text
+from omnidraft.runtime.disk.json_fields import array, boolean, hexadecimal, ids, integer, mapping, real, text
+from omnidraft.runtime.disk.strict_json import bits_of, dump, parse
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.text_state import Identity, SavedAnswer, SavedSession
+from omnidraft.runtime.vocab.cache_file import MAX_FILE_BYTES as MAX_CACHE_BYTES
 
 MAGIC = b"\x89ODSN\r\n\x1a"
-VERSION = 2
+VERSION = 3
+MAX_STATE_BYTES = 1 << 24
 # magic, version, reserved, bytes of the state, bytes of the cache, CRC-32 of each
 _HEADER = struct.Struct("<8s6I")
 HEADER_BYTES = _HEADER.size
+MAX_FILE_BYTES = HEADER_BYTES + MAX_STATE_BYTES + MAX_CACHE_BYTES
+MAX_TURNS, MAX_GRAPH_FILES = 1 << 16, 256
 _STOP_REASONS = (None, "eos", "stop", "length", "context", "cancelled")
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What a session belongs to: fingerprints of both vocabularies, and the SHA-256 of each graph's files."""
-
-    draft_fingerprint: str
-    target_fingerprint: str
-    graphs: dict[str, str]
-
-
-@dataclass(frozen=True)
-class SavedAnswer:
-    """The last generation of a session.
-
-    Attributes:
-        config: its settings, with the seed that was used.
-        prompt, output: target ids.
-        context: the same text in draft ids; None where no drafter was loaded.
-        random: state of SplitMix64.
-        stop_reason: why it ended; None when it can continue.
-        logprobs: of the output, if they were asked for.
-    """
-
-    config: GenerationConfig
-    prompt: tuple[int, ...]
-    output: tuple[int, ...]
-    context: tuple[int, ...] | None
-    random: int
-    stop_reason: StopReason | None
-    logprobs: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class SavedSession:
-    """All of a session but its cache: earlier turns, the message being answered, its answer so far."""
-
-    omnidraft: str
-    identity: Identity
-    costs: Costs
-    turns: tuple[Turn, ...]
-    message: str | None
-    answer: SavedAnswer | None
+_LARGEST = 1.7976931348623157e308
 
 
 def encode_session(saved: SavedSession, cache: bytes) -> bytes:
-    """The bytes of a session file: equal values give equal bytes."""
-    value = asdict(saved)
-    if saved.answer is not None:  # 64 bits do not fit a number of JSON in every language
-        assert saved.answer.config.seed is not None
-        value["answer"]["random"] = f"{saved.answer.random:016x}"
-        value["answer"]["config"]["seed"] = f"{saved.answer.config.seed % (1 << 64):016x}"
-    state = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    """The bytes of a session file: equal values give equal bytes.
+
+    Raises:
+        SessionFileError: `limits`, where the state or the cache is larger than a reader takes.
+    """
+    state = dump(_state(saved))
+    _check_sizes(len(state), len(cache))
     header = _HEADER.pack(MAGIC, VERSION, 0, len(state), len(cache), zlib.crc32(state), zlib.crc32(cache))
     return header + state + cache
 
@@ -89,13 +51,16 @@ def decode_session(data: bytes) -> tuple[SavedSession, bytes]:
     """
     state, cache = _sections(data)
     try:
-        value = json.loads(state)
-    except (ValueError, RecursionError):
-        raise SessionFileError("its state is not JSON", fault="state") from None
+        value = parse(state)
+    except ValueError as error:
+        raise SessionFileError(f"its state is not JSON ({error!s:.80})", fault="state") from None
     try:
-        return _saved(value), cache
-    except (KeyError, TypeError, ValueError, AttributeError, OmnidraftError) as error:
+        saved = _saved(value)
+    except (KeyError, TypeError, ValueError, OmnidraftError) as error:
         raise SessionFileError(f"its state has an invalid field ({error!r:.80})", fault="state") from None
+    if dump(_state(saved)) != state:
+        raise SessionFileError("its state is not written in the one way that there is", fault="state")
+    return saved, cache
 
 
 def _sections(data: bytes) -> tuple[bytes, bytes]:
@@ -110,6 +75,7 @@ def _sections(data: bytes) -> tuple[bytes, bytes]:
         )
     if reserved != 0:
         raise SessionFileError(f"its reserved field is {reserved} instead of 0", fault="reserved")
+    _check_sizes(state_bytes, cache_bytes)
     expected = HEADER_BYTES + state_bytes + cache_bytes
     if len(data) < expected:
         raise SessionFileError(f"it has {len(data)} bytes of {expected}", fault="truncated")
@@ -121,34 +87,107 @@ def _sections(data: bytes) -> tuple[bytes, bytes]:
     return state, cache
 
 
-def _saved(value: Any) -> SavedSession:
-    identity = value["identity"]
-    message = value["message"]
-    return SavedSession(
-        omnidraft=text(value["omnidraft"]),
-        identity=Identity(
-            text(identity["draft_fingerprint"]),
-            text(identity["target_fingerprint"]),
-            {text(name): text(digest) for name, digest in identity["graphs"].items()},
-        ),
-        costs=read_costs(value["costs"]),
-        turns=tuple(Turn(text(t["message"]), ids(t["answer"])) for t in array(value["turns"])),
+def _check_sizes(state_bytes: int, cache_bytes: int) -> None:
+    for name, size, most in (
+        ("state", state_bytes, MAX_STATE_BYTES),
+        ("cache", cache_bytes, MAX_CACHE_BYTES),
+    ):
+        if size > most:
+            raise SessionFileError(f"its {name} has {size} bytes, more than {most}", fault="limits")
+
+
+# The state as values of JSON, in the order of the tables of spec/09-session.md, and back.
+
+
+def _state(saved: SavedSession) -> dict[str, Any]:
+    identity = saved.identity
+    return {
+        "omnidraft": saved.omnidraft,
+        "identity": {
+            "draft_fingerprint": identity.draft_fingerprint,
+            "target_fingerprint": identity.target_fingerprint,
+            "graphs": dict(sorted(identity.graphs.items())),
+            "drafter_adapter": identity.adapters.get("drafter"),
+            "target_adapter": identity.adapters.get("target"),
+        },
+        "costs": _costs_object(saved.costs),
+        "turns": [{"message": turn.message, "answer": turn.answer} for turn in saved.turns],
+        "message": saved.message,
+        "answer": None if saved.answer is None else _answer_object(saved.answer),
+    }
+
+
+def _saved(value: object) -> SavedSession:
+    state = mapping(value)
+    message, answer = state["message"], state["answer"]
+    saved = SavedSession(
+        omnidraft=text(state["omnidraft"], 64),
+        identity=_identity(mapping(state["identity"])),
+        costs=_costs(mapping(state["costs"])),
+        turns=tuple(_turn(mapping(each)) for each in array(state["turns"], MAX_TURNS)),
         message=None if message is None else text(message),
-        answer=None if value["answer"] is None else _answer(value["answer"]),
+        answer=None if answer is None else _answer(mapping(answer)),
+    )
+    if (saved.message is None and saved.turns) or (saved.message is not None and saved.answer is None):
+        raise ValueError("a conversation has no last message or no answer")
+    return saved
+
+
+def _identity(value: Mapping[str, Any]) -> Identity:
+    graphs = mapping(value["graphs"], MAX_GRAPH_FILES)
+    adapters = {role: value[f"{role}_adapter"] for role in ("drafter", "target")}
+    return Identity(
+        hexadecimal(value["draft_fingerprint"], 64),
+        hexadecimal(value["target_fingerprint"], 64),
+        {text(name, 512): hexadecimal(digest, 64) for name, digest in graphs.items()},
+        {role: hexadecimal(digest, 64) for role, digest in adapters.items() if digest is not None},
     )
 
 
-def _answer(value: Any) -> SavedAnswer:
+def _costs_object(costs: Costs) -> dict[str, Any]:
+    return {
+        "target": [bits_of(seconds) for seconds in costs.target],
+        "draft": bits_of(costs.draft),
+        "host": bits_of(costs.host),
+        "read": bits_of(costs.read),
+        "acceptance": bits_of(costs.acceptance),
+    }
+
+
+def _costs(value: Mapping[str, Any]) -> Costs:
+    target = tuple(_number(each) for each in array(value["target"]))
+    costs = Costs(target, *(_number(value[name]) for name in ("draft", "host", "read", "acceptance")))
+    check_costs(costs)
+    return costs
+
+
+def _turn(value: Mapping[str, Any]) -> Turn:
+    return Turn(text(value["message"]), ids(value["answer"]))
+
+
+def _answer_object(answer: SavedAnswer) -> dict[str, Any]:
+    return {
+        "config": _config_object(answer.config),
+        "prompt": answer.prompt,
+        "output": answer.output,
+        "logprobs": [bits_of(x) for x in answer.logprobs],
+        "context": answer.context,
+        "random": _digits(answer.random),
+        "stop_reason": answer.stop_reason,
+    }
+
+
+def _answer(value: Mapping[str, Any]) -> SavedAnswer:
     if value["stop_reason"] not in _STOP_REASONS:
         raise ValueError("stop_reason")
     answer = SavedAnswer(
-        config=_config(value["config"]),
+        config=_config(mapping(value["config"])),
         prompt=ids(value["prompt"]),
         output=ids(value["output"]),
         context=None if value["context"] is None else ids(value["context"]),
-        random=_hexadecimal(value["random"]),
+        random=_integer64(value["random"]),
         stop_reason=value["stop_reason"],
-        logprobs=tuple(number(x, -1e9, 1e-6) for x in array(value["logprobs"])),
+        logprobs=tuple(real(x, -1e9, 1e-6) for x in array(value["logprobs"])),
     )
     if len(answer.logprobs) != (len(answer.output) if answer.config.logprobs else 0):
         raise ValueError("logprobs")
@@ -159,31 +198,57 @@ def _answer(value: Any) -> SavedAnswer:
     return answer
 
 
-def _config(value: Any) -> GenerationConfig:
+def _config_object(config: GenerationConfig) -> dict[str, Any]:
+    assert config.seed is not None
+    threshold = config.head_threshold
+    return {
+        "max_new_tokens": config.max_new_tokens,
+        "temperature": bits_of(config.temperature),
+        "seed": _digits(config.seed),
+        "mode": config.mode,
+        "num_draft_tokens": config.num_draft_tokens,
+        "stop": config.stop,
+        "ignore_eos": config.ignore_eos,
+        "top_k": config.top_k,
+        "top_p": bits_of(config.top_p),
+        "min_p": bits_of(config.min_p),
+        "repetition_penalty": bits_of(config.repetition_penalty),
+        "verification": config.verification,
+        "logprobs": config.logprobs,
+        "head_threshold": threshold if threshold == "auto" else bits_of(threshold),
+    }
+
+
+def _config(value: Mapping[str, Any]) -> GenerationConfig:
     lengths, threshold = value["num_draft_tokens"], value["head_threshold"]
     config = GenerationConfig(
-        max_new_tokens=_count(value["max_new_tokens"]),
-        temperature=number(value["temperature"], 0.0),
-        seed=_hexadecimal(value["seed"]),
+        max_new_tokens=integer(value["max_new_tokens"], 1),
+        temperature=_number(value["temperature"]),
+        seed=_integer64(value["seed"]),
         mode=value["mode"],
-        num_draft_tokens=lengths if lengths == "auto" else _count(lengths),
-        stop=tuple(text(s) for s in array(value["stop"])),
+        num_draft_tokens=lengths if lengths == "auto" else integer(lengths, 0),
+        stop=tuple(text(each) for each in array(value["stop"])),
         ignore_eos=boolean(value["ignore_eos"]),
-        top_k=_count(value["top_k"]),
-        top_p=number(value["top_p"], 0.0),
-        min_p=number(value["min_p"], 0.0),
-        repetition_penalty=number(value["repetition_penalty"], 0.0),
+        top_k=integer(value["top_k"], 0),
+        top_p=_number(value["top_p"]),
+        min_p=_number(value["min_p"]),
+        repetition_penalty=_number(value["repetition_penalty"]),
         verification=value["verification"],
         logprobs=boolean(value["logprobs"]),
-        head_threshold=threshold if threshold == "auto" else number(threshold, 0.0),
+        head_threshold=threshold if threshold == "auto" else _number(threshold),
     )
     config.check()
     return config
 
 
-def _hexadecimal(value: Any) -> int:
+def _number(value: object) -> float:
+    return real(value, 0.0, _LARGEST)
+
+
+def _digits(value: int) -> str:
+    """64 bits as 16 hexadecimal digits: not every language has a number of JSON for them."""
+    return f"{value % (1 << 64):016x}"
+
+
+def _integer64(value: object) -> int:
     return int(hexadecimal(value, 16), 16)
-
-
-def _count(value: Any) -> int:
-    return integer(value, 0, (1 << 64) - 1)

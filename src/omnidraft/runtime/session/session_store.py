@@ -8,27 +8,19 @@ from omnidraft.errors import CacheFileError, SessionFileError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.disk.atomic_write import place_of, write_atomically
-from omnidraft.runtime.disk.read_file import read_file
+from omnidraft.runtime.disk.read_file import read_file, read_whole
 from omnidraft.runtime.session.generation import Emitted, Generation
 from omnidraft.runtime.session.loaded_bundle import draft_length_for
-from omnidraft.runtime.session.session_file import (
-    MAGIC,
-    Identity,
-    SavedAnswer,
-    SavedSession,
-    decode_session,
-    encode_session,
-)
+from omnidraft.runtime.session.session_file import MAGIC, MAX_FILE_BYTES, decode_session, encode_session
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.start_generation import generate_from_state
-from omnidraft.runtime.session.text_state import TextState
+from omnidraft.runtime.session.text_state import Identity, SavedAnswer, SavedSession, TextState
 from omnidraft.runtime.vocab.cache_file import decode, encode
 from omnidraft.runtime.vocab.cache_table import check_against
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.version import __version__
 
 _REMEDY = "begin a new session, or give the file that was saved"
-_ADAPTER = ".adapter"  # `identity.graphs` names the adapters too: "drafter.adapter", "target.adapter"
 
 
 def write_session(path: str | Path, saved: SavedSession, cache: bytes, *, overwrite: bool = False) -> None:
@@ -68,7 +60,7 @@ def read_session(path: str | Path) -> tuple[SavedSession, bytes]:
     """
     path = Path(path)
     try:
-        data = read_file(path)
+        data = read_whole(path, MAX_FILE_BYTES)
     except OSError as error:
         raise SessionFileError(
             f"{path} cannot be read ({error.strerror})", _REMEDY, fault="unreadable"
@@ -92,9 +84,8 @@ def identity_of(bundle: Bundle, adapters: Mapping[str, str] = {}) -> Identity:
         for name, record in sorted(files.items())
         if bundle.target.reads(name) or bundle.drafter.reads(name)
     }
-    graphs |= {f"{role}{_ADAPTER}": digest for role, digest in sorted(adapters.items())}
     drafter, target = (str(bundle.manifest[role]["tokenizer_fingerprint"]) for role in ("drafter", "target"))
-    return Identity(drafter, target, graphs)
+    return Identity(drafter, target, graphs, dict(adapters))
 
 
 def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes]:
@@ -185,15 +176,14 @@ def _check_identity(models: SessionModels, path: str | Path, saved: Identity) ->
         SessionFileError: `foreign_bundle` or `foreign_adapter`.
     """
     bundle = models.loaded.bundle
-    plain = {name: digest for name, digest in saved.graphs.items() if not name.endswith(_ADAPTER)}
-    if replace(saved, graphs=plain) != identity_of(bundle):
+    if replace(saved, adapters={}) != identity_of(bundle):
         raise SessionFileError(
             f"{path} was saved with another bundle, or other graphs of it, than {bundle.path.name}",
             _REMEDY,
             fault="foreign_bundle",
         )
     for role in ("target", "drafter"):
-        before, adapter = saved.graphs.get(f"{role}{_ADAPTER}"), models.adapters.get(role)
+        before, adapter = saved.adapters.get(role), models.adapters.get(role)
         now = None if adapter is None else adapter.digest
         if before == now:
             continue
@@ -231,13 +221,6 @@ def _check(saved: SavedSession, bundle: Bundle) -> None:
     if answer is not None:
         target_ids += [*answer.prompt, *answer.output]
         draft_ids = answer.context or ()
-        used = len(answer.prompt) + max(0, len(answer.output) - (answer.stop_reason is not None))
-        if used > limit:
-            raise SessionFileError(
-                f"its text has {used} tokens and the context holds {limit}", fault="context"
-            )
-    if (saved.message is None and saved.turns) or (saved.message is not None and answer is None):
-        raise SessionFileError("its conversation has no last message or no answer", fault="state")
     for name, values, size in (
         ("target", target_ids, bundle.target.vocab_size),
         ("draft", draft_ids, bundle.drafter.vocab_size),
@@ -246,3 +229,10 @@ def _check(saved: SavedSession, bundle: Bundle) -> None:
             raise SessionFileError(
                 f"it holds {name} id {max(values)}, outside 0..{size - 1}", fault="id_range"
             )
+    used = (
+        0
+        if answer is None
+        else len(answer.prompt) + max(0, len(answer.output) - (answer.stop_reason is not None))
+    )
+    if used > limit:
+        raise SessionFileError(f"its text has {used} tokens and the context holds {limit}", fault="context")

@@ -1,4 +1,4 @@
-"""The state of a session's text as one value: a session file holds it, a generation starts from it."""
+"""The state of a session's text, in memory and as the values that a session file holds."""
 
 from dataclasses import dataclass, field
 
@@ -6,8 +6,10 @@ from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.draft_length import Costs, DraftLength, FixedLength
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.speculate import DecoderState
+from omnidraft.runtime.decoding.stop import StopReason
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.generation import Generation
+from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
 
@@ -45,3 +47,53 @@ class TextState:
     def forget_text(self) -> None:
         """Forget the conversation, not what was learned."""
         self.turns, self.message, self.answer = [], None, None
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a session belongs to.
+
+    Attributes:
+        draft_fingerprint, target_fingerprint: of both vocabularies.
+        graphs: the SHA-256 of each file of the graphs, by path.
+        adapters: digest of the adapter in use by role, `drafter` and `target`; a role without one is absent.
+    """
+
+    draft_fingerprint: str
+    target_fingerprint: str
+    graphs: dict[str, str]
+    adapters: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SavedAnswer:
+    """The last generation of a session.
+
+    Attributes:
+        config: its settings, with the seed that was used.
+        prompt, output: target ids.
+        context: the same text in draft ids; None where no drafter was loaded.
+        random: state of SplitMix64.
+        stop_reason: why it ended; None when it can continue.
+        logprobs: of the output, if they were asked for.
+    """
+
+    config: GenerationConfig
+    prompt: tuple[int, ...]
+    output: tuple[int, ...]
+    context: tuple[int, ...] | None
+    random: int
+    stop_reason: StopReason | None
+    logprobs: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class SavedSession:
+    """All of a session but its cache: earlier turns, the message being answered, its answer so far."""
+
+    omnidraft: str
+    identity: Identity
+    costs: Costs
+    turns: tuple[Turn, ...]
+    message: str | None
+    answer: SavedAnswer | None

@@ -19,6 +19,7 @@ from omnidraft.runtime.vocab.vocab_map import Ragged
 MAGIC = b"\x89ODNC\r\n\x1a"
 VERSION = 2
 MAX_ENTRIES = 1 << 23  # times 255 draft tokens stays below 2^31
+MAX_FILE_BYTES = 1 << 28
 
 # magic, version, widths of targets, pieces, ticks and counts, fingerprints of drafter and target, entries,
 # tick, reserved, then length and CRC-32 of each section
