@@ -1,0 +1,106 @@
+// Rounds of speculation over two models: 04-speculation.md, sections 3 and 8.
+
+import { copies } from './lookup.mjs';
+import { Drafter, Target } from './reading.mjs';
+import { RandomSource, SplitMix64 } from './random.mjs';
+import { drafterDistribution, logProbability, targetDistribution } from './sampling.mjs';
+import { longestFirst, walk } from './translate.mjs';
+import { draftChange, verifyBlock, verifyMatch, verifyPaper, verifyToken } from './verify.mjs';
+import { trie } from './vocab_map.mjs';
+
+export const MOST_PROPOSED = 64;
+const WALKS = new Set(['trie', 'direct']);
+const LEARNS = new Set(['trie', 'match', 'paper']);
+
+/** The copy as a proposal: the draft is in target tokens. */
+function copied(tokens, most) {
+  const cut = tokens.slice(0, most);
+  const starts = cut.map((_, i) => i);
+  return { tokens: cut, starts, ends: starts.map((i) => i + 1), decisions: null, tail: null, used: cut.length };
+}
+
+export class Session {
+  /** target, drafter: a graph and the positions that may be used; bos: draft ids of the start; cache: of n-grams. */
+  constructor({ map, target, targetLength, drafter, drafterLength, bos, cache }) {
+    Object.assign(this, { map, cache, maxLength: targetLength });
+    this.target = new Target(target);
+    this.drafter = new Drafter(drafter, drafterLength, bos);
+  }
+
+  /**
+   * settings: mode, verification, sampling, seed, count() and record() of the draft length, maxNewTokens, eosIds.
+   * Returns tokens, the number of uniforms, the rounds, and the drafter's context.
+   */
+  async generate(prompt, context, settings) {
+    const generator = new SplitMix64(settings.seed);
+    const text = {
+      ...settings, tokens: [...prompt], context: [...context], random: new RandomSource(generator), emitted: 0,
+      room: this.maxLength - prompt.length + 1, ended: false,
+    };
+    const rounds = [];
+    while (!text.ended) rounds.push(await this.round(text));
+    return { tokens: text.tokens.slice(prompt.length), uniforms: generator.taken, rounds, context: text.context };
+  }
+
+  async round(text) {
+    const left = text.maxNewTokens - text.emitted;
+    const most = Math.min(MOST_PROPOSED, this.maxLength - text.tokens.length, left - 1);
+    const drafted = most > 0 ? await this.draft(text) : { draft: [], laws: [], passes: [] };
+    const root = trie(this.map, text.mode === 'direct' ? [] : this.cache.entries.keys());
+    const proposal = this.propose(text, root, drafted.draft, most);
+    const rows = await this.target.read([...text.tokens, ...proposal.tokens], proposal.tokens.length + 1);
+    const before = (row) => [...text.tokens, ...proposal.tokens.slice(0, row)];
+    const p = (row) => targetDistribution(rows[row], text.sampling, before(row));
+    const verdict = this.rule(text)({ map: this.map, root, proposal, p, q: (i) => drafted.laws[i], random: text.random });
+    const accepted = proposal.tokens.slice(0, verdict.accepted);
+    const emitted = this.cut([...accepted, verdict.token], text, left);
+    const round = {
+      draft: drafted.draft, proposed: proposal.tokens, accepted: Math.min(verdict.accepted, emitted.length), emitted,
+      evaluated: verdict.evaluated, accepted_drafts: verdict.acceptedDrafts,
+      target_passes: this.target.passes(), draft_passes: drafted.passes,
+      logprobs: emitted.map((token, i) => logProbability(rows[i], text.sampling, before(i), token)),
+    };
+    if (text.mode !== 'lookup' && text.mode !== 'plain') {
+      const change = draftChange(this.map, proposal, drafted.draft, verdict.accepted, [...accepted, verdict.token]);
+      const kept = drafted.draft.length - change.rewind;
+      text.context.push(...drafted.draft.slice(0, kept), ...change.append);
+    }
+    text.tokens.push(...emitted);
+    text.emitted += emitted.length;
+    this.target.forget(text.tokens.length - 1);
+    round.learned = LEARNS.has(text.mode) ? this.cache.learn(emitted, round.accepted) : 0;
+    if (most > 0) text.record?.(drafted.draft.length, verdict.evaluated, verdict.acceptedDrafts, emitted.length);
+    return round;
+  }
+
+  async draft(text) {
+    const count = text.mode === 'plain' ? 0 : text.count();
+    if (count === 0) return { draft: [], laws: [], passes: [] };
+    if (text.mode === 'lookup') return { draft: copies(text.tokens, count), laws: [], passes: [] };
+    const banned = text.mode === 'direct' ? this.map.bannedDirect : this.map.bannedTrie;
+    const temperature = text.sampling.temperature ?? 0;
+    const law = (logits) => drafterDistribution(logits, temperature, banned);
+    return this.drafter.draw(text.context, count, law, text.random);
+  }
+
+  propose(text, root, draft, most) {
+    if (text.mode === 'lookup' || text.mode === 'plain') return copied(draft, most);
+    const warm = (text.sampling.temperature ?? 0) > 0;
+    const expand = text.mode !== 'direct' && !(warm && text.mode === 'paper');
+    return (warm && WALKS.has(text.mode) ? walk : longestFirst)(this.map, root, draft, most, expand);
+  }
+
+  rule(text) {
+    if ((text.sampling.temperature ?? 0) === 0) return verifyMatch;
+    if (text.mode === 'trie') return text.verification === 'block' ? verifyBlock : verifyToken;
+    return { direct: verifyToken, paper: verifyPaper }[text.mode] ?? verifyMatch;
+  }
+
+  /** The tokens up to the first that ends the output. */
+  cut(tokens, text, left) {
+    const ends = (token, i) => text.eosIds.includes(token) || i + 1 >= left || text.emitted + i + 1 >= text.room;
+    const last = tokens.findIndex(ends);
+    text.ended = last >= 0;
+    return last < 0 ? tokens : tokens.slice(0, last + 1);
+  }
+}

@@ -1,0 +1,173 @@
+// For each folder of the vectors: what the trial answers to an input. A handler throws, or returns what `expect` has.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Session } from './core/generate.mjs';
+import { TableGraph } from './core/tables.mjs';
+import { RandomSource, SplitMix64 } from './core/random.mjs';
+import { Distribution, drafterDistribution, targetDistribution } from './core/sampling.mjs';
+import { TextStream } from './core/utf8.mjs';
+import { Output } from './core/stop.mjs';
+import { VocabMap, trie } from './core/vocab_map.mjs';
+import { BEGIN, DEAD_END, END, EXPAND, longestFirst, walk } from './core/translate.mjs';
+import { draftChange, paperDistribution, verifyBlock, verifyMatch, verifyPaper, verifyToken } from './core/verify.mjs';
+import { NgramCache } from './core/ngram_cache.mjs';
+import { copies } from './core/lookup.mjs';
+
+const fromHex = (text) => [...Buffer.from(text.replaceAll(' ', ''), 'hex')];
+const toHex = (u64) => '0x' + u64.toString(16).padStart(16, '0');
+
+/** A generator that gives the uniforms of a vector, and no more. */
+class Listed {
+  constructor(uniforms) {
+    this.left = [...uniforms];
+  }
+
+  uniform() {
+    if (this.left.length === 0) throw new Error('one uniform too many');
+    return this.left.shift();
+  }
+
+  end() {
+    if (this.left.length > 0) throw new Error(`${this.left.length} uniforms were not taken`);
+  }
+}
+
+function withUniforms(uniforms, work) {
+  const listed = new Listed(uniforms);
+  const answer = work(new RandomSource(listed));
+  listed.end();
+  return answer;
+}
+
+function random(input, expect) {
+  if ('seed' in input) {
+    const words = new SplitMix64(BigInt(input.seed));
+    const uniforms = new SplitMix64(BigInt(input.seed));
+    return {
+      u64: expect.u64?.map(() => toHex(words.next())),
+      uniforms: expect.uniforms?.map(() => uniforms.uniform()),
+    };
+  }
+  if ('bernoulli' in input) {
+    return withUniforms(input.uniforms, (source) => ({ answers: input.bernoulli.map((x) => source.bernoulli(x)) }));
+  }
+  return withUniforms(input.uniforms, (source) => ({ indices: input.uniforms.map(() => source.categorical(input.weights)) }));
+}
+
+function sampling(input) {
+  const law = 'banned' in input
+    ? drafterDistribution(input.logits, input.temperature, input.banned)
+    : targetDistribution(input.logits, input.settings, input.context);
+  return { probabilities: law.weights.map((w) => w / law.total) };
+}
+
+function utf8(input) {
+  const stream = new TextStream();
+  return { pieces: input.chunks.map((chunk) => stream.push(fromHex(chunk))), rest: stream.rest() };
+}
+
+function stop(input) {
+  const output = new Output({
+    bytesOf: (id) => fromHex(input.bytes[id]),
+    eosIds: input.eos_ids, stop: input.stop, maxNewTokens: input.max_new_tokens, room: input.room,
+  });
+  const rounds = [];
+  for (const tokens of input.rounds) if (output.reason === null) rounds.push(output.round(tokens));
+  return {
+    emitted: rounds.map((r) => r.emitted), pieces: rounds.map((r) => r.piece), text: rounds.map((r) => r.piece).join(''),
+    reason: output.reason, stop_string: output.stopString, stop_start: output.stopStart,
+  };
+}
+
+function decisionForm(decision) {
+  const form = { step: decision.step, row: decision.row, draft: decision.draft };
+  if (decision.step === EXPAND) return { ...form, target_id: decision.token };
+  form.path = (decision.step === END || decision.step === DEAD_END ? decision.at : decision.to).path;
+  if (decision.step === BEGIN && decision.excluded !== null) form.excluded = decision.excluded.path;
+  return form;
+}
+
+function translate(input, expect, maps) {
+  const map = maps(input.map);
+  const rule = 'decisions' in expect ? walk : longestFirst;
+  const proposal = rule(map, trie(map, input.active), input.draft, input.max_tokens, input.expand);
+  return {
+    tokens: proposal.tokens, ends: proposal.ends, used: proposal.used,
+    decisions: (proposal.decisions ?? []).map(decisionForm), tail: proposal.tail?.path ?? null,
+  };
+}
+
+const RULES = { token: verifyToken, block: verifyBlock, match: verifyMatch, paper: verifyPaper };
+
+function verify(input, expect, maps) {
+  const map = maps(input.map);
+  const q = input.q.map((row) => new Distribution(row));
+  if ('proposed' in input) return { distribution: paperDistribution(map, input.proposed, q, map.spellings.length) };
+  const root = trie(map, input.active);
+  const walked = input.rule === 'token' || input.rule === 'block';
+  const rule = walked ? walk : longestFirst;
+  const proposal = rule(map, root, input.draft, 64, input.rule !== 'paper');
+  const p = (row) => new Distribution(input.p[row]);
+  return withUniforms(input.uniforms, (source) => {
+    const verdict = RULES[input.rule]({ map, root, proposal, p, q: (i) => q[i], random: source });
+    const emitted = [...proposal.tokens.slice(0, verdict.accepted), verdict.token];
+    const change = draftChange(map, proposal, input.draft, verdict.accepted, emitted);
+    return {
+      accepted: verdict.accepted, token: verdict.token, is_bonus: verdict.isBonus, evaluated: verdict.evaluated,
+      accepted_drafts: verdict.acceptedDrafts, target_rewind: proposal.tokens.length - verdict.accepted,
+      draft_rewind: change.rewind, draft_append: change.append,
+    };
+  });
+}
+
+function lookup(input) {
+  return { copies: input.contexts.map((context) => copies(context, input.count)) };
+}
+
+function cacheLearn(input, expect, maps) {
+  const cache = new NgramCache(maps(input.map), input.capacity, input.policy);
+  const created = input.rounds.map((round) => cache.learn(round.emitted, round.accepted));
+  return { new: created, entries: cache.table };
+}
+
+async function generate(input, expect, maps, folder) {
+  const graph = (name, positions) => new TableGraph(table(folder, name), positions);
+  const map = maps(input.map);
+  const cache = new NgramCache(map, 32768);
+  for (const target of input.active) cache.insert(target);
+  const session = new Session({
+    map, cache, target: graph(input.target, input.max_length), targetLength: input.max_length,
+    drafter: graph(input.drafter, input.draft_max_length), drafterLength: input.draft_max_length, bos: input.draft_start,
+  });
+  const answer = async (one) => {
+    const settings = {
+      mode: input.mode, verification: input.verification, sampling: input.sampling, seed: BigInt(one.seed),
+      count: () => input.num_draft_tokens, maxNewTokens: input.max_new_tokens, eosIds: one.eos_ids,
+    };
+    const { tokens, uniforms, rounds } = await session.generate(one.prompt, one.draft_prompt, settings);
+    return { tokens, uniforms, rounds: rounds.map((round) => only(round, expect.rounds[0])) };
+  };
+  const answers = await answer(input);
+  const then = [];
+  for (const next of input.then ?? []) then.push(await answer(next));
+  return { ...answers, then };
+}
+
+/** The fields of an object that another object has. */
+function only(object, other) {
+  return Object.fromEntries(Object.keys(other).map((key) => [key, object[key]]));
+}
+
+function table(folder, graph) {
+  return JSON.parse(readFileSync(join(folder, '..', 'generate', graph.replace('.onnx', '.table.json')), 'utf8'));
+}
+
+/** Handlers take (input, expect, maps, folder); `expect` only says what is asked. */
+export const FOLDERS = {
+  random, sampling, utf8, stop, translate, verify, lookup, generate, logprobs: generate, 'cache/learn': cacheLearn,
+};
+
+export function readMap(json) {
+  return new VocabMap(json);
+}
