@@ -147,7 +147,7 @@ def _logprobs(
 def _draft(
     task: Task, tokens: Sequence[int], context: Sequence[int], random: RandomSource, models: Models
 ) -> tuple[list[int], list[Distribution], list[int]]:
-    """Draft tokens, the distributions that they were drawn from, and passes: [past, tokens read before each]."""
+    """Draft tokens, the distributions that they were drawn from, and the passes: past, tokens read."""
     count = 0 if task.mode == "plain" else task.num_draft_tokens
     if task.mode == "lookup":
         return copied(tokens, count), [], []

@@ -6,6 +6,8 @@ from math import fsum
 
 MASK = (1 << 64) - 1
 TINY = 1e-12  # a probability below this may be a rounded 0
+ROUNDING = 1e-6  # of a difference of numbers near 1, in float32
+LEAST_RESIDUAL = 0.01  # of a smaller difference of probabilities float32 keeps too few digits
 
 
 class TooClose(Exception):  # noqa: N818 # the case is badly chosen; the rules did not fail
@@ -50,7 +52,7 @@ class RandomSource:
         drew_index: whether `categorical` was called, which only the full residual does.
     """
 
-    def __init__(self, uniforms: Iterator[float], margin: float = 1e-9) -> None:
+    def __init__(self, uniforms: Iterator[float], margin: float = 1e-5) -> None:
         self._uniforms, self._margin = uniforms, margin
         self.used: list[float] = []
         self.drew_index = False
@@ -65,9 +67,20 @@ class RandomSource:
             raise TooClose(f"a ratio of {ratio}")
         return ratio
 
+    def check_difference(self, difference: float) -> float:
+        """The difference of two numbers near 1; raises TooClose where it may be a rounded 0."""
+        if 0 < abs(difference) < ROUNDING:
+            raise TooClose(f"a difference of {difference}")
+        return difference
+
+    def check_residual(self, together: float, options: int) -> None:
+        """Raises TooClose where something is drawn by a small difference of large numbers."""
+        if options > 1 and 0 < together < LEAST_RESIDUAL:
+            raise TooClose(f"a residual of {together}")
+
     def bernoulli(self, probability: float) -> bool:
         """True with the given probability; takes no uniform for a probability <= 0 or >= 1."""
-        if 0 < abs(probability) < TINY or 0 < abs(1.0 - probability) < TINY:
+        if 0 < abs(probability) < TINY or 0 < abs(1.0 - probability) < ROUNDING:
             raise TooClose(f"a probability of {probability}")
         if not 0.0 < probability < 1.0:
             return probability >= 1.0

@@ -20,7 +20,7 @@ class Sampling:
 
 
 def target_distribution(
-    logits: Sequence[float], settings: Sampling, context: Sequence[int] = (), margin: float = 1e-9
+    logits: Sequence[float], settings: Sampling, context: Sequence[int] = (), margin: float = 1e-5
 ) -> Distribution:
     """Repetition penalty, temperature, top-k, top-p, min-p."""
     row = list(logits)
@@ -35,7 +35,10 @@ def target_distribution(
     if settings.top_k:
         ranked = ranked[: settings.top_k]
     ranked = _nucleus(ranked, weights, settings.top_p, margin)
-    kept = {t for t in ranked if weights[t] >= settings.min_p * max(weights)}
+    least = settings.min_p * max(weights)
+    if any(0 < abs(weights[t] - least) < margin for t in ranked if settings.min_p > 0.0):
+        raise TooClose(f"a weight at the limit of min_p {settings.min_p}")
+    kept = {t for t in ranked if weights[t] >= least}
     return Distribution(tuple(w if t in kept else 0.0 for t, w in enumerate(weights)))
 
 
@@ -43,7 +46,7 @@ def _nucleus(ranked: list[int], weights: Sequence[float], top_p: float, margin: 
     """The tokens that are preceded by less than top_p of the mass."""
     limit, before, kept = top_p * fsum(weights[t] for t in ranked), 0.0, []
     for token in ranked:
-        if top_p < 1.0 and abs(before - limit) < margin:
+        if top_p < 1.0 and before > 0.0 and abs(before - limit) < margin:
             raise TooClose(f"mass {before} at the limit of top_p {top_p}")
         if top_p == 1.0 or before < limit:
             kept.append(token)

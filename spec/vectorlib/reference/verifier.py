@@ -105,12 +105,15 @@ def resample_or_skip(
 ) -> int | None:
     """A token of max(0, reach P - Q) in place of the decision; None with (1 - reach) / (S + 1 - reach)."""
     if decision.step == "begin":  # it has many options, so one try of rejection sampling comes first
-        if random.bernoulli(1.0 - reach):
+        if random.bernoulli(random.check_difference(1.0 - reach)):
             return None
-        token = random.rejection_sample(p, lambda t: _residual_share(t, options, reach, trie))
+        token = random.rejection_sample(
+            p, lambda t: random.check_difference(_residual_share(t, options, reach, trie))
+        )
         if token is not None:
             return token
     residual = [max(0.0, reach * p_x - q_x) for p_x, q_x in options.values()]
+    random.check_residual(fsum(residual) + 1.0 - reach, sum(x > 0.0 for x in residual) + (reach < 1.0))
     if fsum(residual) == 0.0 and reach == 1.0:
         residual = [p_x for p_x, _ in options.values()]
     if reach < 1.0 and not random.bernoulli(fsum(residual) / (fsum(residual) + 1.0 - reach)):
@@ -181,6 +184,7 @@ def verify_paper(
         p_row = [p[i].probability(t) for t in range(len(p[i].weights))]
         if not random.bernoulli(p_row[proposed] / q_row[proposed]):
             residual = [max(0.0, a - b) for a, b in zip(p_row, q_row, strict=True)]
+            random.check_residual(fsum(residual), sum(x > 0.0 for x in residual))
             token = random.categorical(residual if any(residual) else p_row)
             return Verdict(i, token, False, used[i + 1], used[i])
     return Verdict(len(proposal.tokens), random.sample(p[len(proposal.tokens)]), True, used[-1], used[-1])

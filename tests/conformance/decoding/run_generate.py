@@ -46,6 +46,7 @@ class WatchedModel(OrtModel):
             _graphs[file] = Graph(ROOT / "generate" / file, KvShape(1, 1, 1, max_length), vocab_size)
         _graphs[file].kv = KvShape(1, 1, 1, max_length)
         model = cls.on(_graphs[file])
+        assert isinstance(model, cls)
         model.passes = []
         model.spoil()
         return model
@@ -117,8 +118,8 @@ def _joined(passes: Passes, wanted: int) -> list[int]:
     if not wanted:
         assert not passes, "a pass that nothing was drawn from"
         return []
-    for (past, fed), (following, _) in pairwise(passes):
-        assert past + fed == following, f"read twice, or not at all: {passes}"
+    for (past, count), (following, _) in pairwise(passes):
+        assert past + count == following, f"read twice, or not at all: {passes}"
     fed = [count for _, count in passes]
     first = len(fed) + 1 - wanted
     return [passes[0][0], sum(fed[:first]), *fed[first:]]

@@ -29,7 +29,7 @@ EOS = TOY.t("<eos>")
 # Draws s and sfo in turn, nearly always: 4 target tokens from 2 draft tokens.
 LONG = SumModel.made(13, len(TOY.draft), dict.fromkeys(TOY.d("f la ke o i sfo"), TOY.d("s")[0]), spread=0.0)
 LONG.by_token[TOY.d("s")[0]][TOY.d("sfo")[0]] = 4.0
-LONG = replace(LONG, by_token=[[x * 4 for x in row] for row in LONG.by_token])
+LONG = replace(LONG, by_token=[[x * 2.25 for x in row] for row in LONG.by_token])
 GRAPHS = {"target": TARGET, "drafter": DRAFTER, "long_drafter": LONG}
 
 CASES: list[tuple[str, str, Task]] = [
@@ -63,7 +63,7 @@ CASES: list[tuple[str, str, Task]] = [
     ("paper", "mode paper, approximate", replace(CACHED, mode="paper", sampling=HOT, seed=9)),
     ("lookup", "mode lookup takes no uniform for its drafts", replace(TEXT, mode="lookup",
      sampling=Sampling(0.5), seed=10, prompt=TOY.t("S LA F S LA"))),
-    ("cold", "a low temperature", replace(CACHED, sampling=Sampling(0.3), seed=11)),
+    ("cold", "a low temperature", replace(CACHED, sampling=Sampling(0.6), seed=11)),
     ("warm", "a high temperature: orphans and control tokens are emitted too",
      replace(CACHED, sampling=Sampling(1.5),
      seed=12)),
@@ -117,7 +117,7 @@ LOGPROBS: list[tuple[str, str, Task]] = [
     ("block", "the same for block verification", replace(SHORT, sampling=HOT, seed=33)),
     ("match", "mode match", replace(SHORT, mode="match", sampling=HOT, seed=34)),
     ("lookup", "mode lookup", replace(SHORT, mode="lookup", sampling=HOT, seed=35)),
-    ("cold", "after the temperature", replace(SHORT, sampling=Sampling(0.4), seed=36)),
+    ("cold", "after the temperature", replace(SHORT, sampling=Sampling(0.6), seed=36)),
     ("truncated", "after top-k, top-p and min-p",
      replace(SHORT, sampling=Sampling(1.0, 6, 0.9, 0.05), seed=37)),
     ("penalised", "after the penalty, with the proposed tokens of the round in the context",
@@ -180,7 +180,7 @@ def sessions() -> list[tuple[str, str, list[Task]]]:
 
 def _texts(first: Task) -> list[Task]:
     """Four texts of a session, with the first seeds that keep away from all edges."""
-    for seed in range(100, 1000, 100):
+    for seed in range(100, 10000, 100):
         begun = replace(first, seed=seed)
         try:
             said = [*begun.prompt, *_tokens(begun)]
@@ -228,13 +228,13 @@ def _restored(task: Task, rounds: int) -> Task:
 
 def settled(task: Task) -> Task:
     """The task with its own seed, or the first seed of others that keeps away from all edges."""
-    for seed in range(task.seed, task.seed + 1000, 100):
+    for seed in range(task.seed, task.seed + 10000, 100):
         try:
             _tokens(replace(task, seed=seed))
         except TooClose:
             continue
         return replace(task, seed=seed)
-    raise TooClose("ten seeds are too close")
+    raise TooClose("a hundred seeds are too close")
 
 
 def _tokens(task: Task) -> list[int]:

@@ -14,7 +14,7 @@ TARGET: list[tuple[str, str, dict[str, Any], list[int]]] = [
     ("temperature_1", "the softmax", {"temperature": 1.0}, []),
     ("temperature_half", "a low temperature sharpens the distribution", {"temperature": 0.5}, []),
     ("temperature_2", "a high temperature flattens the distribution", {"temperature": 2.0}, []),
-    ("temperature_small", "unlikely ids lose all their mass to underflow", {"temperature": 0.001}, []),
+    ("temperature_small", "unlikely ids lose all their mass to underflow", {"temperature": 0.0001}, []),
     ("top_k_1", "one token: the lower id of the two largest", {"temperature": 1.0, "top_k": 1}, []),
     ("top_k_3", "three tokens", {"temperature": 1.0, "top_k": 3}, []),
     ("top_k_all", "k above the vocabulary size changes nothing", {"temperature": 1.0, "top_k": 50}, []),
