@@ -7,13 +7,13 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "files": (
         "cache/load", "cache/valid", "cache/invalid", "cache/merge", "session/valid", "session/invalid",
-        "signing", "adapter/valid", "adapter/invalid",
+        "signing", "adapter/valid", "adapter/invalid", "adapter/fit",
     ),
     "learning": (
         "trace/rows", "trace/valid", "trace/invalid", "learner/align", "learner/trace", "learner/calls",
         "learner/vector", "learner/rate", "learner/mean", "learner/guard", "learner/interval", "learner/stop",
     ),
-    "publishing": ("sync/release", "sync/push", "sync/compare", "learner/average"),
+    "publishing": ("sync/release", "sync/pull", "sync/push", "sync/compare", "learner/average"),
 }  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from conformance.vectors import ROOT, Vector, counts, vectors_of
 
 RUNNERS: dict[str, Callable[[Vector], None]] = {
     "bundle": run_bundle,
+    "adapter/fit": run_adapter.run_fit,
     "adapter/invalid": run_adapter.run_invalid,
     "adapter/valid": run_adapter.run_valid,
     "cache/invalid": run_cache.run_invalid,
@@ -54,6 +55,7 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "session/valid": run_valid_session,
     "signing": run_signing,
     "stop": run_stop.run_stop,
+    "sync/pull": run_sync.run_pull,
     "sync/push": run_sync.run_push,
     "sync/release": run_sync.run_release,
     "sync/compare": run_sync.run_compare,

@@ -1,18 +1,24 @@
-"""Runner of `sync`: releases and pushes byte for byte, their faults, and the figures of the comparison."""
+"""Runners of `sync/...`: releases, pushes and pulls with their faults, and figures of the comparison."""
 
 from __future__ import annotations
 
 import json
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from conformance.vectors import Vector, close
-from omnidraft.errors import SyncError
+from conformance.files.run_adapter import entry_of
+from conformance.vectors import Vector, close, map_of
+from omnidraft.errors import OmnidraftError, SyncError
 from omnidraft.learning.compare import interval, overlaps, probabilities
 from omnidraft.learning.positions.alignment import SparseDistributions
 from omnidraft.runtime.bundle.signature import Signature, decode, key_id
+from omnidraft.sync.installed import read_installed
+from omnidraft.sync.pull import Device, pull
 from omnidraft.sync.push_record import decode_push, encode_push
 from omnidraft.sync.release import (
     Channel,
@@ -23,6 +29,7 @@ from omnidraft.sync.release import (
     decode_release,
     encode_release,
 )
+from omnidraft.sync.store import open_store
 
 
 def run_release(vector: Vector) -> None:
@@ -97,3 +104,53 @@ def run_compare(vector: Vector) -> None:
     )  # fmt: skip
     acceptance = overlaps(q, distributions, np.array([0]), np.array([given["inside"]]))
     assert close(acceptance, [expect["acceptance"]])
+
+
+def run_pull(vector: Vector) -> None:
+    pytest.importorskip("cryptography", reason="signatures need the package cryptography")
+    pytest.importorskip("fsspec", reason="stores need the package fsspec")
+    given, expect = vector["input"], vector["expect"]
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        device = _device(given, place / "device")
+        store = open_store(str(_filled(place, given["store"])))
+        if expect["fault"] is not None:
+            before = _pointer(device)
+            with pytest.raises(OmnidraftError) as refused:
+                pull(store, device, now=given["now"])
+            assert refused.value.fault == expect["fault"], str(refused.value)
+            assert _pointer(device) == before, "a refused release changed the device"
+            return
+        pull(store, device, now=given["now"])
+        installed = read_installed(device.into)
+        assert installed is not None
+        assert installed.current is not None
+        assert installed.cache is not None
+        taken = {"adapter": installed.current.file.sha256, "cache": installed.cache.sha256}
+        assert taken == expect["installed"]
+
+
+def _filled(place: Path, files: dict[str, str] | None) -> Path:
+    """A folder with the files of a store; one that cannot be read where there is no store."""
+    if files is None:
+        (place / "file").write_bytes(b"")
+        return place / "file" / "store"
+    for path, data in files.items():
+        (place / "store" / path).parent.mkdir(parents=True, exist_ok=True)
+        (place / "store" / path).write_bytes(bytes.fromhex(data))
+    return place / "store"
+
+
+def _device(given: dict[str, Any], into: Path) -> Device:
+    models = {role: entry_of(role, given[role]) for role in ("drafter", "target")}
+    bundle: Any = SimpleNamespace(path=Path("vectors"), manifest=given, **models)
+    if given["installed"] is not None:
+        into.mkdir()
+        (into / "current").write_text(given["installed"], encoding="ascii")
+    key = None if given["public_key"] is None else bytes.fromhex(given["public_key"])
+    return Device(bundle, map_of(given["map"]), into, key)
+
+
+def _pointer(device: Device) -> bytes | None:
+    pointer = device.into / "current"
+    return pointer.read_bytes() if pointer.exists() else None
