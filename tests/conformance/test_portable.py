@@ -1,0 +1,38 @@
+"""The list of the files that every language mirrors, compared with the files of the Python runtime."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conformance.vectors import CLAIMED, ROOT
+
+LIST = json.loads((ROOT.parent / "portable.json").read_text(encoding="utf-8"))
+PORTABLE: dict[str, dict[str, str]] = LIST["portable"]
+NOT_MIRRORED: dict[str, dict[str, str]] = LIST["not_mirrored"]
+SOURCE = ROOT.parents[1] / "src/omnidraft"
+ROOMS = {"decoding", "vocab", "bundle", "models", "session", "traces", "learning"}
+
+
+def folder_of(room: str) -> Path:
+    """The folder of the Python runtime that a folder of the list names."""
+    return SOURCE / room if room.startswith("learning") else SOURCE / "runtime" / room
+
+
+@pytest.mark.parametrize("room", sorted(PORTABLE))
+def test_each_file_is_mirrored_or_has_a_reason(room: str) -> None:
+    files = {file.stem for file in folder_of(room).glob("*.py")} - {"__init__"}
+    mirrored, left_out = set(PORTABLE[room]), set(NOT_MIRRORED.get(room, {}))
+    assert mirrored | left_out == files
+    assert not mirrored & left_out
+    assert set(PORTABLE[room].values()) <= set(CLAIMED)
+    assert all(len(reason) > 20 for reason in NOT_MIRRORED.get(room, {}).values())
+
+
+def test_each_room_is_listed() -> None:
+    assert {room.split("/")[0] for room in PORTABLE} == ROOMS
+    folders = {str(file.parent.relative_to(SOURCE)) for file in SOURCE.glob("learning/**/*.py")}
+    assert folders == {room for room in PORTABLE if room.startswith("learning")}
+    assert set(NOT_MIRRORED) <= set(PORTABLE)
