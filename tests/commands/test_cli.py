@@ -112,19 +112,46 @@ def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
     assert code == 0
     assert [p["prompt"] for p in result["prompts"]] == ["What is 1 and 1?", "What is 2 and 2?"]
     assert all(p["same_text"] for p in result["prompts"])
+    assert result["verdict"]["speed_up"] == result["speed_up"]
     code, out, _ = run("bench", bundle, "--prompts", prompts, "-n", 12, "--no-measure", "-k", 2)
     assert code == 0
     assert "speculative against plain" in out
+    assert out.splitlines()[-1].startswith(("drafting ", "nothing was drafted"))
+
+
+def test_the_table_of_bench_fits_80_columns(run: Run, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(output, "out", output.Console(highlight=False, width=80))
+    _, out, _ = run("bench", bundle, "-n", 4, "--no-measure", "-k", 2)
+    rows = [line for line in out.splitlines() if "│" in line or "┃" in line]
+    assert len(rows) > 3 and max(map(len, rows)) <= 80
+    for heading in ("plain", "fast", "ratio", "per pass", "accepted", "same"):
+        assert heading in rows[0], rows[0]
+    assert "…" not in "".join(row[40:] for row in rows), "no figure is cut"
 
 
 def test_check_compares_two_tokenizers(run: Run) -> None:
-    code, out, _ = run("check", STARTERS / "drafter", STARTERS / "b/tokenizer.json", "--json")
+    code, out, _ = run("check", STARTERS / "b/tokenizer.json", STARTERS / "drafter", "--json")
     comparison = json.loads(out)
     assert code == 0
+    assert (comparison["target_tokens"], comparison["draft_tokens"]) == (12288, 3500)
     assert comparison["direct"] + comparison["spelled"] == comparison["text_tokens"]
     assert comparison["paired_controls"]
-    code, out, _ = run("check", STARTERS / "drafter", STARTERS / "b")
+    assert comparison["verdict"]["good"] is True
+    code, out, _ = run("check", STARTERS / "b", STARTERS / "drafter")
     assert "direct map" in out
+    assert out.splitlines()[-1].startswith("the vocabularies go together: the drafter can write 100.0%")
+
+
+def test_check_says_that_a_drafter_cannot_write_all(run: Run, data: Path) -> None:
+    """T5's tokenizer has no newline and no byte tokens."""
+    tokenizers = data / "tokenizers"
+    code, out, _ = run("check", tokenizers / "gpt2", tokenizers / "t5-small", "--json")
+    comparison = json.loads(out)
+    verdict = comparison["verdict"]
+    assert code == 0 and not verdict["good"]
+    assert "only in part" in verdict["sentence"] and "'\\n'" in verdict["sentence"]
+    assert comparison["byte_fallback"] == 0
 
 
 @pytest.mark.usefixtures("export_packages")
@@ -137,6 +164,10 @@ def test_export_reports_what_it_measured(run: Run, tmp_path: Path) -> None:
     assert report["parity"]["target"]["fp32"]["max_difference"] < 1e-3
     assert report["parity"]["target"]["fp32"]["greedy_agreement"] == 1.0
     assert report["after"]["of_drafted"] > 0.5 * report["before"]["of_drafted"]
+    verdict = report["verdict"]
+    assert verdict["good"] == (verdict["num_draft_tokens"] > 0) == (verdict["speed_up"] > 1.0)
+    # The checkpoint is stored in 16 bits; the embedding of the int8 graph in 32.
+    assert len(report["warnings"]) == 2 and all("--embedding int8" in each for each in report["warnings"])
     assert [p.name for p in tmp_path.iterdir()] == ["bundle"]
     names = ["drafter", "manifest.json", "target", "vocab_map.safetensors"]
     assert sorted(p.name for p in out_path.iterdir()) == names

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from omnidraft.doctor.check import Check
 from omnidraft.doctor.environment import CORE, core_check, optional_check, providers_check, python_check
 from omnidraft.doctor.placement import can_ask, placement
 from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
-from omnidraft.runtime.bundle.places import CPU
+from omnidraft.runtime.bundle.places import CPU, Form, Place, Provider
 from support.command_line import Run
 from support.places import ROOT
 
@@ -61,9 +62,12 @@ def test_a_bundle(doctor: Doctor, bundle: Path) -> None:
     code, out = doctor(bundle)
     assert code == 0, out
     assert "all hashes match" in out
+    verdict = out.splitlines()[0]
+    assert verdict.startswith("this bundle runs on this machine") and "drafting" in verdict
+    assert "k = " in verdict or "because" in verdict
     lines = [line for line in out.splitlines() if "target/cpu/model.onnx" in line]
     assert len(lines) >= 3 if can_ask() else 2
-    assert all(re.match(r"(ok|warn|fail) +\S|      -> ", line) for line in out.splitlines()[:-1])
+    assert all(re.match(r"(ok|warn|fail) +\S|      -> ", line) for line in out.splitlines()[2:-1])
     assert "not available here: estimated from operator support" in out
 
 
@@ -102,6 +106,7 @@ def test_a_changed_file_fails(doctor: Doctor, copy: Path) -> None:
     code, out = doctor(copy)
     assert code == 1
     assert re.search(r"fail  bundle: .*vocab_map.safetensors was changed", out)
+    assert re.match(r"this does not work: bundle: .*vocab_map.safetensors was changed.*; ", out)
     assert "-> " in out.split("fail  bundle")[1]
     assert out.rstrip().endswith("1 failure")
 
@@ -109,7 +114,42 @@ def test_a_changed_file_fails(doctor: Doctor, copy: Path) -> None:
 def test_no_bundle_fails(doctor: Doctor, tmp_path: Path) -> None:
     code, out = doctor(tmp_path / "none", "--json")
     assert code == 1
-    assert json.loads(out)["failed"] == 1
+    result = json.loads(out)
+    assert result["failed"] == 1 and result["verdict"].startswith("this does not work: bundle: no bundle at")
+
+
+def test_a_bundle_that_learns_has_no_false_alarm(learnable: Path) -> None:
+    """Training graphs share the weights of the drafter's graph and run on the CPU alone."""
+    checks = examine.examine(learnable)
+    alarms = [
+        check for check in checks if check.verdict != "ok" and check.name not in ("drafting", "acceptance")
+    ]
+    assert alarms == []
+    if can_ask():
+        steps = [check for check in checks if "/train/" in check.name]
+        assert [check.name for check in steps] == [
+            f"drafter/train/{name} on {CPU}" for name in ("head.onnx", "step.onnx")
+        ]
+        assert all(check.details["taken"] == check.details["nodes"] > 50 for check in steps)
+
+
+def test_a_static_graph_is_for_the_providers_of_its_form(bundle: Path) -> None:
+    opened = open_bundle(bundle)
+    forms = {
+        name: Form({1: f"target/npu/{name}.onnx"}, f"target/npu/{name}.bin", -1e4) for name in ("f", "q")
+    }
+    places = {
+        "npu": Place(forms["f"], "host", 64),
+        "coreml": Place(forms["f"], "host", 64, Provider("CoreMLExecutionProvider")),
+        "qnn": Place(forms["q"], "host", 64, Provider("QNNExecutionProvider")),
+    }
+    with_places = replace(opened, target=replace(opened.target, places=places))
+    for name, providers in (
+        ("target/npu/f.onnx", {CPU, "CoreMLExecutionProvider"}),
+        ("target/npu/q.onnx", {CPU, "QNNExecutionProvider"}),
+        (opened.target.graph, None),
+    ):
+        assert examine._providers_of(with_places, name) == providers
 
 
 def test_a_file_that_is_no_graph_fails(copy: Path) -> None:
@@ -194,7 +234,7 @@ def test_the_length_that_the_costs_allow(copy: Path, passes: list[float], best: 
         manifest["checks"]["acceptance"]["after"] = {"of_drafted": 0.7, "tokens_per_target_pass": 3.8}
 
     rewrite(copy, change)
-    check = by_name(pair.health_checks(open_bundle(copy)))["draft length"]
+    check = by_name(pair.health_checks(open_bundle(copy)))["drafting"]
     assert check.details["num_draft_tokens"] == best
     assert check.verdict == ("ok" if best else "warn")
 

@@ -29,7 +29,7 @@ LAYERS = [
     ["learning.step"],
     ["learning"],
     ["learning.online"],
-    ["checkpoints", "signing", "sample_prompts"],
+    ["checkpoints", "signing", "sample_prompts", "pair_verdict"],
     ["training.data"],
     ["training.objectives"],
     ["training.head"],

@@ -142,6 +142,14 @@ def stored_types(directory: Path) -> set[str]:
     return types
 
 
+def weight_bytes(directory: Path) -> int:
+    """Bytes of the weights in a checkpoint's directory; those of safetensors where it has other files too."""
+    for pattern in ("*.safetensors", "pytorch_model*.bin"):
+        if sizes := [path.stat().st_size for path in directory.glob(pattern)]:
+            return sum(sizes)
+    return 0
+
+
 def _check_safetensors(file: Path) -> None:
     from safetensors import SafetensorError, safe_open
 

@@ -6,7 +6,7 @@ over the mean of the two plain runs around it, so a drift of the machine's speed
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from rich.table import Table
 
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import generation_config
+from omnidraft.pair_verdict import PairVerdict, measured_verdict
 from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
 from omnidraft.sample_prompts import PROMPTS
@@ -67,6 +68,8 @@ def bench_command(
     if as_json:
         return options.print_json(bench_json(result))
     output.out.print(bench_table(result))
+    output.say(f"{result.counts}")
+    output.say(f"{result.verdict}")
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,21 @@ class BenchResult:
         """Emitted tokens over target passes, over all prompts."""
         emitted = sum(line.statistics.emitted for line in self.lines)
         return emitted / sum(line.statistics.rounds for line in self.lines)
+
+    @property
+    def verdict(self) -> PairVerdict:
+        """Whether drafting paid."""
+        drafted = sum(line.statistics.drafted for line in self.lines)
+        return measured_verdict(self.speed_up, self.interval, drafted)
+
+    @property
+    def counts(self) -> str:
+        """The figures over all prompts in one line."""
+        low, high = self.interval
+        return (
+            f"speculative against plain: {self.speed_up:.2f}x (95 % {low:.2f}-{high:.2f}, predicted "
+            f"{self.predicted:.2f}x), {self.tokens_per_target_pass:.2f} tokens per target pass"
+        )
 
     @property
     def share_slower(self) -> float:
@@ -178,6 +196,7 @@ def bench_json(result: BenchResult) -> dict[str, object]:
     """A result as a JSON object."""
     low, high = result.interval
     return {
+        "verdict": asdict(result.verdict),
         "speed_up": result.speed_up,
         "interval_95": [low, high],
         "predicted_speed_up": result.predicted,
@@ -208,14 +227,11 @@ def _milliseconds(statistics: Statistics) -> Iterator[tuple[str, float]]:
 
 def bench_table(result: BenchResult) -> Table:
     """A result as a table, a prompt a row."""
-    low, high = result.interval
-    table = Table(
-        title=f"speculative against plain: {result.speed_up:.2f}x (95 % {low:.2f}-{high:.2f}, predicted "
-        f"{result.predicted:.2f}x), {result.tokens_per_target_pass:.2f} tokens per target pass"
-    )
-    table.add_column("prompt", no_wrap=True, overflow="ellipsis", max_width=30)
-    for name in ("plain tok/s", "fast tok/s", "ratio", "tok/pass", "accepted", "same text"):
-        table.add_column(name, justify="right")
+    table = Table(title=f"{len(result.lines)} prompts, plain and speculative, tokens a second")
+    table.add_column("prompt", no_wrap=True, overflow="ellipsis", ratio=1)
+    # Short enough for a terminal of 80 columns; "per pass" is emitted tokens per target pass.
+    for name in ("plain", "fast", "ratio", "per pass", "accepted", "same"):
+        table.add_column(name, justify="right", no_wrap=True)
     for line in result.lines:
         table.add_row(
             line.prompt,

@@ -11,26 +11,28 @@ from rich.table import Table
 
 from omnidraft.commands.terminal import options, output
 from omnidraft.export.build_vocab_map import Progress, build_vocab_map
+from omnidraft.pair_verdict import PairVerdict, vocabulary_verdict
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 _EXAMPLES = 8
 
 
 def check(
-    drafter: Annotated[
-        str, typer.Argument(metavar="DRAFTER", help="The drafter's directory or its tokenizer.json.")
-    ],
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="The target's directory or its tokenizer.json.")
     ],
+    drafter: Annotated[
+        str, typer.Argument(metavar="DRAFTER", help="The drafter's directory or its tokenizer.json.")
+    ],
     as_json: options.Json = False,
 ) -> None:
-    """Compare two vocabularies as bytes: which of the target's tokens the drafter can write."""
+    """Can the drafter write the target's tokens? The two vocabularies are compared as bytes."""
     with output.progress_bar("compare", quiet=as_json) as bar:
-        comparison = compare(drafter, target, bar.step)
+        comparison = compare(target, drafter, bar.step)
     if as_json:
         return options.print_json(asdict(comparison))
-    output.out.print(comparison_table(comparison, _name(drafter), _name(target)))
+    output.out.print(comparison_table(comparison, _name(target), _name(drafter)))
+    output.say(str(comparison.verdict))
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Comparison:
         longest_spelling: draft tokens in the longest spelling.
         paired_controls: control tokens with the same role, as (draft, target) contents.
         examples: some spelled tokens with their pieces.
+        verdict: whether the drafter can write what the target says.
     """
 
     draft_tokens: int
@@ -63,9 +66,10 @@ class Comparison:
     longest_spelling: int
     paired_controls: list[tuple[str, str]]
     examples: list[tuple[str, list[str]]]
+    verdict: PairVerdict
 
 
-def compare(drafter: str | Path, target: str | Path, progress: Progress | None = None) -> Comparison:
+def compare(target: str | Path, drafter: str | Path, progress: Progress | None = None) -> Comparison:
     """Compare two tokenizers, given as directories or tokenizer.json files.
 
     Raises:
@@ -89,6 +93,7 @@ def compare(drafter: str | Path, target: str | Path, progress: Progress | None =
         longest_spelling=int(lengths.max(initial=0)),
         paired_controls=_paired_controls(draft_side, target_side, vocab_map.direct.tolist()),
         examples=_examples(draft_side, target_side, vocab_map.spell, spelled),
+        verdict=vocabulary_verdict(target_side, vocab_map),
     )
 
 
@@ -106,8 +111,11 @@ def _paired_controls(
 
 
 def _fallback_ids(tokenizer: Tokenizer) -> set[int]:
-    """Ids of the `<0xNN>` tokens of a SentencePiece tokenizer; a byte-level one has none."""
-    if tokenizer.kind == "byte_level":
+    """Ids of the `<0xNN>` tokens of a SentencePiece tokenizer; a byte-level one has none.
+
+    No text has the byte 255, so a tokenizer that has a token for it falls back to bytes.
+    """
+    if tokenizer.kind == "byte_level" or 0xFF not in tokenizer.byte_ids:
         return set()
     return set(tokenizer.byte_ids.values())
 
@@ -121,19 +129,24 @@ def _examples(
     return [(_show(target_side.tokens[t]), [_show(draft_side.tokens[d]) for d in spell(t)]) for t in chosen]
 
 
+def _quoted(text: str) -> str:
+    """A token in quotes, with the escapes of `_show` as they are."""
+    return "'" + text.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t") + "'"
+
+
 def _show(token: bytes | None) -> str:
     return (token or b"").decode("utf-8", "backslashreplace")
 
 
-def comparison_table(comparison: Comparison, drafter: str, target: str) -> Table:
+def comparison_table(comparison: Comparison, target: str, drafter: str) -> Table:
     """The counts of a comparison, and its examples.
 
     Args:
         comparison: of the two vocabularies.
-        drafter: its name. target: its name.
+        target: its name. drafter: its name.
     """
     c, text = comparison, max(1, comparison.text_tokens)
-    table = Table(title=f"{drafter} as drafter for {target}", show_header=False)
+    table = Table(title=f"{target} with the drafter {drafter}", show_header=False)
     for name, value in (
         ("draft vocabulary", f"{c.draft_tokens:,}"),
         ("target vocabulary", f"{c.target_tokens:,} ({c.text_tokens:,} text)"),
@@ -147,7 +160,7 @@ def comparison_table(comparison: Comparison, drafter: str, target: str) -> Table
     ):
         table.add_row(name, value)
     for whole, pieces in c.examples:
-        table.add_row(f"  e.g. {whole!r}", " ".join(repr(p) for p in pieces))
+        table.add_row(f"  e.g. {_quoted(whole)}", " ".join(map(_quoted, pieces)))
     return table
 
 

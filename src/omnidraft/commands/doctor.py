@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from omnidraft.commands.terminal import options, output
-from omnidraft.doctor.check import Check
+from omnidraft.doctor.check import Check, overall
 from omnidraft.errors import counted
 
 
@@ -21,15 +21,17 @@ def doctor(
     public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check this machine, and a bundle on it. The exit status is 1 if a check fails."""
+    """Check this machine, and a bundle on it; the verdict comes first. Exit status 1 if a check fails."""
     from omnidraft.doctor.examine import examine
 
     with output.progress_bar("doctor", quiet=as_json) as bar:
         checks = examine(bundle, public_key, bar.stage)
     counts = Counter(check.verdict for check in checks)
     if as_json:
-        options.print_json({"checks": [check.as_json() for check in checks], "failed": counts["fail"]})
+        found = [check.as_json() for check in checks]
+        options.print_json({"verdict": overall(checks), "failed": counts["fail"], "checks": found})
     else:
+        sys.stdout.write(f"{overall(checks)}\n\n")
         sys.stdout.write("".join(f"{line}\n" for line in _lines(checks)))
         sys.stdout.write(
             f"{counts['ok']} ok, {counted(counts['warn'], 'warning')}, {counted(counts['fail'], 'failure')}\n"

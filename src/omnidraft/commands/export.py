@@ -187,6 +187,7 @@ def export(
 
     The graphs are compared with torch, and the acceptance of the drafter is measured before and after
     quantisation. An export fails if quantisation broke the drafter; a failed export leaves nothing behind.
+    The last line says whether drafting pays on this machine.
     """
     options.need_export_packages(target, drafter)
     from omnidraft.export.bundle import export_bundle
@@ -214,7 +215,8 @@ def export(
     with output.progress_bar("export", quiet=as_json) as bar:
         report = export_bundle(target, drafter, out, settings, bar.stage)
     if as_json:
-        return options.print_json({**asdict(report), "path": str(report.path)})
+        verdict = asdict(report.verdict)
+        return options.print_json({"verdict": verdict, **asdict(report), "path": str(report.path)})
     for line in _lines(report):
         output.say(line)
 
@@ -248,6 +250,9 @@ def _lines(report: "Report") -> Iterator[str]:
         yield f"  not checked wholly: {limit}"
     peak = "" if report.peak_bytes is None else f", {output.size(report.peak_bytes)} of memory at the peak"
     yield f"  {report.seconds:.0f} s{peak}"
+    for warning in report.warnings:
+        yield f"warning: {warning}"
+    yield f"{'' if report.verdict.good else 'warning: '}{report.verdict}"
 
 
 def _head_blocks(head: bool, blocks: int | None) -> int | None:

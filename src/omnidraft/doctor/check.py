@@ -1,7 +1,10 @@
 """The result of one check of the doctor: its name, a verdict, one sentence and a remedy."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+from omnidraft.errors import counted
 
 CheckVerdict = Literal["ok", "warn", "fail"]
 
@@ -31,3 +34,23 @@ class Check:
         """The fields; the message has the name `found`."""
         values = asdict(self)
         return {"found" if name == "message" else name: value for name, value in values.items()}
+
+
+DRAFTING = "drafting"  # name of the check that says whether drafting pays
+
+
+def overall(checks: Sequence[Check]) -> str:
+    """The verdict on all checks: the first failure with its remedy, or what works and whether it pays."""
+    of_kind = {kind: [check for check in checks if check.verdict == kind] for kind in ("ok", "warn", "fail")}
+    if failed := of_kind["fail"]:
+        first = failed[0]
+        more = f" (and {counted(len(failed) - 1, 'more failure')})" if len(failed) > 1 else ""
+        return f"this does not work: {first.name}: {first.message}; {first.remedy}{more}"
+    whole = any(check.name == "bundle" for check in checks)
+    sentence = "this bundle runs on this machine" if whole else "this machine can run bundles"
+    drafting = [check.message for check in checks if check.name == DRAFTING]
+    others = [check.name for check in of_kind["warn"] if check.name != DRAFTING]
+    if others:
+        shown = f"{', '.join(others[:3])}{', ...' if len(others) > 3 else ''}"
+        sentence += f", with {counted(len(others), 'warning')} ({shown})"
+    return "; ".join([sentence, *drafting])

@@ -112,25 +112,51 @@ def _loading_checks(bundle: Bundle) -> Iterator[Check]:
 
 
 def _graph_checks(bundle: Bundle, name: str) -> Iterator[Check]:
-    """The placement of a graph on each provider: measured where it is available, else estimated."""
+    """The placement of a graph on each provider that may run it: measured, or estimated for phones."""
     available = [p for p in onnxruntime.get_available_providers() if p != CLOUD]
+    may_run = _providers_of(bundle, name)
     if not can_ask():
         message = f"onnxruntime {onnxruntime.__version__} does not tell where nodes go; 1.24 and newer do"
         yield Check(name, "ok", message)
     else:
         for provider in available:
-            yield _measured(bundle, name, provider)
-    missing = [provider for provider in ESTIMATED if provider not in available]
+            if may_run is None or provider in may_run:
+                yield _measured(bundle, name, provider)
+    missing = [p for p in ESTIMATED if p not in available and (may_run is None or p in may_run)]
     if missing and not can_estimate():
         yield Check(name, "ok", f"{NEED_ONNX}, which is not installed", "`pip install onnx` if you want it")
     elif missing:
         yield from _estimated(bundle, name, missing)
 
 
+def _providers_of(bundle: Bundle, name: str) -> set[str] | None:
+    """The providers that a graph was made for; None where any may run it.
+
+    A training step runs on the CPU alone. A static graph is for the providers of its form: a form that was
+    quantised for one accelerator says nothing of another.
+    """
+    if _is_training_step(bundle, name):
+        return {CPU}
+    places = [
+        place
+        for entry in (bundle.target, bundle.drafter)
+        for place in entry.places.values()
+        if name in place.files
+    ]
+    return {CPU, *(place.provider.name for place in places)} if places else None
+
+
+def _is_training_step(bundle: Bundle, name: str) -> bool:
+    step = bundle.drafter.train
+    return step is not None and name in (step.graph, step.head.graph if step.head else None)
+
+
 def _measured(bundle: Bundle, name: str, provider: str) -> Check:
-    title = f"{name} on {provider}"
+    title, graph = f"{name} on {provider}", bundle.file(name)
+    # A training step shares the weights of the drafter's graph, by paths that begin in the drafter's folder.
+    weights = graph.parent.parent if _is_training_step(bundle, name) else None
     try:
-        return _placed(title, placement(bundle.file(name), provider), name)
+        return _placed(title, placement(graph, provider, weights), name)
     except Exception as error:  # onnxruntime's own exceptions share no narrower base
         needed = provider == CPU and name in (bundle.target.graph, bundle.drafter.graph)
         remedy = (

@@ -10,6 +10,8 @@ from omnidraft.errors import counted
 from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.models.onnx_session import NOTHING, session_options
 
+EXTERNAL_WEIGHTS = "session.model_external_initializers_file_folder_path"
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -53,15 +55,24 @@ def can_ask() -> bool:
     return hasattr(ort.InferenceSession, "get_provider_graph_assignment_info")
 
 
-def placement(graph: Path, provider: str) -> Placement:
+def placement(graph: Path, provider: str, weights: Path | None = None) -> Placement:
     """Load a graph for a provider, with the CPU as fallback, and read the provider of each node.
+
+    Args:
+        graph: the file.
+        provider: of onnxruntime.
+        weights: the folder that the graph's external weights are relative to; the graph's own when None.
 
     Raises:
         Exception: onnxruntime cannot load the graph; its own exceptions.
     """
-    options = session_options(1, {"session.record_ep_graph_assignment_info": "1"}, log_level=NOTHING)
+    entries = {"session.record_ep_graph_assignment_info": "1"}
+    if weights is not None:  # onnxruntime looks in that folder only for a graph without a path
+        entries[EXTERNAL_WEIGHTS] = str(weights)
+    options = session_options(1, entries, log_level=NOTHING)
     providers = [provider] if provider == CPU else [provider, CPU]
-    session = ort.InferenceSession(str(graph), options, providers=providers)
+    source = str(graph) if weights is None else graph.read_bytes()
+    session = ort.InferenceSession(source, options, providers=providers)
     if provider not in session.get_providers():  # onnxruntime silently drops a provider that does not start
         raise RuntimeError(f"{provider} does not start on this machine")
     parts = [(part.ep_name, part.get_nodes()) for part in session.get_provider_graph_assignment_info()]

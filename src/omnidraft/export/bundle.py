@@ -9,6 +9,7 @@ from pathlib import Path
 from safetensors.numpy import save_file
 
 from omnidraft.checkpoints.checkpoint import Checkpoint
+from omnidraft.checkpoints.refusals import weight_bytes
 from omnidraft.checkpoints.template import compile_template
 from omnidraft.checkpoints.workplace import refuse_existing, take_name, workplace
 from omnidraft.errors import ExportError
@@ -34,6 +35,7 @@ from omnidraft.export.ort_format import refuse_too_large, write_ort
 from omnidraft.export.quantize.parity import Parity
 from omnidraft.export.report import Report
 from omnidraft.export.write_model import WriteJob, write_model
+from omnidraft.pair_verdict import larger_file, vocabulary_verdict
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
@@ -82,6 +84,7 @@ def _fill(work: Path, models: Models, options: Options, progress: Progress) -> R
     _write_models(work, models, max_length, options, progress)
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
+    warnings = _warnings(work, models, vocab_map)
     prompt, template = compile_template(target.checkpoint.directory, target.tokenizer)
     if template is not None:
         (work / CHAT_TEMPLATE).write_text(template.source, encoding="utf-8")
@@ -94,7 +97,7 @@ def _fill(work: Path, models: Models, options: Options, progress: Progress) -> R
     shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs have none
     progress("write the manifest", 8, STEPS)
     report = Report(
-        work, 0, parity, before, after, costs, adopted, limits=limits(models), train=drafter.train_parity
+        work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity, warnings
     )
     ort = write_ort(work, {model.role: model.graph for model in models}) if options.ort else None
     write_manifest(work, models, {**asdict(prompt), **template_entry(template)}, options, report, ort)
@@ -143,6 +146,20 @@ def _compare_models(
         if options.npu is not None:
             parity[model.role] |= finish_static(work, model, options.npu, rows)
     return parity, adopted
+
+
+def _warnings(work: Path, models: Models, vocab_map: VocabMap) -> tuple[str, ...]:
+    """What a user will not want of vocabularies and sizes, a sentence each."""
+    together = vocabulary_verdict(models[0].tokenizer, vocab_map)
+    sentences: list[str | None] = [None if together.good else str(together)]
+    for model in models:
+        if isinstance(model.checkpoint, Checkpoint):
+            graph = work / model.graph  # large weights are in a file beside it
+            written = sum(file.stat().st_size for file in graph.parent.glob(f"{graph.name}*"))
+            quantization = model.contract.quantization if model.contract else ""
+            before = weight_bytes(model.checkpoint.directory)
+            sentences.append(larger_file(model.role, written, before, quantization))
+    return tuple(sentence for sentence in sentences if sentence)
 
 
 def _stage_of(progress: Progress, step: int) -> Callable[[str], None]:

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from omnidraft.export.adopt.adopt import Adoption
-from omnidraft.export.quantize.parity import Acceptance, Parity, StepParity
+from omnidraft.export.quantize.parity import DRAFTED, Acceptance, Parity, StepParity
+from omnidraft.pair_verdict import CountedDrafts, PairVerdict, expected_verdict
 from omnidraft.runtime.decoding.draft_length import Costs
 
 
@@ -23,6 +24,7 @@ class Report:
         adopted: what was measured of each adopted graph, by role.
         limits: what memory did not allow to check in full, a sentence each.
         train: parity with torch of each training graph, by file name.
+        warnings: what is sound and yet not as a user will want it, a sentence each.
         seconds: duration of the export.
         peak_bytes: the most memory that the export had resident; None where the system does not count it.
     """
@@ -36,5 +38,12 @@ class Report:
     adopted: dict[str, Adoption] = field(default_factory=dict)
     limits: tuple[str, ...] = ()
     train: dict[str, StepParity] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
     seconds: float = 0.0
     peak_bytes: int | None = None
+
+    @property
+    def verdict(self) -> PairVerdict:
+        """Whether drafting pays on this machine."""
+        counted = CountedDrafts(self.after.of_drafted, self.after.tokens_per_target_pass, DRAFTED)
+        return expected_verdict(self.costs, counted)

@@ -11,6 +11,7 @@ import numpy as np
 
 from omnidraft.checkpoints.checkpoint import Checkpoint
 from omnidraft.errors import ExportError
+from omnidraft.pair_verdict import CHANCE
 from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Model
@@ -22,7 +23,6 @@ from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
 DRAFTED = 4  # draft tokens in each round of the acceptance check
 _NEW_TOKENS = 32
-_MEANINGFUL = 0.02  # a lower acceptance is chance agreement of an untrained pair
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,12 @@ class StepParity:
 
     @property
     def worst(self) -> float:
-        """The largest of the three; infinite if one is not finite."""
-        differences = self.loss, self.gradient, self.tensors
-        return max(differences) if np.isfinite(differences).all() else float("inf")
+        """The larger difference of gradient and tensors; infinite if one of the three is not finite.
+
+        The loss decides nothing that is learned: it is only reported.
+        """
+        finite = np.isfinite([self.loss, self.gradient, self.tensors]).all()
+        return max(self.gradient, self.tensors) if finite else float("inf")
 
 
 def torch_rows(
@@ -162,7 +165,7 @@ def refuse_collapse(before: Acceptance, after: Acceptance, quantization: str) ->
     Raises:
         ExportError: acceptance fell below half of the acceptance before quantisation.
     """
-    if before.of_drafted >= _MEANINGFUL and after.of_drafted < 0.5 * before.of_drafted:
+    if before.of_drafted >= CHANCE and after.of_drafted < 0.5 * before.of_drafted:
         raise ExportError(
             f"{quantization} breaks the drafter: {after.of_drafted:.1%} of its "
             f"tokens are accepted, {before.of_drafted:.1%} before quantisation",

@@ -1,0 +1,74 @@
+"""Verdicts on pairs: expected and measured speed, vocabularies, sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from omnidraft.pair_verdict import CountedDrafts, expected_verdict, larger_file, measured_verdict
+from omnidraft.runtime.decoding.draft_length import Costs
+
+GOOD = CountedDrafts(of_drafted=0.6, tokens_per_target_pass=3.4, num_draft_tokens=4)
+
+
+def costs(*target: float, acceptance: float = 0.8) -> Costs:
+    return Costs(target, draft=0.1, host=0.0, read=0.0, acceptance=acceptance)
+
+
+def test_the_expected_speed_is_that_of_the_best_length() -> None:
+    """With blocks at the price of one token and one draft token, k = 1 gives (1 + a) / (1 + draft)."""
+    verdict = expected_verdict(costs(1.0, 1.0, 9.0), GOOD)
+    assert verdict.good and verdict.num_draft_tokens == 1
+    assert verdict.speed_up == pytest.approx((1.0 + 0.8) / 1.1)
+    assert str(verdict) == "drafting pays: 1.64x of plain decoding is expected here at k = 1"
+
+
+def test_a_longer_draft_where_blocks_cost_nothing() -> None:
+    verdict = expected_verdict(costs(*[1.0] * 13, acceptance=0.95), GOOD)
+    assert verdict.num_draft_tokens > 4 and verdict.speed_up > 2.0
+
+
+def test_a_target_token_of_several_draft_tokens_counts_less() -> None:
+    spelled = CountedDrafts(of_drafted=0.6, tokens_per_target_pass=2.2, num_draft_tokens=4)
+    assert spelled.ratio == pytest.approx(0.5) and GOOD.ratio == pytest.approx(1.0)
+    one = expected_verdict(costs(1.0, 1.0, 9.0), spelled)
+    assert one.speed_up == pytest.approx((1.0 + 0.5 * 0.8) / 1.1)
+
+
+def test_the_reason_why_drafting_does_not_pay() -> None:
+    dear = expected_verdict(costs(1.0, 1.9, 2.8), GOOD)
+    assert not dear.good and dear.num_draft_tokens == 0 and dear.speed_up == 1.0
+    assert "does not pay here, because a round with one draft token takes the time of 2.00 plain" in str(dear)
+    assert "even a perfect drafter would not pay: --quant fp32 or int8" in dear.remedy
+    weak = expected_verdict(costs(1.0, 1.0, 1.0, 1.0, acceptance=0.05), GOOD)
+    assert "better or smaller" in weak.remedy
+
+
+def test_chance_is_told_whatever_the_costs() -> None:
+    for of_drafted in (0.0, 0.001):
+        none = CountedDrafts(of_drafted, tokens_per_target_pass=1.0, num_draft_tokens=4)
+        verdict = expected_verdict(costs(1.0, 1.0, 1.0, acceptance=0.01), none)
+        assert not verdict.good and "no better than chance" in verdict.sentence
+        assert "train it" in verdict.remedy
+
+
+@pytest.mark.parametrize(
+    ("interval", "drafted", "words"),
+    [
+        ((1.1, 1.3), 9, "drafting pays here: 1.20x of plain decoding (1.10-1.30)"),
+        ((0.9, 1.3), 9, "no certain difference"),
+        ((0.8, 0.9), 9, "does not pay here"),
+        ((0.8, 1.3), 0, "nothing was drafted"),
+    ],
+)
+def test_a_measurement_says_what_is_certain(interval: tuple[float, float], drafted: int, words: str) -> None:
+    verdict = measured_verdict(1.2, interval, drafted)
+    assert words in str(verdict)
+    assert verdict.good == (interval[0] > 1.0) and bool(verdict.remedy) != verdict.good
+
+
+def test_a_file_larger_than_its_checkpoint_is_told() -> None:
+    assert larger_file("target", 100, 0, "int4") is None, "the size of the checkpoint is unknown"
+    assert larger_file("target", 102, 100, "fp32") is None, "names and operators of a graph take some bytes"
+    assert larger_file("target", 200, 100, "fp32") is None, "whoever asks for fp32 gets it"
+    int4 = larger_file("target", 115, 100, "int4-b32")
+    assert int4 is not None and "the target as int4-b32 has 1.15 times" in int4 and "--embedding" in int4
