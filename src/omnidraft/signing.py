@@ -1,6 +1,5 @@
 """Make Ed25519 keys and sign bundles, with the package `cryptography`. Format: spec/10-signing.md."""
 
-import json
 import os
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -8,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnidraft.errors import BundleError, SettingError
-from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.bundle.manifest_file import MANIFEST, parse_manifest, read_manifest
 from omnidraft.runtime.bundle.signature import SIGNATURE, Signature, encode, key_id
 from omnidraft.runtime.disk.atomic_write import write_atomically
 
@@ -89,8 +89,8 @@ def sign_bundle(path: Path, key: Path, passphrase: Passphrase) -> str:
     need_cryptography()
     private = read_private_key(key, passphrase)
     bundle = open_bundle(path)  # a damaged bundle must not be signed
-    manifest = (path / MANIFEST).read_bytes()
-    if json.loads(manifest) != bundle.manifest:
+    manifest = read_manifest(path)
+    if parse_manifest(path, manifest)["seal"] != bundle.manifest["seal"]:
         raise BundleError(
             f"{path / MANIFEST} was changed while it was verified",
             "sign it again when nothing writes to it",

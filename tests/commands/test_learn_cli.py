@@ -20,7 +20,8 @@ from omnidraft.errors import BundleError, SettingError
 from omnidraft.learning.learn_traces import LearnOptions, responses_of
 from omnidraft.learning.online.profiles import profile_of
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
-from omnidraft.runtime.bundle.bundle import open_bundle, seal
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.bundle.manifest_file import sealed
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.runtime.session.api import load
 from omnidraft.runtime.session.loaded_bundle import load_bundle
@@ -253,9 +254,8 @@ def test_a_spoiled_entry_is_refused(
     copy = Path(shutil.copytree(learnable, tmp_path / "bundle", copy_function=os.link))
     manifest = json.loads((copy / "manifest.json").read_text())
     spoil(manifest)
-    manifest["seal"] = seal(manifest)
     (copy / "manifest.json").unlink()
-    (copy / "manifest.json").write_text(json.dumps(manifest))
+    (copy / "manifest.json").write_bytes(sealed(manifest))
     with pytest.raises(BundleError) as refused:
         open_bundle(copy)
     assert refused.value.fault == fault

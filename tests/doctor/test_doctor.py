@@ -19,7 +19,8 @@ from omnidraft.doctor import environment, examine, mobile, pair, telemetry
 from omnidraft.doctor.check import Check
 from omnidraft.doctor.environment import CORE, core_check, optional_check, providers_check, python_check
 from omnidraft.doctor.placement import can_ask, placement
-from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.places import CPU, Form, Place, Provider
 from support.command_line import Run
 from support.places import ROOT
@@ -44,8 +45,7 @@ def by_name(checks: list[Check]) -> dict[str, Check]:
 def rewrite(bundle: Path, change: Callable[[dict[str, Any]], object]) -> None:
     manifest = json.loads((bundle / MANIFEST).read_text())
     change(manifest)
-    manifest["seal"] = seal(manifest)
-    (bundle / MANIFEST).write_text(json.dumps(manifest))
+    (bundle / MANIFEST).write_bytes(sealed(manifest))
 
 
 def test_the_machine_alone(doctor: Doctor) -> None:

@@ -16,7 +16,8 @@ import pytest
 
 from omnidraft import load
 from omnidraft.errors import BundleError
-from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.model import Cancelled
@@ -226,8 +227,7 @@ def test_a_bundle_without_a_layout_has_shared_buffers(adopted: Path, tmp_path: P
         manifest["target"]["layout"] = value
         if value is None:
             del manifest["target"]["layout"]
-        manifest["seal"] = seal(manifest)
-        (place / MANIFEST).write_text(json.dumps(manifest))
+        (place / MANIFEST).write_bytes(sealed(manifest))
         if layout:
             assert open_bundle(place).target.layout == layout
         else:

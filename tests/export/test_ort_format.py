@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from omnidraft.errors import BundleError, ExportError
-from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.models.ort_model import OrtModel
 from omnidraft.runtime.session.api import Session, load_bundle
@@ -175,7 +176,6 @@ def test_a_wrong_entry_is_refused(copy: Path, ort: object, sentence: str) -> Non
         manifest["ort"][ort] = {"target": 5}.get(ort, "elsewhere")
     else:
         manifest["ort"] = ort
-    manifest["seal"] = seal(manifest)
-    (copy / MANIFEST).write_text(json.dumps(manifest))
+    (copy / MANIFEST).write_bytes(sealed(manifest))
     with pytest.raises(BundleError, match=sentence):
         open_bundle(copy)

@@ -20,9 +20,11 @@ from typing import Any
 
 from fuzz.command import command
 from omnidraft.errors import OmnidraftError
-from omnidraft.runtime.bundle.bundle import FORMAT, MANIFEST, VERSION, Bundle, open_bundle, seal
+from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
+from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, VERSION, sealed
 from omnidraft.runtime.bundle.model_entry import LAYOUTS
 
+BEFORE = '{"seal": "'
 _WEIRD: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2**31, 2**63, 10**400, 0.5, -0.0, 1e308, math.inf, -math.inf, math.nan,
     "", "x", "..", "/etc/passwd", "a/../../b", "a\\b", "\0", "\ud800", "x" * 5000, "target", "12", "\n",
@@ -46,7 +48,8 @@ def make_bundle(place: Path) -> dict[str, Any]:
         manifest[role] = {
             "source": role, "architecture": "LlamaForCausalLM", "graph": f"{role}/cpu/model.onnx",
             "tokenizer": f"{role}/tokenizer.json", "vocab_size": 10, "quantization": "fp32", "bos_id": None,
-            "eos_ids": [1], "parameters": 5,
+            "eos_ids": [1], "parameters": 5, "tokenizer_fingerprint": "b" * 64,
+            "compiled_tokenizer": None,
             "fingerprint": "a" * 64,
             "lora": {"rank": None, "sites": {"layers.0.qkv": {"inputs": 3, "parts": [["q", 2], ["k", 1]]}}},
             "kv": {"num_layers": 1, "num_kv_heads": 1, "head_dim": 16, "max_length": 32},
@@ -64,11 +67,11 @@ def make_bundle(place: Path) -> dict[str, Any]:
         "kv_length": 16, "host": npu[3],
         "forms": {"float": {"mask": -1e4, "weights": npu[2], "graphs": graphs}},
         "providers": {"coreml": {
-            "form": "float", "provider": "CoreMLExecutionProvider", "options": {"a": "b"},
+            "form": "float", "provider": "CoreMLExecutionProvider", "options": {"MLComputeUnits": "ALL"},
         }},
     }  # fmt: skip
     manifest["prompt"] = {
-        "prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": None,
+        "prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": "\nA:",
         "template": names[0], "names": {"bos_token": "<s>"},
     }  # fmt: skip
     manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001, "read": 1e-4, "acceptance": 0.5}
@@ -85,15 +88,20 @@ def mutant(manifest: dict[str, Any], rng: random.Random) -> str:
     changed = copy.deepcopy(manifest)
     for _ in range(rng.randint(1, 3)):
         _change(changed, rng)
-    changed["seal"] = seal(changed)
-    text = json.dumps(changed)
+    text = resealed(json.dumps(changed))
     kind = rng.random()
     if kind < 0.04:  # deeper than any parser reads: refused before its seal is checked
-        return text[:-1] + ', "deep": ' + "[" * rng.choice([900, 100_000]) + "]" * 900 + "}"
+        return resealed(text[:-1] + ', "deep": ' + "[" * rng.choice([33, 900, 100_000]) + "]" * 900 + "}")
     if kind < 0.15:
         at = rng.randrange(len(text))
         return text[:at] + rng.choice(["", "\0", "{", '"', "1e999", "\ufeff"]) + text[at + rng.randrange(3) :]
     return text
+
+
+def resealed(text: str) -> str:
+    """The text of an object with a right seal at its beginning, in place of the old one."""
+    rest = f'",{text.split(chr(34) + ",", 1)[1] if text.startswith(BEFORE) else text[1:]}'
+    return BEFORE + hashlib.sha256(rest.encode()).hexdigest() + rest
 
 
 def _change(node: Any, rng: random.Random) -> None:
@@ -150,7 +158,7 @@ def fuzz(count: int, seconds: float, seed: int) -> Counter[str]:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         manifest = make_bundle(place)
-        (place / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
+        (place / MANIFEST).write_bytes(sealed(manifest))
         check(open_bundle(place))  # without a change it opens
         for number in range(count):
             if number % 500 == 0:

@@ -63,14 +63,13 @@ def random_weights(place: Path, rng: Rng) -> LoadedBundle:
         bos = tokenizer.controls["<s>"].id if rng.random() < 0.7 else None
         eos = (tokenizer.controls["<eos>"].id,)
         entry = ModelEntry(
-            role, "Tables", f"{role}.onnx", role, graph.kv, graph.vocab_size, "fp32", bos, eos, 1
-        )
+            role, "Tables", f"{role}.onnx", role, graph.kv, graph.vocab_size, "fp32", bos, eos, 1,
+            tokenizer_fingerprint=tokenizer.fingerprint,
+        )  # fmt: skip
         models.append((entry, graph, tokenizer))
     (target, target_graph, target_tokenizer), (drafter, drafter_graph, drafter_tokenizer) = models
     manifest = {
         "files": {f"{role}.onnx": {"sha256": role[0] * 64} for role in ("target", "drafter")},
-        "target": {"tokenizer_fingerprint": target_tokenizer.fingerprint},
-        "drafter": {"tokenizer_fingerprint": drafter_tokenizer.fingerprint},
     }
     costs = Costs((1.0, 1.05, 1.1), float(rng.choice([0.05, 0.4, 2.0])), 0.01)
     template = PromptTemplate("<s>b", "<eos>", " d", "a")

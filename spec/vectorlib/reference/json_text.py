@@ -1,4 +1,4 @@
-"""JSON that has one way to be written: spec/03-bundle.md, "JSON". Numbers with a fraction are text, `bits`."""
+"""JSON that has one way to be written: spec/09-session.md. Numbers with a fraction are text, `bits`."""
 
 import struct
 from typing import Any

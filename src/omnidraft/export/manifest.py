@@ -1,6 +1,5 @@
 """Write a bundle's manifest: models, graphs, checks and the hash of every file. Format: spec/03-bundle.md."""
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft import __version__
+from omnidraft.errors import ExportError
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.export.report import Report
-from omnidraft.runtime.bundle.bundle import FORMAT, MANIFEST, VERSION, OrtFiles, file_sha256, seal
+from omnidraft.runtime.bundle.bundle import OrtFiles
+from omnidraft.runtime.bundle.hashes import file_sha256
+from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, MAX_BYTES, VERSION, sealed
 from omnidraft.runtime.bundle.train_step_entry import step_object
 from omnidraft.runtime.session.chat_template import JinjaTemplate
 
@@ -37,6 +39,9 @@ def write_manifest(
         options: how the bundle was exported.
         report: what was measured.
         ort: the .ort files, if the bundle has them.
+
+    Raises:
+        ExportError: the manifest is larger than a reader takes.
     """
     manifest: dict[str, Any] = {
         "format": FORMAT,
@@ -52,11 +57,15 @@ def write_manifest(
     }
     if ort is not None:
         manifest["ort"] = asdict(ort)
-    manifest["seal"] = seal(manifest)
-    text = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
+    data = sealed(manifest)
+    if len(data) > MAX_BYTES:
+        raise ExportError(
+            f"the manifest has {len(data)} bytes, more than the {MAX_BYTES} that a reader takes",
+            "export fewer static graphs",
+        )
     temporary = work / f"{MANIFEST}.tmp"
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
+    with temporary.open("wb") as file:
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(work / MANIFEST)

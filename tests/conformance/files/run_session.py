@@ -96,14 +96,27 @@ def _session(given: dict[str, Any]) -> Session:
     identity, vocab_map = given["identity"], map_of(given["map"])
     target, drafter, tokenizer = _loaded(given["map"])
     entries = {
-        role: ModelEntry(role, "Table", f"{role}/cpu/model.onnx", role, _KV, size, "fp32", None, (), 1)
-        for role, size in (("target", vocab_map.target_size), ("drafter", vocab_map.draft_size))
+        role: ModelEntry(
+            role,
+            "Table",
+            f"{role}/cpu/model.onnx",
+            role,
+            _KV,
+            size,
+            "fp32",
+            None,
+            (),
+            1,
+            tokenizer_fingerprint=identity[f"{side}_fingerprint"],
+        )
+        for role, side, size in (
+            ("target", "target", vocab_map.target_size),
+            ("drafter", "draft", vocab_map.draft_size),
+        )
     }
     assert identity["drafter_adapter"] is identity["target_adapter"] is None
     manifest = {
         "files": {name: {"sha256": digest} for name, digest in identity["graphs"].items()},
-        "drafter": {"tokenizer_fingerprint": identity["draft_fingerprint"]},
-        "target": {"tokenizer_fingerprint": identity["target_fingerprint"]},
     }
     costs, template = Costs((0.001,), 0.001, 0.0), PromptTemplate("", "", "", "")
     bundle = Bundle(Path("vectors"), entries["target"], entries["drafter"], template, costs, "map", manifest)

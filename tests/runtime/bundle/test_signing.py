@@ -13,8 +13,9 @@ import pytest
 from fuzz.fuzz_manifest import make_bundle
 from omnidraft.errors import BundleError, SettingError, SignatureError
 from omnidraft.runtime.bundle import signature
-from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
+from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.hashes import check_unchanged
+from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.signature import SIGNATURE
 from omnidraft.runtime.session.api import load
 from support.command_line import Run
@@ -40,7 +41,7 @@ def signed(tmp_path: Path, keys: Keys) -> Path:
     place = tmp_path / "bundle"
     place.mkdir()
     manifest = make_bundle(place)
-    (place / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
+    (place / MANIFEST).write_bytes(sealed(manifest))
     sign_bundle(place, keys[0], no_passphrase)
     return place
 
@@ -73,8 +74,7 @@ def test_a_changed_manifest_is_refused_though_it_was_sealed_again(signed: Path, 
     """Who can rewrite the bundle can rewrite hashes and seal, and not the signature."""
     manifest = json.loads((signed / MANIFEST).read_text())
     manifest["target"]["eos_ids"] = [2]
-    manifest["seal"] = seal(manifest)
-    (signed / MANIFEST).write_text(json.dumps(manifest))
+    (signed / MANIFEST).write_bytes(sealed(manifest))
     open_bundle(signed)
     with pytest.raises(SignatureError, match="changed after signing; copy the bundle") as refused:
         open_bundle(signed, keys[1])

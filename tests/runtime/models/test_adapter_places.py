@@ -11,7 +11,8 @@ import pytest
 
 from omnidraft import cli, load
 from omnidraft.commands.chat import Chat
-from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.models.adapter_file import write_adapter
 from omnidraft.runtime.session.api import GenerationConfig, LoadedBundle, Session, load_bundle
 from support.adapters import PROMPT, adapter, adapter_of, drafters, refusal
@@ -81,16 +82,16 @@ def test_a_manifest_that_says_nonsense_of_adapters(tmp_path: Path, field: str, v
     from omnidraft.errors import BundleError
 
     manifest = make_bundle(tmp_path)
-    (tmp_path / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
+    (tmp_path / MANIFEST).write_bytes(sealed(manifest))
     assert open_bundle(tmp_path).drafter.lora is not None
     bare = {
         **manifest,
         "drafter": {n: v for n, v in manifest["drafter"].items() if n not in ("lora", "fingerprint")},
     }
-    (tmp_path / MANIFEST).write_text(json.dumps({**bare, "seal": seal(bare)}))
+    (tmp_path / MANIFEST).write_bytes(sealed(bare))
     old = open_bundle(tmp_path).drafter  # one of before there were adapters
     assert old.lora is None and old.fingerprint is None
     manifest["drafter"][field] = value
-    (tmp_path / MANIFEST).write_text(json.dumps({**manifest, "seal": seal(manifest)}))
+    (tmp_path / MANIFEST).write_bytes(sealed(manifest))
     with pytest.raises(BundleError, match="run `omnidraft export` again"):
         open_bundle(tmp_path)

@@ -24,7 +24,8 @@ from omnidraft.export.graph.write import write_graph  # noqa: E402
 from omnidraft.export.npu.npu import NpuOptions, StaticShapes, let_adapters_in, write_static  # noqa: E402
 from omnidraft.export.quantize.cpu import export_cpu  # noqa: E402
 from omnidraft.export.quantize.quantize import FP32  # noqa: E402
-from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal  # noqa: E402
+from omnidraft.runtime.bundle.bundle import open_bundle  # noqa: E402
+from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed  # noqa: E402
 from omnidraft.runtime.bundle.placement import placed  # noqa: E402
 from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
 from omnidraft.runtime.models.static_model import StaticGraphs, StaticModel  # noqa: E402
@@ -186,8 +187,7 @@ def test_a_wrong_rank_in_the_manifest_is_refused(
     copy = Path(shutil.copytree(place, tmp_path / "bundle"))
     manifest = json.loads((copy / MANIFEST).read_text())
     manifest["target"]["npu"]["forms"]["float"]["lora_rank"] = rank
-    manifest["seal"] = seal(manifest)
-    (copy / MANIFEST).write_text(json.dumps(manifest))
+    (copy / MANIFEST).write_bytes(sealed(manifest))
     with pytest.raises(BundleError, match=sentence):
         open_bundle(copy)
 

@@ -13,7 +13,8 @@ import pytest
 
 from omnidraft import Session, load, load_bundle
 from omnidraft.errors import BundleError, ContextError, SessionFileError, SettingError
-from omnidraft.runtime.bundle.bundle import MANIFEST, open_bundle, seal
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.placement import placed
 from omnidraft.runtime.decoding.model import Cancelled, SessionModel
@@ -276,7 +277,6 @@ def test_a_wrong_entry_is_refused(
     copy = Path(shutil.copytree(places["a"], tmp_path / "bundle"))
     manifest = json.loads((copy / MANIFEST).read_text())
     change(manifest["target"]["npu"])
-    manifest["seal"] = seal(manifest)
-    (copy / MANIFEST).write_text(json.dumps(manifest))
+    (copy / MANIFEST).write_bytes(sealed(manifest))
     with pytest.raises(BundleError, match=sentence):
         open_bundle(copy)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from omnidraft import GenerationConfig, LoadedBundle, Session, load_bundle
 from omnidraft.errors import SessionError, SessionFileError
-from omnidraft.runtime.bundle.bundle import MANIFEST, seal
+from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.session.session_file import decode_session, encode_session
 from support.places import ROOT
 
@@ -202,8 +202,7 @@ def test_a_session_belongs_to_its_graphs(loaded: LoadedBundle, bundle: Path, tmp
     manifest["files"]["target/cpu/model.onnx"] = {
         "bytes": graph.stat().st_size, "sha256": hashlib.sha256(graph.read_bytes()).hexdigest(),
     }  # fmt: skip
-    manifest["seal"] = seal(manifest)
-    (other / MANIFEST).write_text(json.dumps(manifest))
+    (other / MANIFEST).write_bytes(sealed(manifest))
     with pytest.raises(SessionFileError) as caught:
         Session(load_bundle(other)).load(tmp_path / "a")
     assert caught.value.fault == "foreign_bundle"

@@ -6,14 +6,30 @@ Begin with signing.py, the shortest; bundle.py is the manifest.
 
 from vectorlib.cases.files import (
     adapter,
+    adapter_fit,
     bundle,
+    bundle_fields,
     cache,
     cache_invalid,
     session,
     session_invalid,
     signing,
     sync,
+    sync_pull,
     trace,
 )
 
-CASES = (cache, cache_invalid, session, session_invalid, bundle, signing, adapter, trace, sync)
+CASES = (
+    cache,
+    cache_invalid,
+    session,
+    session_invalid,
+    bundle,
+    bundle_fields,
+    signing,
+    adapter,
+    adapter_fit,
+    trace,
+    sync,
+    sync_pull,
+)

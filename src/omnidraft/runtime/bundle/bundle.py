@@ -4,15 +4,15 @@ Every file is hashed before use, and a missing hash is an error: integrity fails
 Format: spec/03-bundle.md.
 """
 
-import hashlib
-import json
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import BundleError, PromptError
-from omnidraft.runtime.bundle.hashes import Stamp, verify_files
+from omnidraft.runtime.bundle.hashes import MAX_PATH, Stamp, check_files, verify_files
 from omnidraft.runtime.bundle.hashes import file_sha256 as file_sha256
+from omnidraft.runtime.bundle.manifest_file import MANIFEST as MANIFEST
+from omnidraft.runtime.bundle.manifest_file import parse_manifest, read_manifest
 from omnidraft.runtime.bundle.model_entry import ModelEntry, read_entry
 from omnidraft.runtime.bundle.signature import (
     SIGNATURE,
@@ -24,12 +24,9 @@ from omnidraft.runtime.bundle.signature import (
 )
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.disk.json_fields import array, mapping, number, text
-from omnidraft.runtime.disk.read_file import read_file
 
-FORMAT = "omnidraft.bundle"
-VERSION = 1
-MANIFEST = "manifest.json"
 MAX_PASSES, MAX_SECONDS = 256, 1e9  # of the field `costs`
+MAX_PROMPT = 1 << 16  # bytes of each text of the field `prompt`
 
 
 @dataclass(frozen=True)
@@ -117,12 +114,6 @@ class Bundle:
         return self.path / name
 
 
-def seal(manifest: dict[str, Any]) -> str:
-    """SHA-256 of a manifest without its own seal, in canonical JSON (sorted keys, no spaces)."""
-    rest = {key: value for key, value in manifest.items() if key != "seal"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
 def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle:
     """Read and verify a bundle.
 
@@ -138,23 +129,40 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle
     """
     path = Path(path)
     key = None if public_key is None else read_public_key(public_key)
-    data = _manifest_bytes(path)
+    data = read_manifest(path)
     if key is not None:  # before any field of the manifest is used
         verify(data, read_signature(path), key)
-    manifest = _parse_manifest(path, data)
-    stamps = verify_files(path, path / MANIFEST, manifest.get("files"))
+    manifest = parse_manifest(path, data)
+    bundle = _bundle(path, manifest)
+    files = check_files(path / MANIFEST, manifest.get("files"))
+    for name in _used(bundle):
+        if name not in files:
+            raise BundleError(
+                f"{path / MANIFEST} has no hash of {name!r:.200}",
+                "run `omnidraft export` again",
+                fault="no_hash",
+            )
+    stamps = verify_files(path, files)
+    return replace(bundle, stamps=stamps, signed_by=None if key is None else key_id(key))
+
+
+def _bundle(path: Path, manifest: dict[str, Any]) -> Bundle:
+    """The fields of a manifest as values; no file is looked at.
+
+    Raises:
+        BundleError: `field`.
+    """
     try:
-        bundle = Bundle(
+        text(manifest["omnidraft"], 64)
+        return Bundle(
             path=path,
-            target=read_entry(manifest["target"]),
-            drafter=read_entry(manifest["drafter"]),
-            prompt=_prompt(manifest["prompt"]),
-            costs=read_costs(manifest["costs"]),
-            vocab_map=text(manifest["vocab_map"]),
+            target=read_entry(mapping(manifest["target"])),
+            drafter=read_entry(mapping(manifest["drafter"])),
+            prompt=_prompt(mapping(manifest["prompt"])),
+            costs=read_costs(mapping(manifest["costs"])),
+            vocab_map=text(manifest["vocab_map"], MAX_PATH),
             manifest=manifest,
             ort=_ort_files(manifest.get("ort")),
-            signed_by=None if key is None else key_id(key),
-            stamps=stamps,
         )
     except KeyError as error:
         raise BundleError(
@@ -166,12 +174,6 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle
             "run `omnidraft export` again",
             fault="field",
         ) from None
-    for name in _used(bundle):
-        if name not in manifest["files"]:
-            raise BundleError(
-                f"{path / MANIFEST} has no hash of {name}", "run `omnidraft export` again", fault="no_hash"
-            )
-    return bundle
 
 
 def unlisted_files(bundle: Bundle) -> list[str]:
@@ -191,6 +193,7 @@ def _used(bundle: Bundle) -> list[str]:
     ]
     for entry in (bundle.target, bundle.drafter):
         names += [entry.graph, entry.tokenizer]
+        names += [] if entry.compiled_tokenizer is None else [entry.compiled_tokenizer]
         names += [name for place in entry.places.values() for name in place.files]
         names += [] if entry.train is None else entry.train.files
         # onnxruntime reads this file by its name alone; a graph that is not listed is refused anyway.
@@ -199,65 +202,17 @@ def _used(bundle: Bundle) -> list[str]:
     return names
 
 
-def _manifest_bytes(path: Path) -> bytes:
-    if not path.is_dir():
-        raise BundleError(
-            f"no bundle at {path}",
-            f"make one with `omnidraft export TARGET --drafter DRAFTER -o {path}`",
-            fault="no_bundle",
-        )
-    try:
-        return read_file(path / MANIFEST)
-    except FileNotFoundError:
-        raise BundleError(
-            f"{path} has no {MANIFEST}, so it is not a bundle",
-            "make one with `omnidraft export`",
-            fault="no_bundle",
-        ) from None
-    except OSError as error:
-        raise BundleError(
-            f"{path / MANIFEST} is not readable ({error.strerror})",
-            "run `omnidraft export` again",
-            fault="unreadable",
-        ) from None
-
-
-def _parse_manifest(path: Path, data: bytes) -> dict[str, Any]:
-    file = path / MANIFEST
-    try:
-        manifest = json.loads(data.decode("utf-8"))
-        expected_seal = seal(manifest) if isinstance(manifest, dict) else None
-    except (ValueError, RecursionError) as error:
-        raise BundleError(
-            f"{file} is not readable ({error})", "run `omnidraft export` again", fault="unreadable"
-        ) from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise BundleError(
-            f"{file} is not an {FORMAT} manifest", "make one with `omnidraft export`", fault="not_a_bundle"
-        )
-    if manifest.get("version") != VERSION:
-        raise BundleError(
-            f"{path} is a bundle of version {manifest.get('version')} and this "
-            f"omnidraft reads version {VERSION}",
-            "run `omnidraft export` again or install the omnidraft that wrote it",
-            fault="version",
-        )
-    if manifest.get("seal") != expected_seal:
-        raise BundleError(
-            f"{file} was changed after it was written (its seal does not match)",
-            "run `omnidraft export` again",
-            fault="seal",
-        )
-    return manifest
-
-
 def _prompt(data: dict[str, Any]) -> PromptTemplate:
-    later = (None if data[name] is None else text(data[name]) for name in ("between", "after"))
+    first = (text(data[name], MAX_PROMPT) for name in ("prefix", "suffix"))
+    later = [None if data[name] is None else text(data[name], MAX_PROMPT) for name in ("between", "after")]
+    if (later[0] is None) != (later[1] is None):
+        raise ValueError("one of prompt.between and prompt.after is null")
     if data["template"] is not None:
-        text(data["template"])
-    for name in mapping(data["names"]).values():
-        text(name)
-    return PromptTemplate(text(data["prefix"]), text(data["suffix"]), *later)
+        text(data["template"], MAX_PATH)
+    for name, value in mapping(data["names"], 64).items():
+        text(name, 64)
+        text(value, MAX_PROMPT)
+    return PromptTemplate(*first, *later)
 
 
 def _ort_files(data: object) -> OrtFiles | None:
@@ -265,7 +220,7 @@ def _ort_files(data: object) -> OrtFiles | None:
     if data is None:
         return None
     ort = mapping(data)
-    files = OrtFiles(**{each.name: text(ort[each.name]) for each in fields(OrtFiles)})
+    files = OrtFiles(**{each.name: text(ort[each.name], MAX_PATH) for each in fields(OrtFiles)})
     if files.style not in ("runtime", "fixed"):
         raise ValueError(f"ort.style {files.style!r:.80} is neither runtime nor fixed")
     return files
@@ -277,7 +232,7 @@ def read_costs(data: dict[str, Any]) -> Costs:
     Raises:
         KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
-    target = tuple(number(each) for each in array(data["target"]))
+    target = tuple(number(each) for each in array(data["target"], MAX_PASSES))
     costs = Costs(target, *(number(data[name]) for name in ("draft", "host", "read", "acceptance")))
     check_costs(costs)
     return costs

@@ -2,19 +2,32 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from omnidraft.errors import BundleError
+from omnidraft.runtime.disk.json_fields import hexadecimal, integer, mapping
+from omnidraft.runtime.disk.read_file import open_file
 
 Stamp = tuple[
     int, int, int
 ]  # size of a file, and the times when its content and its directory entry last changed
 
+MAX_FILES, MAX_PATH = 1024, 512  # files of a bundle, and bytes of a path
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a manifest says of a file."""
+
+    sha256: str
+    bytes: int
+
 
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file, read in pieces."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while piece := file.read(1 << 20):
             digest.update(piece)
     return digest.hexdigest()
@@ -36,32 +49,63 @@ def check_unchanged(path: Path, stamps: Mapping[str, Stamp]) -> None:
             )
 
 
-def verify_files(path: Path, manifest: Path, files: object) -> dict[str, Stamp]:
+def check_files(manifest: Path, files: object) -> dict[str, Record]:
+    """The field `files` of a manifest as values; no file is looked at.
+
+    Args:
+        manifest: the path of the manifest, for error messages.
+        files: the field.
+
+    Raises:
+        BundleError: `no_hash` or `outside`.
+    """
+    if not isinstance(files, dict) or not 0 < len(files) <= MAX_FILES:
+        raise BundleError(
+            f"{manifest} lists no files, or more than {MAX_FILES}",
+            "run `omnidraft export` again",
+            fault="no_hash",
+        )
+    return {name: _record(manifest, name, value) for name, value in files.items()}
+
+
+def _record(manifest: Path, name: str, value: object) -> Record:
+    if not is_inside(name):
+        raise BundleError(
+            f"{manifest} names {name!r:.200}, which is outside the bundle",
+            "do not use this bundle",
+            fault="outside",
+        )
+    try:
+        record = mapping(value)
+        return Record(hexadecimal(record["sha256"], 64), integer(record["bytes"], 0, (1 << 53) - 1))
+    except (KeyError, ValueError):
+        raise BundleError(
+            f"{manifest} has no hash of {name!r:.200}", "run `omnidraft export` again", fault="no_hash"
+        ) from None
+
+
+def is_inside(name: str) -> bool:
+    """Whether a path of a manifest is relative and stays below the bundle on every system."""
+    parts = name.split("/")
+    wrong = any(c < " " or c in ":\\" for c in name) or any(part in ("", ".", "..") for part in parts)
+    return not wrong and len(name.encode()) <= MAX_PATH
+
+
+def verify_files(path: Path, files: Mapping[str, Record]) -> dict[str, Stamp]:
     """Hash every file that a manifest lists, and return the stamp of each file from before.
 
     Args:
         path: the directory of the bundle.
-        manifest: the path of the manifest, for error messages.
-        files: the field `files` of the manifest.
+        files: from `check_files`.
 
     Raises:
-        BundleError: no files, a name outside the bundle, no hash, or a file that is absent, cut short or
-            changed.
+        BundleError: a file is absent, cut short or changed.
     """
-    if not isinstance(files, dict) or not files:
-        raise BundleError(f"{manifest} lists no files", "run `omnidraft export` again", fault="no_hash")
     stamps = {}
     for name, record in files.items():
-        inside = PurePosixPath(name)
-        if inside.is_absolute() or ".." in inside.parts or "\\" in name:
-            raise BundleError(
-                f"{manifest} names {name!r}, which is outside the bundle",
-                "do not use this bundle",
-                fault="outside",
-            )
         try:
-            stamps[name] = _verify_file(path / name, name, record, manifest)
-        except (OSError, ValueError) as error:  # ValueError: a name that no file system allows
+            stamps[name] = _verify_file(path / name, name, record)
+        except OSError as error:
             raise BundleError(
                 f"{name!r} of {path} cannot be read ({error})",
                 "copy the whole bundle or run `omnidraft export` again",
@@ -70,31 +114,38 @@ def verify_files(path: Path, manifest: Path, files: object) -> dict[str, Stamp]:
     return stamps
 
 
-def _verify_file(file: Path, name: str, record: object, manifest: Path) -> Stamp:
-    expected = record.get("sha256") if isinstance(record, dict) else None
-    if not isinstance(record, dict) or not isinstance(expected, str) or len(expected) != 64:
-        raise BundleError(
-            f"{manifest} has no hash of {name}", "run `omnidraft export` again", fault="no_hash"
-        )
+def _verify_file(file: Path, name: str, record: Record) -> Stamp:
+    _refuse_links(file, name)
     if not file.is_file():
         raise BundleError(
             f"{file} is missing", "copy the whole bundle or run `omnidraft export` again", fault="missing"
         )
     stamp = stamp_of(file)
     size = stamp[0]
-    if size != record.get("bytes"):
+    if size != record.bytes:
         raise BundleError(
-            f"{file} has {size} bytes instead of {record.get('bytes')}",
+            f"{file} has {size} bytes instead of {record.bytes}",
             "it was cut short or changed: copy it again or run `omnidraft export` again",
             fault="size",
         )
-    if file_sha256(file) != expected:
+    if file_sha256(file) != record.sha256:
         raise BundleError(
             f"{file} was changed (its SHA-256 does not match)",
             "copy it again or run `omnidraft export` again",
             fault="checksum",
         )
     return stamp
+
+
+def _refuse_links(file: Path, name: str) -> None:
+    """Refuse a link in the path of a file of a bundle: it leads outside, or to a file that can change."""
+    for place in (file, *file.parents[: len(PurePosixPath(name).parts) - 1]):
+        if place.is_symlink():
+            raise BundleError(
+                f"{place} is a link, and the files of a bundle are read from inside the bundle only",
+                "copy the files themselves, for example with `cp -RL`",
+                fault="outside",
+            )
 
 
 def stamp_of(file: Path) -> Stamp:

@@ -4,14 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from omnidraft.runtime.bundle.hashes import MAX_PATH
 from omnidraft.runtime.bundle.head import MAX_BLOCKS, HeadShape
-from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
+from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites, Site
 from omnidraft.runtime.bundle.places import Place, read_places
 from omnidraft.runtime.bundle.train_step_entry import StepEntry, check_layout, read_step
 from omnidraft.runtime.disk.json_fields import array, hexadecimal, integer, mapping, text
 
 Layout = Literal["shared", "concat"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+MAX_VOCABULARY = 1 << 24
+MAX_KV = {"num_layers": 1 << 10, "num_kv_heads": 1 << 10, "head_dim": 1 << 12, "max_length": 1 << 24}
+MAX_SITES, MAX_WIDTH = 1 << 13, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,8 @@ class ModelEntry:
         layout: `shared` keeps keys and values in shared buffers; with `concat` a pass returns past and new
             keys and values together.
         train: the training step; None if there is none.
+        tokenizer_fingerprint: SHA-256 of the vocabulary.
+        compiled_tokenizer: path in the bundle; None where the tokenizer could not be compiled.
     """
 
     source: str
@@ -70,6 +76,8 @@ class ModelEntry:
     head: HeadShape | None = None
     layout: Layout = "shared"
     train: StepEntry | None = None
+    tokenizer_fingerprint: str = ""
+    compiled_tokenizer: str | None = None
 
     def reads(self, name: str) -> bool:
         """Whether a file of the bundle is a graph or weights of this model, where it runs."""
@@ -89,31 +97,38 @@ def read_entry(data: dict[str, Any]) -> ModelEntry:
     Raises:
         KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
-    kv = {
-        name: integer(data["kv"][name], 1)
-        for name in ("num_layers", "num_kv_heads", "head_dim", "max_length")
-    }
-    places = read_places(data["npu"]) if "npu" in data else {}
+    places = read_places(mapping(data["npu"])) if data.get("npu") is not None else {}
     if data.get("lora") is None and any(place.form.lora_rank is not None for place in places.values()):
         raise ValueError("static graphs for adapters without the field lora")
+    vocab_size = integer(data["vocab_size"], 1, MAX_VOCABULARY)
     return ModelEntry(
-        source=text(data["source"]),
-        architecture=text(data["architecture"]),
-        graph=text(data["graph"]),
-        tokenizer=text(data["tokenizer"]),
-        kv=KvShape(**kv),
-        vocab_size=integer(data["vocab_size"], 1),
-        quantization=text(data["quantization"]),
-        bos_id=None if data["bos_id"] is None else integer(data["bos_id"], 0),
-        eos_ids=tuple(integer(i, 0) for i in array(data["eos_ids"])),
-        parameters=integer(data["parameters"], 0, 1 << 53),
+        source=text(data["source"], 1024),
+        architecture=text(data["architecture"], 1024),
+        graph=text(data["graph"], MAX_PATH),
+        tokenizer=text(data["tokenizer"], MAX_PATH),
+        kv=_kv(mapping(data["kv"])),
+        vocab_size=vocab_size,
+        quantization=text(data["quantization"], 64),
+        bos_id=None if data["bos_id"] is None else integer(data["bos_id"], 0, vocab_size - 1),
+        eos_ids=tuple(integer(i, 0, vocab_size - 1) for i in array(data["eos_ids"], 256)),
+        parameters=integer(data["parameters"], 0, (1 << 53) - 1),
         places=places,
         fingerprint=None if data.get("fingerprint") is None else hexadecimal(data["fingerprint"], 64),
-        lora=None if data.get("lora") is None else _lora(data["lora"]),
-        head=None if data.get("head") is None else _head(data["head"]),
+        lora=None if data.get("lora") is None else _lora(mapping(data["lora"])),
+        head=None if data.get("head") is None else _head(mapping(data["head"])),
         layout=_layout(data.get("layout", "shared")),
         train=_train(data),
+        tokenizer_fingerprint=hexadecimal(data["tokenizer_fingerprint"], 64),
+        compiled_tokenizer=_path(data.get("compiled_tokenizer")),
     )
+
+
+def _path(value: object) -> str | None:
+    return None if value is None else text(value, MAX_PATH)
+
+
+def _kv(data: dict[str, Any]) -> KvShape:
+    return KvShape(**{name: integer(data[name], 1, most) for name, most in MAX_KV.items()})
 
 
 def _train(data: dict[str, Any]) -> StepEntry | None:
@@ -122,26 +137,26 @@ def _train(data: dict[str, Any]) -> StepEntry | None:
     step = read_step(mapping(data["train"]))
     if data.get("lora") is None or data.get("fingerprint") is None:
         raise ValueError("a training step without the fields lora and fingerprint")
-    check_layout(step, _lora(data["lora"]), None if data.get("head") is None else _head(data["head"]))
+    head = None if data.get("head") is None else _head(mapping(data["head"]))
+    check_layout(step, _lora(mapping(data["lora"])), head)
     return step
 
 
 def _lora(data: dict[str, Any]) -> LoraSites:
-    sites = {text(name): _site(site) for name, site in mapping(data["sites"]).items()}
+    sites = {text(name, 64): _site(mapping(site)) for name, site in mapping(data["sites"], MAX_SITES).items()}
     if not sites:
         raise ValueError("LoRA without a site")
-    return LoraSites(None if data["rank"] is None else integer(data["rank"], 1), sites)
+    return LoraSites(None if data["rank"] is None else integer(data["rank"], 1, MAX_RANK), sites)
 
 
 def _head(data: dict[str, Any]) -> HeadShape:
-    return HeadShape(integer(data["hidden"], 1), integer(data["blocks"], 1, MAX_BLOCKS))
+    return HeadShape(integer(data["hidden"], 1, MAX_WIDTH), integer(data["blocks"], 1, MAX_BLOCKS))
 
 
 def _site(data: dict[str, Any]) -> Site:
-    parts = [array(part) for part in array(data["parts"])]
-    if not parts or any(len(part) != 2 for part in parts):
-        raise ValueError(f"parts {data['parts']!r:.80}")
-    return Site(integer(data["inputs"], 1), tuple((text(name), integer(width, 1)) for name, width in parts))
+    parts = [array(part, 2, 2) for part in array(data["parts"], 8, 1)]
+    widths = tuple((text(name, 64), integer(width, 1, MAX_WIDTH)) for name, width in parts)
+    return Site(integer(data["inputs"], 1, MAX_WIDTH), widths)
 
 
 def _layout(value: object) -> Layout:

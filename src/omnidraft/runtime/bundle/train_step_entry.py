@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from omnidraft.runtime.bundle.hashes import MAX_PATH
 from omnidraft.runtime.bundle.head import HeadShape
-from omnidraft.runtime.bundle.lora_sites import LoraSites
+from omnidraft.runtime.bundle.lora_sites import MAX_RANK, LoraSites
 from omnidraft.runtime.disk.json_fields import array, integer, mapping, text
 
 TERMS = ("trie", "direct", "ngram")  # of the loss, in the order of the graph's `scales` and `sums`
+MAX_TENSORS = 1 << 17
 Span = tuple[int, int]
 
 
@@ -77,22 +79,24 @@ def read_step(data: dict[str, Any]) -> StepEntry:
     Raises:
         KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
     """
-    terms = tuple(text(term) for term in array(data["terms"]))
+    terms = tuple(text(term, 64) for term in array(data["terms"], len(TERMS)))
     if terms != TERMS:
         raise ValueError(f"terms {terms!r:.80}")
-    layout, head_data = StepLayout(_tensors(data["tensors"]), terms), data.get("head")
+    layout = StepLayout(_tensors(data["tensors"]), terms)
+    head_data = None if data.get("head") is None else mapping(data["head"])
     head = (
         None
         if head_data is None
-        else HeadStep(text(head_data["graph"]), StepLayout(_tensors(head_data["tensors"]), ()))
+        else HeadStep(text(head_data["graph"], MAX_PATH), StepLayout(_tensors(head_data["tensors"]), ()))
     )
-    return StepEntry(text(data["graph"]), text(data["folder"]), integer(data["rank"], 1), layout, head)
+    paths = text(data["graph"], MAX_PATH), text(data["folder"], MAX_PATH)
+    return StepEntry(*paths, integer(data["rank"], 1, MAX_RANK), layout, head)
 
 
 def _tensors(data: object) -> dict[str, tuple[int, int]]:
     tensors: dict[str, tuple[int, int]] = {}
-    for each in array(data):
-        name = text(mapping(each)["name"])
+    for each in array(data, MAX_TENSORS):
+        name = text(mapping(each)["name"], 128)
         if name in tensors:
             raise ValueError(f"two tensors {name!r:.80}")
         tensors[name] = _shape(each["shape"])

@@ -84,8 +84,9 @@ def identity_of(bundle: Bundle, adapters: Mapping[str, str] = {}) -> Identity:
         for name, record in sorted(files.items())
         if bundle.target.reads(name) or bundle.drafter.reads(name)
     }
-    drafter, target = (str(bundle.manifest[role]["tokenizer_fingerprint"]) for role in ("drafter", "target"))
-    return Identity(drafter, target, graphs, dict(adapters))
+    return Identity(
+        bundle.drafter.tokenizer_fingerprint, bundle.target.tokenizer_fingerprint, graphs, dict(adapters)
+    )
 
 
 def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes]:

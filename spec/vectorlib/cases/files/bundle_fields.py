@@ -1,0 +1,162 @@
+"""Vectors of `bundle`: for each field of a manifest, its absence, another kind, and what is out of its range.
+
+A vector is the change of a text that has every field: the bytes that are cut, and the text in their place.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from vectorlib.cases.files.bundle import FULL, HEAD_STEP, Change, Manifest, made, training
+from vectorlib.reference.manifest import body_of, sealed
+from vectorlib.writer import VectorWriter, vector
+
+Path = tuple[str | int, ...]
+LONG = "é" * 513  # 1,026 bytes
+LARGE = 1 << 53
+
+MODEL: dict[str, list[Any]] = {  # field: values outside its range
+    "source": [LONG], "architecture": [LONG], "graph": ["a" * 513], "tokenizer": ["a" * 513],
+    "tokenizer_fingerprint": ["e0" * 31, "E0" * 32, ""],
+    "quantization": ["a" * 65], "bos_id": [-1, 10, 0.0], "eos_ids": [[10], [-1], [0] * 257, [None], [1.0]],
+    "parameters": [-1, LARGE, 5.0], "vocab_size": [0, -1, (1 << 24) + 1, 1 << 31, 10.0, "10"],
+}  # fmt: skip
+KV = {"num_layers": 1 << 10, "num_kv_heads": 1 << 10, "head_dim": 1 << 12, "max_length": 1 << 24}
+PROMPT = ("prefix", "suffix", "between", "after")
+COSTS: dict[str, list[Any]] = {
+    "target": [[], [0], [-0.5], [0.5] * 257, [2e9], ["0.5"], [None], [1e-400]],
+    "draft": [0, -0.5, 2e9, "0.25", True], "host": [-0.5, 2e9], "read": [-1e-300, 2e9],
+    "acceptance": [1.5, -0.5],
+}  # fmt: skip
+NULLABLE = {"bos_id", "between", "after", "template"}
+
+
+def write(writer: VectorWriter) -> None:
+    writer.file("bundle/full.body", body_of(FULL).encode())
+    writer.vectors("bundle", "fields", [_vector(*case) for case in (*_fields(), *_ranges())])
+
+
+def _vector(name: str, why: str, changed: bytes) -> dict[str, Any]:
+    base = sealed(body_of(FULL))
+    before, after = base[76:], changed[76:]  # after the seal and its comma
+    short = min(len(before), len(after))
+    start = next((i for i in range(short) if before[i] != after[i]), short)
+    end = next((i for i in range(short - start) if before[-1 - i] != after[-1 - i]), short - start)
+    cut = [1 + start, 1 + len(before) - end]  # in the text of the object, after its bracket
+    given = {"base": "full.body", "cut": cut, "insert": after[start : len(after) - end].decode(), "files": {}}
+    return vector(name, why, given, {"fault": "field"})
+
+
+def _paths() -> Iterator[Path]:
+    """Every required field."""
+    yield from (("omnidraft",), ("target",), ("drafter",), ("vocab_map",), ("prompt",), ("costs",))
+    yield from ((role, name) for role in ("target", "drafter") for name in (*MODEL, "kv"))
+    yield from (("target", "kv", name) for name in KV)
+    yield from (("prompt", name) for name in (*PROMPT, "template", "names"))
+    yield from (("costs", name) for name in COSTS)
+    yield from (("drafter", "lora", name) for name in ("rank", "sites"))
+    yield from (("drafter", "lora", "sites", "layers.0.o", name) for name in ("inputs", "parts"))
+    yield from (("drafter", "head", name) for name in ("hidden", "blocks"))
+    yield from (("drafter", "train", name) for name in ("graph", "folder", "rank", "terms", "tensors"))
+    yield from (("drafter", "train", "head", name) for name in HEAD_STEP)
+    yield from (("target", "npu", name) for name in ("kv_length", "host", "forms", "providers"))
+    yield from (("target", "npu", "forms", "float", name) for name in ("mask", "weights", "graphs"))
+    yield from (("target", "npu", "providers", "coreml", name) for name in ("form", "provider", "options"))
+    yield from (("ort", name) for name in ("target", "drafter", "required_operators", "style", "onnxruntime"))
+
+
+def _fields() -> Iterator[tuple[str, str, bytes]]:
+    for path in _paths():
+        name = "_".join(map(str, path)).replace(".", "_")
+        yield f"missing_{name}", "the field is missing", made(lambda m, p=path: _pop(m, p), FULL)
+        value = (
+            {"a": [True]} if path[-1] not in ("names", "options", "sites", "forms", "providers") else [[1]]
+        )
+        yield f"kind_{name}", "a value of another kind", made(lambda m, p=path, v=value: _put(m, p, v), FULL)
+        if path[-1] not in NULLABLE and path != ("drafter", "lora", "rank"):
+            yield f"null_{name}", "null", made(lambda m, p=path: _put(m, p, None), FULL)
+    optional: list[tuple[Path, Any]] = [
+        (("target", "fingerprint"), "f1"), (("target", "layout"), "other"), (("target", "layout"), None),
+        (("target", "npu"), [1]), (("drafter", "lora"), [1]), (("drafter", "head"), [4, 1]),
+        (("drafter", "train"), "step.onnx"), (("ort",), ["a"]), (("drafter", "train", "head"), [1]),
+    ]  # fmt: skip
+    for i, (path, value) in enumerate(optional):
+        yield (
+            f"optional_{i}",
+            f"{path[-1]} of another kind",
+            made(lambda m, p=path, v=value: _put(m, p, v), FULL),
+        )
+
+
+def _ranges() -> Iterator[tuple[str, str, bytes]]:
+    limits: list[tuple[Path, list[Any]]] = [
+        (("omnidraft",), ["0" * 65]), (("vocab_map",), ["a" * 513]),
+        *((("drafter", name), values) for name, values in MODEL.items()),
+        *((("target", "kv", name), [0, -1, most + 1, 1.0]) for name, most in KV.items()),
+        (("prompt", "prefix"), ["a" * 65_537]), (("prompt", "after"), ["é" * 32_769]),
+        (("prompt", "template"), ["a" * 513]),
+        (("prompt", "names"), [{str(i): "" for i in range(65)}, {"a" * 65: ""}, {"": 1}]),
+        *((("costs", name), values) for name, values in COSTS.items()),
+        (("drafter", "lora", "rank"), [0, 1025]),
+        (("drafter", "lora", "sites"), [{}, {"a" * 65: training()["lora"]["sites"]["layers.0.o"]}]),
+        (("drafter", "lora", "sites", "layers.0.o", "inputs"), [0, (1 << 20) + 1]),
+        (("drafter", "lora", "sites", "layers.0.o", "parts"),
+         [[], [["o", 3, 1]], [["o"]], [["o", 0]], [[3, "o"]], [["a" * 65, 3]], [["o", 3]] * 9]),
+        (("drafter", "head", "hidden"), [0, (1 << 20) + 1]), (("drafter", "head", "blocks"), [0, 4]),
+        (("drafter", "train", "graph"), ["a" * 513]), (("drafter", "train", "rank"), [0, 1025, 3]),
+        (("drafter", "train", "terms"),
+         [["trie"], ["direct", "trie", "ngram"], ["trie", "direct", "ngram", "x"]]),
+        (("drafter", "train", "tensors"),
+         [[], [{"name": "x", "shape": [4, 2]}], _twice(), _shape([4]), _shape([4, 0]),
+          _shape([4, 2, 1])]),
+        (("drafter", "train", "head", "tensors"), [[], HEAD_STEP["tensors"][:2]]),
+        (("target", "npu", "kv_length"), [0]),
+        (("target", "npu", "forms"), [{}, {"qdq": FULL["target"]["npu"]["forms"]["float"]}]),
+        (("target", "npu", "forms", "float", "mask"), [0, 1, -2e9]),
+        (("target", "npu", "forms", "float", "lora_rank"), [0, 1025, 4]),
+        (("target", "npu", "forms", "float", "graphs"),
+         [[], [{"block": 8, "graph": "target/npu/8.onnx"}], [{"block": 0, "graph": "target/npu/1.onnx"}],
+          [{"block": 1}], [{"block": 25, "graph": "target/npu/8.onnx"}]]),
+        (("target", "npu", "providers", "coreml", "form"), ["qdq"]),
+        (("ort", "style"), ["other", ""]),
+    ]  # fmt: skip
+    for path, values in limits:
+        for i, value in enumerate(values):
+            name = "_".join(map(str, path)).replace(".", "_")
+            yield f"range_{name}_{i}", f"{value!r:.30} is not in its range", _placed(path, value)
+    one_null: Change = lambda m: m["prompt"].update(between=None)  # noqa: E731
+    yield "rule_between_alone", "between and after are both null or neither", made(one_null, FULL)
+    alone: Change = lambda m: m["drafter"].pop("lora")  # noqa: E731
+    yield "rule_train_alone", "a training step without the sites that it trains", made(alone, FULL)
+    base: Change = lambda m: m["drafter"].pop("fingerprint")  # noqa: E731
+    yield "rule_train_base", "a training step without the fingerprint of its base", made(base, FULL)
+    headless: Change = lambda m: m["drafter"].pop("head")  # noqa: E731
+    yield "rule_train_head", "a head's step, and the graph takes no head", made(headless, FULL)
+    other: Change = lambda m: m["drafter"]["head"].update(hidden=5)  # noqa: E731
+    yield "rule_train_width", "a head's step of another width", made(other, FULL)
+
+
+def _twice() -> list[Any]:
+    tensors = training()["train"]["tensors"]
+    return [*tensors, tensors[0]]
+
+
+def _shape(shape: list[int]) -> list[Any]:
+    first, second = training()["train"]["tensors"]
+    return [{**first, "shape": shape}, second]
+
+
+def _placed(path: Path, value: Any) -> bytes:
+    return made(lambda m: _put(m, path, copy.deepcopy(value)), FULL)
+
+
+def _pop(node: Any, path: Path) -> None:
+    for name in path[:-1]:
+        node = node[name]
+    del node[path[-1]]
+
+
+def _put(node: Manifest, path: Path, value: Any) -> None:
+    for name in path[:-1]:
+        node = node[name]
+    node[path[-1]] = value
