@@ -10,6 +10,7 @@ from vectorlib.reference.vocab_map import VocabMap
 
 MAGIC = b"\x89ODNC\r\n\x1a"
 VERSION = 2
+MOST = (1 << 32) - 1
 
 
 class CacheEntry(NamedTuple):
@@ -145,12 +146,11 @@ class NgramCache:
 
     def learn(self, emitted: Sequence[int], num_accepted: int) -> int:
         """Learn from the emitted tokens of a round; return the number of new n-grams."""
-        self.tick, new = self.tick + 1, 0
+        self.tick, new = min(self.tick + 1, MOST), 0
         for i, target in enumerate(emitted):
             new += self.insert(target)
             if target in self.entries:
                 spelling, _, hits, accepted = self.entries[target]
-                self.entries[target] = CacheEntry(
-                    spelling, self.tick, hits + 1, accepted + (i < num_accepted)
-                )
+                numbers = (hits + 1, accepted + (i < num_accepted))
+                self.entries[target] = CacheEntry(spelling, self.tick, *(min(x, MOST) for x in numbers))
         return new

@@ -146,4 +146,18 @@ HALVES = VocabMap(  # characters of three bytes, their halves as tokens, and a l
     written={"e381": "e381", "82": "82", "84": "84"},
 )  # fmt: skip
 
-MAPS = {"worked": WORKED, "toy": TOY, "deep": DEEP, "snow": SNOW, "halves": HALVES}
+LONG = VocabMap(  # the longest spelling that the n-gram cache takes, and one that is too long
+    draft=["a", "b"],
+    target=["A", "B", "A255", "A256", "AB"],
+    spelled={"A": "a", "B": "b", "A255": "a " * 255, "A256": "a " * 256, "AB": "a b"},
+)
+
+WIDE = VocabMap(  # more ids than a trace keeps
+    draft=[f"d{i}" for i in range(70)],
+    target=[f"t{i}" for i in range(70)],
+    spelled={f"t{i}": f"d{i}" for i in range(70)},
+)
+
+MAPS = {
+    "worked": WORKED, "toy": TOY, "deep": DEEP, "snow": SNOW, "halves": HALVES, "long": LONG, "wide": WIDE,
+}  # fmt: skip

@@ -57,7 +57,11 @@ def run_merge(vector: Vector) -> None:
 
 def run_learn(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
-    cache = NgramCache(map_of(given["map"]), capacity=given["capacity"], policy=given["policy"])
+    room = {"capacity": given["capacity"], "policy": given["policy"]}
+    cache = NgramCache(map_of(given["map"]), **room)
+    if given["start"] is not None:
+        cache, problem = open_cache(ROOT / "cache/learn" / given["start"], map_of(given["map"]), **room)
+        assert problem is None
     new = [cache.learn(each["emitted"], each["accepted"]) for each in given["rounds"]]
     assert new == expect["new"]
     assert [vars(entry) for entry in cache.entries()] == expect["entries"]

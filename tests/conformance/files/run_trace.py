@@ -13,11 +13,15 @@ from omnidraft.errors import TraceFileError
 from omnidraft.runtime.traces.trace import TOP, Kind, Vocabularies
 from omnidraft.runtime.traces.trace_file import encode
 from omnidraft.runtime.traces.trace_reader import read_segments, read_traces
-from omnidraft.runtime.traces.tracer import Tracer
+from omnidraft.runtime.traces.tracer import Tracer, largest
 
 
 def run_rows(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
+    if "numbers" in given:
+        kept = largest(np.array(given["numbers"], dtype=np.float32), 1.0, 1.0, TOP)
+        assert [f"{bits:04x}" for bits in kept.probabilities.view(np.uint16)] == expect["float16"]
+        return
     tracer = Tracer(map_of(given["map"]), lambda: True)
     row = tracer.row(np.array(given["logits"]))
     assert row is not None

@@ -113,6 +113,10 @@ _FOUR = CacheTable(
     tick=20,
     entries=grams({"FLAKE": (3, 9, 0), "FO": (9, 2, 2), "FLAS": (9, 2, 0), "LAKE": (12, 2, 1)}),
 )
+_MOST = (1 << 32) - 1
+_FULL = CacheTable(
+    tick=_MOST - 1, entries=grams({"FLAKE": (7, _MOST, _MOST), "FO": (8, _MOST - 1, _MOST - 1)})
+)
 LOAD: list[tuple[str, str, int, str]] = [
     ("room_for_all", "nothing is cut", 4, "lfu"),
     ("lfu_3", "three have 2 hits: of these the lowest tick, then the lowest id goes", 3, "lfu"),
@@ -135,7 +139,16 @@ def write(writer: VectorWriter) -> None:
     writer.file("cache/load/four.bin", encode(_FOUR))
     writer.vectors("cache/load", "capacities", [_load(*case) for case in LOAD])
     writer.vectors("cache/merge", "merges", [_merge(writer, *case) for case in MERGES])
-    writer.vectors("cache/learn", "rounds", [_learn(*case) for case in LEARN])
+    learned = [_learn(name, why, capacity, policy, rounds) for name, why, capacity, policy, rounds in LEARN]
+    writer.vectors("cache/learn", "rounds", learned)
+    writer.file("cache/learn/full.bin", encode(_FULL))
+    limits = [
+        _learn("counts_stop", "tick, hits and accepted stop at 2^32 - 1", 9, "lfu",
+               [("FLAKE FO", 2), ("FLAKE FO LAKE", 2)], start=_FULL),
+        _learn("pieces_255", "255 draft tokens are an n-gram, 256 are not", 9, "lfu",
+               [("A255 A256 AB", 3)], map_name="long"),
+    ]  # fmt: skip
+    writer.vectors("cache/learn", "limits", limits)
 
 
 def _check_properties() -> None:
@@ -161,9 +174,12 @@ def _load(name: str, why: str, capacity: int, policy: str) -> dict[str, Any]:
     return vector(name, why, inputs, {"targets": sorted(ranked[-capacity:])})
 
 
-def _learn(name: str, why: str, capacity: int, policy: str, rounds: list[tuple[str, int]]) -> dict[str, Any]:
-    vocab_map = MAPS["toy"]
+def _learn(name: str, why: str, capacity: int, policy: str, rounds: list[tuple[str, int]], *,
+           map_name: str = "toy", start: CacheTable | None = None) -> dict[str, Any]:  # fmt: skip
+    vocab_map = MAPS[map_name]
     cache = NgramCache(vocab_map, capacity, policy)
+    if start is not None:
+        cache.tick, cache.entries = start.tick, dict(start.entries)
     ids = [(vocab_map.t(emitted), accepted) for emitted, accepted in rounds]
     new = [cache.learn(emitted, accepted) for emitted, accepted in ids]
     entries = [
@@ -171,7 +187,8 @@ def _learn(name: str, why: str, capacity: int, policy: str, rounds: list[tuple[s
         for t, entry in sorted(cache.entries.items())
     ]
     inputs = {
-        "map": "toy",
+        "map": map_name,
+        "start": None if start is None else "full.bin",
         "capacity": capacity,
         "policy": policy,
         "rounds": [{"emitted": emitted, "accepted": accepted} for emitted, accepted in ids],

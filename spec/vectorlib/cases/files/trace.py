@@ -44,6 +44,14 @@ ROWS: list[tuple[str, str, str, list[float]]] = [
         "toy",
         [1000.0 + 0.25 * i for i in range(13)],
     ),
+    ("top_64", "64 of 70 ids are kept", "wide", [0.0625 * (i * 37 % 70) for i in range(70)]),
+    ("top_64_ties", "all ids are equally likely: the 64 lowest", "wide", [0.0] * 70),
+    (
+        "top_64_some_ties",
+        "10 ids share the places from 60 on: the lowest 4 of these",
+        "wide",
+        [1.0 if i % 7 == 3 else 2.0 + 0.01 * i for i in range(70)],
+    ),
     (
         "nested",
         "spellings that are prefixes of one another count for one child of the root",
@@ -51,6 +59,15 @@ ROWS: list[tuple[str, str, str, list[float]]] = [
         [0.1 * i for i in range(9)],
     ),
 ]
+
+
+def _halves() -> dict[str, Any]:
+    """Rounding to float16, with ties in both directions; every number is exact in float32."""
+    numbers = [1.0, 0.5, 2.0**-14, 0.5 + 2.0**-12, 0.5 + 3 * 2.0**-12, 0.5 + 2.0**-12 + 2.0**-23,
+               1 - 2.0**-12, 0.25 + 2.0**-13 - 2.0**-25, 2.0**-14 + 2.0**-25,
+               2.0**-14 + 3 * 2.0**-25]  # fmt: skip
+    bits = [struct.pack(">e", number).hex() for number in numbers]
+    return vector("halves", "float16 is the nearest, ties to even", {"numbers": numbers}, {"float16": bits})
 
 
 def _token(map_name: str, logits: list[float], t: int, **more: Any) -> Token:
@@ -78,6 +95,10 @@ VALID: list[tuple[str, str, bytes, Segment]] = [
         ("long_draft_token", "one draft token writes three target tokens; X has no piece",
          Segment([(0, _BEGIN),
          (0, Round(2, _LONG, [6], 1, 1, [(5, 0, 0.5), (5, 0, 0.25), (5, 0, 1.0)]))])),
+        ("several_tokens", "each token is written whole, with its own pieces and distributions",
+         Segment([(0, _BEGIN), (0, Round(2, [
+             _token("toy", _SPREAD, 0, pieces=[0], accepted=True), _token("toy", _FLOOR, 5, pieces=[1, 2, 3]),
+         ], [0, 1], 2, 1, [(1, 0, 1.0), (1, 1, 0.5)])), (0, Round(6, [_FO]))])),
         ("all_kinds", "every kind of decision; one of kind 1 names the draft token of the END before it",
          Segment([(0,
          _BEGIN), (0, Round(2, [_FO], [1, 2, 0, 1, 5], 5, 4, [(1, 0, 1.0), (2, 1, 0.5), (3, 2, 1.0), (1, 2,
@@ -113,6 +134,7 @@ TORN: list[tuple[str, str, bytes, Segment]] = [
 
 def write(writer: VectorWriter) -> None:
     writer.vectors("trace/rows", "rows", [_row(*case) for case in ROWS])
+    writer.vectors("trace/rows", "halves", [_halves()])
     vectors = []
     for name, why, data, segment in VALID + TORN:
         writer.file(f"trace/valid/{name}.bin", data)
