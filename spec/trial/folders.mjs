@@ -12,6 +12,7 @@ import { VocabMap, trie } from './core/vocab_map.mjs';
 import { BEGIN, DEAD_END, END, EXPAND, longestFirst, walk } from './core/translate.mjs';
 import { draftChange, paperDistribution, verifyBlock, verifyMatch, verifyPaper, verifyToken } from './core/verify.mjs';
 import { NgramCache } from './core/ngram_cache.mjs';
+import { readCache } from './core/cache_file.mjs';
 import { copies } from './core/lookup.mjs';
 
 const fromHex = (text) => [...Buffer.from(text.replaceAll(' ', ''), 'hex')];
@@ -125,8 +126,13 @@ function lookup(input) {
   return { copies: input.contexts.map((context) => copies(context, input.count)) };
 }
 
-function cacheLearn(input, expect, maps) {
+function cacheLearn(input, expect, maps, folder) {
   const cache = new NgramCache(maps(input.map), input.capacity, input.policy);
+  if (input.start) {
+    const { tick, entries } = readCache(readFileSync(join(folder, input.start)));
+    cache.tick = tick;
+    for (const entry of entries) cache.insert(entry.target_id, entry);
+  }
   const created = input.rounds.map((round) => cache.learn(round.emitted, round.accepted));
   return { new: created, entries: cache.table };
 }

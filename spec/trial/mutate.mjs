@@ -88,6 +88,8 @@ const names = MUTATIONS.map((m) => m.name);
 if (new Set(names).size !== names.length) throw new Error('two mutations have one name');
 const chosen = MUTATIONS.filter((m) => only === null || only.has(m.name));
 for (const mutation of chosen) broken(mutation);
+const whole = await run({ name: 'nothing', file: 'core/random.mjs', from: 'SplitMix64 {', to: 'SplitMix64 {' });
+if (whole.caught) throw new Error(`the trial itself fails: ${whole.by}`);
 const results = await all(chosen);
 if (flag('--json')) console.log(JSON.stringify(results.map((r) => ({ name: r.name, file: r.file, why: r.why, verdict: verdict(r), by: r.by }))));
 else print(results);

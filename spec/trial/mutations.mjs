@@ -37,10 +37,8 @@ const sampling = [
     'const row = penalised(logits.map((x) => x / (s.temperature || 1)), s.repetition_penalty === 1 ? 1 : s.repetition_penalty * 1.0000001, context).map((x) => x * (s.temperature || 1));\n  if (s.temperature === 0) return certain(row);', 'the penalty is not exactly the given one'],
   ['argmax_last', 'if (logits[i] > logits[best]) best = i;', 'if (logits[i] >= logits[best]) best = i;', 'ties of the argmax go to the highest id'],
   ['no_largest', 'const top = logits[largest(logits)];', 'const top = 0;', 'min-p compares with weights that are no shares of the largest'],
-  ['temperature_float_floor', 'export const SMALLEST = 2 ** -126;', 'export const SMALLEST = 1e-3;', 'the smallest temperature is far too large'],
-  ['temperature_no_floor', 'const t = Math.max(temperature, SMALLEST);', 'const t = temperature;', 'a temperature below the smallest normal number divides by it',
-    'in float64 a temperature above 0 is never rounded to 0; in float32 it is'],
-  ['temperature_floor_0', 'const t = Math.max(temperature, SMALLEST);', 'const t = Math.fround(temperature) < SMALLEST ? 0 : temperature;', 'a tiny temperature becomes 0 and 0 / 0 is not a number'],
+  ['temperature_floor', '(x - top) / temperature)', '(x - top) / Math.max(temperature, 1e-3))', 'temperatures below 0.001 count as 0.001'],
+  ['temperature_near_0', 'if (s.temperature === 0) return certain(row);', 'if (s.temperature < 1e-3) return certain(row);', 'a small temperature counts as 0'],
   ['top_k_ties', 'w[b] - w[a] || a - b', 'w[b] - w[a] || b - a', 'ties of top-k and top-p go to the highest id'],
   ['top_k_one_more', 'ranked(w).slice(k)', 'ranked(w).slice(k + 1)', 'top-k keeps one more'],
   ['top_p_of_one', 'before < topP * total', 'before < topP', 'top-p of the weights and not of their sum'],
@@ -205,7 +203,7 @@ const ngram_cache = [
   ['accepted_always', 'if (i < accepted) entry', 'entry', 'the last token counts as proposed'],
   ['accepted_of_ngrams', 'if (i < accepted) entry', 'if (i <= accepted) entry', 'one token too many counts as proposed'],
   ['tick_kept', '      entry.tick = this.tick;\n', '', 'the tick of an entry is that of its insertion'],
-  ['first_not_counted', 'if (!this.entries.has(target) && this.insert(target)) created += 1;', 'if (!this.entries.has(target)) { if (this.insert(target)) created += 1; return; }', 'the first time does not count as a hit'],
+  ['first_not_counted', '        created += 1;\n', '        created += 1;\n        return;\n', 'the first time does not count as a hit'],
   ['tick_each_token', "    emitted.forEach((target, i) => {", "    emitted.forEach((target, i) => {\n      if (i > 0) this.tick += 1;", 'the tick grows with each token'],
 ];
 

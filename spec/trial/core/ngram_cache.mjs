@@ -11,10 +11,8 @@ export class NgramCache {
   }
 
   insert(target, counts = {}) {
-    if (this.capacity === 0) return false;
     while (this.entries.size >= this.capacity) this.evict();
     this.entries.set(target, { target_id: target, hits: 0, accepted: 0, tick: this.tick, ...counts });
-    return true;
   }
 
   evict() {
@@ -28,10 +26,12 @@ export class NgramCache {
     this.tick = Math.min(MOST, this.tick + 1);
     let created = 0;
     emitted.forEach((target, i) => {
-      if (!this.map.isNgram(target)) return;
-      if (!this.entries.has(target) && this.insert(target)) created += 1;
+      if (!this.entries.has(target)) {
+        if (!this.map.isNgram(target)) return;
+        this.insert(target);
+        created += 1;
+      }
       const entry = this.entries.get(target);
-      if (entry === undefined) return;
       entry.hits = Math.min(MOST, entry.hits + 1);
       if (i < accepted) entry.accepted = Math.min(MOST, entry.accepted + 1);
       entry.tick = this.tick;

@@ -1,7 +1,6 @@
 // From logits to a distribution: 04-speculation.md, section 2.
 
 export const SETTINGS = { temperature: 0, top_k: 0, top_p: 1, min_p: 0, repetition_penalty: 1 };
-export const SMALLEST = 2 ** -126; // the smallest normal float32: logits are float32
 
 export class Distribution {
   /** weights: in proportion to the probabilities; certain: the only id at temperature 0, else null. */
@@ -43,9 +42,8 @@ function certain(logits) {
 
 /** exp((logit - largest) / T): the largest weight is 1. */
 function heated(logits, temperature) {
-  const t = Math.max(temperature, SMALLEST);
   const top = logits[largest(logits)];
-  return Array.from(logits, (x) => Math.exp((x - top) / t));
+  return Array.from(logits, (x) => Math.exp((x - top) / temperature));
 }
 
 function penalised(logits, penalty, context) {
