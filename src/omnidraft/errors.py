@@ -18,6 +18,7 @@ class OmnidraftError(Exception):
     """
 
     def __init__(self, message: str, remedy: str = "", fault: str = "") -> None:
+        message, remedy = shown(message), shown(remedy)
         super().__init__(f"{message}; {remedy}" if remedy else message)
         self.message, self.remedy, self.fault = message, remedy, fault
 
@@ -104,6 +105,17 @@ def reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError | asyncio.TimeoutError):  # one class from Python 3.11 on
         return "no answer in time"
     return "no reason given"
+
+
+def shown(text: object) -> str:
+    """Text of any origin for a terminal or a log: what is not printable is written as its escape.
+
+    So a name in a file or a store cannot move the cursor, change colours or titles, or begin a new line.
+    """
+    value = str(text)
+    if value.isprintable():
+        return value
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
 
 
 def counted(number: int, what: str) -> str:

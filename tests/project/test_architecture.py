@@ -19,7 +19,7 @@ RUNTIME = sorted((ROOT / "src/omnidraft/runtime").rglob("*.py"))
 ALLOWED = {"numpy", "onnxruntime", "tokenizers", "safetensors"}
 HEAVY = ["torch", "transformers", "onnx", "onnxscript", "optimum", "scipy", "jinja2", "cryptography"]
 # Imported inside functions, when a public key is given or a chat template is rendered.
-WHERE_ASKED = {"signature": {"cryptography"}, "chat_template": {"jinja2"}}
+WHERE_ASKED = {"signature": {"cryptography"}, "render_template": {"jinja2", "jinja2.sandbox"}}
 
 
 def imported(file: Path) -> set[str]:

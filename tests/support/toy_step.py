@@ -17,7 +17,7 @@ from omnidraft.export.graph.skeleton import skeleton
 from omnidraft.export.quantize.quantize import FP32, Quantization
 from omnidraft.export.quantize.stream import write_skeleton
 from omnidraft.export.train_step.train_step import TrainSteps, train_steps, write_train_steps
-from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
+from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate, file_sha256
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.bundle.train_step_entry import layout_of
 from omnidraft.runtime.decoding.draft_length import Costs
@@ -66,4 +66,9 @@ def toy_bundle(path: Path, checkpoint: Path, quantization: Quantization = FP32) 
         fingerprint=fingerprint(source), train=write_train_steps(file, steps, RANK), head=head,
     )  # fmt: skip
     costs = Costs((1.0,), 1.0, 0.0, 0.0, 0.5)
-    return Bundle(path, entry, entry, PromptTemplate("", ""), costs, "vocab_map", {})
+    listed = {
+        each.relative_to(path).as_posix(): {"sha256": file_sha256(each), "bytes": each.stat().st_size}
+        for each in path.rglob("*")
+        if each.is_file()
+    }
+    return Bundle(path, entry, entry, PromptTemplate("", ""), costs, "vocab_map", {"files": listed})

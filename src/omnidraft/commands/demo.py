@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from omnidraft.commands.bench import BENCH_CONFIG, BenchResult, bench, bench_json
 from omnidraft.commands.starters import StarterPair, export_starters, find_starters
 from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal.output import Table
 from omnidraft.runtime.session.api import load
 from omnidraft.sample_prompts import PROMPTS, word_problems
 

@@ -2,10 +2,8 @@
 
 from dataclasses import asdict
 
-from rich.table import Table
-
 from omnidraft.commands.terminal import options, output
-from omnidraft.commands.terminal.output import size
+from omnidraft.commands.terminal.output import Table, size
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.model_entry import ModelEntry

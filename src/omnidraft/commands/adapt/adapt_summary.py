@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from omnidraft.commands.adapt.adapt_loop import Ended, Loop
 from omnidraft.commands.adapt.curve_plot import can_draw, draw_curve
 from omnidraft.commands.adapt.curve_speed import gain
+from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import counted
 from omnidraft.learning.online.adaptation import CURVE
 from omnidraft.learning.online.curve import CurveLine, mean, read_curve

@@ -25,6 +25,7 @@ from omnidraft.export.train_step.step_weights import Shipped
 from omnidraft.learning.step.step_run import StepRun
 from omnidraft.runtime.bundle.head import HeadShape
 from omnidraft.runtime.bundle.train_step_entry import StepLayout
+from omnidraft.runtime.models.onnx_session import bytes_session
 
 LARGEST = 1e-4  # largest relative difference; 3e-6 was measured (fp32 and int8)
 _LENGTHS = (7, 12)  # draft tokens of the two responses; the graph is called once for each
@@ -112,7 +113,8 @@ def _compare(
     drawn = rng.standard_normal((3, size)).astype(np.float32)
     state: Arrays = {"parameters": 0.1 * drawn[0], "exp_avg": 1e-2 * drawn[1], "exp_avg_sq": drawn[2] ** 2}
     state["exp_avg_sq"] = state["exp_avg_sq"] * np.float32(1e-2) + np.float32(1e-4)
-    run = StepRun(graph, graph.parent.parent, state["parameters"], 1)
+    session = bytes_session(graph.read_bytes(), graph, graph.parent.parent, 1)
+    run = StepRun(session, state["parameters"])
     run.restore({**state, "updates": np.array([_UPDATES], np.int64)}, "")
     actual = run.run(list(parts), settings)
     expected = _in_torch(step, parts, {**settings, **state}, weights)

@@ -23,10 +23,13 @@ from omnidraft.learning.step.step_batch import factors_of, step_batch, step_scal
 from omnidraft.learning.step.step_run import StepRun
 from omnidraft.learning.step.step_tensors import initial_vector, sites_of, vector_of
 from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.checked_files import checked_step
+from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.bundle.lora_sites import LoraSites
 from omnidraft.runtime.bundle.train_step_entry import StepEntry
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import fit
+from omnidraft.runtime.models.onnx_session import bytes_session
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 _COUNTS = ("steps", "skipped")
@@ -116,7 +119,7 @@ class OrtLearner:
         Raises:
             SettingError: the bundle has no training step, or has no head to train.
             AdapterError: the adapter is of another drafter, or has another form.
-            BundleError: onnxruntime cannot load a graph.
+            BundleError: onnxruntime cannot load a graph, or a file is not the one that was hashed.
         """
         self.options = options or StepOptions()
         self._bundle, self._map, self._now = bundle, vocab_map, now
@@ -195,8 +198,13 @@ class OrtLearner:
         return vector_of(adapter, layout, self._lora, self._scale)
 
     def _run_of(self, graph: str, begin: Any) -> StepRun:
-        file, folder = self._bundle.file(graph), self._bundle.file(self._entry.folder)
-        return StepRun(file, folder, begin, self.options.threads)
+        folder = self._entry.folder
+        content = checked_step(self._bundle, graph, folder)
+        session = bytes_session(
+            content, self._bundle.file(graph), self._bundle.file(folder), self.options.threads
+        )
+        check_unchanged(self._bundle.path, self._bundle.stamps)  # the weights were read by their name
+        return StepRun(session, begin)
 
     def _head_run(self) -> StepRun:
         if self._entry.head is None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime as ort
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.step.state_file import Arrays
 from omnidraft.runtime.models.adapter import Floats
-from omnidraft.runtime.models.onnx_session import cpu_session
 
 _VECTORS = ("parameters", "exp_avg", "exp_avg_sq")
 
@@ -24,18 +23,13 @@ class StepRun:
         updates: steps that changed the parameters.
     """
 
-    def __init__(self, graph: Path, folder: Path, begin: Floats, threads: int) -> None:
+    def __init__(self, session: ort.InferenceSession, begin: Floats) -> None:
         """
         Args:
-            graph: a training graph.
-            folder: the directory of its external weights.
+            session: of a training graph.
             begin: initial parameters.
-            threads: of a run.
-
-        Raises:
-            BundleError: onnxruntime cannot load the graph.
         """
-        self._session = cpu_session(graph, threads, weights=folder)
+        self._session = session
         self._outputs = [output.name for output in self._session.get_outputs()]
         self._carried = {
             value.name: value.shape

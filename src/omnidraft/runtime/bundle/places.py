@@ -1,5 +1,6 @@
 """The static graphs of a model in a manifest, and the providers that may run them; spec/03-bundle.md."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,24 @@ from omnidraft.runtime.disk.json_fields import array, integer, mapping, number, 
 
 CPU = "CPUExecutionProvider"
 _MOST = (1 << 31) - 1
+NPU = "npu"  # the place of the float graphs on the CPU, which each bundle with static graphs has
+_RESERVED = ("cpu", NPU)
+_NAME = re.compile("[a-z0-9][a-z0-9-]{0,31}")
+_VALUE = re.compile("[A-Za-z0-9_.+-]{1,64}")  # no value is a path
+# The options that a manifest may set. None names a file: a provider would load it as code.
+OPTIONS: dict[str, frozenset[str]] = {
+    "QNNExecutionProvider": frozenset({
+        "backend_type", "device_id", "enable_htp_fp16_precision", "htp_arch",
+        "htp_graph_finalization_optimization_mode", "htp_performance_mode", "offload_graph_io_quantization",
+        "qnn_context_priority", "rpc_control_latency", "soc_model", "vtcm_mb",
+    }),
+    "CoreMLExecutionProvider": frozenset({
+        "AllowLowPrecisionAccumulationOnGPU", "EnableOnSubgraphs", "MLComputeUnits", "ModelFormat",
+        "RequireStaticInputShapes", "SpecializationStrategy",
+    }),
+    "NnapiExecutionProvider": frozenset(),
+}  # fmt: skip
+DIRECTORIES = frozenset({"ModelCacheDirectory"})  # options for which the device chooses a directory
 
 
 @dataclass(frozen=True)
@@ -70,13 +89,28 @@ def read_places(data: dict[str, Any]) -> dict[str, Place]:
     """
     host, kv_length = text(data["host"]), integer(data["kv_length"], 1, _MOST)
     forms = {name: _form(value, kv_length) for name, value in mapping(data["forms"]).items()}
-    places = {"npu": Place(forms["float"], host, kv_length, Provider(CPU))}
+    places = {NPU: Place(forms["float"], host, kv_length, Provider(CPU))}
     for name, value in mapping(data["providers"]).items():
+        if name in _RESERVED or not _NAME.fullmatch(name):
+            raise ValueError(f"a place cannot be named {name!r:.80}")
         entry = mapping(value)
-        options = {key: text(option) for key, option in mapping(entry["options"]).items()}
-        form = text(entry["form"])
-        places[name] = Place(forms[form], host, kv_length, Provider(text(entry["provider"]), options))
+        places[name] = Place(forms[text(entry["form"])], host, kv_length, _provider(entry))
     return places
+
+
+def _provider(entry: dict[str, Any]) -> Provider:
+    """The provider of a place; what it may be and may be told is in `OPTIONS`."""
+    name = text(entry["provider"])
+    if name not in OPTIONS:
+        raise ValueError(f"provider {name!r:.80} is not one of {', '.join(OPTIONS)}")
+    options = {key: text(option) for key, option in mapping(entry["options"]).items()}
+    for key, option in options.items():
+        if key not in OPTIONS[name] or not _VALUE.fullmatch(option):
+            raise ValueError(f"option {key!r:.80} of {name} cannot be set to {option!r:.80} by a bundle")
+    unknown = set(map(text, array(entry.get("directories", [])))) - DIRECTORIES
+    if unknown:
+        raise ValueError(f"{min(unknown)!r:.80} is not a directory that a device chooses")
+    return Provider(name, options)
 
 
 def _form(value: object, kv_length: int) -> Form:

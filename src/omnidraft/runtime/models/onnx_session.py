@@ -32,24 +32,37 @@ def session_options(
     return options
 
 
-def cpu_session(path: Path, threads: int, *, weights: Path | None = None) -> ort.InferenceSession:
-    """A session for a graph on the CPU.
+def cpu_session(path: Path, threads: int) -> ort.InferenceSession:
+    """A session for a graph on the CPU, with the weights beside it.
 
     Args:
         path: the graph.
         threads: of one pass.
-        weights: the folder that the graph's external weights are relative to; the graph's own when None.
 
     Raises:
         BundleError: onnxruntime cannot load the graph.
     """
-    graph: str | bytes = str(path)
-    options = session_options(threads)
+    return _session(str(path), path, session_options(threads))
+
+
+def bytes_session(graph: bytes, path: Path, weights: Path, threads: int) -> ort.InferenceSession:
+    """A session for a graph in memory on the CPU.
+
+    Args:
+        graph: the bytes of the ONNX file.
+        path: of the file, for messages.
+        weights: the folder that the graph's external weights are relative to.
+        threads: of one pass.
+
+    Raises:
+        BundleError: onnxruntime cannot load the graph.
+    """
+    key = "session.model_external_initializers_file_folder_path"
+    return _session(graph, path, session_options(threads, {key: str(weights)}, log_level=NOTHING))
+
+
+def _session(graph: str | bytes, path: Path, options: ort.SessionOptions) -> ort.InferenceSession:
     try:
-        if weights is not None:  # onnxruntime looks in that folder only for a graph without a path
-            key = "session.model_external_initializers_file_folder_path"
-            options = session_options(threads, {key: str(weights)}, log_level=NOTHING)
-            graph = path.read_bytes()
         return ort.InferenceSession(graph, options, providers=[CPU])
     except Exception as error:  # onnxruntime's own exceptions share no narrower base
         raise BundleError(

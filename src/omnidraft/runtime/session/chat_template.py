@@ -1,5 +1,6 @@
-"""A model's own chat template, rendered by jinja2 where it is installed; phones use its compiled form.
+"""A model's own chat template: its compiled form where four strings express it, else rendered by jinja2.
 
+jinja2 runs in a process of its own (`render_template.py`): a template may ask for any time and memory.
 Messages never enter the template engine. Marks replace them, and the output between the marks is the
 template's own text. So no part of a message can be read as a control token or as code.
 """
@@ -7,13 +8,18 @@ template's own text. So no part of a message can be read as a control token or a
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
-from typing import Any
 
-from omnidraft.errors import PromptError
+from omnidraft.errors import BundleError, PromptError, reason
+from omnidraft.runtime.bundle import render_template
 from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.checked_files import checked_bytes
 from omnidraft.runtime.session.conversation import Template
 
+MOST_BYTES = 1 << 18  # of a chat template; published ones have up to 12 kB
+MOST_SECONDS = 4.5  # of a rendering, which takes some 0.1 s
 _MARK = "\u2063omnidraft{}\u2063"  # replaces a message
 
 
@@ -54,42 +60,49 @@ class JinjaTemplate:
         return parts
 
     def _render(self, messages: list[dict[str, str]]) -> str:
-        from jinja2 import TemplateError
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-        )
-        environment.globals["raise_exception"] = _refuse
-        environment.filters["tojson"] = _to_json
+        request = {"path": sys.path, "source": self.source, "names": self.names, "messages": messages}
         try:
-            template = environment.from_string(self.source)
-            return template.render(messages=messages, add_generation_prompt=True, **self.names)
-        except (TemplateError, TypeError, ValueError) as error:
-            raise PromptError(f"the chat template fails ({error})") from None
+            done = subprocess.run(
+                [sys.executable, "-I", render_template.__file__],
+                input=json.dumps(request).encode(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=MOST_SECONDS,
+                check=True,
+            )
+            answer = json.loads(done.stdout)
+        except OSError as error:
+            raise PromptError(f"the chat template cannot be rendered ({reason(error)})") from None
+        except (subprocess.SubprocessError, ValueError):  # ValueError: it was killed before it answered
+            raise PromptError("the chat template fails (it takes too much time or memory)") from None
+        if "error" in answer:
+            raise PromptError(f"the chat template fails ({answer['error']})")
+        return str(answer["text"])
 
 
 def jinja_is_installed() -> bool:
-    """Whether jinja2 is installed, so that templates can be rendered."""
+    """Whether templates can be rendered: jinja2 is installed, and a Python of its own can be started."""
     from importlib.util import find_spec
 
-    return find_spec("jinja2") is not None
+    return find_spec("jinja2") is not None and bool(sys.executable) and not getattr(sys, "frozen", False)
 
 
 def template_of(bundle: Bundle) -> Template:
-    """The chat template of a bundle, rendered by jinja2; its compiled form where jinja2 is not installed."""
+    """The chat template of a bundle: its compiled form, or jinja2 where four strings cannot express it.
+
+    Raises:
+        BundleError: the template is not UTF-8, has more than 256 KiB, or is not the file that was hashed.
+    """
     prompt = bundle.manifest["prompt"]
     name = prompt["template"]
-    if name is None or not jinja_is_installed():
+    if name is None or bundle.prompt.between is not None or not jinja_is_installed():
         return bundle.prompt
-    return JinjaTemplate(bundle.file(name).read_text(encoding="utf-8"), dict(prompt["names"]))
-
-
-def _to_json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
-def _refuse(message: str) -> None:
-    from jinja2 import TemplateError
-
-    raise TemplateError(message)
+    try:
+        source = checked_bytes(bundle, name, MOST_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BundleError(
+            f"{bundle.file(name)} is not UTF-8 ({error.reason})",
+            "run `omnidraft export` again",
+            fault="field",
+        ) from None
+    return JinjaTemplate(source, dict(prompt["names"]))

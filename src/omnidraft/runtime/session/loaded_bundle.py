@@ -7,6 +7,7 @@ from pathlib import Path
 
 from omnidraft.errors import BundleError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
+from omnidraft.runtime.bundle.checked_files import checked_graph
 from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
@@ -116,9 +117,11 @@ def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
     """The drafter's graph alone, for work that needs no target.
 
     Raises:
-        BundleError: it cannot be loaded.
+        BundleError: it cannot be loaded, or a file of the bundle was changed meanwhile.
     """
-    return _graph(bundle, bundle.drafter, 1)
+    drafter = _graph(bundle, bundle.drafter, 1)
+    check_unchanged(bundle.path, bundle.stamps)
+    return drafter
 
 
 def _with_ort_files(bundle: Bundle) -> Bundle:
@@ -133,14 +136,14 @@ def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGra
     if place is not None:
         return StaticGraphs(static_form(bundle, entry), place.provider, threads=threads)
     kind = ConcatGraph if entry.layout == "concat" else Graph
-    return kind(bundle.file(entry.graph), entry.kv, entry.vocab_size, threads=threads)
+    return kind(checked_graph(bundle, entry.graph), entry.kv, entry.vocab_size, threads=threads)
 
 
 def static_form(bundle: Bundle, entry: ModelEntry) -> StaticForm:
     """The static graphs of a model that was placed on them."""
     place = entry.place
     assert place is not None
-    graphs = {block: bundle.file(name) for block, name in place.form.graphs.items()}
+    graphs = {block: checked_graph(bundle, name) for block, name in place.form.graphs.items()}
     return StaticForm(graphs, bundle.file(place.host), entry.kv, entry.vocab_size, place.form.mask)
 
 

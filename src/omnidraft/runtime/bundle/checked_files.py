@@ -1,0 +1,105 @@
+"""Files of a bundle as they are used: the bytes that were hashed, and graphs with weights in the bundle."""
+
+import hashlib
+import mmap
+from pathlib import Path, PurePosixPath
+
+from omnidraft.errors import BundleError
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.external_data import external_files
+from omnidraft.runtime.disk.read_file import open_file, read_whole
+
+_ORT = ".ort"  # graphs of onnxruntime's own format hold their weights
+MOST_STEP = 1 << 28  # bytes of the graph of a training step, whose weights are beside it
+
+
+def checked_bytes(bundle: Bundle, name: str, most: int) -> bytes:
+    """The bytes of a file, which have the size and hash of the manifest at the moment when they are used.
+
+    Args:
+        bundle: from `open_bundle`.
+        name: path in the bundle.
+        most: bytes at most.
+
+    Raises:
+        BundleError: the file is not listed, larger, absent or not the one that was hashed.
+    """
+    file, record = bundle.file(name), bundle.manifest["files"].get(name)
+    if record is None:
+        raise BundleError(
+            f"{bundle.path} has no hash of {name!r:.80}", "run `omnidraft export` again", fault="no_hash"
+        )
+    try:
+        data = read_whole(file, most)
+    except OSError as error:
+        raise BundleError(
+            f"{file} cannot be read ({error.strerror})", "run `omnidraft export` again", fault="unreadable"
+        ) from None
+    if len(data) != record["bytes"] or hashlib.sha256(data).hexdigest() != record["sha256"]:
+        raise BundleError(
+            f"{file} was changed while it was loaded",
+            "load the bundle again when nothing writes to it",
+            fault="checksum",
+        )
+    return data
+
+
+def checked_graph(bundle: Bundle, name: str) -> Path:
+    """The path of a graph whose weights are all in files that the manifest lists.
+
+    onnxruntime opens what a graph names, and older versions also outside of the bundle. The caller calls
+    `check_unchanged` after the graph is loaded.
+
+    Args:
+        bundle: from `open_bundle`.
+        name: path of the graph in the bundle.
+
+    Raises:
+        BundleError: the graph cannot be read, or names a file that the manifest does not list.
+    """
+    file = bundle.file(name)
+    if name.endswith(_ORT):
+        return file
+    try:
+        with open_file(file) as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            places = external_files(data)
+    except (OSError, ValueError) as error:  # ValueError: also an empty file
+        raise _refused(file, str(error)) from None
+    _check_places(bundle, name, places, PurePosixPath(name).parent)
+    return file
+
+
+def checked_step(bundle: Bundle, name: str, folder: str) -> bytes:
+    """The bytes of the graph of a training step, whose weights are all in files that the manifest lists.
+
+    Args:
+        bundle: from `open_bundle`.
+        name: path of the graph in the bundle.
+        folder: the folder in the bundle that the graph's weights are relative to.
+
+    Raises:
+        BundleError: see `checked_bytes` and `checked_graph`.
+    """
+    path = PurePosixPath(folder)
+    if path.is_absolute() or ".." in path.parts or "\\" in folder:
+        raise _refused(bundle.file(name), f"its weights are in {folder!r:.80}, which is outside the bundle")
+    data = checked_bytes(bundle, name, MOST_STEP)
+    try:
+        places = external_files(data)
+    except ValueError as error:
+        raise _refused(bundle.file(name), str(error)) from None
+    _check_places(bundle, name, places, path)
+    return data
+
+
+def _check_places(bundle: Bundle, name: str, places: set[str], folder: PurePosixPath) -> None:
+    """Refuse weights that are not in files that the manifest lists."""
+    for place in sorted(places):
+        if (folder / place).as_posix() not in bundle.manifest["files"]:
+            raise _refused(
+                bundle.file(name), f"its weights are in {place!r:.80}, which the manifest does not list"
+            )
+
+
+def _refused(file: Path, why: str) -> BundleError:
+    return BundleError(f"{file} is refused: {why}", "do not use this bundle", fault="outside")

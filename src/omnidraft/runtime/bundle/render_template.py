@@ -1,0 +1,71 @@
+"""Render a chat template with jinja2, in a process of its own that is bounded in time and memory.
+
+The process runs this file and nothing else of the package. jinja2's sandbox keeps a template away from
+Python, but not from using time and memory: `{{ 'a' * 10**10 }}` is a valid template. Input is one JSON
+object, output is another one.
+"""
+
+import contextlib
+import json
+import sys
+from typing import Any
+
+CPU_SECONDS = 4
+MEMORY_BYTES = 400 << 20  # of addresses; Python and jinja2 take some 60 MB
+MOST_TEXT = 1 << 20  # characters of a rendered conversation
+
+
+def main() -> None:
+    """Read the request on standard input, write the text or the reason of the failure on standard output."""
+    request = json.load(sys.stdin)
+    sys.path[:] = request["path"]
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.globals["raise_exception"] = _refuse
+    environment.filters["tojson"] = _to_json
+    _limit()
+    try:
+        answer = {"text": _rendered(environment, request)}
+    except MemoryError:
+        answer = {"error": "it takes too much memory"}
+    except Exception as error:  # a template can raise anything, also by dividing by zero
+        answer = {"error": str(error)[:500] or type(error).__name__}
+    json.dump(answer, sys.stdout)
+
+
+def _rendered(environment: Any, request: dict[str, Any]) -> str:
+    template = environment.from_string(request["source"])
+    names = {**request["names"], "messages": request["messages"], "add_generation_prompt": True}
+    pieces, size = [], 0
+    for piece in template.generate(names):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MOST_TEXT:
+            raise ValueError(f"it writes more than {MOST_TEXT} characters")
+    return "".join(pieces)
+
+
+def _limit() -> None:
+    """Bound this process where the system can; the parent bounds its time anyway."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    for kind, most in ((resource.RLIMIT_CPU, CPU_SECONDS), (resource.RLIMIT_AS, MEMORY_BYTES)):
+        with contextlib.suppress(OSError, ValueError):  # macOS does not limit addresses
+            resource.setrlimit(kind, (most, most))
+
+
+def _to_json(value: Any, indent: int | None = None) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _refuse(message: str) -> None:
+    raise ValueError(message)
+
+
+if __name__ == "__main__":
+    main()

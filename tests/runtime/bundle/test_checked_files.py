@@ -1,0 +1,277 @@
+"""What a bundle's graphs may name: weights inside the bundle; and files that are used as they were hashed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omnidraft.errors import BundleError
+from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
+from omnidraft.runtime.bundle.checked_files import checked_bytes, checked_step
+from omnidraft.runtime.bundle.external_data import MAX_DEPTH, MOST_FIELDS, external_files
+from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
+from omnidraft.runtime.bundle.places import read_places
+from omnidraft.runtime.session.api import load_bundle
+from omnidraft.runtime.session.loaded_bundle import load_drafter
+
+
+def length(number: int) -> bytes:
+    """A number of a protobuf message."""
+    digits = bytearray()
+    while number > 0x7F:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*digits, number])
+
+
+def field(number: int, content: bytes) -> bytes:
+    return length(number << 3 | 2) + length(len(content)) + content
+
+
+def tensor(place: str, key: bytes = b"location") -> bytes:
+    return field(13, field(1, key) + field(2, place.encode())) + b"\x70\x01"  # data_location: EXTERNAL
+
+
+def model(place: str) -> bytes:
+    return field(7, field(5, tensor(place)))
+
+
+# Every way to a tensor: fields of onnx.proto, from the model down.
+WAYS: dict[str, Callable[[bytes], bytes]] = {
+    "initializer": lambda t: field(7, field(5, t)),
+    "sparse values": lambda t: field(7, field(15, field(1, t))),
+    "sparse indices": lambda t: field(7, field(15, field(2, t))),
+    "attribute": lambda t: field(7, field(1, field(5, field(5, t)))),
+    "attribute list": lambda t: field(7, field(1, field(5, field(10, t)))),
+    "subgraph": lambda t: field(7, field(1, field(5, field(6, field(5, t))))),
+    "subgraphs": lambda t: field(7, field(1, field(5, field(11, field(5, t))))),
+    "sparse attribute": lambda t: field(7, field(1, field(5, field(22, field(1, t))))),
+    "sparse attributes": lambda t: field(7, field(1, field(5, field(23, field(2, t))))),
+    "function": lambda t: field(25, field(7, field(5, field(5, t)))),
+    "function default": lambda t: field(25, field(11, field(5, t))),
+    "training": lambda t: field(20, field(1, field(5, t))),
+    "a second graph": lambda t: field(7, b"") + field(7, field(5, t)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_files_of_a_graph_are_found_wherever_it_names_them(way: str) -> None:
+    assert external_files(WAYS[way](tensor("weights/a_1.bin"))) == {"weights/a_1.bin"}
+    assert external_files(WAYS[way](tensor("12", b"length"))) == set()
+
+
+def test_the_files_are_those_that_onnx_reads() -> None:
+    onnx = pytest.importorskip("onnx", reason="graphs are made with onnx")
+    made = onnx.TensorProto(name="w", data_type=1, dims=[2], data_location=1)
+    made.external_data.add(key="location", value="model.onnx.data")
+    made.external_data.add(key="offset", value="0")
+    inner = onnx.GraphProto(name="inner", initializer=[made])
+    node = onnx.helper.make_node("If", ["c"], ["y"], then_branch=inner)
+    graph = onnx.GraphProto(name="g", node=[node])
+    proto = onnx.helper.make_model(graph)
+    assert external_files(proto.SerializeToString()) == {"model.onnx.data"}
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["/etc/passwd", "../secret", "a/../../secret", "a/..", "..", ".", "", ".hidden", "a//b", "a\\b", "C:x",
+     "*/_ORT_MEM_ADDR_/*", "a\nb", "\u00e9"],
+)  # fmt: skip
+def test_a_name_outside_the_bundle_is_refused(place: str) -> None:
+    with pytest.raises(ValueError, match="is no file of a bundle"):
+        external_files(model(place))
+
+
+def test_what_is_no_graph_is_refused() -> None:
+    deep = b""
+    for _ in range(MAX_DEPTH):
+        deep = (
+            field(7, field(1, field(5, field(6, deep)))) if not deep else field(1, field(5, field(6, deep)))
+        )
+    spoiled = {
+        "nested": field(7, deep),
+        "fields": field(7, b"\x18\x01" * (MOST_FIELDS + 1)),
+        "longer": b"\x3a\xff\x01",
+        "no end": b"\x3a" + b"\xff" * 20,
+        "type": b"\x3b\x01",
+        "ORTM": b"\x00\x00\x00\x00ORTM" + b"\x00" * 16,
+        "compiled": field(7, field(1, field(4, b"EPContext"))),
+        "two keys": field(7, field(5, field(13, field(1, b"a") + field(1, b"location") + field(2, b"/x")))),
+        "empty": b"",
+    }
+    for name, data in spoiled.items():
+        with pytest.raises(ValueError, match=r".") as caught:
+            external_files(data)
+        assert str(caught.value).isprintable(), name
+
+
+def test_any_bytes_are_read_or_refused() -> None:
+    """A thousand changed graphs: no other exception, and no place outside."""
+    rng, whole = random.Random(5), WAYS["subgraph"](tensor("w.bin")) + WAYS["function"](tensor("x.bin"))
+    for _ in range(1000):
+        data = bytearray(whole)
+        for _ in range(rng.randint(1, 3)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        try:
+            places = external_files(bytes(data[: rng.randint(2, len(data))]))
+        except ValueError:
+            continue
+        assert not any(".." in place or place.startswith(("/", ".")) for place in places)
+
+
+@pytest.fixture
+def copy(bundle: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(bundle, tmp_path / "bundle"))
+
+
+def rewrite(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a manifest, list its files as they are now, and seal it again."""
+    manifest = json.loads((place / MANIFEST).read_text())
+    change(manifest)
+    for name in manifest["files"]:
+        data = (place / name).read_bytes()
+        manifest["files"][name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+    (place / MANIFEST).write_bytes(sealed(manifest))
+
+
+def same(_: dict[str, Any]) -> None:
+    """No change."""
+
+
+def test_no_graph_of_a_bundle_reads_a_foreign_file(copy: Path, tmp_path: Path) -> None:
+    """However onnxruntime treats such names, and whichever graph of the bundle it is."""
+    (tmp_path / "secret").write_bytes(b"TOP SECRET, 0123")
+    (copy / "drafter/cpu/unlisted.bin").write_bytes(b"TOP SECRET, 0123")
+    for graph in ("target/cpu/model.onnx", "drafter/cpu/model.onnx"):
+        file = copy / graph
+        whole = file.read_bytes()
+        for place in ("../../../secret", str(tmp_path / "secret"), "unlisted.bin"):
+            file.write_bytes(whole + model(place))  # protobuf adds the second graph to the first
+            rewrite(copy, same)
+            with pytest.raises(BundleError, match=r"is refused: its weights are in") as caught:
+                load_bundle(open_bundle(copy))
+            assert caught.value.fault == "outside"
+        file.write_bytes(whole)
+    rewrite(copy, same)
+    load_bundle(open_bundle(copy))
+
+
+def step_bundle(place: Path, graph: bytes, folder: str = "drafter") -> tuple[Bundle, str]:
+    """A bundle that lists a step's graph and one file of weights, and the folder that the step names."""
+    files = {"drafter/train/step.onnx": graph, "drafter/cpu/w.bin": b"1234"}
+    for name, data in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(data)
+    listed = {
+        name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)} for name, data in files.items()
+    }
+    empty: Any = None
+    return Bundle(place, empty, empty, empty, empty, "", {"files": listed}), folder
+
+
+def test_a_training_step_reads_weights_of_its_own_bundle_only(tmp_path: Path) -> None:
+    name = "drafter/train/step.onnx"
+    right = step_bundle(tmp_path, model("cpu/w.bin"))
+    assert checked_step(right[0], name, right[1]) == model("cpu/w.bin")
+    for place, folder in (
+        ("passwd", "/etc"), ("cpu/w.bin", ".."), ("cpu/w.bin", "drafter/../drafter"), ("w.bin", "drafter"),
+        ("cpu/other.bin", "drafter"), ("../../etc/passwd", "drafter"), ("/etc/passwd", "drafter"),
+        ("cpu/w.bin", "drafter\\.."),
+    ):  # fmt: skip
+        bundle, _ = step_bundle(tmp_path, model(place))
+        with pytest.raises(BundleError, match="is refused") as caught:
+            checked_step(bundle, name, folder)
+        assert caught.value.fault == "outside", (place, folder)
+
+
+def test_the_bytes_that_are_used_are_the_bytes_that_were_hashed(tmp_path: Path) -> None:
+    name = "drafter/train/step.onnx"
+    bundle, folder = step_bundle(tmp_path, model("cpu/w.bin"))
+    (tmp_path / name).write_bytes(model("cpu/v.bin"))  # of the same size
+    with pytest.raises(BundleError, match="was changed while it was loaded") as caught:
+        checked_step(bundle, name, folder)
+    assert caught.value.fault == "checksum"
+    with pytest.raises(BundleError, match="it has more than 3 bytes"):
+        checked_bytes(bundle, "drafter/cpu/w.bin", 3)
+    with pytest.raises(BundleError, match="has no hash of"):
+        checked_bytes(bundle, "other", 3)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(BundleError, match="not a regular file"):
+        checked_bytes(bundle, name, 1000)
+
+
+def test_a_drafter_that_was_replaced_after_its_check_is_not_used(copy: Path) -> None:
+    opened = open_bundle(copy)
+    assert load_drafter(opened)
+    file = copy / opened.drafter.graph
+    os.utime(file, ns=(0, 0))
+    with pytest.raises(BundleError, match="was changed while it was loaded"):
+        load_drafter(opened)
+
+
+def test_links_and_special_files_are_refused(copy: Path, tmp_path: Path) -> None:
+    """Also with the right hash: what a link leads to is not part of the bundle."""
+    graph = copy / "drafter/cpu/model.onnx"
+    outside = tmp_path / "outside.onnx"
+    graph.rename(outside)
+    graph.symlink_to(outside)
+    with pytest.raises(BundleError, match="is a link") as caught:
+        open_bundle(copy)
+    assert caught.value.fault == "outside"
+    graph.unlink()
+    os.mkfifo(graph)
+    with pytest.raises(BundleError, match="missing"):
+        open_bundle(copy)
+    graph.unlink()
+    outside.rename(graph)
+    open_bundle(copy)
+    (copy / "drafter").rename(tmp_path / "drafter")
+    (copy / "drafter").symlink_to(tmp_path / "drafter")
+    with pytest.raises(BundleError, match="drafter is a link"):
+        open_bundle(copy)
+
+
+NPU = {
+    "kv_length": 16,
+    "host": "h",
+    "forms": {"float": {"mask": -1e4, "weights": "w", "graphs": [{"block": 1, "graph": "g"}]}},
+}
+
+
+def places(name: str = "qnn", provider: str = "QNNExecutionProvider", **entry: Any) -> dict[str, Any]:
+    entry = {"form": "float", "provider": provider, "options": {}} | entry
+    return {**NPU, "providers": {name: entry}}
+
+
+def test_a_bundle_sets_only_options_that_name_no_file() -> None:
+    right = places(options={"backend_type": "htp", "soc_model": "57"}, directories=["ModelCacheDirectory"])
+    assert read_places(right)["qnn"].provider.options == {"backend_type": "htp", "soc_model": "57"}
+    for wrong in (
+        places(options={"backend_path": "evil.so"}),
+        places(options={"backend_path": "libQnnHtp.so"}),
+        places(options={"backend_type": "/tmp/evil.so"}),
+        places(options={"skel_library_dir": "x"}),
+        places(options={"ModelCacheDirectory": "x"}),
+        places(provider="CoreMLExecutionProvider", options={"ModelCacheDirectory": "x"}),
+        places(provider="NnapiExecutionProvider", options={"a": "b"}),
+        places(provider="CPUExecutionProvider"),
+        places(provider="evil"),
+        places(directories=["backend_path"]),
+    ):
+        with pytest.raises(ValueError, match=r"cannot be set|is not one of|is not a directory"):
+            read_places(wrong)
+
+
+@pytest.mark.parametrize("name", ["npu", "cpu", "", "a b", "QNN", "\x1b[2J", "a" * 33, "-a"])
+def test_a_bundle_cannot_name_a_place_that_is_built_in(name: str) -> None:
+    with pytest.raises(ValueError, match="a place cannot be named"):
+        read_places(places(name))
