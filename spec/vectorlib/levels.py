@@ -3,7 +3,8 @@
 LEVELS: dict[str, tuple[str, ...]] = {
     "core": (
         "random", "sampling", "utf8", "translate", "verify", "draft_length", "lookup", "tokenize", "template",
-        "draft_prompt", "stop", "cache/learn", "bundle", "generate", "logprobs",
+        "draft_prompt", "stop", "cache/learn", "bundle", "map/fingerprint", "map/valid",
+        "map/invalid", "generate", "logprobs",
     ),
     "files": (
         "cache/load", "cache/valid", "cache/invalid", "cache/merge", "session/valid", "session/invalid",

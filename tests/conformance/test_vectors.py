@@ -16,7 +16,7 @@ from conformance.decoding.run_generate import run_generate
 from conformance.decoding.run_tokenize import run_draft_prompt, run_template, run_tokenize
 from conformance.decoding.run_translate import run_translate
 from conformance.decoding.run_verify import run_verify
-from conformance.files import run_adapter, run_cache, run_sync, run_trace
+from conformance.files import run_adapter, run_cache, run_map, run_sync, run_trace
 from conformance.files.run_bundle import run_bundle
 from conformance.files.run_session import run_invalid_session, run_valid_session
 from conformance.files.run_signing import run_signing
@@ -49,6 +49,9 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "learner/vector": run_tensors.run_vector,
     "logprobs": run_generate,
     "lookup": run_sampling.run_lookup,
+    "map/fingerprint": run_map.run_fingerprint,
+    "map/invalid": run_map.run_invalid,
+    "map/valid": run_map.run_valid,
     "random": run_sampling.run_random,
     "sampling": run_sampling.run_sampling,
     "session/invalid": run_invalid_session,

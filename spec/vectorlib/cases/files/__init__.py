@@ -17,6 +17,7 @@ from vectorlib.cases.files import (
     sync,
     sync_pull,
     trace,
+    vocab_map,
 )
 
 CASES = (
@@ -26,6 +27,7 @@ CASES = (
     session_invalid,
     bundle,
     bundle_fields,
+    vocab_map,
     signing,
     adapter,
     adapter_fit,

@@ -5,19 +5,27 @@ needs no drafter tokenizer after the prompt. Method sections 2 and 4.2.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
 
 from omnidraft.errors import VocabMapError
+from omnidraft.runtime.disk.read_file import read_whole
+from omnidraft.runtime.disk.tensor_file import Tensor, TensorFileError, read_header, read_tensors
 
 Ids = npt.NDArray[np.int32]
-FORMAT_VERSION = "1"
+FORMAT, FORMAT_VERSION = "omnidraft.vocab_map", "1"
+MAX_FILE_BYTES, MAX_HEADER_BYTES, MAX_IDS = 1 << 28, 1 << 16, 1 << 24
 _BYTES = ("target_bytes", "draft_allowed")  # the tensors of u8; the others are i32
+_NAMES = (
+    "target_bytes", "target_byte_offsets", "direct", "spellings", "spelling_offsets", "expansions",
+    "expansion_offsets", "leaves", "draft_allowed",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -142,7 +150,9 @@ class VocabMap:
         ):
             if ours != theirs:
                 raise VocabMapError(
-                    f"{who} {ours} does not match the map's {theirs}", "run `omnidraft export` again"
+                    f"{who} {ours} does not match the map's {theirs}",
+                    "run `omnidraft export` again",
+                    fault="foreign_vocabulary",
                 )
 
     def tensors(self) -> dict[str, npt.NDArray[np.generic]]:
@@ -162,7 +172,7 @@ class VocabMap:
     def metadata(self) -> dict[str, str]:
         """The header of the file."""
         return {
-            "format": "omnidraft.vocab_map",
+            "format": FORMAT,
             "version": FORMAT_VERSION,
             "draft_fingerprint": self.draft_fingerprint,
             "target_fingerprint": self.target_fingerprint,
@@ -176,77 +186,97 @@ def load_vocab_map(path: Path) -> VocabMap:
     """Read a vocabulary map, and check every index before its use.
 
     Raises:
-        VocabMapError: the file is not a vocabulary map of this version, or its tables do not fit together.
+        VocabMapError: with the name of the first fault, in the order of spec/03-bundle.md.
     """
     try:
-        with safe_open(path, framework="numpy") as file:
-            header = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, OSError) as error:
-        raise VocabMapError(f"{path} is not readable ({error})", "run `omnidraft export` again") from None
-    if header.get("format") != "omnidraft.vocab_map" or header.get("version") != FORMAT_VERSION:
-        raise VocabMapError(
-            f"{path} is {header.get('format')} version {header.get('version')}, not "
-            f"omnidraft.vocab_map version {FORMAT_VERSION}",
-            "run `omnidraft export` again",
-        )
+        return decode_vocab_map(read_whole(path, MAX_FILE_BYTES))
+    except OSError as error:
+        sentence, fault = f"{path} is not readable ({error.strerror})", "unreadable"
+    except VocabMapError as error:
+        sentence, fault = f"{path}: {error}", error.fault
+    raise VocabMapError(sentence, "run `omnidraft export` again", fault=fault)
+
+
+def decode_vocab_map(data: bytes) -> VocabMap:
+    """The vocabulary map in the bytes of a file.
+
+    Raises:
+        VocabMapError: with the name of the first fault.
+    """
     try:
-        vocab_map = VocabMap(
-            target_bytes=Ragged(arrays["target_bytes"], arrays["target_byte_offsets"]),
-            direct=arrays["direct"],
-            spellings=Ragged(arrays["spellings"], arrays["spelling_offsets"]),
-            expansions=Ragged(arrays["expansions"], arrays["expansion_offsets"]),
-            leaves=arrays["leaves"],
-            draft_allowed=arrays["draft_allowed"].astype(np.bool_),
-            draft_fingerprint=header["draft_fingerprint"],
-            target_fingerprint=header["target_fingerprint"],
-        )
-    except KeyError as error:
-        raise VocabMapError(f"{path} has no {error}", "run `omnidraft export` again") from None
-    problem = _problem(vocab_map)
-    if problem:
-        raise VocabMapError(f"{path}: {problem}", "run `omnidraft export` again")
+        header, entries, start = read_header(data, MAX_HEADER_BYTES)
+        if header.get("format") != FORMAT:
+            raise VocabMapError(f"it is {header.get('format')!r:.80}, not {FORMAT}", fault="not_a_map")
+        if header.get("version") != FORMAT_VERSION:
+            version = f"{header.get('version')!r:.20}"
+            raise VocabMapError(f"it has version {version}, not {FORMAT_VERSION}", fault="version")
+        arrays = _arrays(read_tensors(data, entries, start))
+    except TensorFileError as error:
+        fault = "not_a_map" if error.fault == "header" else error.fault
+        raise VocabMapError(str(error), fault=fault) from None
+    for name in ("draft_fingerprint", "target_fingerprint"):
+        if not _FINGERPRINT.fullmatch(header.get(name, "")):
+            raise VocabMapError(f"its {name} is not 64 hexadecimal digits", fault="metadata")
+    vocab_map = VocabMap(
+        target_bytes=Ragged(arrays["target_bytes"], arrays["target_byte_offsets"]),
+        direct=arrays["direct"],
+        spellings=Ragged(arrays["spellings"], arrays["spelling_offsets"]),
+        expansions=Ragged(arrays["expansions"], arrays["expansion_offsets"]),
+        leaves=arrays["leaves"],
+        draft_allowed=arrays["draft_allowed"].astype(np.bool_),
+        draft_fingerprint=header["draft_fingerprint"],
+        target_fingerprint=header["target_fingerprint"],
+    )
+    for fault, problem in _problems(vocab_map, arrays["draft_allowed"]):
+        raise VocabMapError(problem, fault=fault)
     return vocab_map
 
 
-def _problem(m: VocabMap) -> str | None:
-    """The first fault of the tables of a map; None if there is none."""
-    for name, array in m.tensors().items():
-        if array.ndim != 1 or array.dtype != (np.uint8 if name in _BYTES else np.int32):
-            return f"{name} is {array.dtype} with {array.ndim} dimensions"
-    for name, ragged in (
-        ("target_bytes", m.target_bytes),
-        ("spellings", m.spellings),
-        ("expansions", m.expansions),
-    ):
-        steps = (
-            np.diff(ragged.offsets) if ragged.offsets.ndim == 1 and len(ragged.offsets) else np.array([-1])
-        )
-        if (steps < 0).any() or ragged.offsets[0] != 0 or ragged.offsets[-1] != len(ragged.values):
-            return f"the offsets of {name} do not fit its {len(ragged.values)} values"
-    sizes = (len(m.target_bytes), len(m.spellings)), (len(m.direct), len(m.expansions), len(m.draft_allowed))
-    if any(len(set(group)) != 1 for group in sizes):
-        return f"table sizes {sizes} disagree"
+def _arrays(tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """The tables of a file as arrays, after all checks of single tables and between them."""
+    for name in _NAMES:
+        if name not in tensors:
+            raise VocabMapError(f"it has no {name!r}", fault="missing_tensor")
+    for name, tensor in tensors.items():
+        if name not in _NAMES:
+            raise VocabMapError(f"it has a tensor {name!r:.80}", fault="extra_tensor")
+        if len(tensor.shape) != 1 or tensor.dtype != ("U8" if name in _BYTES else "I32"):
+            raise VocabMapError(
+                f"{name} is {tensor.dtype} with {len(tensor.shape)} dimensions", fault="dtype"
+            )
+    return {name: np.frombuffer(t.data, "u1" if name in _BYTES else "<i4") for name, t in tensors.items()}
+
+
+def _problems(m: VocabMap, allowed: npt.NDArray[np.uint8]) -> Iterator[tuple[str, str]]:
+    """Faults of the tables of a map with a sentence each; only the first is meant to be asked for."""
+    for name, ragged in _ragged(m).items():
+        offsets, count = ragged.offsets, len(ragged.values)
+        if not len(offsets) or offsets[0] != 0 or offsets[-1] != count or (offsets[1:] < offsets[:-1]).any():
+            yield "offsets", f"the offsets of {name} do not fit its {count} values"
+    sizes = (len(m.target_bytes), len(m.spellings)), (len(m.direct), len(m.expansions), len(allowed))
+    if any(len(set(group)) != 1 or not 0 < group[0] <= MAX_IDS for group in sizes):
+        yield "sizes", f"table sizes {sizes} disagree, or are not from 1 to {MAX_IDS}"
     for name, ids, size in (
         ("direct", m.direct[m.direct != -1], m.target_size),
         ("spellings", m.spellings.values, m.draft_size),
         ("expansions", m.expansions.values, m.target_size),
         ("leaves", m.leaves, m.target_size),
+        ("draft_allowed", allowed, 2),
     ):
         if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= size):
-            return f"{name} holds an id outside 0..{size - 1}"
+            yield "id_range", f"{name} holds an id outside 0..{size - 1}"
     if len(m.leaves) and (len(np.unique(m.leaves)) != len(m.leaves) or (m.leaf_lengths < 1).any()):
-        return "leaves repeat a target token or name one without a spelling"
+        yield "leaves", "leaves repeat a target token or name one without a spelling"
     if not _sorted_by_spelling(m):
-        return "leaves are not sorted by spelling"
-    if not all(_FINGERPRINT.fullmatch(f) for f in (m.draft_fingerprint, m.target_fingerprint)):
-        return "a fingerprint is not 64 hexadecimal digits"
+        yield "leaves", "leaves are not sorted by spelling"
     drafts = np.flatnonzero(m.direct >= 0)
-    targets = m.direct[drafts]
-    leaves = m.leaf_of[targets]
+    leaves = m.leaf_of[m.direct[drafts]]
     if (leaves < 0).any() or (m.leaf_lengths[leaves] != 1).any() or (m.leaf_firsts[leaves] != drafts).any():
-        return "direct pairs and leaves disagree"
-    return None
+        yield "direct", "direct pairs and leaves disagree"
+
+
+def _ragged(m: VocabMap) -> dict[str, Ragged]:
+    return {"target_bytes": m.target_bytes, "spellings": m.spellings, "expansions": m.expansions}
 
 
 def _sorted_by_spelling(m: VocabMap) -> bool:
