@@ -100,10 +100,14 @@ def summary(generation: Generation, cache_size: int, *, drafter: bool = True) ->
 
 
 def drafting(generation: Generation) -> str:
-    """How many draft tokens were accepted; where nothing was drafted, why, and what changes it."""
+    """How many draft tokens and copies were accepted; where nothing was proposed, why, and a remedy."""
     s = generation.statistics
-    if s.drafted or generation.config.mode == "plain":
-        return f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted"
+    parts = [f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted"]
+    if s.copied:
+        copies = f"{s.accepted_copies} of {s.copied} copied tokens accepted"
+        parts = [*parts, copies] if s.drafted else [copies]
+    if s.drafted or s.copied or generation.config.mode == "plain":
+        return ", ".join(parts)
     if generation.config.num_draft_tokens == "auto" and s.emitted > 1:
         return "nothing drafted, since it would not pay here (-k 4 drafts nevertheless)"
     return "nothing drafted"
@@ -128,6 +132,8 @@ def _as_json(generation: Generation, cache_size: int) -> dict[str, Any]:
         "rounds": s.rounds,
         "drafted": s.drafted,
         "accepted": s.accepted,
+        "copied": s.copied,
+        "accepted_copies": s.accepted_copies,
         "emitted": s.emitted,
         "tokens_per_target_pass": s.tokens_per_target_pass,
         "acceptance_of_drafted": s.acceptance_of_drafted,

@@ -60,7 +60,9 @@ def run_early_stop(vector: Vector) -> None:
     model, random = TableDrafter(given["table"], given["acceptance"]), GivenUniforms(given["uniforms"])
     length = RecordingLength(given["count"], given["threshold"])
     banned = np.array(given["banned"], dtype=np.int64)
-    draft = Drafter(model).propose([given["last"]], length, given["temperature"], banned, random)
+    draft = Drafter(model).propose(
+        [given["last"]], given["count"], length, given["temperature"], banned, random
+    )
     random.finish()
     assert (draft.tokens, model.reads) == (expect["tokens"], expect["reads"])
     assert len(length.asked) == len(expect["asked"]) and close(length.asked, expect["asked"])

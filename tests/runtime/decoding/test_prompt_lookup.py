@@ -17,7 +17,7 @@ from support.toy import DRAFT, GRAMS, TARGET, ContextModel, processed, toy_cache
 
 
 def copied(tokens: list[int], count: int) -> list[int]:
-    return PromptLookup().copy(tokens, count)
+    return list(PromptLookup().find(tokens).tokens[:count])
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_context_that_grows_gives_what_a_fresh_look_gives() -> None:
     tokens, lookup = [0], PromptLookup()
     for _ in range(200):
         tokens += rng.integers(0, 3, size=rng.integers(1, 4)).tolist()
-        assert lookup.copy(tokens, 5) == copied(tokens, 5)
+        assert lookup.find(tokens) == PromptLookup().find(tokens)
 
 
 class Unused(ContextModel):

@@ -30,7 +30,7 @@ def test_lookup_with_a_penalty_is_plain_decoding(bundle: Path) -> None:
         for mode in ("plain", "lookup")
     )
     assert copied.token_ids == plain.token_ids
-    assert copied.statistics.drafted > 0 and plain.statistics.drafted == 0
+    assert copied.statistics.copied > 0 and plain.statistics.drafted == 0
     assert copied.logprobs == []
     assert len(session.cache) == 0
 

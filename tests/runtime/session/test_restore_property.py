@@ -106,7 +106,7 @@ def end_of(session: Session) -> Record:
     assert answer is not None
     return [
         answer.token_ids, answer.text, answer.logprobs, answer.stop_reason, answer.stop_string, entries,
-        session.text.random.state, session.text.draft_length.state(), session.turns, session.message,
+        session.text.random.state, session.text.lengths, session.turns, session.message,
     ]  # fmt: skip
 
 

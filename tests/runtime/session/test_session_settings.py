@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,9 @@ from omnidraft import GenerationConfig, LoadedBundle, Session, load, load_bundle
 from omnidraft.cli import app
 from omnidraft.errors import SessionFileError, SettingError
 from omnidraft.runtime.decoding.baselines import Mode
+from omnidraft.runtime.decoding.draft_length import LengthState
+from omnidraft.runtime.decoding.drafter import READ_CHUNK
+from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.session.session_file import decode_session, encode_session
 from omnidraft.runtime.vocab.cache_file import decode
 
@@ -92,7 +97,7 @@ def test_without_a_drafter_lookup_still_drafts(bundle: Path) -> None:
     copied = without_drafter.generate(prompt, max_new_tokens=24, mode="lookup", raw=True).finish()
     plain = whole.generate(prompt, max_new_tokens=24, mode="plain", raw=True).finish()
     assert copied.token_ids == plain.token_ids
-    assert copied.statistics.drafted > 0
+    assert copied.statistics.copied > 0 == copied.statistics.drafted
     assert without_drafter.generate(prompt, max_new_tokens=8, raw=True).finish().statistics.drafted == 0
     command = ["generate", str(bundle), prompt, "--raw", "-n", "24", "--no-drafter", "--mode", "lookup"]
     result = CliRunner().invoke(app, command)
@@ -145,40 +150,68 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(
     assert drafted(0.8, 7) == [0, 0, 0, 0], "with a given seed the counts begin again"
 
 
-def test_what_is_new_in_a_conversation_is_what_the_drafter_has_to_read(loaded: LoadedBundle) -> None:
-    """After turns that it drafted, after a turn that it did not, and in a new text."""
-    read, unread = [], []
-    for draft in (0.01, 100.0):  # every round drafts; no round does
-        session = Session(loaded)
-        session.costs = replace(loaded.bundle.costs, target=(1.0, 1.01), draft=draft, host=0.0, read=1e-6)
-        answer = session.chat(STORY, GenerationConfig(8, ignore_eos=True))
-        prompt = len(session.text.decoder.context)
-        assert session.text.draft_length.unread == prompt
-        answer.finish()
-        unread.append(session.text.draft_length.unread)
-        known = len(session.text.decoder.context)
-        session.chat("And then?", GenerationConfig(8, ignore_eos=True))
-        assert session.text.decoder.context[:known] and len(session.text.decoder.context) > known
-        read.append((session.text.draft_length.unread, len(session.text.decoder.context) - known, prompt))
-        session.generate(STORY, max_new_tokens=8)
-        assert session.text.draft_length.unread == prompt, "a new text is read from its beginning"
-    (drafted, new, _), (plain, newer, prompt) = read
-    assert unread[0] == 0 and drafted == new
-    assert unread[1] == prompt + 8 and plain >= newer + prompt
-
-
-def test_how_much_may_be_said_decides_whether_the_prompt_is_read(loaded: LoadedBundle) -> None:
+def test_a_restored_session_goes_on_with_the_same_lengths(loaded: LoadedBundle, tmp_path: Path) -> None:
     session = Session(loaded)
-    session.costs = replace(
-        loaded.bundle.costs, target=(1.0, 1.05, 1.1), draft=0.05, host=0.0, read=0.5, acceptance=0.9
-    )
-    drafted = [
-        session.generate(STORY, max_new_tokens=count, seed=7, temperature=0.5, ignore_eos=True)
-        .finish()
-        .statistics.drafted
-        for count in (2, 24, 2)
+    session.costs = replace(loaded.bundle.costs, target=(1.0, 1.05, 1.1), draft=0.05, host=0.0)
+    session.generate(STORY, max_new_tokens=40, ignore_eos=True).finish()
+    assert max(session.text.lengths.evaluated) > 0 < max(session.text.lengths.compared)
+    session.save(tmp_path / "s")
+    restored = Session(loaded)
+    restored.load(tmp_path / "s")
+    assert restored.text.lengths == session.text.lengths
+    answers = [
+        [p.round.draft for p in each.generate("And then?", max_new_tokens=24) if p.round is not None]
+        for each in (session, restored)
     ]
-    assert drafted[0] == drafted[2] == 0 < drafted[1]
+    assert answers[0] == answers[1]
+    assert restored.text.lengths == session.text.lengths
+    session.reset_cache()
+    assert session.text.lengths == LengthState()
+
+
+def test_the_drafter_reads_what_is_new_while_the_target_reads(loaded: LoadedBundle) -> None:
+    """In a thread of its own, and nothing runs when a step is left, or after a cancellation."""
+    session = Session(loaded)
+    session.costs = replace(loaded.bundle.costs, target=(1.0, 1.01), draft=0.01, host=0.0)
+    model, passes = session.models.drafter.model, list[tuple[str, int]]()
+    score = model.score
+
+    def watched(tokens: Sequence[int], num_logits: int | None = None) -> Logits:
+        passes.append((threading.current_thread().name, len(tokens)))
+        return score(tokens, num_logits)
+
+    model.score = watched  # type: ignore[method-assign]
+    long = " ".join([STORY] * 4)
+    answer = session.chat(long, GenerationConfig(8, ignore_eos=True))
+    for _ in answer:
+        assert session.models.drafter._reader is None
+
+    read = [tokens for name, tokens in passes if name == "drafter"]
+    drafter = session.models.drafter
+    assert sum(read) == len(drafter.start) + len(session.draft_prompt(answer.prompt_ids)) - 1
+    assert max(read) <= READ_CHUNK
+    passes.clear()
+    session.chat("And then?", GenerationConfig(8, ignore_eos=True)).finish()
+    assert sum(tokens for _, tokens in passes) < 60, "the first turn is not read again"
+
+
+def test_a_failure_of_the_reader_is_raised_in_the_round(loaded: LoadedBundle) -> None:
+    session = Session(loaded)
+    session.costs = replace(loaded.bundle.costs, target=(1.0, 1.01), draft=0.01, host=0.0)
+    model = session.models.drafter.model
+    score = model.score
+
+    def broken(tokens: Sequence[int], num_logits: int | None = None) -> Logits:
+        raise RuntimeError("out of memory")
+
+    model.score = broken  # type: ignore[method-assign]
+    answer = session.generate(" ".join([STORY] * 4), max_new_tokens=8)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        answer.finish()
+    assert session.models.drafter._reader is None
+    model.score = score  # type: ignore[method-assign]
+    expected = Session(loaded).generate(STORY, max_new_tokens=8).finish().text
+    assert session.generate(STORY, max_new_tokens=8).finish().text == expected
 
 
 def test_measuring_counts_what_is_accepted(loaded: LoadedBundle) -> None:

@@ -107,7 +107,8 @@ Lengths = Annotated[
     typer.Option(
         "--num-draft-tokens",
         "-k",
-        help="Draft tokens of a round; auto: the number that is fastest here.",
+        help="Draft tokens of a round, without copies; auto: the number that is fastest here, or copies of "
+        "the text so far where they are faster.",
         rich_help_panel=DRAFTING,
     ),
 ]

@@ -12,7 +12,7 @@ from omnidraft.errors import SettingError
 from omnidraft.runtime.decoding.decision import TINY, Weights
 from omnidraft.runtime.decoding.distribution import Distribution
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
-from omnidraft.runtime.decoding.prompt_lookup import PromptLookup
+from omnidraft.runtime.decoding.prompt_lookup import CopyingProposer, PromptLookup
 from omnidraft.runtime.decoding.proposer import MatchProposer, Proposer, Rule, TrieProposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal, translate_longest
@@ -72,7 +72,13 @@ _GREEDY: dict[Mode, _Drafting] = {
 
 
 def proposer_for(
-    mode: Mode, drafter: Drafter, cache: NgramCache, temperature: float, verification: Verification = "token"
+    mode: Mode,
+    drafter: Drafter,
+    cache: NgramCache,
+    temperature: float,
+    verification: Verification = "token",
+    *,
+    copies: bool = False,
 ) -> Proposer:
     """The proposer of a mode.
 
@@ -81,6 +87,7 @@ def proposer_for(
         drafter, cache: what modes that draft with the small model use.
         temperature: of the sampling.
         verification: of mode trie above temperature 0: decision by decision, or as a block.
+        copies: whether the context is a second source of proposals.
 
     Raises:
         SettingError: an unknown mode or verification.
@@ -88,6 +95,13 @@ def proposer_for(
     check_mode(mode, verification)
     if mode == "lookup":
         return PromptLookup()
+    drafting = _drafting_proposer(mode, drafter, cache, temperature, verification)
+    return CopyingProposer(drafting) if copies else drafting
+
+
+def _drafting_proposer(
+    mode: Mode, drafter: Drafter, cache: NgramCache, temperature: float, verification: Verification
+) -> TrieProposer:
     if temperature == 0.0:
         return _GREEDY[mode](drafter, cache, temperature)
     if mode == "trie":

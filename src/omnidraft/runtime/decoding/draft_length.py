@@ -1,22 +1,31 @@
-"""How many tokens to draft in the next round: as many as pay, or none (method section 6).
+"""How many tokens the next round proposes, and from which source: as many as pay, or none (method section 6).
 
 Costs come from a measurement and acceptance from the rounds so far. No clock is read here, so equal inputs
 give equal lengths.
 """
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from operator import mul
+from typing import Literal, Protocol
 
 from omnidraft.errors import SettingError
-from omnidraft.runtime.decoding.early_stop import PRIOR_ROUNDS, EarlyStop
+from omnidraft.runtime.decoding.early_stop import more_tokens
 
 MAX_DRAFT_TOKENS = 48
 PRIOR_ACCEPTANCE = 0.6  # of a drafter that was never measured
-_PROBE = 2  # draft tokens of a probe
-_FIRST_SHARE, _LAST_SHARE = 0.03, 0.0025  # of the time since the last draft, what a probe may cost
-_LAST_WAIT = 1024  # rounds without a draft after which a probe is made at any cost
-_LONG_DECAY = 0.99  # of counts that outlast a text
-_PRIOR_TOKENS = 64.0  # length of a text, before the first has ended
+COPY_ACCEPTANCE = 0.5  # of a copied token, before any was compared
+PRIOR_ROUNDS = 5.0  # weight of what is assumed before the first round, in rounds
+LONGEST = 12  # tokens that a round proposes at most
+LONGEST_MATCH = 6  # tokens of a match; longer matches count as this long
+SHORTEST_MATCH = 2
+DECAY = 0.97  # weight of a round after the next one, relative to before
+TEXT_ROUNDS = 20.0  # weight of all earlier texts at the start of a text, at most, in rounds
+PROBE = 3  # draft tokens of a probe
+FIRST_SHARE, LAST_SHARE = 0.025, 0.0025  # of the time since the last draft, what a probe may cost
+
+Source = Literal["none", "draft", "copy"]
 
 
 @dataclass(frozen=True)
@@ -37,30 +46,72 @@ class Costs:
     read: float = 0.0
     acceptance: float = PRIOR_ACCEPTANCE
 
-    def round_seconds(self, num_draft_tokens: int) -> float:
-        """Seconds of a round; passes longer than the measured ones continue at the mean slope."""
-        n, measured = num_draft_tokens + 1, self.target
+    def pass_seconds(self, n: int) -> float:
+        """Seconds of a target pass over n tokens; longer ones than measured continue at the mean slope."""
+        measured = self.target
         if n <= len(measured):
-            target = measured[n - 1]
-        else:
-            slope = (measured[-1] - measured[0]) / max(1, len(measured) - 1)
-            target = measured[-1] + slope * (n - len(measured))
-        return target + num_draft_tokens * self.draft + (self.host if num_draft_tokens else 0.0)
+            return measured[n - 1]
+        slope = (measured[-1] - measured[0]) / max(1, len(measured) - 1)
+        return measured[-1] + slope * (n - len(measured))
+
+    def round_seconds(self, num_draft_tokens: int) -> float:
+        """Seconds of a round with this number of draft tokens; 0 is plain decoding, without host work."""
+        host = self.host if num_draft_tokens else 0.0
+        return self.pass_seconds(num_draft_tokens + 1) + num_draft_tokens * self.draft + host
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the next round proposes.
+
+    Attributes:
+        source: of the proposal.
+        count: draft tokens, or copied target tokens; 0 where the source is "none".
+        reads: whether the drafter reads the text during the target's pass: it drafts in this round, or a
+            probe is due in the next.
+    """
+
+    source: Source = "none"
+    count: int = 0
+    reads: bool = False
+
+
+@dataclass(frozen=True)
+class RoundCounts:
+    """What a draft length learns from a round.
+
+    Attributes:
+        drafted, evaluated, accepted: draft tokens drawn, verified and accepted.
+        emitted: target tokens.
+        match: tokens of the context's match before the round; 0 for none.
+        agreed: emitted tokens from the first one on that a copy would have had right, proposed or not.
+    """
+
+    drafted: int
+    evaluated: int
+    accepted: int
+    emitted: int
+    match: int = 0
+    agreed: int = 0
 
 
 class DraftLength(Protocol):
-    """Chooses the number of draft tokens of each round.
+    """Chooses what each round proposes.
 
     Attributes:
-        unread: estimated number of draft tokens of the text that the drafter has not read.
+        longest: draft tokens of a round at most.
         stops_early: whether a trained head is asked.
     """
 
-    unread: int
+    longest: int
     stops_early: bool
 
-    def next(self) -> int:
-        """Draft tokens of the next round; 0 is plain decoding."""
+    def next(self, match: int = 0) -> Plan:
+        """The plan of the next round.
+
+        Args:
+            match: tokens of the context's match; 0 where nothing can be copied.
+        """
 
     def more(self, drawn: int, survival: float) -> int:
         """How many more draft tokens to draw in a round whose drafter has a trained head.
@@ -70,29 +121,21 @@ class DraftLength(Protocol):
             survival: probability that all of them are accepted, below 1.
         """
 
-    def record(self, drafted: int, evaluated: int, accepted: int, emitted: int) -> None:
-        """Learn from a round.
-
-        Args:
-            drafted, evaluated, accepted: draft tokens drawn, verified and accepted.
-            emitted: target tokens.
-        """
-
-    def follow(self, before: "DraftLength") -> None:
-        """Begin with what another one of this kind learned of earlier texts; nothing of another kind."""
-
-    def state(self) -> dict[str, Any]:
-        """Counters as plain values, for tests and logs."""
+    def record(self, counts: RoundCounts) -> None:
+        """Learn from a round."""
 
 
 class FixedLength:
     """The same number in every round, or fewer where a head ends the draft."""
 
-    def __init__(self, num_draft_tokens: int, head_threshold: float = 1.0) -> None:
+    def __init__(
+        self, num_draft_tokens: int, head_threshold: float = 1.0, source: Literal["draft", "copy"] = "draft"
+    ) -> None:
         """
         Args:
-            num_draft_tokens: of a round.
+            num_draft_tokens: of a round; with the source "copy" target tokens.
             head_threshold: stop where a draft token is refused with a larger probability; 1 never stops.
+            source: of the proposals.
         """
         if not 0 <= num_draft_tokens <= MAX_DRAFT_TOKENS:
             raise SettingError(
@@ -100,213 +143,212 @@ class FixedLength:
                 "4 is usual",
                 setting="num_draft_tokens",
             )
-        self._count, self._threshold, self.unread = num_draft_tokens, head_threshold, 0
+        reads = num_draft_tokens > 0 and source == "draft"
+        self._plan = Plan(source, num_draft_tokens, reads) if num_draft_tokens else Plan()
+        self.longest, self._threshold = num_draft_tokens, head_threshold
         self.stops_early = head_threshold < 1.0
 
-    def next(self) -> int:
-        return self._count
+    def next(self, match: int = 0) -> Plan:
+        return self._plan
 
     def more(self, drawn: int, survival: float) -> int:
-        return 0 if 1.0 - survival > self._threshold else self._count - drawn
+        return 0 if 1.0 - survival > self._threshold else self.longest - drawn
 
-    def record(self, drafted: int, evaluated: int, accepted: int, emitted: int) -> None:
+    def record(self, counts: RoundCounts) -> None:
         """A fixed length has nothing to learn."""
 
-    def follow(self, before: DraftLength) -> None:
-        """A fixed length has nothing to learn."""
 
-    def state(self) -> dict[str, Any]:
-        return {}
+def _zeros(count: int) -> list[float]:
+    return [0.0] * count
 
 
-class AcceptanceByDepth:
-    """How often draft token j was evaluated and accepted, given those before it, as decayed counts.
+@dataclass
+class LengthState:
+    """All that a measured draft length learned, as decayed counts; a session file holds it.
 
     Attributes:
-        evaluated, accepted: of this text, by depth. seen, survived: the same of many texts.
-        reached: depths that were ever evaluated.
-        draft_accepted, target_accepted: decayed draft tokens accepted, and target tokens emitted by them.
+        evaluated, accepted: draft tokens by depth, given that those before them were accepted [LONGEST].
+        drafts, targets: accepted draft tokens, and the target tokens that they gave.
+        compared, agreed: tokens that a copy would have proposed, and those that were right, by the length of
+            the match before the token, from SHORTEST_MATCH on [LONGEST_MATCH - SHORTEST_MATCH + 1].
+        idle: rounds since the last draft.
+        share: of their time, what a probe may cost.
     """
 
-    def __init__(self, prior: float, longest: int, decay: float) -> None:
-        """
-        Args:
-            prior: acceptance before the first round. longest: draft tokens of a round at most.
-            decay: weight of a round after the next one, relative to before.
-        """
-        self._prior, self._decay = prior, decay
-        self.evaluated = [PRIOR_ROUNDS] * longest
-        self.accepted = [PRIOR_ROUNDS * prior] * longest
-        self.seen, self.survived = list(self.evaluated), list(self.accepted)
-        self.reached = 0
-        self.draft_accepted, self.target_accepted = PRIOR_ROUNDS, PRIOR_ROUNDS
+    evaluated: list[float] = field(default_factory=lambda: _zeros(LONGEST))
+    accepted: list[float] = field(default_factory=lambda: _zeros(LONGEST))
+    drafts: float = 0.0
+    targets: float = 0.0
+    compared: list[float] = field(default_factory=lambda: _zeros(LONGEST_MATCH - SHORTEST_MATCH + 1))
+    agreed: list[float] = field(default_factory=lambda: _zeros(LONGEST_MATCH - SHORTEST_MATCH + 1))
+    idle: int = 0
+    share: float = FIRST_SHARE
 
-    def record(self, evaluated: int, accepted: int, emitted: int) -> None:
-        """Take in a round that drafted; see `DraftLength.record`."""
-        # Of a refused target token only the first piece counts: a_j is the probability of draft token j given
-        # that those before it were accepted.
-        depths = min(evaluated, accepted + 1, len(self.evaluated))
-        self.reached = max(self.reached, depths)
-        for j in range(depths):
-            self.evaluated[j] = self.evaluated[j] * self._decay + 1.0
-            self.accepted[j] = self.accepted[j] * self._decay + (j < accepted)
-            self.seen[j] = self.seen[j] * _LONG_DECAY + 1.0
-            self.survived[j] = self.survived[j] * _LONG_DECAY + (j < accepted)
-        self.draft_accepted = self.draft_accepted * self._decay + accepted
-        self.target_accepted = self.target_accepted * self._decay + (emitted - 1)
+    def copy(self) -> "LengthState":
+        """An independent state of equal values."""
+        lists = (list(each) for each in (self.evaluated, self.accepted, self.compared, self.agreed))
+        evaluated, accepted, compared, agreed = lists
+        return replace(self, evaluated=evaluated, accepted=accepted, compared=compared, agreed=agreed)
 
-    def follow(self, before: "AcceptanceByDepth") -> None:
-        """Take over the counts of many texts; cap the weight of history, so that a text can differ."""
-        self.seen, self.survived, self.reached = list(before.seen), list(before.survived), before.reached
-        self.draft_accepted, self.target_accepted = before.draft_accepted, before.target_accepted
-        self.evaluated = [min(seen, 1.0 / (1.0 - self._decay)) for seen in self.seen]
-        counts = zip(self.evaluated, self.survived, self.seen, strict=True)
-        self.accepted = [evaluated * survived / seen for evaluated, survived, seen in counts]
+    def begin_text(self) -> None:
+        """Cap the weight of the texts before, because texts differ; probe again at the start of a text."""
+        for j, evaluated in enumerate(self.evaluated):
+            if evaluated > TEXT_ROUNDS:
+                self.accepted[j] = min(TEXT_ROUNDS, self.accepted[j] * TEXT_ROUNDS / evaluated)
+                self.evaluated[j] = TEXT_ROUNDS
+        self.share = min(2.0 * self.share, FIRST_SHARE)
 
-    def chances(self, count: int) -> list[float]:
-        """The probability that each of the first draft tokens is accepted, given those before it."""
-        chances, acceptance = [], self._prior
-        for j in range(count):
-            if j < self.reached:  # a depth that was never reached is taken to be like the one before it
-                acceptance = self.accepted[j] / self.evaluated[j]
-            chances.append(acceptance)
-        return chances
 
-    def ratio(self) -> float:
-        """Target tokens for each accepted draft token: n-grams give less than one, expansions more."""
-        return min(1.5, self.target_accepted / self.draft_accepted) if self.draft_accepted > 1e-9 else 1.0
+@dataclass(frozen=True)
+class Option:
+    """One way to propose tokens in the next round.
+
+    Attributes:
+        source, count: as in `Plan`.
+        tokens, seconds: expected of the round.
+    """
+
+    source: Source
+    count: int
+    tokens: float
+    seconds: float
+
+    @property
+    def speed(self) -> float:
+        """Expected target tokens a second."""
+        return self.tokens / self.seconds
 
 
 class MeasuredLength:
-    """Maximises expected tokens a second, from measured costs and running acceptance by depth.
+    """Maximises expected tokens a second, from measured costs and running acceptance.
 
-    After a choice of 0 it drafts a little now and then, to notice when the text changes. A probe waits until
-    it costs a small share of the time that passed without one. Each probe that changes nothing halves the
-    share, so a drafter that never helps costs a few percent at first and soon almost nothing.
+    While the drafter does not pay it drafts a little now and then, to notice when the text changes. Such a
+    probe waits until it costs a small share of the time that passed without one. Each probe that changes
+    nothing halves the share, so a drafter that never helps costs a few percent at first and soon almost
+    nothing. Copies need no probes: every match of the context is compared with what was emitted.
     """
 
     def __init__(
         self,
         costs: Costs,
+        state: LengthState | None = None,
         *,
-        unread: int = 0,
-        limit: int | None = None,
-        longest: int = 12,
-        decay: float = 0.95,
+        drafts: bool = True,
+        copies: bool = False,
+        longest: int = LONGEST,
         head_threshold: float | None = None,
     ) -> None:
         """
         Args:
             costs: of this device.
-            unread: draft tokens of the text so far that the drafter has not read.
-            limit: target tokens that may be emitted, where that is known.
-            longest: draft tokens of a round at most.
-            decay: weight of a round after the next one, relative to before.
+            state: what was learned so far; it is changed.
+            drafts, copies: the sources that can be used.
+            longest: tokens of a round at most.
             head_threshold: as of `FixedLength`; None stops where the next token does not pay.
         """
-        self._costs, self.longest = costs, longest
-        self._acceptance = AcceptanceByDepth(costs.acceptance, longest, decay)
-        self._head = EarlyStop(head_threshold, costs.draft, decay)
+        self.costs, self.state = costs, LengthState() if state is None else state
+        self._drafts, self._copies = drafts, copies
+        self.longest, self._threshold = longest, head_threshold
         self.stops_early = head_threshold is None or head_threshold < 1.0
-        self.unread, self._limit = unread, limit
-        self._usual, self._emitted = _PRIOR_TOKENS, 0  # target tokens of a usual text, and of this one so far
-        self._idle, self._share = 0, _FIRST_SHARE  # rounds since the last draft; see `_FIRST_SHARE`
-        self._best: int | None = None  # the choice by the present counts, once it was asked for
 
-    def next(self) -> int:
-        if self._best is None:
-            self._best = self._best_length()
-        if self._best:
-            self._idle, self._share = 0, _FIRST_SHARE
-            return self._best
-        saved = self._share * self._idle * self._costs.target[0]
-        if saved < self._probe_seconds() and self._idle < _LAST_WAIT:
-            self._idle += 1
-            return 0
-        self._idle, self._share = 0, max(self._share / 2, _LAST_SHARE)
-        return _PROBE
+    def next(self, match: int = 0) -> Plan:
+        best = max(self.options(match), key=lambda option: option.speed)
+        state = self.state
+        if best.source == "draft":
+            state.idle, state.share = 0, FIRST_SHARE
+            return Plan("draft", best.count, reads=True)
+        if not self._drafts:
+            return Plan(best.source, best.count)
+        if self._probe_is_due(best):
+            state.idle, state.share = 0, max(state.share / 2.0, LAST_SHARE)
+            return Plan("draft", min(PROBE, self.longest), reads=True)
+        state.idle += 1
+        return Plan(best.source, best.count, reads=self._probe_is_due(best))
 
-    def more(self, drawn: int, survival: float) -> int:
-        return self._head.more(self, drawn, survival)
+    def options(self, match: int) -> list[Option]:
+        """Plain decoding, all drafts and all copies; of equal speeds the first one counts."""
+        costs, depths = self.costs, range(1, self.longest + 1)
+        options = [Option("none", 0, 1.0, costs.pass_seconds(1))]
+        if self._drafts:
+            expected = [1.0 + self.ratio() * e for e in _expected(self.chances()[: self.longest])]
+            options += [Option("draft", k, expected[k - 1], costs.round_seconds(k)) for k in depths]
+        if self._copies and match:
+            by_length = running(COPY_ACCEPTANCE, self.state.agreed, self.state.compared)
+            expected = [1.0 + e for e in _expected([by_length[match_class(match + k - 1)] for k in depths])]
+            seconds = [costs.pass_seconds(k + 1) + costs.host for k in depths]
+            options += [Option("copy", k, expected[k - 1], seconds[k - 1]) for k in depths]
+        return options
 
-    def record(self, drafted: int, evaluated: int, accepted: int, emitted: int) -> None:
-        self._emitted += emitted
-        if drafted == 0:
-            self.unread += emitted  # an estimate: in draft tokens it may be more or fewer
-            return
-        self._head.record(self, drafted, emitted)
-        if self._best == 0 and accepted == drafted and self._may_pay():
-            self._idle = _LAST_WAIT  # the probe went well: make another one at once
-        self._best, self.unread = None, 0
-        self._acceptance.record(evaluated, accepted, emitted)
-
-    def follow(self, before: DraftLength) -> None:
-        if not isinstance(before, MeasuredLength) or before.longest != self.longest:
-            return
-        self._acceptance.follow(before._acceptance)
-        self._head.emitted, self._head.seconds = before._head.emitted, before._head.seconds
-        self._usual = (before._usual + before._emitted) / 2 if before._emitted else before._usual
-        self._emitted, self._idle = 0, before._idle
-        self._share = min(2 * before._share, _FIRST_SHARE)  # probe again at the start of a text
-        self._best = None
-
-    def state(self) -> dict[str, Any]:
-        counts = self._acceptance
-        return {
-            "evaluated": list(counts.evaluated),
-            "accepted": list(counts.accepted),
-            "seen": list(counts.seen),
-            "survived": list(counts.survived),
-            "reached": counts.reached,
-            "draft_accepted": counts.draft_accepted,
-            "target_accepted": counts.target_accepted,
-            "unread": self.unread,
-            "idle": self._idle,
-            "share": self._share,
-            "head_emitted": self._head.emitted,
-            "head_seconds": self._head.seconds,
-            "usual": self._usual,
-            "emitted": self._emitted,
-        }
-
-    def chances(self, count: int) -> list[float]:
-        """See `AcceptanceByDepth.chances`."""
-        return self._acceptance.chances(count)
+    def chances(self) -> list[float]:
+        """The probability that each draft token is accepted, given those before it [LONGEST]."""
+        return running(self.costs.acceptance, self.state.accepted, self.state.evaluated)
 
     def ratio(self) -> float:
-        """See `AcceptanceByDepth.ratio`."""
-        return self._acceptance.ratio()
+        """Target tokens for each accepted draft token: n-grams give less than one, expansions more."""
+        return min(1.5, (self.state.targets + PRIOR_ROUNDS) / (self.state.drafts + PRIOR_ROUNDS))
 
-    def round_seconds(self, count: int) -> float:
-        """See `Costs.round_seconds`."""
-        return self._costs.round_seconds(count)
+    def more(self, drawn: int, survival: float) -> int:
+        if self._threshold is not None:
+            return 0 if 1.0 - survival > self._threshold else self.longest - drawn
+        worth = max(option.speed for option in self.options(0))
+        gains = [
+            self.ratio() * chance for chance in _products(survival, self.chances()[drawn : self.longest])
+        ]
+        before = self.costs.round_seconds(drawn) + self.costs.draft
+        # The distribution of the next token is known already, so it takes no pass of the drafter.
+        seconds = [self.costs.round_seconds(n) - before for n in range(drawn + 1, self.longest + 1)]
+        return more_tokens(gains, seconds, worth)
 
-    def speed(self, count: int) -> float:
-        """Expected target tokens a second with `count` draft tokens (method section 6)."""
-        survival, expected = 1.0, 0.0
-        for chance in self.chances(count):
-            survival *= chance
-            expected += survival
-        tokens, seconds = 1.0 + self.ratio() * expected, self._costs.round_seconds(count)
-        return tokens / (seconds + tokens * self._reading_seconds() if count else seconds)
+    def record(self, counts: RoundCounts) -> None:
+        state = self.state
+        if counts.drafted:
+            # Of a refused target token only the first piece counts: a_j is the probability of draft token j
+            # given that those before it were accepted.
+            depths = min(counts.evaluated, counts.accepted + 1, LONGEST)
+            for j in range(counts.drafted, LONGEST):  # what was not tried becomes like the depth before
+                state.evaluated[j] *= DECAY
+                state.accepted[j] *= DECAY
+            _count(state.accepted, state.evaluated, range(depths), counts.accepted)
+            state.drafts = state.drafts * DECAY + counts.accepted
+            state.targets = state.targets * DECAY + (counts.emitted - 1)
+        if counts.match:
+            tokens = min(counts.emitted, counts.agreed + 1, LONGEST)
+            classes = [match_class(counts.match + j) for j in range(tokens)]
+            _count(state.agreed, state.compared, classes, counts.agreed)
 
-    def _best_length(self) -> int:
-        """The length that pays best; with a head the longest, which the head ends, if its rounds pay."""
-        head = self._head
-        if not head.seconds:
-            return max(range(self.longest + 1), key=self.speed)
-        seconds = head.seconds + head.emitted * self._reading_seconds()
-        return self.longest if head.emitted * self._costs.target[0] > seconds else 0
+    def _probe_is_due(self, best: Option) -> bool:
+        """Whether a probe that gives one token costs little beside the rounds since the last draft."""
+        state, seconds = self.state, self.costs.round_seconds(min(PROBE, self.longest))
+        return state.share * state.idle * self.costs.target[0] >= seconds - 1.0 / best.speed
 
-    def _reading_seconds(self) -> float:
-        """The time that the drafter needs to read the text, shared among the tokens of a text like this."""
-        tokens = self._usual if self._limit is None else min(self._usual, self._limit)
-        return self.unread * self._costs.read / max(1.0, tokens)
 
-    def _may_pay(self) -> bool:
-        """Whether a probe's drafts would pay if all of them were accepted."""
-        return (1.0 + self.ratio() * _PROBE) * self._costs.target[0] > self._costs.round_seconds(_PROBE)
+def match_class(match: int) -> int:
+    """The index of a match's length in the lists of `LengthState`."""
+    return min(match, LONGEST_MATCH) - SHORTEST_MATCH
 
-    def _probe_seconds(self) -> float:
-        """What a probe takes more than a plain round, if none of it is accepted."""
-        return self._costs.round_seconds(_PROBE) - self._costs.target[0] + self.unread * self._costs.read
+
+def running(prior: float, successes: Sequence[float], trials: Sequence[float]) -> list[float]:
+    """Shares of success; each is the assumption for the next, with a weight that falls with the trials."""
+    shares = []
+    for success, trial in zip(successes, trials, strict=True):
+        weight = PRIOR_ROUNDS * PRIOR_ROUNDS / (PRIOR_ROUNDS + trial)
+        prior = (success + weight * prior) / (trial + weight)
+        shares.append(prior)
+    return shares
+
+
+def _count(successes: list[float], trials: list[float], places: Sequence[int], right: int) -> None:
+    """Count one trial at each place in turn; the first `right` of them succeeded."""
+    for i, place in enumerate(places):
+        successes[place] = successes[place] * DECAY + (i < right)
+        trials[place] = trials[place] * DECAY + 1.0
+
+
+def _products(start: float, chances: Sequence[float]) -> list[float]:
+    """start x c_0, start x c_0 x c_1, ..."""
+    return list(accumulate(chances, mul, initial=start))[1:]
+
+
+def _expected(chances: Sequence[float]) -> list[float]:
+    """Expected accepted tokens of 1, 2, ... proposed ones."""
+    return list(accumulate(_products(1.0, chances)))

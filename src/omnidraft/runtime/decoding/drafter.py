@@ -1,10 +1,12 @@
 """The drafter: a small model that guesses, in its own vocabulary.
 
-Its context is free: what the drafter has read changes speed, never the output (method section 2).
+Its context is free: what the drafter has read changes speed, never the output (method section 2). It can read
+in a thread of its own while the target computes.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Thread
 
 import numpy as np
 
@@ -15,18 +17,23 @@ from omnidraft.runtime.decoding.model import HasHead, Logits, Model
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import draft_distribution
 
+READ_CHUNK = 64  # tokens of a pass that reads a text; a cancellation waits for one pass
+READ_AHEAD = 32  # missing tokens from which on reading is worth a thread
+
 
 @dataclass
 class Draft:
-    """Draft tokens and the distributions that they were drawn from.
+    """Draft tokens and the distributions that they were drawn from; or tokens copied from the context.
 
     Attributes:
-        tokens: draft ids (target ids in mode lookup).
-        distributions: one for each token, over the draft vocabulary; none in mode lookup.
+        tokens: draft ids; none where the context was copied from.
+        distributions: one for each draft token, over the draft vocabulary.
+        copied: target ids from the context.
     """
 
     tokens: list[int] = field(default_factory=list)
     distributions: list[Distribution] = field(default_factory=list)
+    copied: list[int] = field(default_factory=list)
 
 
 class Drafter:
@@ -41,10 +48,34 @@ class Drafter:
         self.model = model
         self.start = list(start)
         self._cached: list[int] = []  # ids in the model's KV cache
+        self._reader: Thread | None = None
+        self._error: Exception | None = None  # of the reader
+
+    def read_ahead(self, context: Sequence[int]) -> None:
+        """Begin to read a context in a thread of its own, if many tokens of it were not read.
+
+        Until `settle` returns, the model is used by that thread alone. What is read depends on the context
+        alone, so equal inputs give equal drafts.
+        """
+        self.settle()
+        expected = self._expected(context)
+        if len(expected) - common_length(self._cached, expected) > READ_AHEAD:
+            self._reader = Thread(target=self._read, args=(expected,), name="drafter", daemon=True)
+            self._reader.start()
+
+    def settle(self) -> None:
+        """Wait until nothing is read in the background; raise the error of the reading, if it failed."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.join()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def propose(
         self,
         context: Sequence[int],
+        count: int,
         length: DraftLength,
         temperature: float,
         banned: Ids,
@@ -54,9 +85,10 @@ class Drafter:
 
         Args:
             context: all draft ids so far, without the start.
-            length: how many tokens to draw. Where the model has a trained head, `length` is asked again
-                each time the model has read a drawn token. Everything drawn is in the draft, so the output's
-                distribution is the same.
+            count: how many tokens to draw.
+            length: where the model has a trained head, it is asked how many more to draw each time the model
+                has read a drawn token. Everything drawn is in the draft, so the output's distribution is the
+                same.
             temperature: of the drafter's distribution; 0 takes the argmax.
             banned: draft ids that may not be drawn.
             random: the source of randomness.
@@ -64,8 +96,10 @@ class Drafter:
         draft, survival, confidence = Draft(), 1.0, 1.0
         if not self.start and not context:
             return draft  # nothing to continue
-        count = longest = min(length.next(), self.model.max_length // 2)
-        pending = self._sync(context) if count else []
+        self.settle()
+        half = self.model.max_length // 2
+        count, longest = min(count, half), min(length.longest, half)
+        pending = self._sync(self._expected(context)) if count else []
         while (drawn := len(draft.tokens)) < count:
             row = self.model.score(pending, num_logits=1)[-1]
             self._cached += pending
@@ -87,11 +121,26 @@ class Drafter:
 
     def forget(self) -> None:
         """Read the whole context again before the next draft: the KV cache is not of this context."""
+        self.settle()
         self._cached = []
 
-    def _sync(self, context: Sequence[int]) -> list[int]:
-        """Rewind to what the KV cache shares with the new context; return the ids that it lacks."""
-        expected = [*self.start, *context[self._window(len(context)) :]]
+    def _read(self, expected: list[int]) -> None:
+        """Read all but the last of some ids, in chunks whose ends do not depend on time."""
+        try:
+            missing = self._sync(expected)[:-1]
+            for start in range(0, len(missing), READ_CHUNK):
+                chunk = missing[start : start + READ_CHUNK]
+                self.model.score(chunk, num_logits=1)
+                self._cached += chunk
+        except Exception as error:  # raised again by `settle`
+            self._error = error
+
+    def _expected(self, context: Sequence[int]) -> list[int]:
+        """The ids that the KV cache should hold: the start and the window of the context."""
+        return [*self.start, *context[self._window(len(context)) :]]
+
+    def _sync(self, expected: list[int]) -> list[int]:
+        """Rewind to what the KV cache shares with these ids; return the ids that it lacks, at least one."""
         shared = min(common_length(self._cached, expected), len(expected) - 1)
         self.model.rewind(shared)
         del self._cached[shared:]

@@ -1,18 +1,19 @@
-"""Prompt lookup: no drafter, the text so far suggests how it continues.
+"""Copying: the text so far suggests how it continues, without a drafter.
 
 Proposals are target tokens, fixed by the context, so there is nothing to translate and the match rule
 verifies them exactly at every temperature (Saxena's prompt-lookup decoding; `prompt_lookup_num_tokens` in
-transformers). It helps where an answer quotes its prompt: summaries, edits, code.
+transformers). It helps where an answer quotes its prompt or repeats itself: summaries, edits, code.
 """
 
 from collections.abc import Sequence
 
-from omnidraft.runtime.decoding.draft_length import DraftLength
+from omnidraft.runtime.decoding.draft_length import LONGEST_MATCH, MAX_DRAFT_TOKENS, DraftLength, Plan
 from omnidraft.runtime.decoding.drafter import Draft
-from omnidraft.runtime.decoding.proposer import Outcome, Rule
+from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Rule, TrieProposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.decoding.verifier import Probs, Verdict, verify_match
+from omnidraft.runtime.vocab.trie import ActiveTrie
 
 LONGEST, SHORTEST = 4, 2  # tokens of the suffix that is searched for
 
@@ -24,30 +25,37 @@ class PromptLookup:
     The copy may run into itself, so a text that repeats continues to repeat.
     """
 
-    rule: Rule = "none"  # no drafter learns from a copy
+    rule: Rule = "match"
+    trie: ActiveTrie | None = None
 
     def __init__(self) -> None:
         self._followed: dict[tuple[int, ...], int] = {}  # n-gram -> position of its latest follower
         self._seen = 0
 
-    def propose(
-        self, tokens: Sequence[int], context: Sequence[int], length: DraftLength, random: RandomSource
-    ) -> Draft:
-        return Draft(self.copy(tokens, count)) if (count := length.next()) else Draft()
-
-    def copy(self, tokens: Sequence[int], count: int) -> list[int]:
-        """At most `count` tokens that followed the last ones before."""
+    def find(self, tokens: Sequence[int]) -> Copy:
         self._index(tokens)
-        copied = list(tokens)
         position = self._follower(tokens)
-        for i in range(count if position is not None else 0):
-            assert position is not None
+        if position is None:
+            return NO_COPY
+        copied = list(tokens)
+        for i in range(MAX_DRAFT_TOKENS):
             copied.append(copied[position + i])
-        return copied[len(tokens) :]
+        return Copy(copied[len(tokens) :], _match_length(tokens, position))
+
+    def read_ahead(self, context: Sequence[int]) -> None:
+        """There is no drafter that could read."""
+
+    def settle(self) -> None:
+        """Nothing is read in the background."""
+
+    def propose(
+        self, plan: Plan, copy: Copy, context: Sequence[int], length: DraftLength, random: RandomSource
+    ) -> Draft:
+        return Draft(copied=list(copy.tokens[: plan.count]))
 
     def translate(self, draft: Draft, room: int) -> Proposal:
-        tokens = draft.tokens[:room]
-        return Proposal(tokens, ends=list(range(1, len(tokens) + 1)), used=len(tokens))
+        tokens = draft.copied[:room]
+        return Proposal(tokens, ends=[0] * len(tokens))  # copies use no draft tokens
 
     def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
         return verify_match(proposal, probs, random)
@@ -68,3 +76,49 @@ class PromptLookup:
             if position is not None:
                 return position
         return None
+
+
+class CopyingProposer:
+    """A `Proposer` with two sources: a drafter, and the context where the draft length prefers it."""
+
+    def __init__(self, drafting: TrieProposer) -> None:
+        """
+        Args:
+            drafting: the source of drafts; it also learns from copied rounds.
+        """
+        self._drafting, self._copying = drafting, PromptLookup()
+        self.rule: Rule = drafting.rule
+        self.trie: ActiveTrie | None = drafting.trie
+
+    def find(self, tokens: Sequence[int]) -> Copy:
+        return self._copying.find(tokens)
+
+    def read_ahead(self, context: Sequence[int]) -> None:
+        self._drafting.read_ahead(context)
+
+    def settle(self) -> None:
+        self._drafting.settle()
+
+    def propose(
+        self, plan: Plan, copy: Copy, context: Sequence[int], length: DraftLength, random: RandomSource
+    ) -> Draft:
+        source = self._copying if plan.source == "copy" else self._drafting
+        return source.propose(plan, copy, context, length, random)
+
+    def translate(self, draft: Draft, room: int) -> Proposal:
+        return (self._copying if draft.copied else self._drafting).translate(draft, room)
+
+    def verify(self, draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource) -> Verdict:
+        source = self._copying if draft.copied else self._drafting
+        return source.verify(draft, proposal, probs, random)
+
+    def learn(self, outcome: Outcome, context: list[int]) -> int:
+        return self._drafting.learn(outcome, context)
+
+
+def _match_length(tokens: Sequence[int], position: int) -> int:
+    """How many tokens before a position are the last tokens too; `LONGEST_MATCH` at most."""
+    length = 0
+    while length < min(LONGEST_MATCH, position) and tokens[position - 1 - length] == tokens[-1 - length]:
+        length += 1
+    return length

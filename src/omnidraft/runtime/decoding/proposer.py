@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from omnidraft.runtime.decoding.draft_length import DraftLength
+from omnidraft.runtime.decoding.draft_length import DraftLength, Plan
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal, translate, translate_longest
@@ -19,9 +19,24 @@ from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
-# How proposals are verified: decision by decision, by equality with the target's sample, by the paper's rule;
-# "none" where no drafter drafted.
-Rule = Literal["decisions", "match", "paper", "none"]
+# How proposals are verified: decision by decision, by equality with the target's sample, by the paper's rule.
+Rule = Literal["decisions", "match", "paper"]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """How the context suggests that a text continues.
+
+    Attributes:
+        tokens: target ids.
+        match: tokens before them that occurred in the same order before; 0 where none did.
+    """
+
+    tokens: Sequence[int] = ()
+    match: int = 0
+
+
+NO_COPY = Copy()
 
 
 @dataclass(frozen=True)
@@ -43,20 +58,38 @@ class Proposer(Protocol):
     """Guesses how a text continues, and verifies its own guesses.
 
     Attributes:
-        rule: how its proposals are verified.
+        rule: how its drafts are verified; copies are verified by "match".
     """
 
     rule: Rule
 
-    def propose(
-        self, tokens: Sequence[int], context: Sequence[int], length: DraftLength, random: RandomSource
-    ) -> Draft:
-        """Draft tokens that may follow; none where the draft length says 0.
+    @property
+    def trie(self) -> ActiveTrie | None:
+        """The trie that its drafts are translated with; None where it drafts nothing."""
+
+    def find(self, tokens: Sequence[int]) -> Copy:
+        """What could be copied from the context; `NO_COPY` where this proposer copies nothing.
 
         Args:
             tokens: all target ids so far; from round to round they only grow.
-            context: the same text in draft ids.
-            length: how many tokens to draft.
+        """
+
+    def read_ahead(self, context: Sequence[int]) -> None:
+        """Begin to read the text in draft ids in the background."""
+
+    def settle(self) -> None:
+        """Wait until nothing is read in the background."""
+
+    def propose(
+        self, plan: Plan, copy: Copy, context: Sequence[int], length: DraftLength, random: RandomSource
+    ) -> Draft:
+        """Tokens that may follow, as planned.
+
+        Args:
+            plan: the source, and how many tokens.
+            copy: what `find` gave.
+            context: the text so far in draft ids.
+            length: asked again where the drafter has a trained head.
             random: the source of randomness.
         """
 
@@ -97,10 +130,21 @@ class TrieProposer:
         untranslatable = ~cache.map.draft_allowed if self.uses_cache else cache.map.direct < 0
         self._banned = np.flatnonzero(untranslatable)
 
+    def find(self, tokens: Sequence[int]) -> Copy:
+        return NO_COPY
+
+    def read_ahead(self, context: Sequence[int]) -> None:
+        self.drafter.read_ahead(context)
+
+    def settle(self) -> None:
+        self.drafter.settle()
+
     def propose(
-        self, tokens: Sequence[int], context: Sequence[int], length: DraftLength, random: RandomSource
+        self, plan: Plan, copy: Copy, context: Sequence[int], length: DraftLength, random: RandomSource
     ) -> Draft:
-        return self.drafter.propose(context, length, self._temperature, self._banned, random)
+        if not plan.count:
+            return Draft()
+        return self.drafter.propose(context, plan.count, length, self._temperature, self._banned, random)
 
     def translate(self, draft: Draft, room: int) -> Proposal:
         return translate(draft.tokens, self.trie, max_tokens=room, expand=self.expands)
@@ -156,6 +200,8 @@ def respell(
         tokens: accepted proposed tokens, and the one after them.
         vocab_map: gives the spellings.
     """
+    if draft.copied:  # no drafter spelled them
+        return [SpelledToken(vocab_map.spell(token)) for token in tokens]
     ends = [0, *proposal.ends]
     whole = min(len(tokens) - 1, len(proposal.ends))
     # A long draft token that was accepted in part only is spelled again.

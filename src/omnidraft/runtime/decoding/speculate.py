@@ -7,10 +7,10 @@ log-probabilities leave through one observer.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from omnidraft.runtime.decoding.draft_length import DraftLength
-from omnidraft.runtime.decoding.drafter import Draft, common_length
+from omnidraft.runtime.decoding.draft_length import DraftLength, Plan, RoundCounts
+from omnidraft.runtime.decoding.drafter import common_length
 from omnidraft.runtime.decoding.model import Model
-from omnidraft.runtime.decoding.proposer import Outcome, Proposer
+from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Proposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import SamplingConfig, TargetProbs
 from omnidraft.runtime.decoding.stop import Cut, cut_at_eos
@@ -36,12 +36,13 @@ class Round:
     """One target pass: what was drafted, proposed, accepted and emitted.
 
     Attributes:
-        draft: draft ids (target ids in mode lookup).
+        draft: draft ids; none where the context was copied from.
         proposed: target ids.
         accepted: number of proposed ids among the emitted.
         emitted: target ids that are output, cut at the end of the text.
         evaluated, accepted_drafts: draft tokens up to the one that ended the round, and accepted ones.
         learned: number of n-grams that are new in the cache.
+        copied: whether the proposed ids were copied from the context.
         logprobs: natural log-probabilities of the emitted ids under the distribution that they were sampled
             from, after penalty, temperature and truncation; at temperature 0 under the softmax of the
             penalised logits. Empty unless asked for.
@@ -55,6 +56,7 @@ class Round:
     evaluated: int
     accepted_drafts: int
     learned: int = 0
+    copied: bool = False
     logprobs: tuple[float, ...] = ()
     seconds: Seconds = Seconds()
 
@@ -64,7 +66,8 @@ class Round:
         verdict, emitted = outcome.verdict, tuple(outcome.emitted)
         draft, proposed = tuple(outcome.draft.tokens), tuple(outcome.proposal.tokens)
         accepted = min(verdict.accepted, len(emitted))
-        return cls(draft, proposed, accepted, emitted, verdict.evaluated, verdict.accepted_drafts, learned)
+        counts = verdict.evaluated, verdict.accepted_drafts, learned
+        return cls(draft, proposed, accepted, emitted, *counts, bool(outcome.draft.copied))
 
 
 @dataclass
@@ -131,15 +134,22 @@ def speculate(
         proposer: guesses the next tokens and verifies its guesses.
         text: at least one token; grows by what each round emits.
         sampling: how the target's logits become distributions.
-        draft_length: how many tokens to draft in each round.
+        draft_length: what each round proposes, and how many tokens.
         random: the source of randomness.
         observe: called with each verified round before anything is learned from it.
     """
     while (room := text.room(target)) >= 0:
-        text.prefill(target)
-        draft = proposer.propose(text.tokens, text.context, draft_length, random) if room else Draft()
-        proposal = proposer.translate(draft, room)
-        logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
+        copy = proposer.find(text.tokens) if room else NO_COPY
+        plan = draft_length.next(copy.match) if room else Plan()
+        try:
+            if plan.reads:
+                proposer.read_ahead(text.context)
+            text.prefill(target)
+            draft = proposer.propose(plan, copy, text.context, draft_length, random)
+            proposal = proposer.translate(draft, room)
+            logits = target.score([text.tokens[-1], *proposal.tokens])  # [n + 1, target vocab]
+        finally:
+            proposer.settle()  # nothing runs in the background between rounds
         probs = TargetProbs(logits, sampling, [*text.tokens, *proposal.tokens])
         verdict = proposer.verify(draft, proposal, probs, random)
         emitted, ended = text.extend(verdict.tokens(proposal))
@@ -147,7 +157,15 @@ def speculate(
         outcome = Outcome(draft, proposal, verdict, emitted)
         observe(outcome, probs)
         learned = proposer.learn(outcome, text.context)  # also extends the draft context
-        draft_length.record(len(draft.tokens), verdict.evaluated, verdict.accepted_drafts, len(emitted))
+        draft_length.record(_counts(outcome, copy))
         yield Round.of(outcome, learned)
         if ended:
             return
+
+
+def _counts(outcome: Outcome, copy: Copy) -> RoundCounts:
+    """What the draft length learns from a round."""
+    verdict, emitted = outcome.verdict, outcome.emitted
+    agreed = common_length(copy.tokens, emitted)
+    drafted = len(outcome.draft.tokens)
+    return RoundCounts(drafted, verdict.evaluated, verdict.accepted_drafts, len(emitted), copy.match, agreed)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from omnidraft.runtime.decoding.baselines import Verification, proposer_for
-from omnidraft.runtime.decoding.draft_length import DraftLength
+from omnidraft.runtime.decoding.draft_length import DraftLength, Plan
 from omnidraft.runtime.decoding.drafter import Draft, Drafter
 from omnidraft.runtime.decoding.model import Logits, Model
-from omnidraft.runtime.decoding.proposer import Outcome, Proposer
+from omnidraft.runtime.decoding.proposer import Copy, Outcome, Proposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import TargetProbs
 from omnidraft.runtime.decoding.speculate import DecoderState, Round, Seconds, speculate
@@ -68,7 +68,9 @@ def decode(
         recorder_of: makes the recorder of a trace for the proposer of this generation.
     """
     verification: Verification = "token" if config.verification == "auto" else config.verification
-    proposer = proposer_for(config.mode, models.drafter, models.cache, config.temperature, verification)
+    proposer = proposer_for(
+        config.mode, models.drafter, models.cache, config.temperature, verification, copies=config.copies
+    )
     recorder = None if recorder_of is None else recorder_of(proposer)
     watch = Stopwatch(models.clock)
     logprobs: tuple[float, ...] = ()
@@ -165,14 +167,32 @@ class TimedProposer:
     """A proposer whose calls are timed."""
 
     def __init__(self, proposer: Proposer, watch: Stopwatch) -> None:
-        self._proposer, self._watch, self.rule = proposer, watch, proposer.rule
+        self._proposer, self._watch = proposer, watch
+        self.rule, self.trie = proposer.rule, proposer.trie
+
+    def find(self, tokens: Sequence[int]) -> Copy:
+        """See `Proposer.find`."""
+        started = self._watch.clock()
+        copy = self._proposer.find(tokens)
+        self._watch.add("draft", started)
+        return copy
+
+    def read_ahead(self, context: Sequence[int]) -> None:
+        """See `Proposer.read_ahead`."""
+        self._proposer.read_ahead(context)
+
+    def settle(self) -> None:
+        """See `Proposer.settle`."""
+        started = self._watch.clock()
+        self._proposer.settle()
+        self._watch.add("draft", started)
 
     def propose(
-        self, tokens: Sequence[int], context: Sequence[int], length: DraftLength, random: RandomSource
+        self, plan: Plan, copy: Copy, context: Sequence[int], length: DraftLength, random: RandomSource
     ) -> Draft:
         """See `Proposer.propose`."""
         started = self._watch.clock()
-        draft = self._proposer.propose(tokens, context, length, random)
+        draft = self._proposer.propose(plan, copy, context, length, random)
         self._watch.add("draft", started)
         return draft
 

@@ -26,7 +26,8 @@ class GenerationConfig:
         seed: 0..2^64-1, repeats a generation; drawn by the operating system when None.
         mode: trie (default), match, direct, paper (approximate above temperature 0), lookup (copies from
             the context, without the drafter), plain.
-        num_draft_tokens: of each round; "auto" drafts as many as pay.
+        num_draft_tokens: of each round; "auto" proposes as many tokens as pay, in mode trie also copies of
+            the context instead of drafts. A number drafts so many, and copies nothing but in mode lookup.
         head_threshold: end a draft where the drafter's trained head gives a larger probability than this
             that a token of it is refused; 1 never asks the head. "auto" ends a draft where the next token
             does not pay, and only where num_draft_tokens is "auto" too.
@@ -68,6 +69,11 @@ class GenerationConfig:
     def asks_drafter(self) -> bool:
         """Whether its mode drafts with the small model."""
         return self.mode not in ("plain", "lookup")
+
+    @property
+    def copies(self) -> bool:
+        """Whether proposals may be copied from the context."""
+        return self.mode == "lookup" or (self.mode == "trie" and self.num_draft_tokens == "auto")
 
     def check(self) -> None:
         """Refuse settings outside their ranges.

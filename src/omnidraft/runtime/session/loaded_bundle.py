@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from omnidraft.errors import BundleError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
@@ -14,10 +15,10 @@ from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
 from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.decoding.baselines import Verification
 from omnidraft.runtime.decoding.draft_length import (
-    PRIOR_ACCEPTANCE,
     Costs,
     DraftLength,
     FixedLength,
+    LengthState,
     MeasuredLength,
 )
 from omnidraft.runtime.decoding.verifier import block_pays
@@ -154,28 +155,30 @@ def _threads_for(parameters: int) -> int:
 
 def drafts(config: GenerationConfig, loaded: LoadedBundle) -> bool:
     """Whether a generation can draft anything."""
-    return config.mode == "lookup" or (config.asks_drafter and loaded.drafter is not None)
+    return config.copies or (config.asks_drafter and loaded.drafter is not None)
 
 
 def draft_length_for(
-    config: GenerationConfig, loaded: LoadedBundle, costs: Costs, unread: int = 0
+    config: GenerationConfig, loaded: LoadedBundle, costs: Costs, state: LengthState
 ) -> DraftLength:
-    """The draft length of a generation; without a drafter only mode lookup drafts anything.
+    """The draft length of a generation; without a drafter it can only copy.
 
     Args:
         config: of the generation.
         loaded: the bundle.
         costs: of this device.
-        unread: draft tokens of the text so far that the drafter has not read.
+        state: what earlier texts taught; "auto" changes it.
     """
     if not drafts(config, loaded):
         return FixedLength(0)
-    if config.mode == "lookup":
-        costs, unread = replace(costs, draft=0.0, read=0.0, acceptance=PRIOR_ACCEPTANCE), 0
     threshold = None if config.head_threshold == "auto" else config.head_threshold
     if config.num_draft_tokens == "auto":
-        return MeasuredLength(costs, unread=unread, limit=config.max_new_tokens, head_threshold=threshold)
-    return FixedLength(config.num_draft_tokens, 1.0 if threshold is None else threshold)
+        asked = config.asks_drafter and loaded.drafter is not None
+        return MeasuredLength(
+            costs, state, drafts=asked, copies=config.copies, head_threshold=threshold
+        )
+    source: Literal["draft", "copy"] = "copy" if config.mode == "lookup" else "draft"
+    return FixedLength(config.num_draft_tokens, 1.0 if threshold is None else threshold, source)
 
 
 def verification_for(config: GenerationConfig, loaded: LoadedBundle) -> Verification:

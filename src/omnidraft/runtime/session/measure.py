@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from statistics import median
 
-from omnidraft.runtime.decoding.draft_length import PRIOR_ACCEPTANCE, Costs, FixedLength
-from omnidraft.runtime.decoding.early_stop import PRIOR_ROUNDS
+from omnidraft.runtime.decoding.draft_length import PRIOR_ACCEPTANCE, PRIOR_ROUNDS, Costs, FixedLength
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.speculate import DecoderState, Round

@@ -12,7 +12,7 @@ from typing import Any
 
 from omnidraft.errors import SessionError
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.draft_length import Costs, LengthState
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import Role
 from omnidraft.runtime.session.conversation import Template, Turn, answer_ids, conversation_ids
@@ -181,7 +181,7 @@ class Session:
     def reset_cache(self) -> None:
         """Forget all learned n-grams, and how often drafts were accepted."""
         self.text.cache = NgramCache(self.vocab_map)
-        self.text.draft_lengths = {}
+        self.text.lengths = LengthState()
 
     def reset(self) -> None:
         """Forget the conversation, not what was learned."""
@@ -237,9 +237,7 @@ class Session:
             ids = (
                 self.encode(checked_text(prompt), raw=raw) if isinstance(prompt, str) else prompt_ids(prompt)
             )
-            generation = generate_from_prompt(
-                self.models, self.text, ids, config, self._recording(), continues=False
-            )
+            generation = generate_from_prompt(self.models, self.text, ids, config, self._recording())
             self.text.turns, self.text.message = [], None
             return generation
 
@@ -261,9 +259,7 @@ class Session:
             config.check()
             turns = self._finished_turns()
             ids = conversation_ids(self.target_tokenizer, self.template, turns, checked_text(message))
-            generation = generate_from_prompt(
-                self.models, self.text, ids, config, self._recording(), continues=True
-            )
+            generation = generate_from_prompt(self.models, self.text, ids, config, self._recording())
             self.text.turns, self.text.message = turns, message
             return generation
 

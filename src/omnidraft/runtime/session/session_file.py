@@ -11,7 +11,7 @@ from typing import Any
 
 from omnidraft.errors import OmnidraftError, SessionFileError
 from omnidraft.runtime.bundle.bundle import check_costs
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.draft_length import FIRST_SHARE, LAST_SHARE, Costs, LengthState
 from omnidraft.runtime.disk.json_fields import array, boolean, hexadecimal, ids, integer, mapping, real, text
 from omnidraft.runtime.disk.strict_json import bits_of, dump, parse
 from omnidraft.runtime.session.conversation import Turn
@@ -27,6 +27,7 @@ _HEADER = struct.Struct("<8s6I")
 HEADER_BYTES = _HEADER.size
 MAX_FILE_BYTES = HEADER_BYTES + MAX_STATE_BYTES + MAX_CACHE_BYTES
 MAX_TURNS, MAX_GRAPH_FILES = 1 << 16, 256
+MAX_COUNT = 1e9  # of a decayed count
 _STOP_REASONS = (None, "eos", "stop", "length", "context", "cancelled")
 _LARGEST = 1.7976931348623157e308
 
@@ -111,6 +112,7 @@ def _state(saved: SavedSession) -> dict[str, Any]:
             "target_adapter": identity.adapters.get("target"),
         },
         "costs": _costs_object(saved.costs),
+        "draft_length": _lengths_object(saved.lengths),
         "turns": [{"message": turn.message, "answer": turn.answer} for turn in saved.turns],
         "message": saved.message,
         "answer": None if saved.answer is None else _answer_object(saved.answer),
@@ -124,6 +126,7 @@ def _saved(value: object) -> SavedSession:
         omnidraft=text(state["omnidraft"], 64),
         identity=_identity(mapping(state["identity"])),
         costs=_costs(mapping(state["costs"])),
+        lengths=_lengths(mapping(state["draft_length"])),
         turns=tuple(_turn(mapping(each)) for each in array(state["turns"], MAX_TURNS)),
         message=None if message is None else text(message),
         answer=None if answer is None else _answer(mapping(answer)),
@@ -159,6 +162,37 @@ def _costs(value: Mapping[str, Any]) -> Costs:
     costs = Costs(target, *(_number(value[name]) for name in ("draft", "host", "read", "acceptance")))
     check_costs(costs)
     return costs
+
+
+def _lengths_object(lengths: LengthState) -> dict[str, Any]:
+    return {
+        "evaluated": [bits_of(x) for x in lengths.evaluated],
+        "accepted": [bits_of(x) for x in lengths.accepted],
+        "drafts": bits_of(lengths.drafts),
+        "targets": bits_of(lengths.targets),
+        "compared": [bits_of(x) for x in lengths.compared],
+        "agreed": [bits_of(x) for x in lengths.agreed],
+        "idle": lengths.idle,
+        "share": bits_of(lengths.share),
+    }
+
+
+def _lengths(value: Mapping[str, Any]) -> LengthState:
+    empty = LengthState()
+    evaluated, accepted = _trials(value["evaluated"], value["accepted"], len(empty.evaluated))
+    compared, agreed = _trials(value["compared"], value["agreed"], len(empty.compared))
+    return LengthState(
+        evaluated, accepted, real(value["drafts"], 0.0, MAX_COUNT), real(value["targets"], 0.0, MAX_COUNT),
+        compared, agreed, integer(value["idle"], 0), real(value["share"], LAST_SHARE, FIRST_SHARE),
+    )  # fmt: skip
+
+
+def _trials(trials: object, successes: object, count: int) -> tuple[list[float], list[float]]:
+    """Two lists of `count` decayed counts, of trials and of those that succeeded."""
+    lists = tuple([real(x, 0.0, MAX_COUNT) for x in array(each, count)] for each in (trials, successes))
+    if any(len(each) != count for each in lists) or any(b > a for a, b in zip(*lists, strict=True)):
+        raise ValueError("counts of the draft length")
+    return lists[0], lists[1]
 
 
 def _turn(value: Mapping[str, Any]) -> Turn:

@@ -10,7 +10,6 @@ from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.disk.atomic_write import place_of, write_atomically
 from omnidraft.runtime.disk.read_file import read_file, read_whole
 from omnidraft.runtime.session.generation import Emitted, Generation
-from omnidraft.runtime.session.loaded_bundle import draft_length_for
 from omnidraft.runtime.session.session_file import MAGIC, MAX_FILE_BYTES, decode_session, encode_session
 from omnidraft.runtime.session.session_models import SessionModels
 from omnidraft.runtime.session.start_generation import generate_from_state
@@ -106,6 +105,7 @@ def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes
         omnidraft=__version__,
         identity=identity_of(loaded.bundle, {r: a.digest for r, a in models.adapters.items()}),
         costs=text.costs,
+        lengths=text.lengths.copy(),
         turns=tuple(text.turns),
         message=text.message,
         answer=saved_answer,
@@ -136,6 +136,7 @@ def restore(
     try:
         _check(saved, models.loaded.bundle)
         restored = TextState(_cache(cache_bytes, text.cache), saved.costs, text.decoder)
+        restored.lengths = saved.lengths.copy()
         restored.turns, restored.message = list(saved.turns), saved.message
         if saved.answer is not None:
             restored.answer = _replay(models, restored, saved.answer)
@@ -155,8 +156,7 @@ def _replay(models: SessionModels, text: TextState, saved: SavedAnswer) -> Gener
     context = list(saved.context or ())
     if saved.context is None and saved.config.asks_drafter:  # saved by a session without a drafter
         context = loaded.draft_prompt(tokens)
-    length = draft_length_for(saved.config, loaded, text.costs, unread=len(context))
-    text.draft_lengths, text.random = {saved.config.mode: length}, SplitMix64(saved.random)
+    text.random = SplitMix64(saved.random)
     decoder = replace(text.decoder, tokens=tokens, context=context, cached=[])
     text.decoder = decoder
     emitted = Emitted(saved.output, saved.logprobs, saved.stop_reason)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from omnidraft.errors import SessionError
-from omnidraft.runtime.decoding.drafter import common_length
+from omnidraft.runtime.decoding.draft_length import LengthState
 from omnidraft.runtime.decoding.proposer import Proposer
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
@@ -42,8 +42,6 @@ def generate_from_prompt(
     ids: list[int],
     config: GenerationConfig,
     recording: Recording | None,
-    *,
-    continues: bool,
 ) -> Generation:
     """Begin a generation after a prompt in target ids; it becomes `text.answer`.
 
@@ -53,26 +51,22 @@ def generate_from_prompt(
         ids: the whole prompt.
         config: the settings.
         recording: where to record the generation; None for nowhere.
-        continues: whether only the new part of the prompt counts as unread by the drafter. Otherwise the
-            whole prompt does, so a seed repeats a text in any session.
 
     Raises:
         PromptError: the target cannot read the prompt, or not all of it (ContextError); nothing changes.
     """
     context = _draft_context(models, text, ids, config)
     check_prompt(ids, models.loaded.bundle.target)
-    known = common_length(text.decoder.context, context) if continues else 0
-    unread = len(context) - known + min(known, text.draft_length.unread)
     # Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives must repeat
     # its text in any session, so its draft length learns nothing from earlier texts. A seed that is drawn
     # here need not repeat anything, and the draft length uses all counts so far.
     repeatable = config.seed is not None and config.temperature > 0.0
     config = replace(config, seed=fresh_seed() if config.seed is None else config.seed)
-    length = draft_length_for(config, models.loaded, text.costs, unread)
-    if not repeatable and config.mode in text.draft_lengths:
-        length.follow(text.draft_lengths[config.mode])
+    if repeatable:
+        text.lengths = LengthState()
+    text.lengths.begin_text()
     assert config.seed is not None
-    text.random, text.draft_lengths[config.mode] = SplitMix64(config.seed), length
+    text.random = SplitMix64(config.seed)
     text.decoder.tokens, text.decoder.context = list(ids), context
     text.answer = generate_from_state(models, text, config, ids, Emitted(), recording)
     return text.answer
@@ -90,7 +84,7 @@ def generate_from_state(
 
     Args:
         models: of the session.
-        text: its state; the draft length and the random source of this generation are set already.
+        text: its state; what the draft length learned and the random source are set already.
         config: the settings.
         prompt: target ids of the prompt.
         emitted: output so far, which is the end of `text.decoder.tokens`.
@@ -110,7 +104,7 @@ def generate_from_state(
         DecoderModels(models.target, models.drafter, text.cache, models.clock),
         decoder,
         replace(config, verification=verification_for(config, loaded)),
-        text.draft_lengths[config.mode],
+        draft_length_for(config, loaded, text.costs, text.lengths),
         text.random,
         _recorder_of(models, text, config, recording, has_output=bool(emitted.token_ids)),
     )

@@ -13,6 +13,7 @@ class Statistics:
         rounds: target passes after the prompt.
         drafted, evaluated, accepted_drafts: draft tokens drawn, verified and accepted.
         proposed, accepted: target tokens proposed, and accepted into the output.
+        copied, accepted_copies: those of them that were copied from the context.
         emitted: target tokens of the output.
         learned: n-grams that are new in the cache.
         lengths: number of rounds by their draft tokens.
@@ -25,6 +26,8 @@ class Statistics:
     accepted_drafts: int = 0
     proposed: int = 0
     accepted: int = 0
+    copied: int = 0
+    accepted_copies: int = 0
     emitted: int = 0
     learned: int = 0
     lengths: dict[int, int] = field(default_factory=dict)
@@ -38,6 +41,8 @@ class Statistics:
         self.accepted_drafts += r.accepted_drafts
         self.proposed += len(r.proposed)
         self.accepted += r.accepted
+        self.copied += len(r.proposed) if r.copied else 0
+        self.accepted_copies += r.accepted if r.copied else 0
         self.emitted += len(r.emitted)
         self.learned += r.learned
         self.lengths[len(r.draft)] = self.lengths.get(len(r.draft), 0) + 1

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from omnidraft.runtime.decoding.baselines import Mode
-from omnidraft.runtime.decoding.draft_length import Costs, DraftLength, FixedLength
+from omnidraft.runtime.decoding.draft_length import Costs, LengthState
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import StopReason
@@ -22,7 +21,7 @@ class TextState:
         costs: seconds on this device, which the draft length "auto" uses.
         decoder: the text in both vocabularies.
         random: the source of randomness of the last generation.
-        draft_lengths: the last one of each mode; the next one of that mode starts from its counts.
+        lengths: what the draft length "auto" learned of the texts so far.
         turns: earlier turns of a conversation.
         message: the message that is being answered; None outside a conversation.
         answer: the last generation.
@@ -32,17 +31,10 @@ class TextState:
     costs: Costs
     decoder: DecoderState = field(default_factory=DecoderState)
     random: SplitMix64 = field(default_factory=lambda: SplitMix64(0))
-    draft_lengths: dict[Mode, DraftLength] = field(default_factory=dict)
+    lengths: LengthState = field(default_factory=LengthState)
     turns: list[Turn] = field(default_factory=list)
     message: str | None = None
     answer: Generation | None = None
-
-    @property
-    def draft_length(self) -> DraftLength:
-        """The draft length of the last generation."""
-        if self.answer is None:
-            return FixedLength(0)
-        return self.draft_lengths.get(self.answer.config.mode, FixedLength(0))
 
     def forget_text(self) -> None:
         """Forget the conversation, not what was learned."""
@@ -89,11 +81,22 @@ class SavedAnswer:
 
 @dataclass(frozen=True)
 class SavedSession:
-    """All of a session but its cache: earlier turns, the message being answered, its answer so far."""
+    """All of a session but its cache.
+
+    Attributes:
+        omnidraft: version of the package that wrote it.
+        identity: what the session belongs to.
+        costs: seconds on this device.
+        lengths: what the draft length "auto" learned.
+        turns: earlier turns of a conversation.
+        message: the message that is being answered; None outside a conversation.
+        answer: the last generation; None before the first.
+    """
 
     omnidraft: str
     identity: Identity
     costs: Costs
+    lengths: LengthState
     turns: tuple[Turn, ...]
     message: str | None
     answer: SavedAnswer | None

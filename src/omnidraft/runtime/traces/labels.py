@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from omnidraft.runtime.decoding.baselines import paper_proposal
 from omnidraft.runtime.decoding.decision import TINY, decision_probs
-from omnidraft.runtime.decoding.proposer import Outcome, Proposer, TrieProposer
+from omnidraft.runtime.decoding.proposer import Outcome, Proposer
 from omnidraft.runtime.decoding.translator import Proposal, Step
 from omnidraft.runtime.decoding.verifier import Probs, Verdict
 from omnidraft.runtime.traces.trace import DecisionLabel, Kind
@@ -28,11 +28,11 @@ def labels_of(proposer: Proposer, outcome: Outcome, probs: Probs) -> tuple[Decis
         outcome: of the round.
         probs: the target's distributions of the pass.
     """
-    if proposer.rule == "none":
+    if outcome.draft.copied:
         return ()
     if proposer.rule == "match":
         return tuple(label_match(outcome, probs))
-    assert isinstance(proposer, TrieProposer)
+    assert proposer.trie is not None
     label = label_paper if proposer.rule == "paper" else label_decisions
     return tuple(label(outcome, probs, proposer.trie))
 

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.decoding.proposer import Outcome, Proposer, respell
 from omnidraft.runtime.decoding.sampling import TargetProbs
-from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.traces.labels import labels_of
 from omnidraft.runtime.traces.trace import FLOOR, TOP, Masses, TracedRound, TracedToken
 from omnidraft.runtime.vocab.vocab_map import VocabMap
@@ -42,9 +41,7 @@ class Tracer:
         if not self._recording():
             return None
         verdict = outcome.verdict
-        drafted = proposer.rule != "none"  # else the draft was copied from the context
-        proposal = outcome.proposal if drafted else Proposal()
-        spelled = respell(outcome.draft, proposal, verdict.tokens(outcome.proposal), self._map)
+        spelled = respell(outcome.draft, outcome.proposal, verdict.tokens(outcome.proposal), self._map)
         tokens = []
         for i, token in enumerate(outcome.emitted):
             row = self.row(probs.logits[i])
@@ -58,9 +55,8 @@ class Tracer:
                 )
             )  # fmt: skip
         labels = labels_of(proposer, outcome, probs)
-        evaluated, accepted = (verdict.evaluated, verdict.accepted_drafts) if drafted else (0, 0)
-        draft = tuple(outcome.draft.tokens) if drafted else ()
-        return TracedRound(0, draft, evaluated, accepted, labels, tuple(tokens))
+        draft, counts = tuple(outcome.draft.tokens), (verdict.evaluated, verdict.accepted_drafts)
+        return TracedRound(0, draft, *counts, labels, tuple(tokens))
 
     def row(self, logits: Logits) -> "Row | None":
         """The distribution of a row of logits, shape [vocab]; None where the logits have no distribution."""
