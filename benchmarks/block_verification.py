@@ -20,7 +20,7 @@ from benchmarks.support.task_data import require
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.decoding.baselines import VERIFICATIONS, Verification
 from omnidraft.runtime.session.api import Session, Statistics, load
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.sample_prompts import PROMPTS
 
 TEMPERATURES = (0.7, 1.0)
@@ -93,7 +93,7 @@ def of_bundle(path: Path, prompts: Sequence[str], *, seeds: int, drafted: int, t
 def at_large_vocabularies() -> list[Line]:
     """Host work at 151,936 target tokens, with rows that always reject and rows that accept 7 of 10."""
     folder = require("tokenizers")
-    drafter, target = Tokenizer.from_file(folder / "llama2"), Tokenizer.from_file(folder / "qwen2")
+    drafter, target = LibraryTokenizer.from_file(folder / "llama2"), LibraryTokenizer.from_file(folder / "qwen2")
     vocab_map = build_vocab_map(drafter, target, target_size=TARGET_WIDTH)
     lines: list[Line] = []
     for name, agreement in (("random", 0.0), ("agreeing", 0.7)):

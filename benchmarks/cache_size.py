@@ -18,6 +18,7 @@ from benchmarks.support.task_data import DATA, require, rows
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.vocab.cache_file import decode, encode
 from omnidraft.runtime.vocab.cache_table import check_against
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
@@ -65,7 +66,7 @@ def size_of(cache: NgramCache, target: str, filled_from: str) -> Size:
 
 def measure(drafter: Tokenizer, name: str) -> Iterator[Size]:
     """The sizes for one target: after GSM8K, and at 20,000 entries."""
-    target = Tokenizer.from_file(DATA / "tokenizers" / name)
+    target = LibraryTokenizer.from_file(DATA / "tokenizers" / name)
     cache = NgramCache(build_vocab_map(drafter, target, target_size=WIDTHS[name]), capacity=FULL)
     fill(cache, target, (row["answer"] for row in rows("gsm8k/train")))
     yield size_of(cache, name, "GSM8K")
@@ -83,7 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
-    drafter = Tokenizer.from_file(require("tokenizers") / "llama2")
+    drafter = LibraryTokenizer.from_file(require("tokenizers") / "llama2")
     sizes = [size for name in WIDTHS for size in measure(drafter, name)]
     if options.json:
         print(json.dumps([asdict(size) for size in sizes], indent=2))

@@ -27,8 +27,8 @@ from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.traces.tracer import Tracer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 TARGET_WIDTH = 151_936
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--trace", action="store_true", help="also make the trace records of each round")
     options = parser.parse_args()
     folder = require("tokenizers")
-    drafter, target = Tokenizer.from_file(folder / "llama2"), Tokenizer.from_file(folder / "qwen2")
+    drafter, target = LibraryTokenizer.from_file(folder / "llama2"), LibraryTokenizer.from_file(folder / "qwen2")
     vocab_map = build_vocab_map(drafter, target, target_size=TARGET_WIDTH)
     figures = {
         f"{rows} rows, {temperature_name}, {'full' if prefilled else 'cold'} cache": measure(

@@ -34,8 +34,8 @@ from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.statistics import Statistics
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.training.objectives import OBJECTIVES, objective
 from omnidraft.training.trainer import Trainer
 from omnidraft.training.trainer_options import TrainerOptions
@@ -57,7 +57,7 @@ class StarterPair:
 
     def __init__(self, target: str) -> None:
         self.target, self.drafter = _model(target), _model("drafter")
-        self._tokenizers = Tokenizer.from_file(starter(target)), Tokenizer.from_file(starter("drafter"))
+        self._tokenizers = LibraryTokenizer.from_file(starter(target)), LibraryTokenizer.from_file(starter("drafter"))
         config = self.target.config
         self.vocab_map = build_vocab_map(
             self._tokenizers[1], self._tokenizers[0], target_size=config.vocab_size,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.memory import memory_need
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 
 WORDS = "one two three four "
 # Runs without site packages in about 10 MB, which is less than any child.
@@ -33,7 +33,7 @@ def measured(bundle: Bundle, *, drafter: bool) -> int:
     Raises:
         RuntimeError: the generation failed.
     """
-    limit, tokenizer = bundle.target.kv.max_length, Tokenizer.from_file(bundle.file(bundle.target.tokenizer))
+    limit, tokenizer = bundle.target.kv.max_length, LibraryTokenizer.from_file(bundle.file(bundle.target.tokenizer))
     times = limit * 7 // 8 * 16 // len(tokenizer.encode(16 * WORDS))
     command = [sys.executable, "-m", "omnidraft.cli", "generate", str(bundle.path)]
     command += [WORDS * times, "--raw", "-n", str(limit), "--json"]

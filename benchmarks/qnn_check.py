@@ -27,7 +27,7 @@ from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.models.provider import compile_graph
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs, StaticModel
 from omnidraft.runtime.session.loaded_bundle import static_form
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.sample_prompts import PROMPTS
 
 _PROMPTS = 2
@@ -80,7 +80,7 @@ def _check(on_cpu: Bundle, on_place: Bundle, role: str, place: str, contexts: Pa
     started = time.perf_counter()
     model = StaticModel(StaticGraphs(form, entry.place.provider))
     seconds = time.perf_counter() - started
-    tokenizer = Tokenizer.from_file(on_place.file(entry.tokenizer))
+    tokenizer = LibraryTokenizer.from_file(on_place.file(entry.tokenizer))
     texts = [tokenizer.encode(prompt)[: min(_LONGEST, model.max_length)] for prompt in PROMPTS[:_PROMPTS]]
     expected, actual = _rows(reference, texts), _rows(model, texts)
     cosines = (expected * actual).sum(1) / np.linalg.norm(expected, axis=1) / np.linalg.norm(actual, axis=1)

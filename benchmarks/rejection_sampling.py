@@ -17,7 +17,7 @@ from benchmarks.support.task_data import require
 from omnidraft.checkpoints.patched import patched
 from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.decoding import decision
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     folder = require("tokenizers")
-    drafter, target = Tokenizer.from_file(folder / "llama2"), Tokenizer.from_file(folder / "qwen2")
+    drafter, target = LibraryTokenizer.from_file(folder / "llama2"), LibraryTokenizer.from_file(folder / "qwen2")
     figures = compare(build_vocab_map(drafter, target, target_size=TARGET_WIDTH), options.repeats)
     if options.json:
         print(json.dumps(figures, indent=2))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from support.command_line import Run
 from support.places import ROOT, STARTERS
 from support.real_tokenizers import TokenizerOf
@@ -57,7 +57,7 @@ def data() -> Path:
 @pytest.fixture(scope="session")
 def tokenizer_of(data: Path) -> TokenizerOf:
     """Real tokenizers by the name of their folder, each read once."""
-    return cache(lambda name: Tokenizer.from_file(data / "tokenizers" / name))
+    return cache(lambda name: LibraryTokenizer.from_file(data / "tokenizers" / name))
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from benchmarks.experiments.running.results import Arm
 from benchmarks.experiments.running.tasks import TASKS
 from benchmarks.support.task_data import DATA
 from omnidraft.export.build_vocab_map import build_vocab_map
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
@@ -47,6 +48,6 @@ def _measure(target: str, task: str, _: Path) -> dict[str, Any]:
 
 @cache
 def _pair(target: str) -> tuple[Tokenizer, VocabMap]:
-    drafter = Tokenizer.from_file(DATA / "tokenizers/llama2")
-    tokenizer = Tokenizer.from_file(DATA / "tokenizers" / target)
+    drafter = LibraryTokenizer.from_file(DATA / "tokenizers/llama2")
+    tokenizer = LibraryTokenizer.from_file(DATA / "tokenizers" / target)
     return tokenizer, build_vocab_map(drafter, tokenizer, target_size=WIDTHS[target])

@@ -19,7 +19,7 @@ from omnidraft.learning.positions.target_rows import TargetRows, dense_rows, top
 from omnidraft.runtime.decoding.decision import decision_probs
 from omnidraft.runtime.decoding.distribution import Categorical
 from omnidraft.runtime.decoding.translator import translate
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.trie import ActiveTrie
 from support.aligning import ALIGNER, PROMPT, Distributions, distributions_of
 from support.places import ROOT, STARTERS
@@ -251,7 +251,7 @@ def test_a_row_that_is_no_distribution_is_refused(value: float) -> None:
 )
 def test_both_models_have_read_the_same_text_at_every_place(text: str) -> None:
     """By byte offsets, with the real tokenizers: target row i and its draft row follow one prefix."""
-    drafter, target = (Tokenizer.from_file(STARTERS / name) for name in ("drafter", "a"))
+    drafter, target = (LibraryTokenizer.from_file(STARTERS / name) for name in ("drafter", "a"))
     vocab_map = build_vocab_map(drafter, target)
     tokens = target.encode(text)
     rows = top_rows(np.random.default_rng(0).dirichlet(np.full(len(target), 0.01), len(tokens)), tokens, 64)

@@ -39,6 +39,7 @@ LAYERS = [
     ["export.quantize"],
     ["export.npu"],
     ["export.train_step"],
+    ["export.tokenizer"],
     ["export"],
     ["sync"],
     ["doctor"],

@@ -34,9 +34,9 @@ def starter_bundles(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> d
 def test_the_tokenizer_loads_with_transformers_and_agrees_with_ours(name: str) -> None:
     from transformers import AutoTokenizer
 
-    from omnidraft.runtime.vocab.tokenizer import Tokenizer
+    from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 
-    theirs, ours = AutoTokenizer.from_pretrained(STARTERS / name), Tokenizer.from_file(STARTERS / name)
+    theirs, ours = AutoTokenizer.from_pretrained(STARTERS / name), LibraryTokenizer.from_file(STARTERS / name)
     for text in ("Mia has 1234 pencils.", "def f(x):\n    return x", "naïve café 猫 🙂", "  two  spaces\n\n"):
         assert theirs.encode(text, add_special_tokens=False) == ours.encode(text)
         assert theirs.decode(ours.encode(text), clean_up_tokenization_spaces=False) == text
@@ -52,9 +52,9 @@ def test_the_model_loads_with_transformers_and_is_small(name: str, most: int) ->
 
 
 def test_the_vocabularies_differ() -> None:
-    from omnidraft.runtime.vocab.tokenizer import Tokenizer
+    from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 
-    drafter, a, b = (Tokenizer.from_file(STARTERS / name) for name in NAMES)
+    drafter, a, b = (LibraryTokenizer.from_file(STARTERS / name) for name in NAMES)
     assert len({len(drafter), len(a), len(b)}) == 3
     digits = [[t.text_of([i]) for i in t.encode("1234")] for t in (a, b)]
     assert digits[0] == [b"1", b"2", b"3", b"4"]

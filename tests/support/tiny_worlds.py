@@ -13,6 +13,7 @@ from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.models.ort_model import Graph
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from support.table_graph import Table, table_graph
 from support.tiny_tokenizers import byte_level
@@ -31,7 +32,7 @@ def random_tokenizer(rng: Rng) -> Tokenizer:
         if a + b not in pieces and len(a + b) <= 5:
             pieces.append(a + b)
             merges.append((a, b))
-    return Tokenizer(byte_level(merges, controls=["<s>", "<eos>"]))
+    return LibraryTokenizer(byte_level(merges, controls=["<s>", "<eos>"]))
 
 
 def random_text(rng: Rng, most: int) -> str:

@@ -14,11 +14,11 @@ from omnidraft.commands.terminal.options import PUBLIC_KEY, Json, print_json
 from omnidraft.errors import SettingError, counted
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.disk.atomic_write import place_of, write_atomically
+from omnidraft.runtime.session.loaded_bundle import load_tokenizer
 from omnidraft.runtime.vocab.cache_file import VERSION, encode
 from omnidraft.runtime.vocab.cache_store import read_table, wipe, write_table
 from omnidraft.runtime.vocab.cache_table import CacheTable, eviction_order, merge
 from omnidraft.runtime.vocab.ngram_cache import POLICIES
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 
 app = typer.Typer(
@@ -54,7 +54,7 @@ class Names:
     """
 
     vocab_map: VocabMap
-    pieces: list[bytes | None]
+    pieces: Sequence[bytes | None]
 
     @classmethod
     def of_bundle(cls, path: Path) -> "Names":
@@ -65,7 +65,7 @@ class Names:
         """
         # Commands that run graphs have the option --public-key; the variable holds for all commands.
         bundle = open_bundle(path, os.environ.get(PUBLIC_KEY) or None)
-        drafter = Tokenizer.from_file(bundle.file(bundle.drafter.tokenizer))
+        drafter = load_tokenizer(bundle, bundle.drafter)
         return cls(load_vocab_map(bundle.file(bundle.vocab_map)), drafter.tokens)
 
 

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal.output import Table
 from omnidraft.export.build_vocab_map import Progress, build_vocab_map
 from omnidraft.pair_verdict import PairVerdict, vocabulary_verdict
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 _EXAMPLES = 8
@@ -75,7 +76,7 @@ def compare(target: str | Path, drafter: str | Path, progress: Progress | None =
     Raises:
         TokenizerError: a tokenizer is absent, or of a kind whose bytes cannot be read.
     """
-    draft_side, target_side = Tokenizer.from_file(drafter), Tokenizer.from_file(target)
+    draft_side, target_side = LibraryTokenizer.from_file(drafter), LibraryTokenizer.from_file(target)
     vocab_map = build_vocab_map(draft_side, target_side, progress=progress)
     text = np.array([bool(token) for token in target_side.tokens])
     lengths = vocab_map.spellings.lengths

@@ -31,7 +31,8 @@ class Roles:
 def guess_roles(drafter: Tokenizer, target: Tokenizer) -> Roles:
     """Pair the end tokens and the start tokens by the well-known names of the families."""
     eos = [next((t.controls[n].id for n in EOS_NAMES if n in t.controls), None) for t in (drafter, target)]
-    bos = [t.controls[t.adds_bos].id if t.adds_bos in t.controls else None for t in (drafter, target)]
+    starts = [t.controls.get(t.adds_bos or "") for t in (drafter, target)]
+    bos = [None if start is None else start.id for start in starts]
     pairs: list[tuple[int, int]] = []
     for d, t in (eos, bos):
         # A family may use one token for end and start; the end is the role that matters.

@@ -159,6 +159,11 @@ def _warnings(work: Path, models: Models, vocab_map: VocabMap) -> tuple[str, ...
             quantization = model.contract.quantization if model.contract else ""
             before = weight_bytes(model.checkpoint.directory)
             sentences.append(larger_file(model.role, written, before, quantization))
+        if model.not_compiled:
+            sentences.append(
+                f"the {model.role}'s tokenizer is not compiled, so a runtime needs the package tokenizers: "
+                f"{model.not_compiled}"
+            )
     return tuple(sentence for sentence in sentences if sentence)
 
 

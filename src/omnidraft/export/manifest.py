@@ -12,6 +12,7 @@ from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.export.report import Report
+from omnidraft.export.tokenizer.check_compiled import COMPILED
 from omnidraft.runtime.bundle.bundle import OrtFiles
 from omnidraft.runtime.bundle.hashes import file_sha256
 from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, MAX_BYTES, VERSION, sealed
@@ -52,7 +53,7 @@ def write_manifest(
         "prompt": prompt,
         "pairs": list(options.pairs),
         "costs": asdict(report.costs),
-        "checks": _checks(report),
+        "checks": {**_checks(report), "tokenizers": {m.role: m.not_compiled for m in models}},
         "files": _files(work),
     }
     if ort is not None:
@@ -113,6 +114,7 @@ def _model_entry(model: ModelExport) -> dict[str, Any]:
         "graph": model.graph,
         "tokenizer": f"{model.role}/tokenizer.json",
         "tokenizer_fingerprint": model.tokenizer.fingerprint,
+        "compiled_tokenizer": None if model.not_compiled else f"{model.role}/{COMPILED}",
         "vocab_size": model.contract.vocab_size,
         "quantization": model.contract.quantization,
         "layout": model.layout,

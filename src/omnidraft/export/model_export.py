@@ -19,7 +19,7 @@ from omnidraft.runtime.decoding.model import SessionModel
 from omnidraft.runtime.models.concat_model import ConcatGraph
 from omnidraft.runtime.models.ort_model import OrtModel
 from omnidraft.runtime.models.static_model import StaticForm
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 
 
 @dataclass
@@ -32,6 +32,7 @@ class ModelExport:
         role: "target" or "drafter".
         checkpoint: what the user named.
         tokenizer: its tokenizer.
+        not_compiled: why the bundle has no compiled tokenizer, a sentence; empty where it has one.
         parameters: number of weights.
         contract: inputs and outputs of the shipped graph.
         static: the static graphs by form, "float" and "qdq".
@@ -48,7 +49,8 @@ class ModelExport:
 
     role: str
     checkpoint: Checkpoint | OptimumDirectory
-    tokenizer: Tokenizer
+    tokenizer: LibraryTokenizer
+    not_compiled: str = ""
     parameters: int = 0
     contract: GraphContract | None = None
     static: dict[str, StaticForm] = field(default_factory=dict)
@@ -108,4 +110,4 @@ def read_model(role: str, name: str) -> ModelExport:
     """Read the checkpoint or the graph that `name` names, and its tokenizer."""
     graph = find_graph(name)
     checkpoint = read_optimum(name, graph) if graph else read_checkpoint(name)
-    return ModelExport(role, checkpoint, Tokenizer.from_file(checkpoint.directory))
+    return ModelExport(role, checkpoint, LibraryTokenizer.from_file(checkpoint.directory))

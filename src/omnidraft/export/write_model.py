@@ -28,6 +28,7 @@ from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.parity import StepParity
 from omnidraft.export.quantize.quantize import FP32, Calibration, quantize
+from omnidraft.export.tokenizer.check_compiled import write_compiled
 from omnidraft.runtime.bundle.train_step_entry import StepEntry, layout_of
 from omnidraft.sample_prompts import PROMPTS
 
@@ -76,7 +77,9 @@ def write_model(model: ModelExport, job: WriteJob) -> int:
         reference_bytes = 0
     else:
         reference_bytes = _write_checkpoint(model, model.checkpoint, job)
-    shutil.copyfile(model.checkpoint.directory / "tokenizer.json", job.work / f"{model.role}/tokenizer.json")
+    tokenizer_file = job.work / f"{model.role}/tokenizer.json"
+    shutil.copyfile(model.checkpoint.directory / "tokenizer.json", tokenizer_file)
+    model.not_compiled = write_compiled(tokenizer_file, model.tokenizer)
     return reference_bytes
 
 

@@ -21,7 +21,7 @@ from omnidraft.learning.positions.from_traces import TraceAligner
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.disk.atomic_write import place_of
 from omnidraft.runtime.models.adapter_file import write_adapter
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 from omnidraft.training.data.processes import Processes
 from omnidraft.training.data.trace_source import TraceSource, digest, find_sources
@@ -181,7 +181,7 @@ def _check_places(job: Job) -> None:
 
 def _check_drafter(job: Job, bundle: Bundle, vocab_map: VocabMap, checkpoint: Checkpoint) -> None:
     """Refuse a checkpoint that is not the bundle's drafter, and a bundle that cannot take the result."""
-    if Tokenizer.from_file(checkpoint.directory).fingerprint != vocab_map.draft_fingerprint:
+    if LibraryTokenizer.from_file(checkpoint.directory).fingerprint != vocab_map.draft_fingerprint:
         raise SettingError(
             f"{job.drafter} has another tokenizer than the drafter of {job.bundle}",
             f"give the checkpoint that it was exported from, {bundle.drafter.source}",

@@ -10,12 +10,13 @@ from conformance.vectors import ROOT, Vector
 from omnidraft.errors import PromptError
 from omnidraft.runtime.bundle.bundle import PromptTemplate
 from omnidraft.runtime.session.conversation import EarlierText, Turn, conversation_ids, draft_context
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 
 @cache
 def _tokenizer(file: str) -> Tokenizer:
-    return Tokenizer.from_file(ROOT / "tokenize" / file)
+    return LibraryTokenizer.from_file(ROOT / "tokenize" / file)
 
 
 def run_tokenize(vector: Vector) -> None:

@@ -26,6 +26,7 @@ from omnidraft.runtime.session.session_file import (
     decode_session,
     encode_session,
 )
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
 _KV = KvShape(1, 1, 1, 64)
@@ -88,7 +89,7 @@ def _loaded(name: str) -> tuple[Graph, Graph, Tokenizer]:
     vocab_map = map_of(name)
     sizes = {"target": vocab_map.target_size, "drafter": vocab_map.draft_size}
     target, drafter = (Graph(ROOT / f"generate/{role}.onnx", _KV, size) for role, size in sizes.items())
-    return target, drafter, Tokenizer.from_file(ROOT / "tokenize/byte_level.tokenizer.json")
+    return target, drafter, LibraryTokenizer.from_file(ROOT / "tokenize/byte_level.tokenizer.json")
 
 
 def _session(given: dict[str, Any]) -> Session:

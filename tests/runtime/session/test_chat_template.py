@@ -16,7 +16,7 @@ from omnidraft.errors import BundleError, CheckpointError, PromptError
 from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, PromptTemplate, open_bundle
 from omnidraft.runtime.session.chat_template import JinjaTemplate, template_of
 from omnidraft.runtime.session.conversation import Turn, conversation_ids
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from support.tiny_tokenizers import byte_level, sentencepiece
 
 pytest.importorskip("jinja2")
@@ -63,7 +63,7 @@ def directory(path: Path, source: str | None) -> Path:
 def test_a_template_is_compiled_as_far_as_it_can_be(
     tmp_path: Path, source: str | None, compiled: PromptTemplate
 ) -> None:
-    tokenizer = Tokenizer(sentencepiece([]))
+    tokenizer = LibraryTokenizer(sentencepiece([]))
     actual, template = compile_template(directory(tmp_path, source), tokenizer)
     assert actual == compiled
     assert (template is None) == (source is None)
@@ -82,7 +82,7 @@ def test_a_template_that_fails_is_one_sentence(tmp_path: Path) -> None:
         "{{ 1 + '1' }}",
     ):
         with pytest.raises(CheckpointError, match="remove chat_template"):
-            compile_template(directory(tmp_path, source), Tokenizer(byte_level()))
+            compile_template(directory(tmp_path, source), LibraryTokenizer(byte_level()))
 
 
 def test_a_template_has_no_way_out_of_its_sandbox() -> None:
@@ -96,7 +96,7 @@ def test_a_template_has_no_way_out_of_its_sandbox() -> None:
 
 def test_a_conversation_is_its_rendering() -> None:
     """It has the tokens of the rendered text; answers keep the ids with which they were generated."""
-    tokenizer = Tokenizer(
+    tokenizer = LibraryTokenizer(
         byte_level([(b"a", b"b"), (b"ab", b"c")], controls=["<|im_start|>", "<|im_end|>"])
     )
     template = JinjaTemplate(CHATML, {})
@@ -116,7 +116,7 @@ def test_a_conversation_is_its_rendering() -> None:
 
 def test_no_dummy_prefix_between_an_answer_and_the_next_message() -> None:
     """Llama-2 writes a space at the start of each text; after an answer the text continues without one."""
-    tokenizer = Tokenizer(sentencepiece([("\u2581", "h"), ("\u2581h", "i")]))
+    tokenizer = LibraryTokenizer(sentencepiece([("\u2581", "h"), ("\u2581h", "i")]))
     template = PromptTemplate("", "", "\n", "")
     answer = tuple(tokenizer.encode("hi"))
     ids = conversation_ids(tokenizer, template, [Turn("hi", answer)], "hi")

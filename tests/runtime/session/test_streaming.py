@@ -16,6 +16,7 @@ from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.models.ort_model import Graph
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.places import STARTERS
@@ -70,7 +71,7 @@ def check(generation: Generation, ids: Sequence[int], data: bytes) -> None:
 
 @pytest.fixture(scope="module")
 def tokenizers(tokenizer_of: TokenizerOf) -> tuple[Tokenizer, Tokenizer]:
-    return Tokenizer.from_file(STARTERS / "drafter"), tokenizer_of("qwen2")
+    return LibraryTokenizer.from_file(STARTERS / "drafter"), tokenizer_of("qwen2")
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +174,7 @@ def starter_graph(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], t
         proto, contract = export_cpu(checkpoint, 256, FP32)
         write_graph(proto, place / f"{name}.onnx")
         kv = KvShape(contract.num_layers, contract.num_kv_heads, contract.head_dim, contract.max_length)
-        shape, bos = checkpoint.shape, Tokenizer.from_file(STARTERS / name)
+        shape, bos = checkpoint.shape, LibraryTokenizer.from_file(STARTERS / name)
         bos_id = bos.controls[bos.adds_bos].id if bos.adds_bos else None
         entry = ModelEntry(
             name, "", name, name, kv, shape.vocab_size, "fp32", bos_id, tuple(shape.eos_ids), 1
@@ -189,7 +190,7 @@ def test_a_starter_target(
 ) -> None:
     """Each text as a prompt: greedy, and at temperatures so high that there are half characters."""
     (target, graph), (draft, draft_graph) = starter_graph(name), starter_graph("drafter")
-    tokenizer, drafter = Tokenizer.from_file(STARTERS / name), Tokenizer.from_file(STARTERS / "drafter")
+    tokenizer, drafter = LibraryTokenizer.from_file(STARTERS / name), LibraryTokenizer.from_file(STARTERS / "drafter")
     vocab_map = build_vocab_map(
         drafter, tokenizer, draft_size=draft.vocab_size, target_size=target.vocab_size
     )
@@ -220,7 +221,7 @@ def test_a_starter_vocabulary_writes_every_text(
     tmp_path: Path, texts: dict[str, str], name: str, text: str
 ) -> None:
     """The starters write English, so a graph with their vocabularies replays the other texts."""
-    drafter, target = (Tokenizer.from_file(STARTERS / n) for n in ("drafter", name))
+    drafter, target = (LibraryTokenizer.from_file(STARTERS / n) for n in ("drafter", name))
     vocab_map, prompt = build_vocab_map(drafter, target), target.encode("Say it.")
     for seed in range(3):
         rng = random.Random(seed)

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_tokenizer import READ
 
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from support.real_tokenizers import TokenizerOf
 from support.tiny_tokenizers import SPACE, byte_level
 
 
-def spelled(tokenizer: Tokenizer, data: bytes) -> list[bytes] | None:
+def spelled(tokenizer: LibraryTokenizer, data: bytes) -> list[bytes] | None:
     ids = tokenizer.spell(data)
     return None if ids is None else [tokenizer.tokens[i] or b"" for i in ids]
 
@@ -108,5 +108,5 @@ def test_u2581_in_llama2(tokenizer_of: TokenizerOf) -> None:
 def test_a_byte_level_spelling_is_cut_as_the_model_cuts_text() -> None:
     """The pre-tokenizer's words hold inside a fragment: no merge crosses them."""
     spec = byte_level([(b"a", b" "), (b"b", b"c")])
-    tokenizer = Tokenizer(spec)
+    tokenizer = LibraryTokenizer(spec)
     assert spelled(tokenizer, b"a bc") == [b"a", b" ", b"bc"]

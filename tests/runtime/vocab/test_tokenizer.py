@@ -12,7 +12,7 @@ import pytest
 import tokenizers
 
 from omnidraft.errors import TokenizerError
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from support.real_tokenizers import TokenizerOf
 from support.tiny_tokenizers import LETTERS, SPACE, byte_level, letters, sentencepiece, unigram
 
@@ -31,7 +31,7 @@ TINY = {
 }
 
 
-READ = {kind: Tokenizer(spec) for kind, spec in TINY.items()}
+READ = {kind: LibraryTokenizer(spec) for kind, spec in TINY.items()}
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +67,11 @@ def test_sentencepiece_pieces_and_byte_tokens() -> None:
 
 def test_without_byte_fallback_a_byte_token_is_its_letters() -> None:
     spec = unigram([SPACE, "<0x41>"])
-    assert Tokenizer(spec).tokens[-1] == b"<0x41>"
+    assert LibraryTokenizer(spec).tokens[-1] == b"<0x41>"
 
 
 def test_control_tokens_have_no_bytes() -> None:
-    tokenizer = Tokenizer(byte_level(controls=["<s>"], added=["<tool_call>", "  ", "[PAD]", "plain"]))
+    tokenizer = LibraryTokenizer(byte_level(controls=["<s>"], added=["<tool_call>", "  ", "[PAD]", "plain"]))
     assert set(tokenizer.controls) == {"<s>", "<tool_call>", "[PAD]"}  # by flag, or by form
     assert [tokenizer.tokens[-n] for n in (5, 4, 3, 2, 1)] == [None, None, b"  ", None, b"plain"]
     assert tokenizer.text_of([*tokenizer.encode("ab"), tokenizer.controls["<s>"].id]) == b"ab"
@@ -131,7 +131,7 @@ def test_an_empty_text_has_no_ids(kind: str) -> None:
 def test_an_added_token_after_a_control_token_keeps_its_id() -> None:
     """As in OLMo-2: plain `|||PHONE_NUMBER|||` stands after <|endoftext|>, outside the model's own vocab."""
     spec = byte_level(controls=["<s>", "<|end|>"], added=["|||PHONE|||"])
-    tokenizer = Tokenizer(spec)
+    tokenizer = LibraryTokenizer(spec)
     library = tokenizers.Tokenizer.from_str(json.dumps(spec))
     assert tokenizer.encode("a|||PHONE|||") == library.encode("a|||PHONE|||").ids
 
@@ -154,7 +154,7 @@ def test_controls_are_read_in_the_template_only() -> None:
 
 
 def test_of_two_controls_the_longer_is_read() -> None:
-    tokenizer = Tokenizer(byte_level(controls=["<a>", "<a><b>"]))
+    tokenizer = LibraryTokenizer(byte_level(controls=["<a>", "<a><b>"]))
     assert tokenizer.encode_prompt("<a><b>", "", "") == [tokenizer.controls["<a><b>"].id]
 
 
@@ -192,14 +192,14 @@ def test_a_prompt_is_what_the_library_makes_of_it(
 
 def test_fingerprints_tell_vocabularies_apart() -> None:
     spec = byte_level(MERGES, controls=["<s>"])
-    same = Tokenizer(json.loads(json.dumps(spec)), "elsewhere")
-    assert Tokenizer(spec).fingerprint == same.fingerprint
+    same = LibraryTokenizer(json.loads(json.dumps(spec)), "elsewhere")
+    assert LibraryTokenizer(spec).fingerprint == same.fingerprint
     others = [
         byte_level(MERGES),
         byte_level(MERGES, controls=["<x>"]),
         byte_level(MERGES[:2], controls=["<s>"]),
     ]
-    prints = {Tokenizer(s).fingerprint for s in [spec, *others]}
+    prints = {LibraryTokenizer(s).fingerprint for s in [spec, *others]}
     assert len(prints) == 4 and all(len(p) == 64 for p in prints)
 
 
@@ -208,7 +208,7 @@ def test_fingerprints_tell_vocabularies_apart() -> None:
 
 def refusal(path: Path) -> str:
     with pytest.raises(TokenizerError) as caught:
-        Tokenizer.from_file(path)
+        LibraryTokenizer.from_file(path)
     return str(caught.value)
 
 

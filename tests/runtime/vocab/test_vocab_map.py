@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from omnidraft.errors import ExportError, VocabMapError
 from omnidraft.export.build_vocab_map import Roles, build_vocab_map, guess_roles, read_pairs
-from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.real_tokenizers import TokenizerOf
 from support.tiny_tokenizers import SPACE, byte_level, sentencepiece, unigram
@@ -34,7 +34,7 @@ def map_of(tokenizer_of: TokenizerOf) -> MapOf:
     return cache(build)
 
 
-def check_bytes(vocab_map: VocabMap, drafter: Tokenizer, target: Tokenizer) -> int:
+def check_bytes(vocab_map: VocabMap, drafter: LibraryTokenizer, target: LibraryTokenizer) -> int:
     """Compare the bytes of every spelling and expansion; return how many were compared."""
     compared = 0
     for t, data in enumerate(target.tokens):
@@ -142,8 +142,8 @@ def test_ids_beyond_the_tokenizer_are_orphans(tokenizer_of: TokenizerOf, map_of:
 # Small vocabularies
 
 
-DRAFTER = Tokenizer(sentencepiece([("l", "a"), ("k", "e"), (SPACE, "f")]))
-TARGET = Tokenizer(
+DRAFTER = LibraryTokenizer(sentencepiece([("l", "a"), ("k", "e"), (SPACE, "f")]))
+TARGET = LibraryTokenizer(
     byte_level(
         [(b"l", b"a"), (b"k", b"e"), (b"f", b"la"), (b"fla", b"ke"), (b"\xc3", b"\xa9")],
         controls=["<|start|>", "</s>"],
@@ -175,25 +175,25 @@ def test_a_pair_of_controls_that_the_user_names() -> None:
 
 def test_a_role_for_two_needs_no_second_token() -> None:
     """A target whose start and end are one token keeps the end paired with the end."""
-    one = Tokenizer(sentencepiece([("l", "a")], bos="</s>"))
+    one = LibraryTokenizer(sentencepiece([("l", "a")], bos="</s>"))
     vocab_map = build_vocab_map(one, one)
     assert vocab_map.direct[one.controls["</s>"].id] == one.controls["</s>"].id
 
 
 def test_a_drafter_that_starts_and_ends_with_one_token() -> None:
-    one = Tokenizer(sentencepiece([("l", "a")], bos="</s>"))
+    one = LibraryTokenizer(sentencepiece([("l", "a")], bos="</s>"))
     vocab_map = build_vocab_map(one, DRAFTER)
     assert vocab_map.direct[one.controls["</s>"].id] == DRAFTER.controls["</s>"].id
 
 
 def test_a_target_that_starts_and_ends_with_one_token() -> None:
-    one = Tokenizer(sentencepiece([("l", "a")], bos="</s>"))
+    one = LibraryTokenizer(sentencepiece([("l", "a")], bos="</s>"))
     vocab_map = build_vocab_map(DRAFTER, one)
     assert vocab_map.direct[DRAFTER.controls["</s>"].id] == one.controls["</s>"].id
 
 
 def test_a_token_that_nothing_can_write_is_an_orphan() -> None:
-    drafter = Tokenizer(unigram([SPACE, "f", "l", "a", "la"]))
+    drafter = LibraryTokenizer(unigram([SPACE, "f", "l", "a", "la"]))
     vocab_map = build_vocab_map(drafter, TARGET)
     pieces = {data: t for t, data in enumerate(TARGET.tokens) if data}
     assert vocab_map.spell(pieces[b"fla"]) and not vocab_map.spell(pieces[b"flake"])
@@ -229,7 +229,7 @@ def test_progress_reaches_the_end() -> None:
 
 
 @st.composite
-def vocabularies(draw: st.DrawFn) -> Tokenizer:
+def vocabularies(draw: st.DrawFn) -> LibraryTokenizer:
     """A byte-level BPE with random merges, some of them across characters."""
     letters = [b"a", b"b", b" ", b"\n", b"\xc3", b"\xa9", b"\xe2"]
     tokens = list(letters)
@@ -238,14 +238,14 @@ def vocabularies(draw: st.DrawFn) -> Tokenizer:
         pair = (draw(st.sampled_from(tokens)), draw(st.sampled_from(tokens)))
         merges.setdefault(pair)
         tokens.append(pair[0] + pair[1])
-    return Tokenizer(
+    return LibraryTokenizer(
         byte_level(list(merges), controls=draw(st.sampled_from([[], ["</s>"], ["</s>", "<x>"]])))
     )
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(drafter=vocabularies(), target=vocabularies())
-def test_any_two_vocabularies(drafter: Tokenizer, target: Tokenizer) -> None:
+def test_any_two_vocabularies(drafter: LibraryTokenizer, target: LibraryTokenizer) -> None:
     """Every token has a spelling with its bytes, the trie is sorted without doubles, and it can be loaded."""
     vocab_map = build_vocab_map(drafter, target)
     texts = sum(1 for data in target.tokens if data)
@@ -258,8 +258,8 @@ def test_any_two_vocabularies(drafter: Tokenizer, target: Tokenizer) -> None:
 def test_control_tokens_that_a_user_pairs() -> None:
     """A pair of the user's overrules a role, and what is in no pair stays an orphan."""
     names = ["<think>", "</think>", "<a=b>", "</s>"]
-    drafter = Tokenizer(byte_level(controls=names))
-    target = Tokenizer(byte_level([(b"a", b"b")], controls=["<|end|>", *names]))
+    drafter = LibraryTokenizer(byte_level(controls=names))
+    target = LibraryTokenizer(byte_level([(b"a", b"b")], controls=["<|end|>", *names]))
     d, t = ({n: c.id for n, c in side.controls.items()} for side in (drafter, target))
     pairs = read_pairs(drafter, target, ["<think>=<think>", "<a=b>=</think>"])
     assert pairs == [(d["<think>"], t["<think>"]), (d["<a=b>"], t["</think>"])]
@@ -282,7 +282,7 @@ def test_control_tokens_that_a_user_pairs() -> None:
     ],
 )
 def test_pairs_that_name_nothing(pairs: list[str], words: str) -> None:
-    drafter = Tokenizer(byte_level(controls=["<think>"]))
-    target = Tokenizer(byte_level(controls=["<think>", "</s>"]))
+    drafter = LibraryTokenizer(byte_level(controls=["<think>"]))
+    target = LibraryTokenizer(byte_level(controls=["<think>", "</s>"]))
     with pytest.raises(ExportError, match=words):
         read_pairs(drafter, target, pairs)

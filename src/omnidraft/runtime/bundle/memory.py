@@ -15,7 +15,7 @@ from omnidraft.runtime.decoding.speculate import PREFILL_CHUNK
 _BASE = 84 << 20  # Python, numpy, onnxruntime with its first session, the command line
 _PACKED = 1.5  # resident bytes per byte of a graph with weights inside: most weights have a packed copy
 _MAPPED = 1.02  # per byte of weights in a file beside the graph, mapped while they are packed one by one
-_TOKENIZER = 22  # resident bytes per byte of tokenizer.json
+_TOKENIZER = 22  # resident bytes per byte of tokenizer.json; a compiled tokenizer is mapped
 _CACHE_ENTRY = 64  # bytes of a cached n-gram
 _ROWS = 13  # rows of logits of the longest usual verification
 _ACTIVATIONS = 30  # times [chunk, hidden] float32, for a pass over a chunk of the prompt
@@ -66,16 +66,22 @@ def why_plain(needed: int, plain: int, available: int | None) -> str | None:
 def memory_need(bundle: Bundle, *, drafter: bool = True) -> Need:
     """The memory that a generation with a bundle needs, with or without the drafter."""
     models = [bundle.target, bundle.drafter] if drafter else [bundle.target]
-    tokenizers = sum(_size(bundle, entry.tokenizer) for entry in models)
+    tokenizers = sum(_tokenizer(bundle, entry) for entry in models)
     ngrams = bundle.target.vocab_size  # at most
     return Need(
         base=_BASE,
         target=_weights(bundle, bundle.target),
         drafter=_weights(bundle, bundle.drafter) if drafter else 0,
         kv=sum(entry.kv_bytes for entry in models),
-        vocabulary=_TOKENIZER * tokenizers + 2 * _size(bundle, bundle.vocab_map) + _CACHE_ENTRY * ngrams,
+        vocabulary=tokenizers + 2 * _size(bundle, bundle.vocab_map) + _CACHE_ENTRY * ngrams,
         work=sum(_work(entry) for entry in models),
     )
+
+
+def _tokenizer(bundle: Bundle, entry: ModelEntry) -> int:
+    if entry.compiled_tokenizer is not None:
+        return _size(bundle, entry.compiled_tokenizer)
+    return _TOKENIZER * _size(bundle, entry.tokenizer)
 
 
 def available_bytes(root: Path = Path("/")) -> int | None:

@@ -26,6 +26,7 @@ from omnidraft.runtime.models.concat_model import ConcatGraph
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs
 from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 
@@ -92,8 +93,8 @@ def load_bundle(
     opened = placed(
         _with_ort_files(opened) if ort_format else opened, target_on=target_on, drafter_on=drafter_on
     )
-    target_tokenizer = Tokenizer.from_file(opened.file(opened.target.tokenizer))
-    drafter_tokenizer = Tokenizer.from_file(opened.file(opened.drafter.tokenizer)) if drafter else None
+    target_tokenizer = load_tokenizer(opened, opened.target)
+    drafter_tokenizer = load_tokenizer(opened, opened.drafter) if drafter else None
     vocab_map = load_vocab_map(opened.file(opened.vocab_map))
     vocab_map.check_fits(
         drafter_tokenizer.fingerprint if drafter_tokenizer else vocab_map.draft_fingerprint,
@@ -112,6 +113,19 @@ def load_bundle(
     )
     check_unchanged(opened.path, opened.stamps)
     return loaded
+
+
+def load_tokenizer(bundle: Bundle, entry: ModelEntry) -> Tokenizer:
+    """The tokenizer of a model of a bundle: the compiled one, or the library's where there is none.
+
+    Raises:
+        TokenizerError: it cannot be read.
+    """
+    if entry.compiled_tokenizer is not None:
+        return CompiledTokenizer.from_file(bundle.file(entry.compiled_tokenizer))
+    from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer  # the library takes time to load
+
+    return LibraryTokenizer.from_file(bundle.file(entry.tokenizer))
 
 
 def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
@@ -174,9 +188,7 @@ def draft_length_for(
     threshold = None if config.head_threshold == "auto" else config.head_threshold
     if config.num_draft_tokens == "auto":
         asked = config.asks_drafter and loaded.drafter is not None
-        return MeasuredLength(
-            costs, state, drafts=asked, copies=config.copies, head_threshold=threshold
-        )
+        return MeasuredLength(costs, state, drafts=asked, copies=config.copies, head_threshold=threshold)
     source: Literal["draft", "copy"] = "copy" if config.mode == "lookup" else "draft"
     return FixedLength(config.num_draft_tokens, 1.0 if threshold is None else threshold, source)
 

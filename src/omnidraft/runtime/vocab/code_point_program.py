@@ -1,0 +1,122 @@
+"""A program that cuts words out of a text, by classes of code points (spec/02-tokenizer.md).
+
+It replaces a regular expression of a pre-tokenizer. No pair (SPLIT, position) is visited twice, so the time
+for a text is at most its length times the length of the program.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Op(IntEnum):
+    """What an instruction does; `a` and `b` are its arguments."""
+
+    MATCH = 0  # the attempt succeeds
+    CLASS = 1  # consume one code point of class a, or fail
+    SPLIT = 2  # go on at a; where that fails, at b
+    JUMP = 3  # go on at a
+    NEXT_IS = 4  # fail unless there is a next code point, of class a
+    NEXT_IS_NOT = 5  # fail if there is a next code point of class a
+    BEFORE_IS = 6  # fail unless there is a code point before, of class a
+    BEFORE_IS_NOT = 7  # fail if there is a code point before of class a
+
+
+@dataclass(frozen=True)
+class Program:
+    """The instructions of a program; execution begins at the first.
+
+    Attributes:
+        ops, a, b: of each instruction; targets of jumps count from the program's beginning.
+        number: of each SPLIT among the SPLITs; 0 for other instructions.
+        splits: number of SPLITs.
+    """
+
+    ops: Sequence[int]
+    a: Sequence[int]
+    b: Sequence[int]
+    number: Sequence[int]
+    splits: int
+
+
+def make_program(code: Sequence[tuple[int, int, int]], classes: int) -> Program:
+    """A program of instructions (op, a, b), checked: execution stays inside and ends.
+
+    Raises:
+        ValueError: an unknown instruction, a class or a target outside, a JUMP back to another instruction
+            than SPLIT, or a last instruction that goes on behind the program.
+    """
+    size = len(code)
+    for at, (op, a, b) in enumerate(code):
+        if op > Op.BEFORE_IS_NOT:
+            raise ValueError(f"instruction {at} is {op}, which is not an instruction")
+        if op in (Op.SPLIT, Op.JUMP):
+            if a >= size or (op == Op.SPLIT and b >= size):
+                raise ValueError(f"instruction {at} leads outside")
+            if op == Op.JUMP and a <= at and code[a][0] != Op.SPLIT:
+                raise ValueError(f"instruction {at} jumps back to an instruction that is not SPLIT")
+        elif op != Op.MATCH and a >= classes:
+            raise ValueError(f"instruction {at} names class {a} of {classes}")
+    if not size or code[-1][0] not in (Op.MATCH, Op.SPLIT, Op.JUMP):
+        raise ValueError("the last instruction is not MATCH, SPLIT or JUMP")
+    number, splits = [], 0
+    for op, _, _ in code:
+        number.append(splits if op == Op.SPLIT else 0)
+        splits += op == Op.SPLIT
+    ops, firsts, seconds = (list(column) for column in zip(*code, strict=True))
+    return Program(ops, firsts, seconds, number, splits)
+
+
+def find_matches(program: Program, masks: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Matches (start, end) in a text, from left to right; none overlaps the one before it.
+
+    Args:
+        program: to run.
+        masks: of each code point of the text, the classes that it is in, a bit each.
+    """
+    # A state that failed once fails again, also in a later attempt: the marks last for the whole text.
+    visited = bytearray(program.splits * (len(masks) + 1))
+    start = 0
+    while start < len(masks):
+        end = _attempt(program, masks, start, visited)
+        if end > start:
+            yield start, end
+            start = end
+        else:
+            start += 1
+
+
+def _attempt(program: Program, masks: Sequence[int], start: int, visited: bytearray) -> int:
+    """The end of the match that begins at `start`; -1 if none does."""
+    ops, first, second = program.ops, program.a, program.b
+    size, splits = len(masks), program.splits
+    waiting: list[tuple[int, int]] = []  # (instruction, position) to try where the current path fails
+    pc, at = 0, start
+    while True:
+        op = ops[pc]
+        if op == 1:
+            if at < size and masks[at] >> first[pc] & 1:
+                at += 1
+                pc += 1
+                continue
+        elif op == 2:
+            state = at * splits + program.number[pc]
+            if not visited[state]:
+                visited[state] = 1
+                waiting.append((second[pc], at))
+                pc = first[pc]
+                continue
+        elif op == 3:
+            pc = first[pc]
+            continue
+        elif op == 0:
+            return at
+        else:
+            other = at if op <= 5 else at - 1
+            inside = 0 <= other < size and masks[other] >> first[pc] & 1
+            if bool(inside) == (op % 2 == 0):
+                pc += 1
+                continue
+        if not waiting:
+            return -1
+        pc, at = waiting.pop()

@@ -1,0 +1,159 @@
+"""A tokenizer that the package `tokenizers` runs: for exports, training, and what cannot be compiled."""
+
+import json
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from omnidraft.errors import TokenizerError
+from omnidraft.runtime.vocab.text_steps import LETTERS
+from omnidraft.runtime.vocab.tokenizer import SPACE, Control, Kind, Tokenizer
+
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_CONTROL_FORM = re.compile(r"<.*>|\[.*\]", re.DOTALL)
+
+
+class LibraryTokenizer(Tokenizer):
+    """A `tokenizer.json`, read as bytes; the package `tokenizers` encodes.
+
+    Args:
+        spec: the parsed file.
+        name: of the file, for error messages.
+
+    Raises:
+        TokenizerError: a kind whose bytes cannot be read.
+    """
+
+    def __init__(self, spec: dict[str, Any], name: str = "tokenizer.json") -> None:
+        self.name = name
+        self.kind: Kind = _kind(spec, name)
+        added = spec.get("added_tokens") or []
+        controls = [t for t in added if t.get("special") or _CONTROL_FORM.fullmatch(t["content"])]
+        self.controls = {
+            t["content"]: Control(t["id"], t["content"], bool(t.get("lstrip")), bool(t.get("rstrip")))
+            for t in controls
+        }
+        self.adds_bos = _leading_special(spec)
+        self.tokens = self._read_tokens(spec, added)
+        # Only a prompt's template places control tokens. The engine has none: text such as "<s>" stays text.
+        plain = {**spec, "added_tokens": [t for t in added if t["content"] not in self.controls]}
+        plain |= {"post_processor": None, "truncation": None, "padding": None}
+        self._engine = tokenizers.Tokenizer.from_str(json.dumps(plain))
+        # The engine renumbers added tokens when some of them are missing: translate its ids back.
+        theirs = {self._engine.token_to_id(t["content"]): t["id"] for t in plain["added_tokens"]}
+        self._true_ids = {a: b for a, b in theirs.items() if a != b}
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "LibraryTokenizer":
+        """Read `tokenizer.json`, or the one inside a directory.
+
+        Raises:
+            TokenizerError: the file is absent, not JSON, or of a kind whose bytes cannot be read.
+        """
+        path = Path(path)
+        file = path / "tokenizer.json" if path.is_dir() else path
+        try:
+            spec = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise TokenizerError(
+                f"no tokenizer at {file}", "give a tokenizer.json or a directory that holds one"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise TokenizerError(
+                f"{file} is not a readable tokenizer.json ({error})", "save it again"
+            ) from None
+        if not isinstance(spec, dict) or "model" not in spec:
+            raise TokenizerError(
+                f'{file} is not a tokenizer.json: it has no "model"', "save it again with tokenizers"
+            )
+        return cls(spec, str(file))
+
+    @cached_property
+    def byte_ids(self) -> dict[int, int]:
+        """Id of each single byte; if two ids have it, the `<0xNN>` form, which byte fallback uses."""
+        ids = {
+            token[0]: i for i, token in reversed(list(enumerate(self.tokens))) if token and len(token) == 1
+        }
+        for byte in range(256):
+            fallback = self._engine.token_to_id(f"<0x{byte:02X}>") if self.kind != "byte_level" else None
+            if fallback is not None:
+                ids[byte] = fallback
+        return ids
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos."""
+        ids = self._engine.encode(text, add_special_tokens=False).ids if text else []
+        return [self._true_ids.get(i, i) for i in ids] if self._true_ids else list(ids)
+
+    def _spell_bytes(self, part: bytes) -> list[int] | None:
+        if self.kind == "byte_level":
+            return self._pieces("".join(LETTERS[b] for b in part))
+        ids = [self.byte_ids.get(b) for b in part]
+        return None if None in ids else [i for i in ids if i is not None]
+
+    def _spell_words(self, text: str) -> list[int]:
+        whole = "".join(LETTERS[b] for b in text.encode())
+        pre = self._engine.pre_tokenizer
+        words = [w for w, _ in pre.pre_tokenize_str(text)] if pre else []
+        # A pre-tokenizer that adds a prefix space changes the bytes: then the fragment is one word.
+        return [i for w in (words if "".join(words) == whole else [whole]) for i in self._pieces(w)]
+
+    def _pieces(self, word: str) -> list[int]:
+        return [piece.id for piece in self._engine.model.tokenize(word)]
+
+    def _read_tokens(self, spec: dict[str, Any], added: list[dict[str, Any]]) -> list[bytes | None]:
+        vocab = spec["model"]["vocab"]
+        pieces = (
+            {i: p[0] for i, p in enumerate(vocab)}
+            if isinstance(vocab, list)
+            else {i: p for p, i in vocab.items()}
+        )
+        pieces |= {t["id"]: t["content"] for t in added}
+        plain_added = {t["id"] for t in added if t["content"] not in self.controls}
+        silent = {c.id for c in self.controls.values()}
+        letters = {letter: byte for byte, letter in enumerate(LETTERS)}
+        tokens: list[bytes | None] = [None] * (max(pieces, default=-1) + 1)
+        for i, piece in pieces.items():
+            if i in silent:
+                continue
+            if i in plain_added:
+                tokens[i] = piece.encode()
+            elif self.kind == "byte_level":
+                tokens[i] = bytes(letters[c] for c in piece) if all(c in letters for c in piece) else None
+            elif (match := _BYTE_TOKEN.fullmatch(piece)) and spec["model"].get("byte_fallback"):
+                tokens[i] = bytes([int(match[1], 16)])
+            else:
+                tokens[i] = piece.replace(SPACE, " ").encode()
+        return tokens
+
+
+def _kind(spec: dict[str, Any], name: str) -> Kind:
+    model = spec["model"].get("type") or (
+        "Unigram" if isinstance(spec["model"].get("vocab"), list) else "BPE"
+    )
+    shape = json.dumps([spec.get("pre_tokenizer"), spec.get("decoder")])
+    if model == "Unigram":
+        return "unigram"
+    if model == "BPE" and '"ByteLevel"' in shape:
+        return "byte_level"
+    if model == "BPE" and (
+        SPACE in json.dumps([spec.get("normalizer"), shape], ensure_ascii=False) or "Metaspace" in shape
+    ):
+        return "sentencepiece"
+    raise TokenizerError(
+        f"{name} is a {model} tokenizer whose tokens have no exact bytes",
+        "use a byte-level BPE, SentencePiece BPE or Unigram tokenizer",
+    )
+
+
+def _leading_special(spec: dict[str, Any]) -> str | None:
+    """The control token that the post-processor puts before a text (bos), if any."""
+    processor = spec.get("post_processor") or {}
+    for part in processor.get("processors", [processor]):
+        first = (part.get("single") or [{}])[0]
+        if "SpecialToken" in first:
+            return str(first["SpecialToken"]["id"])
+    return None
