@@ -20,9 +20,9 @@ demo: $(READY)
 # Again, it goes on for five more.
 ADAPT_PROMPTS := $(if $(OMNIDRAFT_DATA),--prompts $(OMNIDRAFT_DATA)/tasks/gsm8k/train.jsonl.gz,--count 5000)
 adapt: $(READY)
-	test -d omnidraft-demo/adapt-a || $(BIN)/omnidraft export examples/starters/a \
-		-d examples/starters/drafter -o omnidraft-demo/adapt-a --quant fp32 --train-step
-	$(BIN)/omnidraft adapt omnidraft-demo/adapt-a $(ADAPT_PROMPTS) --minutes 5 --out omnidraft-demo/adapted
+	test -d omnidraft-demo/my-bundle || $(BIN)/omnidraft export examples/starters/a \
+		-d examples/starters/drafter -o omnidraft-demo/my-bundle --quant fp32 --drafter-quant int8 --train-step
+	$(BIN)/omnidraft adapt omnidraft-demo/my-bundle $(ADAPT_PROMPTS) --minutes 5 --out omnidraft-demo/adapted
 
 check: lint test
 

@@ -1,60 +1,175 @@
-"""The command line: registers the commands, and turns errors into one sentence and an exit status."""
+"""The command line: registers the commands, and turns errors into one sentence and an exit status.
+
+The module of a command is imported when that command runs, so that `--help`, `--version` and completion in a
+shell start at once.
+"""
 
 import errno
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from omnidraft import __version__
-from omnidraft.commands import (
-    adapter,
-    bench,
-    cache,
-    chat,
-    check,
-    demo,
-    doctor,
-    export,
-    generate,
-    inspect,
-    learn,
-    signing,
-    trace,
-    train,
-)  # fmt: skip
-from omnidraft.commands.adapt import adapt
-from omnidraft.commands.sync import sync
-from omnidraft.commands.terminal.generation_options import as_typed
 from omnidraft.commands.terminal.help_text import join_lines
 from omnidraft.errors import OmnidraftError, SettingError
 
+
+@dataclass(frozen=True)
+class LazyCommand:
+    """A command, or a group of commands, by the place of its code.
+
+    Attributes:
+        module: below `omnidraft.commands`.
+        name: of its function, or of its Typer for a group.
+        help: the first paragraph of its documentation, which `omnidraft --help` shows.
+    """
+
+    module: str
+    name: str
+    help: str
+
+
+COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
+    "Use a bundle": {
+        "generate": LazyCommand(
+            "generate",
+            "generate",
+            "Continue a prompt. The text has the target's own distribution; drafting only saves time.",
+        ),
+        "chat": LazyCommand(
+            "chat",
+            "chat",
+            "Talk to a bundle in the terminal. Ctrl-C cancels an answer; /help lists the commands.",
+        ),
+        "bench": LazyCommand(
+            "bench",
+            "bench_command",
+            "Time plain against speculative decoding, interleaved, prompt by prompt.",
+        ),
+    },
+    "Make a bundle": {
+        "demo": LazyCommand(
+            "demo",
+            "demo",
+            "Export both starter pairs, answer a prompt with each, and compare plain and speculative speed.",
+        ),
+        "check": LazyCommand(
+            "check",
+            "check",
+            "Can the drafter write the target's tokens? The two vocabularies are compared as bytes.",
+        ),
+        "export": LazyCommand(
+            "export",
+            "export",
+            "Turn a target and a drafter into a bundle for onnxruntime, and check the bundle.",
+        ),
+        "inspect": LazyCommand("inspect", "inspect", "Verify every hash of a bundle and show what is in it."),
+        "doctor": LazyCommand(
+            "doctor",
+            "doctor",
+            "Check this machine, and a bundle on it; the verdict comes first.",
+        ),
+        "keygen": LazyCommand(
+            "signing",
+            "keygen",
+            "Make a pair of Ed25519 keys: the private key signs bundles, the public key checks them.",
+        ),
+        "sign": LazyCommand(
+            "signing",
+            "sign",
+            "Verify every hash of a bundle and sign its manifest; writes manifest.sig into the bundle.",
+        ),
+        "verify": LazyCommand(
+            "signing",
+            "verify",
+            "Check a bundle's signature and every hash, and name the files that it does not cover.",
+        ),
+    },
+    "Make the drafter better": {
+        "adapt": LazyCommand(
+            "adapt.adapt",
+            "adapt",
+            "Answer prompts with speculation, learn every few answers, and draw the learning curve.",
+        ),
+        "learn": LazyCommand(
+            "learn",
+            "learn",
+            "Train the drafter of BUNDLE, exported with --train-step, on what TRACES recorded.",
+        ),
+        "train": LazyCommand(
+            "train",
+            "train",
+            "Train a drafter on traces: a LoRA adapter for the bundle, or every weight as a checkpoint.",
+        ),
+    },
+    "Manage what was learned and recorded": {
+        "adapter": LazyCommand(
+            "adapter", "app", "LoRA adapters: convert from peft, inspect, or fold into a checkpoint."
+        ),
+        "cache": LazyCommand(
+            "cache", "app", "Files of learned n-grams: inspect, merge, shorten, export or delete them."
+        ),
+        "trace": LazyCommand("trace", "app", "Recorded generations: inspect, export or delete them."),
+        "sync": LazyCommand(
+            "sync.sync",
+            "app",
+            "Share what drafters learned: devices push to a store and pull from it, others publish.",
+        ),
+    },
+}
+
+
+class LazyGroup(TyperGroup):
+    """The group of all commands; one that is asked for is imported then."""
+
+    def resolve_command(self, *arguments: Any) -> Any:
+        """The name, the command and the other arguments; see `click.Group`."""
+        name, command, rest = super().resolve_command(*arguments)
+        for commands in COMMANDS.values():
+            if name in commands:
+                return name, loaded(name, commands[name]), rest
+        return name, command, rest
+
+
+def loaded(name: str, lazy: LazyCommand) -> Any:
+    """The command itself, for click.
+
+    Args:
+        name: as it is typed.
+        lazy: its place.
+    """
+    found = getattr(import_module(f"omnidraft.commands.{lazy.module}"), lazy.name)
+    if not isinstance(found, typer.Typer):
+        function, found = found, typer.Typer(add_completion=False)
+        found.command(name)(function)
+    join_lines(found)
+    return typer.main.get_command(found)
+
+
+def _placeholder() -> Callable[[], None]:
+    """What stands for a command in `omnidraft --help`; `LazyGroup` replaces it before anything runs."""
+    return lambda: None
+
+
 app = typer.Typer(
     name="omnidraft",
+    cls=LazyGroup,
     help="One small drafter that speeds up any target language model and keeps its output distribution.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Use a bundle": {"generate": generate.generate, "chat": chat.chat, "bench": bench.bench_command},
-    "Make a bundle": {
-        "demo": demo.demo, "check": check.check, "export": export.export, "inspect": inspect.inspect,
-        "doctor": doctor.doctor, "keygen": signing.keygen, "sign": signing.sign, "verify": signing.verify,
-    },
-    "Make the drafter better": {"adapt": adapt.adapt, "learn": learn.learn, "train": train.train},
-}  # fmt: skip
 for panel, commands in COMMANDS.items():
-    for name, command in commands.items():
-        app.command(name, rich_help_panel=panel)(command)
-for name, group in {"adapter": adapter.app, "cache": cache.app, "trace": trace.app, "sync": sync.app}.items():
-    app.add_typer(group, name=name, rich_help_panel="Manage what was learned and recorded")
-join_lines(app)
+    for name, lazy in commands.items():
+        app.command(name, help=lazy.help, rich_help_panel=panel)(_placeholder())
 
 
 @app.callback(invoke_without_command=True)
@@ -73,11 +188,15 @@ def main() -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         try:
-            app()
+            app(prog_name="omnidraft")
         finally:  # an error of the last write is raised here, where it can be reported
             sys.stdout.flush()
+    except SettingError as error:
+        from omnidraft.commands.terminal.generation_options import as_typed
+
+        _fail(as_typed(error, sys.argv))
     except OmnidraftError as error:
-        _fail(as_typed(error, sys.argv) if isinstance(error, SettingError) else str(error))
+        _fail(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
     except UnicodeEncodeError as error:

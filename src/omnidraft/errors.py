@@ -4,8 +4,6 @@ The command line prints `str(error)` alone: one sentence with the offending valu
 invariants are assertions, not members of this family.
 """
 
-import asyncio
-
 
 class OmnidraftError(Exception):
     """Base class of all refusals; a bug never raises it.
@@ -102,7 +100,8 @@ def reason(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines:
         return lines[0][:200].rstrip(". ")
-    if isinstance(error, TimeoutError | asyncio.TimeoutError):  # one class from Python 3.11 on
+    # By name too: asyncio has a class of its own before Python 3.11, and takes long to import.
+    if isinstance(error, TimeoutError) or type(error).__name__ == "TimeoutError":
         return "no answer in time"
     return "no reason given"
 
@@ -121,3 +120,8 @@ def shown(text: object) -> str:
 def counted(number: int, what: str) -> str:
     """A number before its noun, as `1 step`, `2 steps` or `1,024 steps`; `what` is the singular."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def install(extras: str) -> str:
+    """The remedy where packages are missing; no registry has this package, so it comes from a checkout."""
+    return f"run `pip install -c constraints.txt '.[{extras}]'` in a checkout of omnidraft"

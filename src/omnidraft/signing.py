@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnidraft.errors import BundleError, SettingError
+from omnidraft.errors import BundleError, SettingError, install
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, parse_manifest, read_manifest
 from omnidraft.runtime.bundle.signature import SIGNATURE, Signature, encode, key_id
@@ -25,9 +25,7 @@ def need_cryptography() -> None:
         SettingError: `cryptography` is not installed.
     """
     if find_spec("cryptography") is None:
-        raise SettingError(
-            "keys and signatures need the package cryptography", "run `pip install 'omnidraft[sign]'`"
-        )
+        raise SettingError("keys and signatures need the package cryptography", install("sign"))
 
 
 def make_keys(name: Path, passphrase: bytes | None = None) -> tuple[Path, Path, str]:

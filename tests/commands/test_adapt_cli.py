@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,11 +15,12 @@ import pytest
 pytest.importorskip("torch")
 
 from omnidraft.commands.adapt.adapt_loop import BundleSchedule
+from omnidraft.commands.adapt.adapt_summary import Summary, advice
 from omnidraft.commands.terminal.read_prompts import digest, read_prompts
 from omnidraft.errors import SettingError
 from omnidraft.sample_prompts import word_problems
-from support.command_line import Run
-from support.places import STARTERS
+from support.command_line import Run, limit_files
+from support.places import ROOT, STARTERS
 
 DRAFTER = STARTERS / "drafter"
 FEW = ("-n", 8, "--interval", 3, "--passes", 1, "--lora-rank", 4, "--drafter", DRAFTER)
@@ -52,7 +56,7 @@ def test_prompts_of_every_kind(tmp_path: Path) -> None:
         (b'{"question": 3}', {}, "question of a row of .* is 3, which is not text"),
         (b'{"a": "b"}', {"template": "{c}"}, "does not fit a row of .* which has a"),
         (b'{"a": "b"}', {"template": "{a"}, "does not fit a row"),
-        (b"\xff\xfe", {}, "cannot be read as UTF-8 text"),
+        (b"\xff\xfe", {}, r"cannot be read as UTF-8 text \(byte 0 is of none\); give another file"),
     ],
 )
 def test_prompts_that_do_not_serve(
@@ -106,6 +110,8 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
     status, out, _ = run("adapt", bundle, "-o", place, "--count", 9, *FEW)
     assert status == 0 and "9 answers, 0 of them now" in out and f"curve: {result['curve']}" in out
     assert "too few to tell a gain from chance: 9 answers" in out
+    assert out.splitlines()[-1].startswith("not worth it yet: 9 answers"), "the last line is advice"
+    assert json.loads(run("adapt", bundle, "-o", place, "--count", 9, *FEW, "--json")[1])["advice"]
     plain = json.loads(run("generate", bundle, "How many?", "-n", 12, "--plain", "--json")[1])
     cache = next(place.glob("*/cache.odc"))
     before = cache.read_bytes()
@@ -122,6 +128,35 @@ def test_it_goes_on_and_leaves_what_generate_takes(bundle: Path, tmp_path: Path,
     assert json.loads(out)["cache_size"] >= result["cache"] and cache.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("answers", "speed", "words"),
+    [
+        (400, 1.3, "it pays here: 1.30x"),
+        (400, 0.9, "it does not pay here so far"),
+        (400, None, "it does not pay here so far"),
+        (68, 0.58, "not worth it yet: 68 answers"),
+        (68, 1.3, "--profile learned"),
+        (8, 1.3, "not worth it yet: 8 answers"),
+    ],
+)
+def test_the_advice_follows_the_figures(answers: int, speed: float | None, words: str) -> None:
+    result = Summary("learned", "done", answers, 1, {}, {"speed_up": speed}, 1, 0, 1.0, 9, [], "c", None, [])
+    assert words in advice(result)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+def test_a_full_disk_names_the_place_and_how_to_go_on(bundle: Path, tmp_path: Path) -> None:
+    place, command = tmp_path / "learned", ["adapt", bundle, "-o", tmp_path / "learned", "--count", 1, *FEW]
+    process = subprocess.run(
+        [sys.executable, "-m", "omnidraft", *map(str, command)],
+        capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, preexec_fn=lambda: limit_files(8192),
+    )  # fmt: skip
+    last = process.stderr.splitlines()[-1]
+    assert process.returncode == 1 and last.startswith(f"omnidraft: {place}"), process.stderr
+    assert "cannot be written (" in last and "; make room" in last
+
+
 def test_going_on_with_other_settings_is_refused(bundle: Path, tmp_path: Path, run: Run) -> None:
     place = tmp_path / "learned"
     adapt = ("adapt", bundle, "-o", place, "--count", 6, *FEW)
@@ -134,7 +169,7 @@ def test_going_on_with_other_settings_is_refused(bundle: Path, tmp_path: Path, r
             "--rate 0.004 --max-new-tokens 8 and not with --rate 0.01 --max-new-tokens 9;",
         ),
         (("--objective", "uld"), "--objective trie-kl and not with --objective uld;"),
-        (("-k", 5), "--num-draft-tokens 4 and not with --num-draft-tokens 5;"),
+        (("-k", 5), "--num-draft-tokens auto and not with --num-draft-tokens 5;"),
         (("--head",), "no --head and not with --head;"),
         (("--seed", 1), "--seed 0 and not with --seed 1;"),
     ):

@@ -29,7 +29,8 @@ def test_a_seed_repeats_the_answer(run: Run, bundle: Path, temperature: float) -
     def answer() -> dict[str, object]:
         options = "-n", 32, "-t", temperature, "--seed", 7, "--json"
         _, out, _ = run("generate", bundle, "Tell me a story.", *options)
-        return {key: value for key, value in json.loads(out).items() if key != "seconds"}
+        times = ("seconds", "total_seconds", "tokens_per_second")
+        return {key: value for key, value in json.loads(out).items() if key not in times}
 
     assert answer() == answer()
 
@@ -56,7 +57,8 @@ def test_plain_and_speculative_text_are_the_same(run: Run, bundle: Path) -> None
 def test_streamed_text_is_the_text(run: Run, bundle: Path) -> None:
     _, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3)
     _, as_json, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3, "--json")
-    assert out == json.loads(as_json)["text"]
+    assert out == json.loads(as_json)["text"] + "\n", "a line of a pipe ends"
+    assert json.loads(as_json)["tokens_per_second"] > 0
     assert "per target pass" in err
 
 
@@ -64,7 +66,7 @@ def test_a_stop_string_ends_the_text(run: Run, bundle: Path) -> None:
     _, whole, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "-k", 3)
     stop = whole[6:10]
     _, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 20, "--stop", "\u2603", "--stop", stop)
-    assert out == whole[: whole.index(stop)]
+    assert out == whole[: whole.index(stop)].removesuffix("\n") + "\n"
     assert "ended by stop" in err
     _, out, _ = run("generate", bundle, "What is 2 and 2?", "-n", 20, "--stop", stop, "--json")
     assert json.loads(out)["stop_string"] == stop
@@ -203,9 +205,10 @@ def test_a_reader_that_goes_away_is_no_error(bundle: Path) -> None:
 
 INTERRUPTED = """
 import os, signal, sys
+wanted = sys.argv.pop(1)
 class Interrupts:
     def find_spec(self, name, path=None, target=None):
-        if name == "onnxruntime":
+        if name == wanted:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Interrupts())
 from omnidraft.__main__ import main
@@ -214,9 +217,12 @@ main()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-def test_ctrl_c_while_it_starts_is_quiet() -> None:
+@pytest.mark.parametrize(
+    ("module", "command"), [("typer", ["--version"]), ("onnxruntime", ["generate", "none", "x"])]
+)
+def test_ctrl_c_while_it_starts_is_quiet(module: str, command: list[str]) -> None:
     process = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, "--version"],
+        [sys.executable, "-c", INTERRUPTED, module, *command],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, timeout=60,
     )  # fmt: skip
     assert (process.returncode, process.stdout, process.stderr) == (130, "", "")

@@ -14,7 +14,7 @@ import pytest
 from omnidraft.commands.terminal import options
 from omnidraft.commands.terminal.generation_options import as_typed
 from omnidraft.errors import SettingError, reason
-from support.command_line import Run, refused
+from support.command_line import Run, limit_files, refused
 from support.places import ROOT, STARTERS
 
 
@@ -43,12 +43,33 @@ def test_refusals_of_generate(run: Run, bundle: Path, tmp_path: Path) -> None:
     refused(run("generate", bundle, "x", "--mode", "magic"), "magic", "trie")
     refused(run("generate", bundle, "x", "-k", "many"), "many", "auto")
     refused(run("generate", bundle, "x", "-k", 49), "49", "0..48")
+    most = 4 * (os.cpu_count() or 1)
+    refused(run("generate", bundle, "x", "--threads", 100_000), f": --threads 100000 is outside 1..{most}")
+    refused(run("bench", bundle, "--threads", most + 1), f"outside 1..{most}")
+    refused(run("generate", bundle, "x", "--target-on", "gpu"), "'gpu' is a GPU", "CPUs and NPUs")
+    refused(run("generate", bundle, "x", "--drafter-on", "qnn"), "no graphs for 'qnn'", "--npu")
+
+
+def test_adapters_of_another_kind_name_the_right_command(run: Run, bundle: Path, tmp_path: Path) -> None:
+    peft = tmp_path / "peft"
+    peft.mkdir()
+    (peft / "adapter_config.json").write_text("{}")
+    convert = f"omnidraft adapter convert {peft} BUNDLE"
+    refused(run("generate", bundle, "x", "--adapter", peft), convert)
+    refused(run("bench", bundle, "--adapter", peft / "adapter_model.safetensors"), convert)
+    other = tmp_path / "learned.onnx_adapter"
+    refused(run("generate", bundle, "x", "--adapter", other), f"give {tmp_path / 'learned.safetensors'}")
+    twice = ("--adapter", tmp_path / "a", f"--adapter={tmp_path / 'b'}")
+    refused(run("generate", bundle, "x", *twice), "--adapter is given twice", "give it once")
+    code, _, err = run("generate", bundle, "x", "-n", 2, "--head-threshold", "0.3", "--json")
+    assert code == 0 and err.startswith("omnidraft: --head-threshold does nothing: no adapter with a trained")
 
 
 def test_options_that_contradict_are_refused_and_idle_ones_told(run: Run, bundle: Path) -> None:
     none = bundle / "none"  # before anything is loaded
     refused(run("generate", none, "x", "--logprobs"), "--logprobs", "add --json")
-    refused(run("generate", none, "x", "--plain", "--mode", "match"), "--plain and --mode match")
+    for mode in ("match", "trie"):
+        refused(run("generate", none, "x", "--plain", "--mode", mode), f"--plain and --mode {mode}")
     for command in (("generate", none, "x"), ("chat", none)):
         refused(run(*command, "--no-drafter", "--mode", "trie"), "--mode trie needs the drafter")
     for mode in ("lookup", "plain"):
@@ -79,12 +100,6 @@ def test_a_refused_setting_is_named_by_the_option_that_was_typed() -> None:
         assert as_typed(error, ["omnidraft", *arguments]) == sentence
 
 
-def limit_files(size: int) -> None:
-    """Limit the size of files; a write beyond it fails as on a full disk."""
-    resource = pytest.importorskip("resource")
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
 @pytest.mark.parametrize(
     "command", [["--help"], ["generate", "BUNDLE", "Hi", "-n", "8"], ["inspect", "BUNDLE"]]
@@ -103,8 +118,12 @@ def test_output_that_cannot_be_written_is_one_sentence(
     assert process.stderr == f"omnidraft: the output cannot be written ({os.strerror(errno.EFBIG)})\n"
 
 
+def config_of(checkpoint: Path) -> dict[str, object]:
+    return dict(json.loads((checkpoint / "config.json").read_text()))
+
+
 @pytest.mark.usefixtures("export_packages")
-def test_refusals_of_export(run: Run, tmp_path: Path) -> None:
+def test_refusals_of_export(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drafter, out = STARTERS / "drafter", tmp_path / "out"
     refused(run("export", tmp_path / "none", "-d", drafter, "-o", out), "none", "check the path")
     no_tokenizer = tmp_path / "no_tokenizer"
@@ -113,11 +132,24 @@ def test_refusals_of_export(run: Run, tmp_path: Path) -> None:
     refused(run("export", no_tokenizer, "-d", drafter, "-o", out), "no tokenizer.json")
     bert = tmp_path / "bert"
     shutil.copytree(STARTERS / "a", bert)
-    config = json.loads((bert / "config.json").read_text())
-    (bert / "config.json").write_text(json.dumps({**config, "architectures": ["BertModel"]}))
+    (bert / "config.json").write_text(json.dumps({**config_of(bert), "architectures": ["BertModel"]}))
     refused(run("export", bert, "-d", drafter, "-o", out), "BertModel", "LlamaForCausalLM")
     refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, "--quant", "int3"), "int3", "int4")
-    refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, "--max-length", 5000), "5000", "1024")
+    with monkeypatch.context() as patch:  # before anything is traced or written
+        patch.setattr("omnidraft.export.bundle._write_models", lambda *_: pytest.fail("wrote a model"))
+        refused(run("export", STARTERS / "a", "-d", drafter, "-o", out, "--max-length", 5000), "5000", "1024")
+        narrow = tmp_path / "narrow"
+        shutil.copytree(STARTERS / "a", narrow)
+        (narrow / "config.json").write_text(json.dumps({**config_of(narrow), "vocab_size": 8000}))
+        refused(run("export", narrow, "-d", drafter, "-o", out), "8000 wide", "has 8192 ids")
+        shutil.rmtree(narrow)
+    refused(run("export", "model.Q4_K_M.gguf", "-d", drafter, "-o", out), "model for llama.cpp")
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made/manifest.json").write_text("{}")
+    refused(run("export", tmp_path / "made", "-d", drafter, "-o", out), "is a bundle")
+    shutil.rmtree(tmp_path / "made")
+    if sys.platform == "linux":
+        refused(run("export", STARTERS / "a", "-d", drafter, "-o", "/proc/x"), "/proc/x cannot be made (")
     for option in ("--kv-length", "--prefill-chunk", "--npu-lora-rank"):
         refused(
             run("export", STARTERS / "a", "-d", drafter, "-o", out, option, 64), f"{option} 64 is for --npu"
@@ -156,7 +188,9 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
 
 def test_refusals_of_check_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
     refused(run("check", tmp_path, STARTERS / "a"), "no tokenizer at")
-    refused(run("bench", bundle, "--prompts", tmp_path / "none.txt"), "none.txt")
+    refused(run("bench", bundle, "--prompts", tmp_path / "none.txt"), "none.txt", "(No such file")
+    (tmp_path / "binary.txt").write_bytes(b"ab\xff")
+    refused(run("bench", bundle, "--prompts", tmp_path / "binary.txt"), "(byte 2 is of none)")
     (tmp_path / "empty.txt").write_text("\n")
     refused(run("bench", bundle, "--prompts", tmp_path / "empty.txt"), "no prompts")
 
@@ -166,7 +200,14 @@ def test_without_its_packages_export_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(options, "find_spec", lambda name: None if name == "torch" else object())
     result = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
-    refused(result, "needs torch", "pip install")
+    refused(result, "needs torch", "run `pip install -c constraints.txt '.[all]'` in a checkout")
+
+
+def test_no_remedy_names_a_package_that_no_registry_has() -> None:
+    """Who runs such a command would get whatever is registered under that name."""
+    for file in sorted((ROOT / "src").rglob("*.py")):
+        named = re.findall(r"pip install[^`\n]*omnidraft", file.read_text(encoding="utf-8"))
+        assert named == [], file
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterable
 
 import pytest
 
+from omnidraft import cli
 from omnidraft.commands.adapt.adapt_learner import LEARNERS
 from omnidraft.export.npu.npu_providers import NAMED
 from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
@@ -17,7 +21,9 @@ from omnidraft.training.head.head_options import HEAD_TRAININGS
 from omnidraft.training.objectives import FROM_TRACES
 from omnidraft.training.trainer_options import PRECISIONS
 from support.command_line import Run
+from support.places import ROOT
 
+ALL = [(name, lazy) for commands in cli.COMMANDS.values() for name, lazy in commands.items()]
 WIDE = "10000"  # columns: no name is broken
 
 
@@ -58,7 +64,7 @@ def test_paragraphs_are_broken_by_the_terminal_alone(run: Run, monkeypatch: pyte
         (("learn",), "It writes an adapter", "Nothing leaves the machine."),
         (("adapt",), "The text keeps", "the same command goes on."),
         (("sync", "pull"), "Signature, models, tokenizers", "the next pull tries it again."),
-        (("export",), "The graphs are compared", "leaves nothing behind."),
+        (("export",), "The graphs are compared", "pays on this machine."),
     ):
         lines = [line.strip() for line in run(*command, "--help")[1].splitlines()]
         assert any(line.startswith(begins) and line.endswith(ends) for line in lines), command
@@ -87,3 +93,34 @@ def test_sync_pull_says_its_exit_statuses(run: Run, monkeypatch: pytest.MonkeyPa
     out = " ".join(run("sync", "pull", "--help")[1].split())
     assert "Exit status: 0 the newest release is in use" in out
     assert "3 not taken, too few recordings to try it on; 4 not taken, tried" in out
+
+
+@pytest.mark.parametrize(("name", "lazy"), ALL, ids=[name for name, _ in ALL])
+def test_the_list_of_commands_says_what_each_says_of_itself(name: str, lazy: cli.LazyCommand) -> None:
+    command = cli.loaded(name, lazy)
+    assert lazy.help == command.help.split("\n\n")[0]
+
+
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    """So it is there at once; neither numpy nor onnxruntime is needed to say what there is."""
+    for arguments in (["--help"], ["--version"], []):
+        code = (
+            f"import sys; from omnidraft import cli; sys.argv = {['omnidraft', *arguments]}\n"
+            "try:\n    cli.main()\nexcept SystemExit:\n    pass\n"
+            "heavy = {'numpy', 'onnxruntime', 'tokenizers', 'torch', 'jinja2', 'asyncio'}\n"
+            "loaded = heavy & {name.split('.')[0] for name in sys.modules}\n"
+            "assert not loaded and 'omnidraft.runtime' not in sys.modules, loaded"
+        )
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        process = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120
+        )
+        assert process.returncode == 0, process.stderr
+
+
+def test_a_shell_completes_commands_and_options(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_OMNIDRAFT_COMPLETE", "complete_bash")
+    for words, place, expected in (("omnidraft ex", 1, "export"), ("omnidraft export --lm", 2, "--lm-head")):
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(place))
+        assert expected in run()[1].split()

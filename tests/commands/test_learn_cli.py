@@ -56,8 +56,8 @@ def test_the_export_says_what_takes_long(exported_learnable: tuple[Path, list[st
     begun = stages.index("export the drafter")
     assert stages[begun : begun + 5] == [
         "export the drafter",
-        "trace the training step",
-        "trace the training step of the head",
+        "trace the training step, which takes minutes",
+        "trace the training step of the head, which takes minutes",
         "compare the training step with torch",
         "compare vocabularies",
     ]

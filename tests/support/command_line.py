@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable
 
+import pytest
+
 Run = Callable[..., tuple[int, str, str]]  # arguments -> exit status, standard output, standard error
 
 
@@ -16,3 +18,9 @@ def refused(result: tuple[int, str, str], *words: str) -> None:
     assert "Traceback" not in err
     for word in words:
         assert word in err, (word, err)
+
+
+def limit_files(size: int) -> None:
+    """Limit the size of the files that this process writes; a write beyond it fails as on a full disk."""
+    resource = pytest.importorskip("resource")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _EXACT_ATTENTION = {"Gemma2ForCausalLM": "eager"}  # torch's fused attention ignores the soft cap
 _TORCH = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
+_FOREIGN = {
+    ".gguf": "llama.cpp", ".ggml": "llama.cpp", ".litertlm": "LiteRT-LM", ".task": "MediaPipe",
+    ".tflite": "LiteRT", ".mlpackage": "Core ML", ".mlmodelc": "Core ML",
+}  # fmt: skip
 _DESCRIPTION = ["*.json", "tokenizer.model"]
 
 
@@ -167,6 +171,15 @@ def _load(checkpoint: Checkpoint, dtype: Any) -> PreTrainedModel:
 def _directory(name: str) -> Path:
     """The directory of the description of `name`: the directory itself, or the hub's cache."""
     path = Path(name).expanduser()
+    if kind := _FOREIGN.get(path.suffix.lower()):
+        raise CheckpointError(
+            f"{name} is a model for {kind}, which cannot be exported",
+            "give the Hugging Face checkpoint that it was made from",
+        )
+    if (path / "manifest.json").is_file() and not (path / "config.json").is_file():
+        raise CheckpointError(
+            f"{name} is a bundle, which was exported already", "give the checkpoint that it was made from"
+        )
     if path.is_dir():
         return path
     if path.exists():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from omnidraft.errors import ExportError
+from omnidraft.errors import ExportError, reason
 from omnidraft.runtime.bundle.bundle import MANIFEST
 
 
@@ -41,6 +41,9 @@ def workplace(out: Path) -> Iterator[Path]:
     work = out.with_name(f".{out.name}.{os.getpid()}.tmp")
     try:
         work.mkdir(parents=True)
+    except OSError as error:  # of many kinds: /proc has no directory either
+        raise ExportError(f"{out} cannot be made ({reason(error)})", "choose another place") from error
+    try:
         yield work
     except (OSError, SafetensorError) as error:
         # safetensors reports a full disk only in its message.

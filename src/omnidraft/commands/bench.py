@@ -12,10 +12,11 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import generation_config
+from omnidraft.commands.terminal.open_session import adapter_file, idle_head, tell
+from omnidraft.commands.terminal.output import Table
 from omnidraft.pair_verdict import PairVerdict, measured_verdict
 from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
@@ -25,6 +26,7 @@ from omnidraft.sample_prompts import PROMPTS
 BENCH_CONFIG = GenerationConfig(seed=0, ignore_eos=True)
 _WARM_UP = 2  # prompts at the start whose times are not counted
 _RESAMPLES = 2000
+_FIGURES = 64  # columns of a terminal that the figures of a table take
 
 
 def bench_command(
@@ -55,7 +57,8 @@ def bench_command(
     loaded = load_bundle(
         bundle, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key
     )
-    session = Session(loaded, adapter=adapter, bitwise=bitwise)
+    session = Session(loaded, adapter=adapter and adapter_file(adapter), bitwise=bitwise)
+    tell(idle_head(session, config))
     if measure:
         session.measure(PROMPTS[0])
     with output.progress_bar("bench", quiet=as_json) as bar:
@@ -228,8 +231,9 @@ def _milliseconds(statistics: Statistics) -> Iterator[tuple[str, float]]:
 def bench_table(result: BenchResult) -> Table:
     """A result as a table, a prompt a row."""
     table = Table(title=f"{len(result.lines)} prompts, plain and speculative, tokens a second")
-    table.add_column("prompt", no_wrap=True, overflow="ellipsis", ratio=1)
-    # Short enough for a terminal of 80 columns; "per pass" is emitted tokens per target pass.
+    # The figures fit a terminal of 80 columns, and prompts take what is left.
+    room = max(12, min(48, output.out.width - _FIGURES))
+    table.add_column("prompt", no_wrap=True, overflow="ellipsis", max_width=room)
     for name in ("plain", "fast", "ratio", "per pass", "accepted", "same"):
         table.add_column(name, justify="right", no_wrap=True)
     for line in result.lines:

@@ -14,7 +14,14 @@ import typer
 
 from omnidraft.commands.terminal import options
 from omnidraft.commands.terminal.generation_options import generation_config, notices
-from omnidraft.commands.terminal.open_session import SessionOptions, open_session, saved_on_exit, tell
+from omnidraft.commands.terminal.open_session import (
+    SessionOptions,
+    adapter_file,
+    idle_head,
+    open_session,
+    saved_on_exit,
+    tell,
+)
 from omnidraft.errors import ContextError, OmnidraftError, counted
 from omnidraft.runtime.session.api import Generation, GenerationConfig, Session, Statistics
 
@@ -70,6 +77,7 @@ def chat(
             profile=profile,
         )
     )
+    tell(idle_head(session, config))
     with saved_on_exit(session, cache):
         Chat(session, config, sys.stdin, sys.stdout).run()
 
@@ -148,7 +156,7 @@ class Chat:
         self._answers += 1
 
     def _use_adapter(self, file: str) -> None:
-        self._session.use_adapter(None if file == "none" else _path(file))
+        self._session.use_adapter(None if file == "none" else adapter_file(_path(file)))
         used = [f"rank {a.rank} for the {role}" for role, a in self._session.adapters.items()]
         self._say(f"adapters: {', '.join(used) or 'none'}")
 

@@ -1,5 +1,6 @@
 """`omnidraft demo`: one drafter and two targets with other vocabularies, before and after it learned."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,7 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from omnidraft.commands.bench import BENCH_CONFIG, BenchResult, bench, bench_json
-from omnidraft.commands.starters import StarterPair, export_starters, find_starters
+from omnidraft.commands.starters import (
+    WHOLE,
+    StarterPair,
+    export_starters,
+    export_whole,
+    find_starters,
+)
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.output import Table
 from omnidraft.runtime.session.api import load
@@ -33,11 +40,16 @@ def demo(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Export both starter pairs, answer a prompt with each, and compare plain and speculative speed."""
+    """Export both starter pairs, answer a prompt with each, and compare plain and speculative speed.
+
+    It leaves `my-bundle`, with everything that the guides use: adapters, n-grams and a training step.
+    """
     starters = find_starters(starters)
     options.need_export_packages()
     with output.progress_bar("export", quiet=as_json) as bar:
         pairs = export_starters(place, bar.stage, starters)
+    with output.progress_bar(f"export {WHOLE}", quiet=as_json) as bar:
+        export_whole(place, bar.stage, starters)
     results = []
     for pair in pairs:
         with output.progress_bar(f"time {pair.name}", quiet=as_json) as bar:
@@ -47,6 +59,8 @@ def demo(
     if as_json:
         return options.print_json(demo_json(results))
     show_demo(results, picture)
+    for line in what_next(place):
+        output.say(line)
 
 
 @dataclass(frozen=True)
@@ -125,6 +139,23 @@ def show_demo(results: Sequence[DemoResult], picture: Path) -> None:
     output.out.print(demo_table(results))
     _print_bars(results)
     output.out.print(f"\npicture: {picture}")
+
+
+def what_next(place: Path) -> tuple[str, ...]:
+    """What to try next, a line each.
+
+    Args:
+        place: of the bundles.
+    """
+    return (
+        f"\nTo try next, in {place} (every line of README.md and docs/ runs there):",
+        f"  cd {shlex.quote(str(place))}",
+        f'  omnidraft generate {WHOLE} "How many legs do 3 cats have?" --profile learned',
+        f"  omnidraft chat {WHOLE}",
+        f"  omnidraft doctor {WHOLE}",
+        f'  omnidraft generate {WHOLE} "How many legs do 5 cats have?" --trace my-trace',
+        f"  omnidraft learn {WHOLE} my-trace -o more.safetensors",
+    )
 
 
 def demo_table(results: Sequence[DemoResult]) -> Table:

@@ -21,7 +21,10 @@ def doctor(
     public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check this machine, and a bundle on it; the verdict comes first. Exit status 1 if a check fails."""
+    """Check this machine, and a bundle on it; the verdict comes first.
+
+    The exit status is 1 if a check fails.
+    """
     from omnidraft.doctor.examine import examine
 
     with output.progress_bar("doctor", quiet=as_json) as bar:

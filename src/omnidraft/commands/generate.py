@@ -7,7 +7,13 @@ import typer
 
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import generation_config, notices
-from omnidraft.commands.terminal.open_session import SessionOptions, open_session, saved_on_exit, tell
+from omnidraft.commands.terminal.open_session import (
+    SessionOptions,
+    idle_head,
+    open_session,
+    saved_on_exit,
+    tell,
+)
 from omnidraft.errors import counted
 from omnidraft.runtime.session.api import Generation
 
@@ -67,7 +73,7 @@ def generate(
         )
     )
     generation = session.generate(sys.stdin.read() if prompt == "-" else prompt, config, raw=raw)
-    tell(idle)
+    tell([*idle, *idle_head(session, config)])
     with saved_on_exit(session, cache):
         for piece in generation:
             if not as_json:
@@ -76,8 +82,11 @@ def generate(
         if as_json:
             options.print_json(_as_json(generation, len(session.cache)))
     if not as_json:
+        if not generation.text.endswith("\n"):  # a line of a file or a pipe ends too
+            sys.stdout.write("\n")
+            sys.stdout.flush()
         line = summary(generation, len(session.cache), drafter=session.loaded.drafter is not None)
-        output.err.print(f"\n[dim]{line}[/dim]", soft_wrap=True)
+        output.err.print(f"[dim]{line}[/dim]", soft_wrap=True)
 
 
 def summary(generation: Generation, cache_size: int, *, drafter: bool = True) -> str:
@@ -139,5 +148,7 @@ def _as_json(generation: Generation, cache_size: int) -> dict[str, Any]:
         "acceptance_of_drafted": s.acceptance_of_drafted,
         "acceptance_of_evaluated": s.acceptance_of_evaluated,
         "cache_size": cache_size,
+        "total_seconds": s.total_seconds,
+        "tokens_per_second": s.emitted / max(s.total_seconds, 1e-9),
         "seconds": s.seconds,
     }

@@ -36,15 +36,19 @@ def bundle_table(bundle: Bundle) -> Table:
     for when in ("before", "after"):
         table.add_row(f"acceptance {when} quantisation", "", _acceptance(bundle, when))
     with_drafter, plain = memory_need(bundle), memory_need(bundle, drafter=False)
-    for name, need in (("memory at the peak", with_drafter), ("  without the drafter", plain)):
-        table.add_row(
-            name,
-            f"{size(need.total)} = weights {size(need.target + need.drafter)} + KV {size(need.kv)} "
-            f"+ vocabularies {size(need.vocabulary)} + work {size(need.work)} + base {size(need.base)}",
-        )
+    table.add_row("memory at the peak", "", size(with_drafter.total))
+    table.add_row("  without the drafter", size(plain.total), "")
+    table.add_row("  weights", size(plain.target), size(with_drafter.drafter))
+    for name, alone, together in (
+        ("  KV buffers", plain.kv, with_drafter.kv),
+        ("  vocabularies", plain.vocabulary, with_drafter.vocabulary),
+        ("  work of a pass", plain.work, with_drafter.work),
+    ):
+        table.add_row(name, size(alone), size(together - alone))
+    table.add_row("  Python and onnxruntime", size(plain.base), "")
     signed = f"by key {bundle.signed_by}" if bundle.signed_by else "not checked (--public-key checks it)"
     table.add_row("signature", signed)
-    table.add_row("prompt template", repr(bundle.prompt.prefix), repr(bundle.prompt.suffix))
+    table.add_row("prompt template", f"{bundle.prompt.prefix!r} TEXT {bundle.prompt.suffix!r}")
     return table
 
 

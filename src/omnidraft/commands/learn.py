@@ -110,7 +110,9 @@ def learn(
     from omnidraft.learning.step.ort_learner import StepOptions
     from omnidraft.runtime.bundle.bundle import open_bundle
     from omnidraft.runtime.models.adapter_file import read_adapter, write_adapter
+    from omnidraft.runtime.session.loaded_bundle import check_threads
 
+    check_threads(threads)
     digest = None if target_adapter is None else read_adapter(target_adapter).digest
     settings = LearnOptions(
         StepOptions(objective, rate, seed=seed, at_once=at_once, head=head, threads=threads),
@@ -132,6 +134,8 @@ def learn(
     skipped = f", {result.skipped} of them skipped" if result.skipped else ""
     done = counted(result.steps, "step")
     output.say(f"{out}: {done} on {counted(result.responses, 'response')}{skipped}{losses}")
+    for other in files[1:]:
+        output.say(f"{other}: the same adapter for onnxruntime in other languages, which map it into memory")
 
 
 @dataclass(frozen=True)

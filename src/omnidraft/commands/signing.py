@@ -26,7 +26,7 @@ def keygen(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Make a pair of Ed25519 keys: the private key signs bundles, their users check with the public key."""
+    """Make a pair of Ed25519 keys: the private key signs bundles, the public key checks them."""
     from omnidraft.signing import make_keys, need_cryptography
 
     need_cryptography()
@@ -61,7 +61,7 @@ def verify(
     ],
     as_json: options.Json = False,
 ) -> None:
-    """Check a bundle's signature and every hash, and name the files that the signature does not cover."""
+    """Check a bundle's signature and every hash, and name the files that it does not cover."""
     opened = open_bundle(bundle, key)
     unlisted, count = unlisted_files(opened), len(opened.stamps)
     if as_json:

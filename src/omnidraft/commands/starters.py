@@ -3,16 +3,26 @@
 They are not part of the package: they are in `examples/starters` of a checkout.
 """
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from omnidraft.errors import BundleError, SettingError
 from omnidraft.learning.online.profiles import profile_of
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.models.adapter_file import read_adapter
+from omnidraft.sample_prompts import word_problems
+
+if TYPE_CHECKING:
+    from omnidraft.export.options import Options
 
 STARTERS = ("a", "b")  # the targets
+WHOLE = "my-bundle"  # name of the bundle that the guides use
+CACHES = ("learned.odc", "phone.odc", "laptop.odc")  # names of n-gram caches that the guides use
+QUESTIONS = 40  # word problems that the guides learn from
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,64 @@ def export_starters(
     return pairs
 
 
-def _exported(target: Path, drafter: Path, bundle: Path, progress: Callable[[str, int, int], None]) -> Path:
+def export_whole(
+    place: Path, progress: Callable[[str, int, int], None], starters: Path | None = None
+) -> Path:
+    """Export the one bundle that the guides use, `my-bundle`, and lay out beside it what they name.
+
+    It has target a in float32, and the drafter in int8 with places for adapters, an adaptive head and a
+    training step. What exists is kept.
+
+    Args:
+        place: directory of all of them.
+        progress: called with (step, done, total).
+        starters: see `find_starters`.
+    """
+    from omnidraft.export.options import USUAL_RANK, Options
+    from omnidraft.export.quantize.quantize import FP32, INT8
+
+    models = find_starters(starters)
+    options = Options(FP32, drafter_quantization=INT8, overwrite=True, train_rank=USUAL_RANK)
+    bundle = _exported(models / "a", models / "drafter", place / WHOLE, progress, options)
+    lay_out(place, bundle, models)
+    return bundle
+
+
+def lay_out(place: Path, bundle: Path, models: Path) -> None:
+    """Put beside a bundle what the guides name: an adapter, n-grams, a profile, and questions.
+
+    Args:
+        place: the directory; what exists in it is kept.
+        bundle: of a starter pair.
+        models: the directory of the starter models, with what was learned of them.
+    """
+    profile = profile_of(models / "learned", open_bundle(bundle))
+    of_target = place / "learned" / profile.adapter.parent.name
+    of_target.mkdir(parents=True, exist_ok=True)
+    copies = {
+        profile.adapter: (place / "mine.safetensors", of_target / profile.adapter.name),
+        profile.cache: (*(place / name for name in CACHES), of_target / profile.cache.name),
+    }
+    for source, files in copies.items():
+        for file in files:
+            if not file.exists():
+                shutil.copyfile(source, file)
+    questions = word_problems(QUESTIONS, seed=1)
+    for name, lines in (
+        ("questions.txt", questions),
+        ("questions.jsonl", [json.dumps({"question": question}) for question in questions]),
+    ):
+        if not (place / name).exists():
+            (place / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _exported(
+    target: Path,
+    drafter: Path,
+    bundle: Path,
+    progress: Callable[[str, int, int], None],
+    options: "Options | None" = None,
+) -> Path:
     """The bundle of a pair; exported where it is absent or damaged."""
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
@@ -106,8 +173,6 @@ def _exported(target: Path, drafter: Path, bundle: Path, progress: Callable[[str
     try:
         open_bundle(bundle)
     except BundleError:
-        settings = Options(
-            FP32, drafter_quantization=INT8, overwrite=True, lora_drafter=False, head_blocks=None
-        )
-        export_bundle(str(target), str(drafter), bundle, settings, progress)
+        bare = Options(FP32, drafter_quantization=INT8, overwrite=True, lora_drafter=False, head_blocks=None)
+        export_bundle(str(target), str(drafter), bundle, options or bare, progress)
     return bundle

@@ -13,7 +13,7 @@ from omnidraft.commands.adapter import OverwriteAdapter
 from omnidraft.commands.learn import check_places, kept, losses_json
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
-from omnidraft.errors import SettingError, counted
+from omnidraft.errors import SettingError, counted, install
 from omnidraft.training.head.head_options import HEAD_TRAININGS
 from omnidraft.training.objectives import FROM_TRACES
 from omnidraft.training.trainer_options import PRECISIONS
@@ -224,5 +224,5 @@ def _need_packages() -> None:
     if missing:
         raise SettingError(
             f"training needs {', '.join(missing)}, which this Python does not have",
-            "run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13",
+            f"{install('all')} with Python 3.11, 3.12 or 3.13",
         )

@@ -10,6 +10,7 @@ import onnxruntime
 from omnidraft import __version__
 from omnidraft.doctor.check import Check
 from omnidraft.doctor.telemetry import telemetry_check
+from omnidraft.errors import install
 from omnidraft.runtime.bundle.memory import available_bytes
 
 # As in pyproject.toml; a test compares them.
@@ -85,7 +86,7 @@ def optional_check(extra: str, versions: dict[str, str | None]) -> Check:
     message = f"{', '.join(absent)} not installed, which only {_USE[extra]} needs"
     if present:
         message += f" ({', '.join(present)})"
-    remedy = f"`pip install 'omnidraft[{extra}]'` if you want it"
+    remedy = f"if you want it, {install(extra)}"
     return Check(f"{extra} packages", "ok", message, remedy, details)
 
 

@@ -90,8 +90,8 @@ def build_vocab_map(
     Raises:
         VocabMapError: the logits are narrower than the tokenizer.
     """
-    draft_size = _width(draft_size, drafter, "drafter")
-    target_size = _width(target_size, target, "target")
+    draft_size = check_width(draft_size, drafter, "drafter")
+    target_size = check_width(target_size, target, "target")
     progress = progress or (lambda *_: None)
     roles = guess_roles(drafter, target) if roles is None else roles
     draft_of, target_of = _canonical(drafter), _canonical(target)
@@ -176,7 +176,12 @@ def _check_unique(leaves: Sequence[int], spellings: Sequence[Sequence[int]]) -> 
         assert tuple(spellings[a]) != tuple(spellings[b]), f"target tokens {a} and {b} share a spelling"
 
 
-def _width(size: int | None, tokenizer: Tokenizer, role: str) -> int:
+def check_width(size: int | None, tokenizer: Tokenizer, role: str) -> int:
+    """The width of a model's logits; the number of ids of its tokenizer when `size` is None.
+
+    Raises:
+        VocabMapError: the logits are narrower than the tokenizer.
+    """
     if size is not None and size < len(tokenizer):
         raise VocabMapError(
             f"the {role}'s logits are {size} wide but its tokenizer has {len(tokenizer)} ids",

@@ -15,7 +15,13 @@ from omnidraft.checkpoints.workplace import refuse_existing, take_name, workplac
 from omnidraft.errors import ExportError
 from omnidraft.export.adopt.adopt import Adoption, check_adopted
 from omnidraft.export.adopt.optimum_directory import OptimumDirectory
-from omnidraft.export.build_vocab_map import Roles, build_vocab_map, guess_roles, read_pairs
+from omnidraft.export.build_vocab_map import (
+    Roles,
+    build_vocab_map,
+    check_width,
+    guess_roles,
+    read_pairs,
+)
 from omnidraft.export.compare_model import compare_model, limits
 from omnidraft.export.export_memory import peak_bytes, room_for_weights
 from omnidraft.export.manifest import CHAT_TEMPLATE, VOCAB_MAP, template_entry, write_manifest
@@ -68,19 +74,21 @@ def export_bundle(
     if options.npu is not None:
         for model in models:
             refuse_static(_checkpoint(model))
-    # A wrong name in a pair is refused before any work.
+    # What needs no work is refused before any work: a wrong name in a pair, a length, a vocabulary.
     read_pairs(models[1].tokenizer, models[0].tokenizer, options.pairs)
+    max_length = _max_length(models, options)
+    for model in models:
+        check_width(model.checkpoint.shape.vocab_size, model.tokenizer, model.role)
     with workplace(out) as work:
-        report = _fill(work, models, options, progress)
+        report = _fill(work, models, max_length, options, progress)
         take_name(work, out)
     seconds = time.perf_counter() - started
     return replace(report, path=out, seconds=seconds, peak_bytes=peak_bytes())
 
 
-def _fill(work: Path, models: Models, options: Options, progress: Progress) -> Report:
+def _fill(work: Path, models: Models, max_length: int, options: Options, progress: Progress) -> Report:
     """Write every file of the bundle into `work` and measure it."""
     target, drafter = models
-    max_length = _max_length(models, options)
     _write_models(work, models, max_length, options, progress)
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
@@ -112,6 +120,13 @@ def _max_length(models: Models, options: Options) -> int:
     max_length = most if options.max_length is None else options.max_length
     if max_length < MIN_LENGTH:
         raise ExportError(f"a context of {max_length} positions is too short", f"give {MIN_LENGTH} or more")
+    for model in models:
+        limit = model.checkpoint.shape.max_positions
+        if max_length > limit:
+            raise ExportError(
+                f"a context of {max_length} positions does not fit {model.checkpoint.name}",
+                f"give {MIN_LENGTH} to {limit}",
+            )
     return max_length
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -14,14 +15,14 @@ import typer
 
 from omnidraft.commands.adapt.adapt_learner import LEARNERS, Learning
 from omnidraft.commands.adapt.adapt_loop import BundleSchedule, Loop, check, stopping
-from omnidraft.commands.adapt.adapt_summary import Summary, files, summary, table
+from omnidraft.commands.adapt.adapt_summary import Summary, advice, files, summary, table
 from omnidraft.commands.adapt.curve_plot import NEEDED, can_draw, running
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import generation_config
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.open_session import tell
 from omnidraft.commands.terminal.read_prompts import FIELDS, digest, read_prompts
-from omnidraft.errors import SettingError, counted
+from omnidraft.errors import SettingError, counted, reason
 from omnidraft.learning.online.adaptation import Adaptation
 from omnidraft.learning.online.adapted_target import AdaptOptions, answer_settings
 from omnidraft.learning.online.curve import CurveLine
@@ -144,7 +145,7 @@ def adapt(
     ] = 0,
     raw: options.Raw = False,
     mode: options.Mode = "trie",
-    num_draft_tokens: options.Lengths = "4",
+    num_draft_tokens: options.Lengths = "auto",
     threads: options.Threads = None,
     public_key: options.PublicKey = None,
     as_json: options.Json = False,
@@ -180,19 +181,30 @@ def adapt(
 def _run(loop: Loop, prompts: Sequence[str], minutes: float | None, *, quiet: bool) -> list[CurveLine]:
     """Run the loop with progress; the lines of the curve that it added."""
     lines: list[CurveLine] = []
+    ends = None if minutes is None else time.monotonic() + 60.0 * minutes
     with output.progress_bar("adapt", quiet=quiet) as bar:
 
         def on_line(line: CurveLine) -> None:
             lines.append(line)
             tokens = running(lines[-16:], "tokens_per_target_pass")[-1]
             learned = f"{counted(line.cache, 'n-gram')}, adapter {line.version}"
+            left = "" if ends is None else f", {max(0.0, ends - time.monotonic()) / 60:.1f} minutes left"
             bar.stage(
-                f"{tokens:.2f} tokens per target pass, {learned}", loop.adaptation.position, len(prompts)
+                f"{tokens:.2f} tokens per target pass, {learned}{left}",
+                loop.adaptation.position,
+                len(prompts),
             )
 
         bar.stage("loading", loop.adaptation.position, len(prompts))
-        with stopping(loop.stop, _tell_stopping):
-            loop.run(prompts, minutes, on_line)
+        try:
+            with stopping(loop.stop, _tell_stopping):
+                loop.run(prompts, minutes, on_line)
+        except OSError as error:
+            raise SettingError(
+                f"{loop.adaptation.place} cannot be written ({reason(error)}), and has everything up to its "
+                "last checkpoint",
+                "make room, and the same command goes on",
+            ) from error
     return lines
 
 
@@ -207,11 +219,12 @@ def _report(result: Summary, left: int, as_json: bool) -> None:
     no_picture = [] if can_draw() else [f"no picture is drawn: {NEEDED}"]
     tell((*result.skipped, *no_picture))
     if as_json:
-        options.print_json(asdict(result))
+        options.print_json({**asdict(result), "advice": advice(result)})
     else:
         output.out.print(table(result))
         for line in files(result):
             print(line)
+        print(advice(result))
     if result.ended != "done":
         tell([f"left to do: {counted(left, 'prompt')}; go on with: {shlex.join(_command())}"])
     if result.ended == "interrupted":

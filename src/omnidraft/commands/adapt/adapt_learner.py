@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, install
 from omnidraft.learning.averaged import AveragedLearner
 from omnidraft.learning.online.profiles import AdaptSettings
 from omnidraft.learning.step.learner import Learner
@@ -75,7 +75,7 @@ class Learning:
         if missing := [name for name in ("torch", "transformers") if not find_spec(name)]:
             raise SettingError(
                 f"learning needs {' and '.join(missing)}, which this Python does not have",
-                "run `pip install 'omnidraft[export,train]'`",
+                install("export,train"),
             )
 
     def _check_step(self, name: str, step: StepEntry) -> None:

@@ -96,6 +96,8 @@ def _quarter(lines: Sequence[CurveLine], all_lines: Sequence[CurveLine]) -> dict
     }
 
 
+PAYS = 1.05  # speed-up that is more than noise
+ENOUGH = 300  # answers, from which on a drafter that gains nothing is not expected to (docs/learn.md)
 FEW = 32  # answers; a quarter of them is one interval
 
 
@@ -118,6 +120,25 @@ def table(result: Summary) -> Table:
     if result.answers < FEW:
         table.caption = f"too few to tell a gain from chance: {counted(result.answers, 'answer')}"
     return table
+
+
+def advice(result: Summary) -> str:
+    """What the result means for the user, and what to do next."""
+    speed = result.last["speed_up"]
+    if speed is not None and speed >= PAYS and result.answers >= FEW:
+        return (
+            f"it pays here: {speed:.2f}x over plain decoding in the last quarter; use it with "
+            f"`omnidraft generate BUNDLE PROMPT --profile {result.place}`"
+        )
+    if result.answers < ENOUGH:
+        return (
+            f"not worth it yet: {counted(result.answers, 'answer')}, and it usually takes some hundred; the "
+            "same command goes on, and with -k auto little time is lost until then"
+        )
+    return (
+        "it does not pay here so far; `omnidraft doctor BUNDLE` says what a round costs, and answers of one "
+        "kind (one task, one language) are learned soonest"
+    )
 
 
 def files(result: Summary) -> list[str]:

@@ -9,12 +9,12 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, install
 from omnidraft.learning.online.curve import CurveLine, mean
 from omnidraft.runtime.disk.atomic_write import write_atomically
 
 WINDOW = 16  # answers in a running mean
-NEEDED = "a picture needs matplotlib, which this Python does not have; run `pip install 'omnidraft[plot]'`"
+NEEDED = f"a picture needs matplotlib, which this Python does not have; {install('plot')}"
 _PANELS = (
     ("tokens_per_target_pass", "tokens per target pass", "#2f6fde"),
     ("acceptance", "draft tokens accepted", "#2a9d60"),

@@ -1,5 +1,6 @@
 """The one way from a command's options to a GenerationConfig, and back from a setting to its option."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import typer
 
 from omnidraft.errors import SettingError
+from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS
 from omnidraft.runtime.session.generation_config import GenerationConfig
 
 # Options whose names differ from those of their settings; an entry may stand for several.
@@ -28,6 +30,7 @@ def generation_config(context: typer.Context) -> GenerationConfig:
     Raises:
         SettingError: a value is outside its range.
     """
+    _refuse_repeated(sys.argv)
     names = {field.name for field in fields(GenerationConfig)}
     values: dict[str, Any] = {name: v for name, v in context.params.items() if name in names}
     if "stop" in values:
@@ -43,6 +46,13 @@ def generation_config(context: typer.Context) -> GenerationConfig:
     return config
 
 
+def _refuse_repeated(arguments: Sequence[str]) -> None:
+    """Refuse an option that names a file and was given twice: the last one would silently win."""
+    for option in ("--adapter", "--cache", "--profile", "--trace"):
+        if sum(_sets(argument, option) for argument in arguments) > 1:
+            raise SettingError(f"{option} is given twice, and only one can be used", "give it once")
+
+
 def lengths(text: str) -> Any:
     """The number of draft tokens, or "auto".
 
@@ -52,11 +62,18 @@ def lengths(text: str) -> Any:
     if text == "auto":
         return text
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         raise SettingError(
             f'--num-draft-tokens "{text}" is neither a number nor auto', "4 is usual"
         ) from None
+    if not 0 <= number <= MAX_DRAFT_TOKENS:
+        raise SettingError(
+            f"num_draft_tokens {number} is outside 0..{MAX_DRAFT_TOKENS}",
+            "auto takes as many as pay here, and 4 is usual",
+            setting="num_draft_tokens",
+        )
+    return number
 
 
 def threshold(text: str) -> Any:
@@ -86,7 +103,7 @@ def notices(context: typer.Context) -> list[str]:
     mode, greedy = values["mode"], values["temperature"] == 0.0
     if values.get("logprobs") and not values["as_json"]:
         raise SettingError("--logprobs shows nothing without --json", "add --json")
-    if values.get("plain") and mode not in ("trie", "plain"):
+    if values.get("plain") and "mode" in typed and mode != "plain":
         raise SettingError(f"--plain and --mode {mode} contradict each other", "give one of them")
     if values["no_drafter"] and "mode" in typed and mode in _WITH_DRAFTER:
         raise SettingError(

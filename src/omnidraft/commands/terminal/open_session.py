@@ -11,7 +11,7 @@ from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
-from omnidraft.runtime.session.api import Session, load_bundle
+from omnidraft.runtime.session.api import GenerationConfig, Session, load_bundle
 from omnidraft.runtime.session.chat_template import template_of
 from omnidraft.runtime.vocab.cache_store import check_place
 from omnidraft.sync.installed import adapter_in_use
@@ -77,12 +77,43 @@ def _why_no_drafter(options: SessionOptions, bundle: Bundle) -> str | None:
 def _learned(options: SessionOptions, bundle: Bundle) -> tuple[Path | None, Path | None]:
     """The adapter and the n-gram cache to begin with; those of the profile where no option names another."""
     adapter, cache = options.adapter, options.cache
-    if adapter is not None and adapter.is_dir():
-        adapter = adapter_in_use(adapter)
+    if adapter is not None:
+        adapter = adapter_file(adapter)
     if options.profile is not None:
         profile = learned_of(options.profile, bundle)
         adapter, cache = adapter or existing(profile.adapter), cache or existing(profile.cache)
     return adapter, cache
+
+
+def adapter_file(path: Path) -> Path | None:
+    """The file of an adapter as a user names it: a file, or a directory of `sync pull`.
+
+    Returns:
+        None where the directory's drafter has no adapter in use.
+
+    Raises:
+        SettingError: the path is an adapter of another kind; the remedy names the command for it.
+        SyncError: the directory holds nothing that was pulled.
+    """
+    if (path / "adapter_config.json").is_file() or path.name == "adapter_model.safetensors":
+        directory = path if path.is_dir() else path.parent
+        raise SettingError(
+            f"{path} is an adapter that peft saved",
+            f"convert it with `omnidraft adapter convert {directory} BUNDLE -o FILE`",
+        )
+    if path.suffix == ".onnx_adapter":
+        raise SettingError(
+            f"{path} is for onnxruntime in other languages", f"give {path.with_suffix('.safetensors')}"
+        )
+    return adapter_in_use(path) if path.is_dir() else path
+
+
+def idle_head(session: Session, config: GenerationConfig) -> list[str]:
+    """A sentence where a threshold was given and no trained head is in use."""
+    used = session.adapters.get("drafter")
+    if config.head_threshold == 1.0 or (used is not None and used.head is not None):
+        return []
+    return ["--head-threshold does nothing: no adapter with a trained head is in use (--adapter gives one)"]
 
 
 def _unused_of_profile(options: SessionOptions, adapter: Path | None) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, install, reason
 from omnidraft.export.adopt.find_graph import find_graph
 from omnidraft.learning.step.schedule import SCHEDULES
 from omnidraft.runtime.decoding.baselines import MODES, VERIFICATIONS
@@ -255,7 +255,7 @@ def need_export_packages(*models: str) -> None:
         if missing := [name for name in ("onnx", "jinja2") if not find_spec(name)]:
             raise SettingError(
                 f"adopting a graph needs {' and '.join(missing)}, which this Python does not have",
-                "run `pip install 'omnidraft[adopt]'`",
+                install("adopt"),
             )
         return
     names = ("torch", "transformers", "optimum", "onnx", "onnxscript")
@@ -263,7 +263,7 @@ def need_export_packages(*models: str) -> None:
         raise SettingError(
             f"exporting {checkpoint + ' ' if checkpoint else ''}needs {', '.join(missing)}, "
             f"which this Python ({platform.python_version()}) does not have",
-            "run `pip install 'omnidraft[all]'` with Python 3.11, 3.12 or 3.13",
+            f"{install('all')} with Python 3.11, 3.12 or 3.13",
         )
 
 
@@ -275,9 +275,11 @@ def lines(file: Path) -> list[str]:
     """
     try:
         text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise SettingError(f"{file} cannot be read ({reason(error)})", "give a text file") from None
+    except UnicodeDecodeError as error:
         raise SettingError(
-            f"{file} cannot be read as UTF-8 text ({error})", "give a prompt on each line"
+            f"{file} is not UTF-8 text (byte {error.start} is of none)", "give a prompt on each line"
         ) from None
     prompts = [line.strip() for line in text.split("\n") if line.strip()]
     if not prompts:

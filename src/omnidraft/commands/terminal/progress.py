@@ -7,7 +7,15 @@ from datetime import timedelta
 from threading import Event, Thread
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 EVERY = 10.0  # seconds between two plain lines; a shorter command prints none
 err = Console(stderr=True, highlight=False)
@@ -31,6 +39,13 @@ class Bar:
         )
 
 
+class _Count(ProgressColumn):
+    """How far a task is, as `2 of 9`."""
+
+    def render(self, task: Task) -> str:
+        return f"{task.completed:,.0f} of {task.total:,.0f}" if task.total else ""
+
+
 @contextmanager
 def progress_bar(description: str, *, quiet: bool = False) -> Iterator[Bar]:
     """A bar on standard error that is removed at the end; plain lines where that is not a terminal.
@@ -43,6 +58,7 @@ def progress_bar(description: str, *, quiet: bool = False) -> Iterator[Bar]:
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         BarColumn(),
+        _Count(),
         TimeElapsedColumn(),
     )
     drawn = err.is_terminal and not quiet

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, reason
 
 FIELDS = ("question", "prompt", "instruction", "text", "input")  # tried in this order when no field is named
 _LINES = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
@@ -70,7 +70,13 @@ def _text(path: Path) -> str:
         data = path.read_bytes()
         return (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8")
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise SettingError(f"{path} cannot be read as UTF-8 text ({error})", "give another file") from None
+        raise SettingError(
+            f"{path} cannot be read as UTF-8 text ({_why(error)})", "give another file"
+        ) from None
+
+
+def _why(error: Exception) -> str:
+    return f"byte {error.start} is of none" if isinstance(error, UnicodeDecodeError) else reason(error)
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:

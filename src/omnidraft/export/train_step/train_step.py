@@ -63,11 +63,11 @@ def train_steps(
     """
     tied = thin.tied and not Shipped.read(graph).is_quantised(HEAD)
     frozen = Frozen(thin, skeleton.weights.sites, tied)
-    stage("trace the training step")
+    stage("trace the training step, which takes minutes")
     step = trace_step(frozen, layout)
     if head is None:
         return TrainSteps(frozen, layout, step)
-    stage("trace the training step of the head")
+    stage("trace the training step of the head, which takes minutes")
     of_head = head_layout(head)
     return TrainSteps(frozen, layout, step, of_head, trace_head_step(frozen, layout, of_head, head), head)
 

@@ -8,6 +8,7 @@ from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.bundle.places import Place, Provider
 
 CPU_GRAPH = "cpu"
+_GPUS = ("gpu", "cuda", "rocm", "metal", "mps", "vulkan", "directml", "dml")
 
 
 def placed(bundle: Bundle, *, target_on: str = CPU_GRAPH, drafter_on: str = CPU_GRAPH) -> Bundle:
@@ -33,6 +34,11 @@ def _placed(bundle: Bundle, role: str, entry: ModelEntry, where: str) -> ModelEn
     name, _, settings = where.partition(":")
     if name == CPU_GRAPH and not settings:
         return replace(entry, place=None)
+    if name in _GPUS:
+        raise SettingError(
+            f"{where!r} is a GPU, and omnidraft runs on CPUs and NPUs",
+            f"leave it out, or choose one of {', '.join([CPU_GRAPH, *entry.places])}",
+        )
     if name not in entry.places:
         has = ", ".join([CPU_GRAPH, *entry.places])
         raise SettingError(

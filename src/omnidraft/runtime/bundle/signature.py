@@ -8,14 +8,14 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from omnidraft.errors import SettingError, SignatureError
+from omnidraft.errors import SettingError, SignatureError, install
 from omnidraft.runtime.disk.read_file import read_file
 
 SIGNATURE = "manifest.sig"
 PublicKey = str | Path | bytes  # a PEM file, or the key's own 32 bytes
 _FIRST_LINES = b"omnidraft.signature 1\nalgorithm ed25519\nkey "
 FILE_BYTES = len(_FIRST_LINES) + 16 + len(b"\nsignature ") + 128 + 1
-_INSTALL = "run `pip install 'omnidraft[sign]'`"
+_INSTALL = install("sign")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from omnidraft.errors import BundleError
+from omnidraft.errors import BundleError, SettingError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.checked_files import checked_graph
 from omnidraft.runtime.bundle.hashes import check_unchanged
@@ -30,6 +30,7 @@ from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 
+THREADS_PER_CORE = 4  # at most; more only take memory and time
 USUAL_DRAFT = 4  # draft tokens of the round by which a verification is chosen
 
 
@@ -86,8 +87,11 @@ def load_bundle(
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is damaged, incomplete or unsigned.
-        SettingError: the bundle has no graphs for a place, or the public key is not a key.
+        SettingError: the bundle has no graphs for a place, the public key is not a key, or the number of
+            threads is out of range.
     """
+    if threads is not None:
+        check_threads(threads)
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key)
     assert public_key is None or opened.signed_by, "the signature is checked where the bundle is opened"
     opened = placed(
@@ -160,6 +164,21 @@ def static_form(bundle: Bundle, entry: ModelEntry) -> StaticForm:
     assert place is not None
     graphs = {block: checked_graph(bundle, name) for block, name in place.form.graphs.items()}
     return StaticForm(graphs, bundle.file(place.host), entry.kv, entry.vocab_size, place.form.mask)
+
+
+def check_threads(threads: int) -> None:
+    """Refuse a number of threads that this machine would only suffer from.
+
+    Raises:
+        SettingError: fewer than one, or more than four for each core.
+    """
+    most = THREADS_PER_CORE * (os.cpu_count() or 1)
+    if not 1 <= threads <= most:
+        raise SettingError(
+            f"threads {threads} is outside 1..{most}, {THREADS_PER_CORE} for each core of this machine",
+            "leave it out, and the target's size decides",
+            setting="threads",
+        )
 
 
 def _threads_for(parameters: int) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from omnidraft.errors import OmnidraftError, SettingError, TraceFileError, reason
+from omnidraft.errors import OmnidraftError, SettingError, TraceFileError, install, reason
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_file import Segment, decode
 from omnidraft.runtime.traces.trace_payload import demand
@@ -125,7 +125,7 @@ def _name(url: str) -> str:
 def _opened(location: str) -> tuple[Any, str]:
     """The fsspec file system of a location, and the path in it."""
     if find_spec("fsspec") is None:
-        raise SettingError("reading traces from here needs fsspec", "run `pip install 'omnidraft[train]'`")
+        raise SettingError("reading traces from here needs fsspec", install("train"))
     from fsspec.core import url_to_fs
 
     fs, root = url_to_fs(location)
