@@ -133,10 +133,9 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, *arguments: Any) -> Any:
         """The name, the command and the other arguments; see `click.Group`."""
         name, command, rest = super().resolve_command(*arguments)
-        for commands in COMMANDS.values():
-            if name in commands:
-                return name, loaded(name, commands[name]), rest
-        return name, command, rest
+        typed = str(name)
+        found = next((commands[typed] for commands in COMMANDS.values() if typed in commands), None)
+        return name, command if found is None else loaded(typed, found), rest
 
 
 def loaded(name: str, lazy: LazyCommand) -> Any:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from omnidraft.commands.terminal import output
 from support.command_line import Run, refused
@@ -123,7 +124,7 @@ def test_inspect_and_bench(run: Run, bundle: Path, tmp_path: Path) -> None:
 
 def test_the_table_of_bench_fits_80_columns(run: Run, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(output, "out", output.Console(highlight=False, width=80))
+    monkeypatch.setattr(output, "out", Console(highlight=False, width=80))
     _, out, _ = run("bench", bundle, "-n", 4, "--no-measure", "-k", 2)
     rows = [line for line in out.splitlines() if "│" in line or "┃" in line]
     assert len(rows) > 3 and max(map(len, rows)) <= 80
