@@ -69,10 +69,16 @@ function utf8(input) {
 }
 
 function stop(input) {
-  const output = new Output({
-    bytesOf: (id) => fromHex(input.bytes[id]),
-    eosIds: input.eos_ids, stop: input.stop, maxNewTokens: input.max_new_tokens, room: input.room,
-  });
+  let output;
+  try {
+    output = new Output({
+      bytesOf: (id) => fromHex(input.bytes[id]),
+      eosIds: input.eos_ids, stop: input.stop, maxNewTokens: input.max_new_tokens, room: input.room,
+    });
+  } catch (error) {
+    if (error instanceof RangeError) return { refused: true };
+    throw error;
+  }
   const rounds = [];
   for (const tokens of input.rounds) if (output.reason === null) rounds.push(output.round(tokens));
   return {
@@ -151,8 +157,11 @@ async function generate(input, expect, maps, folder) {
       mode: input.mode, verification: input.verification, sampling: input.sampling, seed: BigInt(one.seed),
       count: () => input.num_draft_tokens, maxNewTokens: input.max_new_tokens, eosIds: one.eos_ids,
     };
-    const { tokens, uniforms, rounds } = await session.generate(one.prompt, one.draft_prompt, settings);
-    return { tokens, uniforms, rounds: rounds.map((round) => only(round, expect.rounds[0])) };
+    const { tokens, uniforms, rounds, context } = await session.generate(one.prompt, one.draft_prompt, settings);
+    return {
+      tokens, uniforms, context: expect.context && context, entries: structuredClone(cache.table),
+      rounds: rounds.map((round) => only(round, expect.rounds[0])),
+    };
   };
   const answers = await answer(input);
   const then = [];

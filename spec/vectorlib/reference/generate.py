@@ -119,7 +119,8 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
         emitted = _until_end([*proposal.tokens[: verdict.accepted], verdict.token], task.eos_ids)
         accepted = min(verdict.accepted, len(emitted))
         learned = cache.learn(emitted, accepted) if task.uses_cache else 0
-        round_json = _as_json(draft, proposal, verdict, emitted, accepted, learned)
+        shown = [] if task.mode == "lookup" else draft  # copied tokens are not draft tokens
+        round_json = _as_json(shown, proposal, verdict, emitted, accepted, learned)
         round_json |= {"target_passes": target_pass, "draft_passes": passes}
         if task.logprobs:
             round_json["logprobs"] = _logprobs(task, tokens, proposal, p, emitted)
@@ -184,10 +185,19 @@ def copied(tokens: Sequence[int], count: int) -> list[int]:
     return []
 
 
+def matched(tokens: Sequence[int]) -> int:
+    """Tokens before the copied ones that are the last tokens of the text too, 6 at most; 0 without a copy."""
+    for n in (4, 3, 2):
+        for at in range(len(tokens) - 1, n - 1, -1):
+            if tokens[at - n : at] == tokens[-n:]:
+                return max(m for m in range(n, min(6, at) + 1) if tokens[at - m : at] == tokens[-m:])
+    return 0
+
+
 def _translate(task: Task, draft: Sequence[int], trie: Trie, most: int) -> Proposal:
     if task.mode == "lookup":
         tokens = list(draft[:most])
-        return Proposal(tokens, ends=list(range(1, len(tokens) + 1)), used=len(tokens))
+        return Proposal(tokens, ends=[0] * len(tokens), used=0)
     if task.rule in ("match", "paper"):
         return translate_longest(draft, trie, most, expand=task.uses_cache and task.rule != "paper")
     return translate(draft, trie, most, expand=task.uses_cache)

@@ -15,6 +15,7 @@ Options = dict[
     int, tuple[float, float]
 ]  # option -> (P, Q); an option is a draft token, or one of the next three
 END, UNSPELLED, OTHER = -1, -2, -3
+LEAST = 1e-300  # a divisor of zero counts as this
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def ratio_of(decision: Decision, options: Options) -> float:
     else:
         proposed = END if decision.step == "end" else decision.path[-1]
     p, q = options[proposed]
-    return p / q
+    return p / (q if q > 0.0 else LEAST)
 
 
 def emit(option: int, decision: Decision, p: Distribution, trie: Trie, random: RandomSource) -> int:

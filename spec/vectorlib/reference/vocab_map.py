@@ -148,8 +148,9 @@ HALVES = VocabMap(  # characters of three bytes, their halves as tokens, and a l
 
 LONG = VocabMap(  # the longest spelling that the n-gram cache takes, and one that is too long
     draft=["a", "b"],
-    target=["A", "B", "A255", "A256", "AB"],
-    spelled={"A": "a", "B": "b", "A255": "a " * 255, "A256": "a " * 256, "AB": "a b"},
+    target=["A", "B", "A255", "A256", "AB", "AB'"],
+    spelled={"A": "a", "B": "b", "A255": "a " * 255, "A256": "a " * 256, "AB": "a b", "AB'": "a b"},
+    aliases=["AB'"],
 )
 
 WIDE = VocabMap(  # more ids than a trace keeps

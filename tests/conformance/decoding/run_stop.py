@@ -7,7 +7,10 @@ from contextlib import nullcontext
 from itertools import islice
 from typing import Any
 
+import pytest
+
 from conformance.vectors import Vector
+from omnidraft.errors import SettingError
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.decoding.stop import StopText, Utf8Stream, cut_at_stop
 from omnidraft.runtime.session.generation import Generation, Limits
@@ -16,6 +19,10 @@ from omnidraft.runtime.session.generation_config import GenerationConfig
 
 def run_stop(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
+    if "refused" in expect:
+        with pytest.raises(SettingError):
+            StopText(given["stop"])
+        return
     text = StopText(given["stop"])
     config = GenerationConfig(max_new_tokens=given["max_new_tokens"], seed=0)
     # A prompt of one token: the context is full once as many tokens are out as it has positions.

@@ -285,7 +285,11 @@ def _input(task: Task) -> dict[str, Any]:
 def _expected(task: Task, models: Models) -> dict[str, Any]:
     random = RandomSource(uniforms_of(task.seed), MARGIN)
     rounds = list(generate(task, random, models))
-    for each in rounds:
-        del each["context"]
+    contexts = [each.pop("context") for each in rounds]
+    entries = [
+        {"target_id": t, "hits": entry.hits, "accepted": entry.accepted, "tick": entry.tick}
+        for t, entry in sorted(models.cache.entries.items())
+    ]
+    ends = {"context": None if task.mode in ("lookup", "plain") else contexts[-1], "entries": entries}
     tokens = [t for each in rounds for t in each["emitted"]]
-    return {"tokens": tokens, "uniforms": len(random.used), "rounds": rounds}
+    return {"tokens": tokens, "uniforms": len(random.used), **ends, "rounds": rounds}

@@ -69,12 +69,12 @@ def write(writer: VectorWriter) -> None:
 
 def _questions() -> dict[str, object]:
     """Which questions take a uniform."""
-    random = RandomSource(iter([0.3, 0.3, 0.9, 0.5]))
-    probabilities = [0.5, 0.0, 1.0, 0.2, 1.5, -0.5, 0.95]
+    random = RandomSource(iter([0.3, 0.3, 0.9, 0.5, 0.0]), margin=0.0)
+    probabilities = [0.5, 0.0, 1.0, 0.2, 1.5, -0.5, 0.95, 0.5, 0.25]
     answers = [random.bernoulli(p) for p in probabilities]
     return vector(
         "bernoulli_takes_no_uniform_when_certain",
-        "only a probability strictly between 0 and 1 takes a uniform",
+        "only a probability strictly between 0 and 1 takes a uniform; a uniform equal to it answers false",
         {"bernoulli": probabilities, "uniforms": random.used},
         {"answers": answers},
     )

@@ -70,6 +70,12 @@ DRAFT = [
 TIES = [
     ("tie_top_k", "equal logits: the lowest ids are kept", [1.0, 1.0, 1.0, 1.0], Sampling(1.0, top_k=2)),
     ("tie_top_p", "equal logits: the lowest ids come first", [1.0, 1.0, 1.0, 1.0], Sampling(1.0, top_p=0.6)),
+    (
+        "top_p_edge",
+        "two ids have exactly half of the mass before the third: it is dropped",
+        [1.0, 1.0, 1.0, 1.0],
+        Sampling(1.0, top_p=0.5),
+    ),
     ("tie_greedy", "the lowest id", [0.0, 7.0, 7.0], Sampling(0.0)),
     ("far_apart", "logits of -10000: no overflow, no NaN", [-10000.0, 10000.0, 9999.0], Sampling(1.0)),
 ]
@@ -83,7 +89,7 @@ def write(writer: VectorWriter) -> None:
         vectors.append(vector(name, why, given, {"probabilities": _probabilities(distribution)}))
     for name, why, row, sampling in TIES:
         settings = {"temperature": sampling.temperature, "top_k": sampling.top_k, "top_p": sampling.top_p}
-        distribution = target_distribution(row, sampling)
+        distribution = target_distribution(row, sampling, margin=0.0)  # their edges are exact in binary
         given = {"logits": row, "context": [], "settings": settings}
         vectors.append(vector(name, why, given, {"probabilities": _probabilities(distribution)}))
     writer.vectors("sampling", "target", vectors)

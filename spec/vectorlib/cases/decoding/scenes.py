@@ -125,6 +125,16 @@ SCENES = [
         ["s 0.5 f 0.5"], ["F 0.5 X 0.5", "X 1"], ALL,
     ),
     Scene(
+        "end_of_no_mass", "the child has all of q but a rest that rounding loses: Q of END is 0", "toy",
+        "FLAKE FO", "f s", ["f 0.5 s 0.5", "la 0.5 o 0.5 s 1e-20"],
+        ["F 0.3 FLAKE 0.2 FO 0.2 S 0.3", "S 0.5 X 0.5", "X 1"],
+    ),
+    Scene(
+        "dead_end_of_no_mass", "P = Q at a dead end, up to a rest that rounding loses: the child by P", "toy",
+        "FLAKE", "f la o", ["f 0.25 s 0.75", "la 0.5 s 0.5", "ke 1 o 1e-20"],
+        ["F 0.3 FLAKE 0.5 S 0.2", "X 1"],
+    ),
+    Scene(
         "second_try", "the first try at the residual often fails: P is close to Q on all but one token",
         "toy",
         "", "f", ["s 0.45 f 0.5 la 0.05"], ["S 0.44 F 0.2 LA 0.04 O 0.32", "X 1"],

@@ -1,5 +1,6 @@
 """Vectors of `utf8` and `stop`: bytes to text as they arrive, and where the text ends."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from vectorlib.reference.stop import Limits, end_of, stream
@@ -109,20 +110,33 @@ def write(writer: VectorWriter) -> None:
     table = [text.encode() for text in TOKENS]
     table += [bytes.fromhex(half) for half in HALVES.values()] + [b""]
     writer.vectors("stop", "endings", [_stop(case, table) for case in STOPS])
+    written = ("eos_written", "the bytes of an end token are not text", [[1, 4, 2]], ["END", "b"], 99, 99)
+    refused = {
+        "bytes": {},
+        "rounds": [],
+        "eos_ids": [EOS],
+        "stop": ["END", ""],
+        "max_new_tokens": 99,
+        "room": 99,
+    }
+    writer.vectors("stop", "others", [
+        _stop(written, table, [4]),
+        vector("empty_stop_string", "an empty stop string is refused", refused, {"refused": True}),
+    ])  # fmt: skip
 
 
-def _stop(case: Case, table: list[bytes]) -> dict[str, Any]:
+def _stop(case: Case, table: list[bytes], eos_ids: Sequence[int] = (EOS,)) -> dict[str, Any]:
     name, why, rounds, stops, most, room = case
     used = sorted({t for tokens in rounds for t in tokens})
     given = {
         "bytes": {str(t): table[t].hex() for t in used},
         "rounds": rounds,
-        "eos_ids": [EOS],
+        "eos_ids": list(eos_ids),
         "stop": stops,
         "max_new_tokens": most,
         "room": room,
     }
-    ending = end_of(rounds, table, Limits(stops, [EOS], most, room))
+    ending = end_of(rounds, table, Limits(stops, list(eos_ids), most, room))
     expect = {
         "emitted": ending.emitted,
         "pieces": ending.pieces,

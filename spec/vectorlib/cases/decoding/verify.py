@@ -79,7 +79,8 @@ def _outcome(table: Table, verdict: Verdict, random: RandomSource) -> str:
         return "bonus"
     steps = {d.draft: d.step for d in table.proposal.decisions if d.row == verdict.accepted}
     step = steps.get(verdict.evaluated - 1, "token")
-    where = f"{step}_{verdict.accepted if step == 'expand' else verdict.evaluated - 1}".replace(" ", "_")
+    by_token = step in ("expand", "token")  # several tokens share a draft token
+    where = f"{step}_{verdict.accepted if by_token else verdict.evaluated - 1}".replace(" ", "_")
     first_try = where.startswith("begin") and not random.drew_index
     return f"rejected_{where}" + ("_first_try" if first_try else "")
 

@@ -145,6 +145,8 @@ def write(writer: VectorWriter) -> None:
     limits = [
         _learn("counts_stop", "tick, hits and accepted stop at 2^32 - 1", 9, "lfu",
                [("FLAKE FO", 2), ("FLAKE FO LAKE", 2)], start=_FULL),
+        _learn("alias", "an alias of two draft tokens is no leaf of the map", 9, "lfu",
+               [("AB' A", 0)], map_name="long"),
         _learn("pieces_255", "255 draft tokens are an n-gram, 256 are not", 9, "lfu",
                [("A255 A256 AB", 3)], map_name="long"),
     ]  # fmt: skip
