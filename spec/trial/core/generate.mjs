@@ -12,11 +12,11 @@ export const MOST_PROPOSED = 64;
 const WALKS = new Set(['trie', 'direct']);
 const LEARNS = new Set(['trie', 'match', 'paper']);
 
-/** The copy as a proposal: the draft is in target tokens. */
+/** A copy as a proposal: it uses no draft tokens. */
 function copied(tokens, most) {
   const cut = tokens.slice(0, most);
-  const starts = cut.map((_, i) => i);
-  return { tokens: cut, starts, ends: starts.map((i) => i + 1), decisions: null, tail: null, used: cut.length };
+  const none = cut.map(() => 0);
+  return { tokens: cut, starts: none, ends: none, decisions: null, tail: null, used: 0 };
 }
 
 export class Session {
@@ -55,7 +55,7 @@ export class Session {
     const accepted = proposal.tokens.slice(0, verdict.accepted);
     const emitted = this.cut([...accepted, verdict.token], text, left);
     const round = {
-      draft: drafted.draft, proposed: proposal.tokens, accepted: Math.min(verdict.accepted, emitted.length), emitted,
+      draft: text.mode === 'lookup' ? [] : drafted.draft, proposed: proposal.tokens, accepted: Math.min(verdict.accepted, emitted.length), emitted,
       evaluated: verdict.evaluated, accepted_drafts: verdict.acceptedDrafts,
       target_passes: this.target.passes(), draft_passes: drafted.passes,
       logprobs: emitted.map((token, i) => logProbability(rows[i], text.sampling, before(i), token)),
