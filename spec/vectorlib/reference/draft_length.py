@@ -1,12 +1,14 @@
-"""How many tokens to draft next: spec/07-draft-length.md."""
+"""What the next round proposes: spec/07-draft-length.md."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import prod
+from typing import Any
 
 from vectorlib.reference.random_source import TooClose
 
-Record = tuple[int, int, int, int]  # of a round: drafted, evaluated, accepted_drafts, emitted
+Defaults = dict[str, float]
+Plan = tuple[str, int, bool]  # source, count, reads
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class Costs:
         target: of a target pass over 1, 2, ... tokens.
         draft: of a draft token.
         host: of a round's own work.
-        read: of a token that the drafter reads.
+        read: of a token that the drafter reads; this rule does not use it.
         acceptance: share of the evaluated draft tokens that were accepted.
     """
 
@@ -27,190 +29,165 @@ class Costs:
     read: float = 0.0
     acceptance: float = 0.6
 
+    def of_pass(self, n: int) -> float:
+        """Seconds of a target pass over n tokens; beyond the measured passes, by their mean slope."""
+        last = len(self.target)
+        slope = (self.target[-1] - self.target[0]) / (last - 1) if last > 1 else 0.0
+        return self.target[min(n, last) - 1] + slope * max(0, n - last)
+
     def of_round(self, k: int) -> float:
-        """Seconds of a round with k draft tokens; beyond the measured passes, by their mean slope."""
-        measured, n = self.target, k + 1
-        beyond = max(0, n - len(measured))
-        slope = (measured[-1] - measured[0]) / max(1, len(measured) - 1)
-        seconds = measured[min(n, len(measured)) - 1] + beyond * slope
-        return seconds + (k * self.draft + self.host if k else 0.0)
+        """Seconds of a round with k draft tokens."""
+        return self.of_pass(k + 1) + (k * self.draft + self.host if k else 0.0)
+
+
+@dataclass(frozen=True)
+class Record:
+    """The counts of a round."""
+
+    match: int
+    drafted: int
+    evaluated: int
+    accepted: int
+    emitted: int
+    agreed: int
+
+
+@dataclass
+class Counter:
+    """Trials and successes that fade."""
+
+    trials: float = 0.0
+    successes: float = 0.0
+
+    def fade(self, factor: float) -> None:
+        self.trials, self.successes = self.trials * factor, self.successes * factor
+
+    def add(self, success: bool, decay: float) -> None:
+        self.fade(decay)
+        self.trials, self.successes = self.trials + 1, self.successes + success
 
 
 class DraftLength:
-    """Maximises the expected target tokens per second; probes now and then if drafting does not pay."""
+    """The measured draft length."""
 
     def __init__(
-        self, costs: Costs, defaults: dict[str, float], unread: int, limit: int | None = None
+        self, costs: Costs, defaults: Defaults, *, drafts: bool = True, copies: bool = True, longest: int = 0
     ) -> None:
-        self._costs, self._d = costs, defaults
-        self._longest, self._probe = int(defaults["longest"]), int(defaults["probe"])
-        self._rounds: list[Record] = []  # rounds with a draft
-        self._earlier = 0  # how many of these rounds belong to earlier texts
-        # At the start of this text: acceptance by depth, and its weight in rounds.
-        self._history: list[tuple[float, float]] = []
-        self._unread, self._limit = unread, limit
-        self._texts: list[int] = []  # emitted tokens of each earlier text
-        self._emitted, self._started = 0, False
-        self._asked = 0  # tokens drawn when the head was last asked in this round
-        self._earned = self._spent = 0.0
-        self._idle, self._share = 0, defaults["first_share"]
-        self._probing = False
+        self.costs, self.d, self.drafts, self.copies = costs, defaults, drafts, copies
+        self.longest = longest or int(defaults["longest"])
+        self.depths = [Counter() for _ in range(int(defaults["longest"]))]
+        matches = range(int(defaults["shortest_match"]), int(defaults["longest_match"]) + 1)
+        self.matches = {length: Counter() for length in matches}
+        self.drafted = self.given = 0.0
+        self.idle, self.share = 0, defaults["first_share"]
 
-    def next(self) -> int:
-        """The length of the next draft."""
-        best = self._best()
-        self._probing = not best
-        if best:
-            self._idle, self._share = 0, self._d["first_share"]
-            return best
-        probe = self._probe
-        extra = self._costs.of_round(probe) - self._costs.of_round(0) + self._unread * self._costs.read
-        saved = self._share * self._idle * self._costs.target[0]
-        if abs(saved - extra) < 1e-9 * extra:
-            raise TooClose(f"a probe of {extra} s")
-        if saved < extra and self._idle < self._d["last_wait"]:
-            self._idle += 1
-            return 0
-        self._idle, self._share = 0, max(self._share / 2, self._d["last_share"])
-        return probe
+    def begin_text(self) -> None:
+        """The weight of earlier texts is capped."""
+        most = self.d["text_rounds"]
+        for counter in self.depths:
+            if counter.trials > most:
+                counter.successes = min(most, counter.successes * most / counter.trials)
+                counter.trials = most
+        self.share = min(self.d["first_share"], 2 * self.share)
 
-    def _best(self) -> int:
-        """The length that pays most; with a head, the longest or 0."""
-        if self._spent:
-            worth = self._earned * (self._costs.target[0] - self._reading())
-            if abs(worth - self._spent) < 1e-9 * self._spent:
-                raise TooClose(f"{worth} s earned")
-            return self._longest if worth > self._spent else 0
-        speeds = self._speeds()
-        if sorted(speeds)[-1] - sorted(speeds)[-2] < 1e-9 * max(speeds):
+    def next(self, match: int) -> Plan:
+        """The plan of the next round."""
+        options = self._options(match)
+        speeds = sorted(tokens / seconds for _, _, tokens, seconds in options)
+        if len(speeds) > 1 and speeds[-1] - speeds[-2] < 1e-9 * speeds[-1]:
             raise TooClose(f"speeds {speeds}")
-        return speeds.index(max(speeds))
+        source, count, tokens, seconds = max(options, key=lambda o: o[2] / o[3])
+        if source == "draft":
+            self.idle, self.share = 0, self.d["first_share"]
+            return source, count, True
+        if not self.drafts:
+            return source, count, False
+        if self._due(seconds / tokens):
+            self.idle, self.share = 0, max(self.share / 2, self.d["last_share"])
+            return "draft", self._probe, True
+        self.idle += 1
+        return source, count, self._due(seconds / tokens)
 
     def more(self, drawn: int, survival: float, threshold: float | None) -> int:
         """How many more tokens to draw; `survival`: probability that all tokens so far are accepted."""
-        self._asked, left = drawn, self._longest - drawn
         if threshold is not None:
-            return 0 if 1.0 - survival > threshold else left
-        rate = self._earned / self._spent if self._spent else max(self._speeds())
-        worth = max(1 / self._costs.target[0], rate)
+            return 0 if 1.0 - survival > threshold else self.longest - drawn
+        worth = max(tokens / seconds for _, _, tokens, seconds in self._options(0))
         values = [0.0]
-        for n in range(1, left + 1):
-            gain, alive = 0.0, survival
-            for depth in range(drawn, drawn + n):
-                alive *= self._acceptance(depth)
-                gain += alive
-            seconds = self._costs.of_round(drawn + n) - self._costs.of_round(drawn) - self._costs.draft
-            values.append(self._ratio() * gain - worth * seconds)
-        if sorted(values)[-1] - sorted(values)[-2] < 1e-9:
+        for n in range(1, self.longest - drawn + 1):
+            chances = self.chances()[drawn : drawn + n]
+            gain = self.ratio() * survival * sum(prod(chances[: i + 1]) for i in range(n))
+            seconds = self.costs.of_round(drawn + n) - self.costs.of_round(drawn) - self.costs.draft
+            values.append(gain - worth * seconds)
+        if len(values) > 1 and sorted(values)[-1] - sorted(values)[-2] < 1e-9:
             raise TooClose(f"values {values}")
         return values.index(max(values))
 
-    def start_text(self, unread: int, limit: int | None = None) -> None:
-        """Begin the next text of a session, with `unread` tokens that the drafter has to read."""
-        if self._emitted:
-            self._texts.append(self._emitted)
-        if self._started:
-            prior, decay = self._d["prior_rounds"], self._d["long_decay"]
-            counts = [
-                self._counts(depth, self._costs.acceptance, prior, self._rounds, decay)
-                for depth in range(self._longest)
-            ]
-            most = 1 / (1 - self._d["decay"])
-            self._history = [(acceptance, min(weight, most)) for acceptance, weight in counts]
-            self._earlier = len(self._rounds)
-            self._share = min(2 * self._share, self._d["first_share"])
-        self._started, self._emitted, self._unread, self._limit = True, 0, unread, limit
+    def record(self, r: Record) -> None:
+        """Learn from a round."""
+        decay = self.d["decay"]
+        if r.drafted:
+            for counter in self.depths[r.drafted :]:
+                counter.fade(decay)
+            for j, counter in enumerate(self.depths[: min(r.evaluated, r.accepted + 1)]):
+                counter.add(j < r.accepted, decay)
+            self.drafted = decay * self.drafted + r.accepted
+            self.given = decay * self.given + r.emitted - 1
+        if r.match:
+            for j in range(min(r.emitted, r.agreed + 1, len(self.depths))):
+                self.matches[min(r.match + j, max(self.matches))].add(j < r.agreed, decay)
 
-    def record(self, drafted: int, evaluated: int, accepted_drafts: int, emitted: int) -> None:
-        """Learn the outcome of a round."""
-        self._emitted += emitted
-        if not drafted:
-            self._unread += emitted
-            return
-        self._record_head(drafted, emitted)
-        probe, single = self._probe, self._costs.target[0]
-        at_best = (1.0 + self._ratio() * probe) * single
-        if self._probing and accepted_drafts == drafted and at_best > self._costs.of_round(probe):
-            self._idle = int(self._d["last_wait"])
-        self._rounds.append((drafted, evaluated, accepted_drafts, emitted))
-        self._unread = 0
+    def state(self) -> dict[str, Any]:
+        """All that it learned, as a session file names it."""
+        return {
+            "evaluated": [c.trials for c in self.depths], "accepted": [c.successes for c in self.depths],
+            "drafts": self.drafted, "targets": self.given,
+            "compared": [c.trials for c in self.matches.values()],
+            "agreed": [c.successes for c in self.matches.values()],
+            "idle": self.idle, "share": self.share,
+        }  # fmt: skip
 
-    def _record_head(self, drafted: int, emitted: int) -> None:
-        """Count what rounds with a head earn and spend."""
-        asked, self._asked = self._asked, 0
-        if not asked:
-            if drafted > 1:
-                self._earned = self._spent = 0.0
-            return
-        if not self._spent:
-            speeds = self._speeds()
-            k = speeds.index(max(speeds[1:]), 1)
-            self._spent = self._d["prior_rounds"] * self._costs.of_round(k)
-            self._earned = self._spent * self._speed(k)
-        idle_passes = max(drafted, asked + 1) - drafted
-        seconds = self._costs.of_round(drafted) + idle_passes * self._costs.draft
-        self._earned = self._earned * self._d["decay"] + emitted
-        self._spent = self._spent * self._d["decay"] + seconds
+    def chances(self) -> list[float]:
+        """Of the draft tokens by depth."""
+        return self._shares(self.costs.acceptance, self.depths)
 
-    def _speeds(self) -> list[float]:
-        return [self._speed(k) for k in range(self._longest + 1)]
+    def ratio(self) -> float:
+        """Target tokens for each accepted draft token."""
+        prior = self.d["prior_rounds"]
+        return min(1.5, (self.given + prior) / (self.drafted + prior))
 
-    def _speed(self, k: int) -> float:
-        """Expected target tokens per second with k draft tokens."""
-        alive, expected = 1.0, 0.0
-        for depth in range(k):
-            alive *= self._acceptance(depth)
-            expected += alive
-        tokens = 1.0 + self._ratio() * expected
-        catch_up = self._reading() * tokens if k else 0.0
-        return tokens / (self._costs.of_round(k) + catch_up)
+    @property
+    def _probe(self) -> int:
+        return min(int(self.d["probe"]), self.longest)
 
-    def _reading(self) -> float:
-        """Seconds to read the unread tokens, for each token of a text of usual length."""
-        # Half the last text, a quarter of the one before it, ...
-        usual = self._d["prior_tokens"] / 2 ** len(self._texts)
-        usual += fsum(emitted / 2**age for age, emitted in enumerate(reversed(self._texts), 1))
-        tokens = usual if self._limit is None else min(usual, self._limit)
-        return float(self._unread * self._costs.read / max(1, tokens))
+    def _due(self, seconds_a_token: float) -> bool:
+        cost = self.costs.of_round(self._probe) - seconds_a_token
+        saved = self.share * self.idle * self.costs.target[0]
+        if abs(saved - cost) < 1e-9 * cost:
+            raise TooClose(f"a probe of {cost} s")
+        return saved >= cost
 
-    def _acceptance(self, depth: int) -> float:
-        """Of the draft token at a depth; a depth that was never reached counts as the deepest that was."""
-        deepest = max(
-            (min(evaluated, accepted_drafts + 1) for _, evaluated, accepted_drafts, _ in self._rounds),
-            default=0,
-        )
-        if not deepest:
-            return self._costs.acceptance
-        depth = min(depth, deepest - 1)
-        acceptance, prior = self._costs.acceptance, self._d["prior_rounds"]
-        if self._history:
-            acceptance, prior = self._history[depth]
-        return self._counts(depth, acceptance, prior, self._rounds[self._earlier :], self._d["decay"])[0]
+    def _options(self, match: int) -> list[tuple[str, int, float, float]]:
+        """Source, count, expected tokens and seconds of each thing that the round may do."""
+        options = [("none", 0, 1.0, self.costs.of_pass(1))]
+        for k in range(1, self.longest + 1):
+            if self.drafts:
+                chances = self.chances()[:k]
+                tokens = 1 + self.ratio() * sum(prod(chances[: i + 1]) for i in range(k))
+                options.append(("draft", k, tokens, self.costs.of_round(k)))
+            if self.copies and match:
+                shares = self._shares(self.d["copy_acceptance"], list(self.matches.values()))
+                by_match = dict(zip(self.matches, shares, strict=True))
+                chances = [by_match[min(match + i, max(by_match))] for i in range(k)]
+                tokens = 1 + sum(prod(chances[: i + 1]) for i in range(k))
+                options.append(("copy", k, tokens, self.costs.of_pass(k + 1) + self.costs.host))
+        return options
 
-    def _counts(
-        self, depth: int, acceptance: float, prior: float, rounds: Sequence[Record], decay: float
-    ) -> tuple[float, float]:
-        """Decayed acceptance at a depth, and its weight in rounds; the prior counts as `prior` old rounds."""
-        outcomes = [
-            int(accepted_drafts > depth)
-            for _, evaluated, accepted_drafts, _ in rounds
-            if evaluated > depth <= accepted_drafts
-        ]
-        accepted = self._decayed(prior * acceptance, outcomes, decay)
-        evaluated = self._decayed(prior, [1] * len(outcomes), decay)
-        return accepted / evaluated, evaluated
-
-    def _ratio(self) -> float:
-        """Target tokens for each accepted draft token, at most 1.5."""
-        prior, decay = self._d["prior_rounds"], self._d["decay"]
-        accepted = self._decayed(prior, [emitted - 1 for _, _, _, emitted in self._rounds], decay)
-        accepted_drafts = self._decayed(
-            prior, [accepted_drafts for _, _, accepted_drafts, _ in self._rounds], decay
-        )
-        return min(1.5, accepted / accepted_drafts) if accepted_drafts > 1e-9 else 1.0
-
-    @staticmethod
-    def _decayed(start: float, values: Sequence[int], decay: float) -> float:
-        for value in values:
-            start = start * decay + value
-        return start
+    def _shares(self, assumed: float, counters: Sequence[Counter]) -> list[float]:
+        """Share of successes of each counter; it is what is assumed of the next counter."""
+        shares, prior = list[float](), self.d["prior_rounds"]
+        for counter in counters:
+            weight = prior / (1 + counter.trials / prior)
+            assumed = (counter.successes + weight * assumed) / (counter.trials + weight)
+            shares.append(assumed)
+        return shares

@@ -1,9 +1,11 @@
-"""Runner of `draft_length`: lengths by costs and outcomes, over texts, with a head; the choice of `auto`."""
+"""Runner of `draft_length`: plans by costs and outcomes, over texts, with a head; the choice of `auto`."""
 
 from __future__ import annotations
 
-from conformance.vectors import DEFAULTS, Vector
-from omnidraft.runtime.decoding.draft_length import Costs, MeasuredLength
+from dataclasses import asdict
+
+from conformance.vectors import DEFAULTS, Vector, close
+from omnidraft.runtime.decoding.draft_length import Costs, LengthState, MeasuredLength, RoundCounts
 from omnidraft.runtime.decoding.verifier import block_pays
 
 
@@ -17,39 +19,34 @@ def run_draft_length(vector: Vector) -> None:
         return
     if "rounds" in given:
         return _run_headed(vector, measured)
-    if "texts" in given:
-        return _run_texts(vector, measured)
-    _drive(MeasuredLength(measured, unread=given["unread"]), given["records"], vector["expect"]["lengths"])
+    state = LengthState()
+    for text, expect in zip(given["texts"], vector["expect"]["texts"], strict=True):
+        state.begin_text()
+        length = MeasuredLength(measured, state, drafts=given["drafts"], copies=True)
+        _drive(length, text["records"], expect["plans"])
+        for name, value in asdict(state).items():
+            assert close(value, expect["state"][name]), name
 
 
-def _run_texts(vector: Vector, measured: Costs) -> None:
-    before: MeasuredLength | None = None
-    for given, expect in zip(vector["input"]["texts"], vector["expect"]["texts"], strict=True):
-        length = MeasuredLength(measured, unread=given["unread"], limit=given["limit"])
-        if before is not None:
-            length.follow(before)
-        _drive(length, given["records"], expect["lengths"])
-        before = length
-
-
-def _drive(length: MeasuredLength, records: list[list[int]], expected: list[list[int]]) -> None:
-    lengths = []
-    for times, *record in records:
+def _drive(length: MeasuredLength, records: list[list[int]], expected: list[list[object]]) -> None:
+    plans = []
+    for times, match, *counts in records:
         for _ in range(times):
-            lengths.append(length.next())
-            length.record(*record)
-    assert lengths == [each for times, each in expected for _ in range(times)]
+            plan = length.next(match)
+            plans.append([plan.source, plan.count, plan.reads])
+            length.record(_counts(match, *counts))
+    assert plans == [list(each) for times, *each in expected for _ in range(int(str(times)))]
+
+
+def _counts(
+    match: int, drafted: int, evaluated: int, accepted: int, emitted: int, agreed: int
+) -> RoundCounts:
+    return RoundCounts(drafted, evaluated, accepted, emitted, match, agreed)
 
 
 def _run_headed(vector: Vector, measured: Costs) -> None:
     length = MeasuredLength(measured, head_threshold=vector["input"]["threshold"])
     for given, expect in zip(vector["input"]["rounds"], vector["expect"]["rounds"], strict=True):
-        if "unread" in given:  # the next text begins
-            before = length
-            length = MeasuredLength(
-                measured, unread=given["unread"], head_threshold=vector["input"]["threshold"]
-            )
-            length.follow(before)
-        assert length.next() == expect["length"]
+        assert length.next().count == expect["count"]
         assert [length.more(drawn, survival) for drawn, survival in given["asks"]] == expect["more"]
-        length.record(*given["record"])
+        length.record(_counts(*given["record"]))

@@ -49,3 +49,4 @@ def run_lookup(vector: Vector) -> None:
     given, lookup = vector["input"], PromptLookup()
     copies = [lookup.find(context) for context in given["contexts"]]
     assert [list(copy.tokens[: given["count"]]) for copy in copies] == vector["expect"]["copies"]
+    assert [copy.match for copy in copies] == vector["expect"]["matches"]

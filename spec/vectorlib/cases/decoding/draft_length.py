@@ -1,72 +1,76 @@
-"""Vectors of `draft_length`: measured costs and the outcome of each round -> the lengths."""
+"""Vectors of `draft_length`: measured costs and the outcome of each round -> the plans."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from vectorlib.reference.draft_length import Costs, DraftLength
+from vectorlib.reference.draft_length import Costs, DraftLength, Record
 from vectorlib.writer import VectorWriter, vector
 
 DEFAULTS = Path(__file__).resolve().parents[3] / "defaults.json"
 
-CHEAP = Costs((0.1, 0.101, 0.102, 0.103), 0.002, 0.0005)  # a draft token costs 2 % of a target pass
-EVEN = Costs((0.02, 0.021, 0.0225, 0.024, 0.026), 0.004, 0.001)
-EXPENSIVE = Costs((0.004, 0.006, 0.008317), 0.005, 0.001)  # a draft token costs more than a target token
-FLAT = Costs((0.05,), 0.001, 0.0)  # one measured pass: longer passes are assumed to cost the same
+CHEAP = Costs((0.1, 0.101, 0.102, 0.103), 0.00203, 0.00051)  # a draft token costs 2 % of a target pass
+EVEN = Costs((0.02, 0.021, 0.0225, 0.024, 0.026), 0.00407, 0.00103)
+EXPENSIVE = Costs((0.004, 0.006, 0.008317), 0.00503, 0.00107)  # a draft token costs more than a target token
+SLOW = Costs((0.02, 0.021, 0.022, 0.023, 0.024, 0.025), 0.0301, 0.00103)  # drafting never pays
+FLAT = Costs((0.05,), 0.00103, 0.0)  # one measured pass: longer passes are assumed to cost the same
 
-# Outcomes, (evaluated, accepted_drafts, emitted) as shares of the drafted tokens; cycled over the rounds.
+# Outcomes of rounds with a draft, (evaluated, accepted_drafts, emitted) as shares of the drafted tokens.
+Outcome = tuple[float, float, float]
 ALL, NONE, HALF, MERGED = (1.0, 1.0, 1.0), (0.0, 0.0, 0.0), (1.0, 0.5, 0.5), (1.0, 1.0, 0.5)
 LONG = (1.0, 0.5, 2.0)
-CASES: list[tuple[Any, ...]] = [
-    ("first", "before any round: the prior only", EVEN, 1, [ALL]),
-    ("always_right", "everything is accepted: the longest", EVEN, 24, [ALL]),
-    ("always_wrong", "the first token is rejected each time: soon 0, then probes", EVEN, 60, [NONE]),
-    ("half", "half of each draft is accepted", EVEN, 24, [HALF]),
-    ("merged", "two draft tokens make one target token: drafting pays less", EVEN, 24, [MERGED]),
-    ("expanded", "a draft token makes several target tokens: the ratio stops at 1.5", EVEN, 24, [LONG]),
-    ("changing", "good and bad rounds alternate", EVEN, 24, [ALL, NONE, HALF]),
-    ("cheap_wrong", "a cheap drafter goes on after many rejections", CHEAP, 40, [NONE]),
-    ("cheap_right", "nearly free drafting", CHEAP, 12, [ALL]),
-    ("expensive", "drafting never pays: only probes, each after about twice the wait",
-     EXPENSIVE, 700, [NONE]),
-    ("expensive_for_long", "a probe's share stops shrinking, the wait ends at 1,024",
-     EXPENSIVE, 5000, [NONE]),
-    ("expensive_but_right", "probes succeed; drafting returns only if it pays", EXPENSIVE, 400, [ALL]),
+# The context before each round, cycled: (tokens of the match, tokens that a copy has right).
+Context = tuple[int, int]
+NOTHING, WRONG, RIGHT, PART = (0, 0), (3, 0), (4, 40), (2, 3)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text of a case: rounds, and what comes of them."""
+
+    rounds: int
+    outcomes: Sequence[Outcome]
+    contexts: Sequence[Context] = (NOTHING,)
+
+
+CASES: list[tuple[str, str, Costs, list[Text]]] = [
+    ("first", "before any round: the prior only", EVEN, [Text(1, [ALL])]),
+    ("always_right", "everything is accepted: the longest", EVEN, [Text(24, [ALL])]),
+    ("always_wrong", "the first token is rejected each time: soon 0, then probes", EVEN, [Text(150, [NONE])]),
+    ("half", "half of each draft is accepted", EVEN, [Text(24, [HALF])]),
+    ("merged", "two draft tokens make one target token: drafting pays less", EVEN, [Text(24, [MERGED])]),
+    ("expanded", "a draft token makes several target tokens: the ratio stops at 1.5", EVEN,
+     [Text(24, [LONG])]),
+    ("changing", "good and bad rounds alternate", EVEN, [Text(24, [ALL, NONE, HALF])]),
+    ("cheap_wrong", "a cheap drafter goes on after many rejections", CHEAP, [Text(90, [NONE])]),
+    ("cheap_right", "nearly free drafting", CHEAP, [Text(12, [ALL])]),
+    ("expensive", "drafting never pays: only probes, each after about twice the wait", EXPENSIVE,
+     [Text(3000, [NONE])]),
     ("measured_hopeless", "the export measured that nothing is accepted: plain at first",
-     replace(EVEN, acceptance=0.03), 60, [NONE]),
-    ("measured_good", "the export measured an acceptance of 0.9", replace(EVEN, acceptance=0.9), 24, [HALF]),
+     replace(EVEN, acceptance=0.03), [Text(160, [NONE])]),
+    ("measured_good", "the export measured an acceptance of 0.9", replace(EVEN, acceptance=0.9),
+     [Text(24, [HALF])]),
     ("measured_wrong", "measured as hopeless, but all is accepted: a probe detects it",
-     replace(EVEN, acceptance=0.05), 90, [ALL]),
-    ("long_prompt", "1,500 tokens to read first: it would not pay", replace(EVEN, read=0.0004), 300,
-     [ALL], 1500),
-    ("prompt", "100 tokens to read first: it pays, with fewer draft tokens", replace(EVEN, read=0.0004), 24,
-     [HALF], 100),
-    ("middling_prompt", "1,000 tokens to read first: 64 tokens would not earn it back",
-     replace(EVEN, read=0.0004), 24, [ALL], 1000),
-    ("unread_grows", "tokens emitted without a draft have to be read too",
-     replace(EXPENSIVE, read=0.0002), 1100,
-     [NONE], 40),
-    ("one_measured_pass", "one measured pass has no slope", FLAT, 12, [HALF]),
-    ("comes_back", "bad rounds, then a probe that succeeds", EVEN, 90, [NONE] * 12 + [ALL] * 78),
-]  # fmt: skip
-# Texts of one session: (unread tokens, limit, rounds, outcomes) of each.
-READER = replace(EVEN, read=0.000103, host=0.00101)
-TEXTS: list[tuple[Any, ...]] = [
+     replace(EVEN, acceptance=0.05), [Text(160, [ALL])]),
+    ("one_measured_pass", "one measured pass has no slope", FLAT, [Text(12, [HALF])]),
+    ("comes_back", "bad rounds, then a probe that succeeds", EVEN, [Text(160, [NONE] * 40 + [ALL] * 120)]),
+    ("copies_right", "matches whose copies are right: the longest copy", EVEN, [Text(40, [HALF], [RIGHT])]),
+    ("copies_wrong", "matches whose copies are wrong are compared and soon not proposed", EVEN,
+     [Text(40, [HALF], [WRONG])]),
+    ("copies_compete", "a draft where nothing matches, a copy after a long match", EVEN,
+     [Text(60, [HALF, NONE, HALF], [NOTHING, RIGHT, PART, (6, 5), WRONG])]),
+    ("copies_cost_no_draft", "where a draft token costs too much, copies still pay", SLOW,
+     [Text(80, [NONE], [RIGHT, PART, (5, 2)])]),
+    ("copies_end", "copies are right, then wrong", EVEN, [Text(80, [NONE], [RIGHT] * 20 + [(6, 0)] * 60)]),
     ("counts_go_on", "the second text begins with the counts of the first", EVEN,
-     [(0, None, 12, [NONE]), (0, None, 12, [NONE]), (0, None, 60, [ALL])]),
+     [Text(12, [NONE]), Text(12, [NONE]), Text(60, [ALL])]),
     ("probes_over_texts", "no single text is long enough for a probe, but all together are",
-     replace(EVEN, acceptance=0.05, host=0.00107), [(0, None, 7, [ALL])] * 8),
-    ("short_texts", "300 tokens to read for texts of 3 to 6: after some texts it does not pay",
-     READER, [(300, None, 2, [HALF])] * 8),
-    ("short_then_long", "after one long text reading pays again",
-     READER, [(300, None, 2, [HALF])] * 5 + [(300, None, 150, [HALF]), (300, None, 3, [HALF])]),
-    ("nothing_emitted", "a text that ended before its first round does not change the usual length",
-     READER, [(300, None, 2, [HALF])] + [(300, None, 0, [])] * 6 + [(300, None, 2, [HALF])]),
-    ("limits", "reading does not pay for at most 12 tokens, but for at most 200",
-     READER, [(600, 12, 4, [HALF]), (600, 200, 4, [HALF]), (600, 12, 11, [HALF]), (0, 12, 4, [HALF])]),
+     replace(EVEN, acceptance=0.05, host=0.00109), [Text(17, [ALL])] * 8),
+    ("weight_is_capped", "a long good text, then bad ones: the good one weighs no more than 20 rounds", EVEN,
+     [Text(120, [ALL]), Text(20, [NONE]), Text(20, [NONE], [PART])]),
 ]  # fmt: skip
 # Which verification "auto" takes, by the costs of a round and the target's vocabulary.
 CHOICES: list[tuple[str, str, Costs, int]] = [
@@ -80,35 +84,34 @@ CHOICES: list[tuple[str, str, Costs, int]] = [
      4096),
 ]  # fmt: skip
 
-# Rounds with a head: its probabilities after each token, cycled over the rounds; the threshold, None for
-# auto; for several texts, the unread tokens of each.
+# Rounds with a head: its probabilities after each token, cycled; the threshold, None for auto.
 SURE, DOUBT, MIXED, DROP = (0.99,) * 11, (0.3,) * 11, (0.95, 0.9, 0.4, 0.9, 0.2), (0.98, 0.97, 0.02)
 HEADED: list[tuple[Any, ...]] = [
     ("sure", "drafts grow to the longest", EVEN, 12, [ALL], [SURE], None),
-    ("doubting", "drafts end at once, and then drafting does not pay", EVEN, 60, [NONE], [DOUBT], None),
+    ("doubting", "drafts end at once, and then drafting does not pay", EVEN, 90, [NONE], [DOUBT], None),
     ("mixed", "each round has another head output", EVEN, 24, [ALL, HALF], [MIXED, DROP, SURE], None),
     ("nearly_free", "a token whose distribution is known takes no pass", CHEAP, 12, [HALF], [DROP], None),
-    ("expensive_headed", "a drafter that costs more than the target", EXPENSIVE, 400, [NONE], [MIXED], None),
+    ("expensive_headed", "a drafter that costs more than the target", EXPENSIVE, 900, [NONE], [MIXED], None),
     ("merged_headed", "two draft tokens make one target token", EVEN, 24, [MERGED], [SURE, MIXED], None),
     ("threshold_low", "0.3: the draft ends after the first low probability",
      EVEN, 12, [HALF], [MIXED, DROP], 0.3),
     ("threshold_high", "0.7: the draft ends later", EVEN, 12, [HALF], [MIXED, DROP], 0.7),
     ("taken_away", "rounds with a head, then without", EVEN, 30, [HALF], [SURE] * 12 + [()] * 18, None),
-    ("read_headed", "texts of 8 rounds; with a head, reading 100 tokens pays, reading 9,000 does not",
-     READER, 32, [ALL], [SURE], None, (0, 100, 9000, 0)),
 ]  # fmt: skip
-TEXT_ROUNDS = 8  # rounds of each text, in a vector with a head and several texts
 
 
 def write(writer: VectorWriter) -> None:
     defaults = json.loads(DEFAULTS.read_text(encoding="utf-8"))
-    writer.vectors("draft_length", "measured", [_case(defaults["draft_length"], *case) for case in CASES])
-    writer.vectors("draft_length", "texts", [_texts(defaults["draft_length"], *case) for case in TEXTS])
-    writer.vectors(
-        "draft_length",
-        "headed",
-        [_headed(defaults["draft_length"], name, why, Headed(*case)) for name, why, *case in HEADED],
-    )
+    lengths = defaults["draft_length"]
+    writer.vectors("draft_length", "measured", [_case(lengths, *case) for case in CASES])
+    alone = [
+        _case(lengths, f"alone_{name}", "without a drafter: copies alone, and no probes", *rest, drafts=False)
+        for name, _, *rest in CASES
+        if name.startswith("copies")
+    ]
+    writer.vectors("draft_length", "copies_alone", alone)
+    headed = [_headed(lengths, name, why, Headed(*case)) for name, why, *case in HEADED]
+    writer.vectors("draft_length", "headed", headed)
     writer.vectors("draft_length", "verification", [_choice(defaults, *case) for case in CHOICES])
 
 
@@ -117,46 +120,32 @@ def _case(
     name: str,
     why: str,
     costs: Costs,
-    rounds: int,
-    outcomes: Sequence[tuple[float, float, float]],
-    unread: int = 0,
+    texts: Sequence[Text],
+    *,
+    drafts: bool = True,
 ) -> dict[str, Any]:
-    lengths, records = _run(DraftLength(costs, defaults, unread), rounds, outcomes)
-    return vector(
-        name, why, {"costs": asdict(costs), "unread": unread, "records": records}, {"lengths": lengths}
-    )
+    length, given, expect = DraftLength(costs, defaults, drafts=drafts), [], []
+    for text in texts:
+        length.begin_text()
+        records, plans = list[list[int]](), list[list[Any]]()
+        for i in range(text.rounds):
+            match, right = text.contexts[i % len(text.contexts)]
+            plan = length.next(match)
+            record = _record(plan[0], plan[1], match, right, text.outcomes[i % len(text.outcomes)])
+            length.record(record)
+            records.append(list(astuple(record)))
+            plans.append(list(plan))
+        given.append({"records": _runs(records)})
+        expect.append({"plans": _runs(plans), "state": length.state()})
+    return vector(name, why, {"costs": asdict(costs), "drafts": drafts, "texts": given}, {"texts": expect})
 
 
-def _texts(
-    defaults: dict[str, float],
-    name: str,
-    why: str,
-    costs: Costs,
-    texts: Sequence[tuple[int, int | None, int, Sequence[tuple[float, float, float]]]],
-) -> dict[str, Any]:
-    length, given, expect = DraftLength(costs, defaults, 0), [], []
-    for unread, limit, rounds, outcomes in texts:
-        length.start_text(unread, limit)
-        lengths, records = _run(length, rounds, outcomes)
-        given.append({"unread": unread, "limit": limit, "records": records})
-        expect.append({"lengths": lengths})
-    return vector(name, why, {"costs": asdict(costs), "texts": given}, {"texts": expect})
-
-
-def _run(
-    length: DraftLength, rounds: int, outcomes: Sequence[tuple[float, float, float]]
-) -> tuple[list[list[int]], list[list[int]]]:
-    """DraftLength that are chosen, and what becomes of each round."""
-    lengths: list[list[int]] = []
-    records: list[list[int]] = []
-    for i in range(rounds):
-        drafted = length.next()
-        evaluated, accepted_drafts, emitted = (int(share * drafted) for share in outcomes[i % len(outcomes)])
-        record = (drafted, max(evaluated, min(1, drafted)), accepted_drafts, emitted + 1)
-        length.record(*record)
-        lengths.append([drafted])
-        records.append(list(record))
-    return _runs(lengths), _runs(records)
+def _record(source: str, count: int, match: int, right: int, outcome: Outcome) -> Record:
+    if source != "draft":
+        emitted = 1 + (min(count, right) if source == "copy" else 0)
+        return Record(match, 0, 0, 0, emitted, min(right, emitted))
+    evaluated, accepted, emitted = (int(share * count) for share in outcome)
+    return Record(match, count, max(evaluated, 1), accepted, emitted + 1, min(right, emitted + 1))
 
 
 @dataclass(frozen=True)
@@ -165,44 +154,36 @@ class Headed:
 
     costs: Costs
     rounds: int
-    outcomes: Sequence[tuple[float, float, float]]
+    outcomes: Sequence[Outcome]
     heads: Sequence[Sequence[float]]
     threshold: float | None
-    texts: Sequence[int] = ()
 
 
 def _headed(defaults: dict[str, float], name: str, why: str, case: Headed) -> dict[str, Any]:
-    length, given, expect = DraftLength(case.costs, defaults, 0), [], []
+    length, given, expect = DraftLength(case.costs, defaults, copies=False), [], []
     for i in range(case.rounds):
-        start: dict[str, Any] = {}
-        if case.texts and not i % TEXT_ROUNDS:
-            start = {"unread": case.texts[i // TEXT_ROUNDS]}
-            length.start_text(start["unread"])
-        longest = length.next()
-        drawn, answers = _headed_draft(length, longest, case.heads[i % len(case.heads)], case.threshold)
-        evaluated, accepted_drafts, emitted = (
-            int(share * drawn) for share in case.outcomes[i % len(case.outcomes)]
-        )
-        record = [drawn, max(evaluated, min(1, drawn)), accepted_drafts, emitted + 1]
-        length.record(*record)
-        given.append({**start, "asks": [answer[:2] for answer in answers], "record": record})
-        expect.append({"length": longest, "more": [answer[2] for answer in answers]})
+        _, count, _ = length.next(0)
+        drawn, answers = _headed_draft(length, count, case.heads[i % len(case.heads)], case.threshold)
+        record = _record("draft" if drawn else "none", drawn, 0, 0, case.outcomes[i % len(case.outcomes)])
+        length.record(record)
+        given.append({"asks": [answer[:2] for answer in answers], "record": list(astuple(record))})
+        expect.append({"count": count, "more": [answer[2] for answer in answers]})
     costs = {"costs": asdict(case.costs), "threshold": case.threshold}
     return vector(name, why, {**costs, "rounds": given}, {"rounds": expect})
 
 
 def _headed_draft(
-    length: DraftLength, longest: int, head: Sequence[float], threshold: float | None
+    length: DraftLength, count: int, head: Sequence[float], threshold: float | None
 ) -> tuple[int, list[list[float]]]:
     """How many tokens are drawn, and the questions to `more` with their answers."""
-    drawn, count, survival, answers = 0, longest, 1.0, list[list[float]]()
+    drawn, survival, answers = 0, 1.0, list[list[float]]()
     outputs = iter(head)
     while drawn < count:
         if drawn and (probability := next(outputs, None)) is not None:
             survival *= probability
             more = length.more(drawn, survival, threshold)
             answers.append([drawn, survival, more])
-            count = min(longest, drawn + more)
+            count = drawn + more
             if drawn >= count:
                 break
         drawn += 1
@@ -219,6 +200,6 @@ def _choice(
     return vector(name, why, given, {"verification": "block" if block["gain"] * seconds > extra else "token"})
 
 
-def _runs(rows: Sequence[list[int]]) -> list[list[int]]:
+def _runs(rows: Sequence[list[Any]]) -> list[list[Any]]:
     """Each run of equal rows as one row, with the length of the run in front."""
     return [[len(list(same)), *row] for row, same in groupby(rows)]

@@ -1,6 +1,6 @@
 """Vectors of `lookup`: the tokens that are copied from the context, round after round."""
 
-from vectorlib.reference.generate import copied
+from vectorlib.reference.generate import copied, matched
 from vectorlib.writer import VectorWriter, vector
 
 # name, why, the context as it grows, tokens to copy
@@ -18,13 +18,22 @@ CASES: list[tuple[str, str, list[list[int]], int]] = [
     ("latest_of_equals", "two occurrences: the later one", [[1, 2, 3, 1, 2, 4, 1, 2]], 1),
     ("grows", "the tokens of a round are searched in the next", [[1, 2], [1, 2, 3, 1, 2], [1, 2, 3, 1, 2, 4,
      3, 1, 2]], 2),
+    ("match_of_five", "the match is longer than the four tokens that are searched for",
+     [[0, 1, 2, 3, 4, 5, 9, 1, 2, 3, 4, 5]], 2),
+    ("match_of_six_at_most", "eight tokens match, six count",
+     [[1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8]], 2),
     ("last_follower", "no token follows an occurrence at the end", [[1, 2, 5, 6], [1, 2, 5, 6, 5, 6]], 3),
 ]  # fmt: skip
 
 
 def write(writer: VectorWriter) -> None:
     vectors = [
-        vector(name, why, {"contexts": contexts, "count": n}, {"copies": [copied(c, n) for c in contexts]})
+        vector(
+            name,
+            why,
+            {"contexts": contexts, "count": n},
+            {"copies": [copied(c, n) for c in contexts], "matches": [matched(c) for c in contexts]},
+        )
         for name, why, contexts, n in CASES
     ]
     writer.vectors("lookup", "copies", vectors)

@@ -195,12 +195,31 @@ def _ranges() -> Iterator[Text]:
         for i, value in enumerate(values):
             changed_costs = _made(lambda s, n=name, v=value: s["costs"].update({n: v}))
             yield f"range_costs_{name}_{i}", _shown(value), "state", changed_costs
+    for name, values in _lengths().items():
+        for i, value in enumerate(values):
+            changed_lengths = _made(lambda s, n=name, v=value: s["draft_length"].update({n: v}))
+            yield f"range_draft_length_{name}_{i}", _shown(value), "state", changed_lengths
     for i, value in enumerate((0.5, NAN, -2e9)):
         yield f"range_logprobs_{i}", f"the log-probability {value}", "state", _made(_logprobs(value))
     long = {f"target/cpu/model.onnx.{i}": "0e" * 32 for i in range(256)}
     many = _made(lambda s: s["identity"]["graphs"].update(long))
     yield "graphs_too_many", "more than 256 files of graphs", "state", many
     yield "writer_too_long", "a version of 65 bytes", "state", _made(lambda s: s.update(omnidraft="0" * 65))
+
+
+def _lengths() -> dict[str, list[Any]]:
+    """Values that the counts of the draft length cannot have."""
+    one, half, zero = bits(1.0), bits(0.5), bits(0.0)
+    return {
+        "evaluated": [[one] * 11, [one] * 13, [half] * 12, [bits(2e9)] * 12, [bits(NAN)] * 12],
+        "accepted": [[bits(-1.0)] * 12, [zero] * 11 + [one], []],
+        "drafts": [bits(-1.0), bits(2e9), 0],
+        "targets": [bits(NAN), bits(INFINITE)],
+        "compared": [[one] * 4, [one] * 6, [bits(0.05)] * 5],
+        "agreed": [[bits(1.5)] * 5],
+        "idle": [-1, LAST + 1, one],
+        "share": [zero, bits(0.0024), bits(0.026)],
+    }
 
 
 def _other_bundle() -> Iterator[Text]:
