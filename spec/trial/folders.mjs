@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { Session } from './core/generate.mjs';
 import { TableGraph } from './core/tables.mjs';
 import { RandomSource, SplitMix64 } from './core/random.mjs';
@@ -12,6 +13,9 @@ import { VocabMap, trie } from './core/vocab_map.mjs';
 import { BEGIN, DEAD_END, END, EXPAND, longestFirst, walk } from './core/translate.mjs';
 import { draftChange, paperDistribution, verifyBlock, verifyMatch, verifyPaper, verifyToken } from './core/verify.mjs';
 import { NgramCache } from './core/ngram_cache.mjs';
+import { Fault, openBundle, plain, sha256 } from './core/bundle.mjs';
+import { fingerprint } from './core/fingerprint.mjs';
+import { readMapFile } from './core/map_file.mjs';
 import { readCache } from './core/cache_file.mjs';
 import { copies } from './core/lookup.mjs';
 
@@ -169,6 +173,85 @@ async function generate(input, expect, maps, folder) {
   return { ...answers, then };
 }
 
+/** The directory of a vector: its files, and manifest.json. */
+class Listing {
+  constructor(files) {
+    this.files = files;
+  }
+
+  read(path) {
+    return this.files.get(path) ?? null;
+  }
+
+  hasLink() {
+    return false;
+  }
+}
+
+function manifestOf(input, folder) {
+  if ('bytes' in input) return Buffer.from(input.bytes, 'hex');
+  if ('text' in input) return input.text === null ? null : Buffer.from(input.text + ' '.repeat(input.spaces ?? 0), 'utf8');
+  const body = readFileSync(join(folder, input.base), 'utf8');
+  const rest = `",${(body.slice(0, input.cut[0]) + input.insert + body.slice(input.cut[1])).slice(1)}`;
+  return Buffer.from(`{"seal": "${sha256(Buffer.from(rest, 'utf8'))}${rest}`, 'utf8');
+}
+
+const MODEL = ['graph', 'tokenizer', 'tokenizer_fingerprint', 'vocab_size', 'kv', 'bos_id', 'eos_ids', 'parameters'];
+
+function modelRead(model) {
+  const fields = Object.fromEntries(MODEL.map((name) => [name, model[name]]));
+  return {
+    ...fields, fingerprint: model.fingerprint ?? null, lora: model.lora ?? null,
+    head: model.head ? { hidden: model.head.hidden, blocks: model.head.blocks } : null,
+    layout: model.layout ?? 'shared', train: model.train?.rank ?? null,
+    places: model.npu ? ['npu', ...Object.keys(model.npu.providers)] : [],
+  };
+}
+
+function bundle(input, expect, maps, folder) {
+  const names = JSON.parse(readFileSync(join(folder, 'files.json'), 'utf8'));
+  const files = new Map(names.map((name) => [name, Buffer.from(name, 'utf8')]));
+  files.set('manifest.json', manifestOf(input, folder));
+  for (const [name, bytes] of Object.entries(input.files)) files.set(name, bytes === null ? null : Buffer.from(bytes, 'hex'));
+  return faultOr(() => {
+    const read = plain(openBundle(new Listing(files)));
+    const { prefix, suffix, between, after } = read.prompt;
+    return {
+      read: {
+        seal: read.seal, target: modelRead(read.target), drafter: modelRead(read.drafter), prompt: { prefix, suffix, between, after },
+        costs: read.costs, vocab_map: read.vocab_map, ort: read.ort ?? null,
+      },
+    };
+  });
+}
+
+function mapInvalid(input, expect, maps, folder) {
+  const bytes = 'bytes' in input ? Buffer.from(input.bytes, 'hex') : readFileSync(join(folder, input.file));
+  return faultOr(() => ({ fault: null, read: readMapFile(bytes) }));
+}
+
+/** The map that was read must be the map of `maps`; then its name is the answer. */
+function mapValid(input, expect, maps, folder) {
+  const read = readMapFile(readFileSync(join(folder, input.file)));
+  const want = JSON.parse(readFileSync(join(folder, '..', '..', 'maps', `${expect.map}.json`), 'utf8'));
+  const whole = { ...read, target_bytes: read.target_bytes.map((bytes) => Buffer.from(bytes).toString('hex')) };
+  const differs = Object.keys(whole).filter((name) => !isDeepStrictEqual(whole[name], want[name]));
+  return { map: differs.length === 0 ? expect.map : `differs in ${differs}` };
+}
+
+function mapFingerprint(input) {
+  return { fingerprint: fingerprint(input.tokens.map((hex) => (hex === null ? null : fromHex(hex))), input.controls) };
+}
+
+function faultOr(work) {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof Fault) return { fault: error.fault };
+    throw error;
+  }
+}
+
 /** The fields of an object that another object has. */
 function only(object, other) {
   return Object.fromEntries(Object.keys(other).map((key) => [key, object[key]]));
@@ -180,7 +263,7 @@ function table(folder, graph) {
 
 /** Handlers take (input, expect, maps, folder); `expect` only says what is asked. */
 export const FOLDERS = {
-  random, sampling, utf8, stop, translate, verify, lookup, generate, logprobs: generate, 'cache/learn': cacheLearn,
+  random, sampling, utf8, stop, translate, verify, lookup, bundle, generate, logprobs: generate, 'cache/learn': cacheLearn, 'map/valid': mapValid, 'map/invalid': mapInvalid, 'map/fingerprint': mapFingerprint,
 };
 
 export function readMap(json) {

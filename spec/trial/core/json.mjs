@@ -1,35 +1,39 @@
-// A strict reader of JSON (RFC 8259) for files from outside.
+// A strict reader of JSON from outside: 03-bundle.md, "JSON".
 //
-// Whole numbers become BigInt, all others Number, so that 2 and 2.0 differ. `where` has the bytes of each string of the
-// outermost object: name -> [begin, end) of the text between its quotes.
+// Objects become Map in the order of the text, integers BigInt, all other numbers Number: 2 and 2.0 differ.
 
+const DEPTH = 32;
+const DIGITS = 32;
 const SPACE = new Set([' ', '\t', '\n', '\r']);
 const ESCAPES = { '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
 const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
 
 export class JsonError extends Error {}
 
-export class JsonReader {
-  constructor(text, depth) {
-    Object.assign(this, { text, depth, at: 0, where: new Map() });
+/** The text of bytes, which must be whole UTF-8 without a byte order mark. */
+function textOf(bytes) {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new JsonError('not UTF-8');
   }
+}
 
-  static read(text, depth) {
-    const reader = new JsonReader(text, depth);
-    const value = reader.value(0, true);
-    reader.space();
-    if (reader.at !== text.length) throw new JsonError('text after the value');
-    return { value, where: reader.where };
+export function readJson(bytes) {
+  const reader = new JsonReader(textOf(bytes));
+  const value = reader.value(0);
+  reader.space();
+  if (reader.at !== reader.text.length) throw new JsonError('text after the value');
+  return value;
+}
+
+class JsonReader {
+  constructor(text) {
+    Object.assign(this, { text, at: 0 });
   }
 
   space() {
     while (SPACE.has(this.text[this.at])) this.at += 1;
-  }
-
-  expect(part) {
-    this.space();
-    if (!this.text.startsWith(part, this.at)) throw new JsonError(`no ${part} at ${this.at}`);
-    this.at += part.length;
   }
 
   next() {
@@ -37,11 +41,17 @@ export class JsonReader {
     return this.text[this.at];
   }
 
-  value(depth, outermost = false) {
-    if (depth > this.depth) throw new JsonError('too deep');
+  expect(letter) {
+    if (this.next() !== letter) throw new JsonError(`no ${letter} at ${this.at}`);
+    this.at += 1;
+  }
+
+  /** depth: the arrays and objects around the value. */
+  value(depth) {
     const first = this.next();
-    if (first === '{') return this.object(depth, outermost);
-    if (first === '[') return this.list(depth);
+    if ((first === '{' || first === '[') && depth >= DEPTH) throw new JsonError('too deep');
+    if (first === '{') return this.object(depth + 1);
+    if (first === '[') return this.list(depth + 1);
     if (first === '"') return this.string();
     for (const [word, value] of [['true', true], ['false', false], ['null', null]]) {
       if (this.text.startsWith(word, this.at)) {
@@ -55,11 +65,11 @@ export class JsonReader {
   number() {
     NUMBER.lastIndex = this.at;
     const match = NUMBER.exec(this.text);
-    if (match === null) throw new JsonError(`no value at ${this.at}`);
+    if (match === null || match[0].length > DIGITS) throw new JsonError(`no value at ${this.at}`);
     this.at += match[0].length;
     if (match[1] === undefined && match[2] === undefined) return BigInt(match[0]);
     const number = Number(match[0]);
-    if (!Number.isFinite(number)) throw new JsonError('a number beyond float64');
+    if (!Number.isFinite(number)) throw new JsonError('a number beyond binary64');
     return number;
   }
 
@@ -67,63 +77,59 @@ export class JsonReader {
     const items = [];
     this.expect('[');
     if (this.next() !== ']') {
-      do items.push(this.value(depth + 1));
-      while (this.goesOn(']'));
+      do items.push(this.value(depth));
+      while (this.goesOn());
     }
     this.expect(']');
     return items;
   }
 
-  object(depth, outermost) {
+  object(depth) {
     const object = new Map();
     this.expect('{');
     if (this.next() !== '}') {
       do {
-        if (this.next() !== '"') throw new JsonError(`no name at ${this.at}`);
+        this.space();
         const name = this.string();
         if (object.has(name)) throw new JsonError(`the name ${name} twice`);
         this.expect(':');
-        this.space();
-        const begin = this.at;
-        object.set(name, this.value(depth + 1));
-        if (outermost && typeof object.get(name) === 'string') this.where.set(name, [begin + 1, this.at - 1]);
-      } while (this.goesOn('}'));
+        object.set(name, this.value(depth));
+      } while (this.goesOn());
     }
     this.expect('}');
     return object;
   }
 
-  goesOn(end) {
-    if (this.next() === ',') {
-      this.at += 1;
-      return true;
-    }
-    if (this.next() !== end) throw new JsonError(`neither , nor ${end} at ${this.at}`);
-    return false;
+  goesOn() {
+    if (this.next() !== ',') return false;
+    this.at += 1;
+    return true;
   }
 
   string() {
     let text = '';
-    this.at += 1;
+    this.expect('"');
     for (;;) {
       const letter = this.text[this.at];
       if (letter === undefined || letter < ' ') throw new JsonError('a string is not closed');
       this.at += 1;
-      if (letter === '"') return text;
+      if (letter === '"') break;
       text += letter === '\\' ? this.escape() : letter;
     }
+    if (!text.isWellFormed()) throw new JsonError('half of a surrogate pair');
+    return text;
   }
 
   escape() {
     const letter = this.text[this.at];
     this.at += 1;
-    if (letter === 'u') {
-      const digits = this.text.slice(this.at, this.at + 4);
-      if (!/^[0-9a-fA-F]{4}$/.test(digits)) throw new JsonError('a bad escape');
-      this.at += 4;
-      return String.fromCharCode(parseInt(digits, 16));
+    if (letter !== 'u') {
+      if (!Object.hasOwn(ESCAPES, letter)) throw new JsonError('a bad escape');
+      return ESCAPES[letter];
     }
-    if (!(letter in ESCAPES)) throw new JsonError('a bad escape');
-    return ESCAPES[letter];
+    const digits = this.text.slice(this.at, this.at + 4);
+    if (!/^[0-9a-fA-F]{4}$/.test(digits)) throw new JsonError('a bad escape');
+    this.at += 4;
+    return String.fromCharCode(parseInt(digits, 16));
   }
 }
