@@ -130,6 +130,11 @@ SCENES = [
         ["F 0.3 FLAKE 0.2 FO 0.2 S 0.3", "S 0.5 X 0.5", "X 1"],
     ),
     Scene(
+        "end_of_no_mass_at_all", "Q of END is 0, and so is P: the ratio is 0", "toy",
+        "FLAKE FO", "f s", ["f 0.5 s 0.5", "la 0.5 o 0.5 s 1e-20"],
+        ["FLAKE 0.6 FO 0.1 S 0.3", "S 0.5 X 0.5", "X 1"],
+    ),
+    Scene(
         "dead_end_of_no_mass", "P = Q at a dead end, up to a rest that rounding loses: the child by P", "toy",
         "FLAKE", "f la o", ["f 0.25 s 0.75", "la 0.5 s 0.5", "ke 1 o 1e-20"],
         ["F 0.3 FLAKE 0.5 S 0.2", "X 1"],
