@@ -152,7 +152,7 @@ SPOILED: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("not_an_adapter", changed(lambda h: h.pop("__metadata__")), "does not say that it is"),
     ("not_an_adapter", metadata(format="omnidraft.vocab_map"), "does not say that it is"),
     ("version", metadata(version="2"), "it has version 2 and this omnidraft reads version 1"),
-    ("layout", changed(lambda h: h["layers.0.o.lora_a"].pop("data_offsets")), "has no offsets"),
+    ("layout", changed(lambda h: h["layers.0.o.lora_a"].pop("data_offsets")), "not laid out as"),
     ("layout", changed(lambda h: h["layers.0.o.lora_a"].update(shape=[2, 3])), "not laid out as"),
     ("dtype", tensors(**{O_A: np.zeros((2, 2), np.float16)}), "'layers.0.o.lora_a' is F16, not F32"),
     ("missing_tensor", tensors(**{O_B: None}), "it has no 'layers.0.o.lora_b'"),

@@ -125,7 +125,7 @@ def _sections() -> Iterator[Case]:
     yield (
         "pieces_length_huge",
         "the header says 4 GB of pieces: a reader must not reserve them",
-        "truncated",
+        "limits",
         huge,
         None,
     )

@@ -131,7 +131,7 @@ def _headers() -> Iterator[Case]:
         ("shape_other", "another size than its shape has", {**entry, "shape": [8]}),
         ("shape_negative", "a size below 0", {**entry, "shape": [-3, -3]}),
         ("shape_huge", "sizes whose product has more than 64 bits", {**entry, "shape": [1 << 40, 1 << 40]}),
-        ("dtype_unknown", "a type that is not read", {**entry, "dtype": "I64"}),
+        ("dtype_unknown", "a type that is not read", {**entry, "dtype": "I5"}),
     ):
         yield name, why, "layout", packed(METADATA, TABLES, direct=change)
     shape = {**entry, "shape": [3, 3]}

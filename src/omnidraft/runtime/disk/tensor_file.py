@@ -8,7 +8,10 @@ from omnidraft.runtime.disk.json_fields import array, integer, mapping, text
 from omnidraft.runtime.disk.strict_json import parse
 
 LENGTH_BYTES = 8
-SIZES = {"U8": 1, "I32": 4, "F32": 4}  # bytes of a value
+SIZES = {  # bytes of a value
+    "BOOL": 1, "U8": 1, "I8": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4, "I32": 4, "F32": 4,
+    "U64": 8, "I64": 8, "F64": 8,
+}  # fmt: skip
 _MOST = (1 << 53) - 1
 
 
@@ -54,7 +57,7 @@ def read_header(data: bytes, most: int) -> tuple[dict[str, str], dict[str, Any],
         entries = mapping(parse(bytes(data[LENGTH_BYTES:start])))
         metadata = {name: text(value) for name, value in mapping(entries.pop("__metadata__", {})).items()}
     except ValueError as error:
-        raise TensorFileError(f"its header is refused ({error!s:.80})", "header") from None
+        raise TensorFileError(f"it is not a safetensors file ({error!s:.80})", "header") from None
     return metadata, entries, start
 
 
@@ -67,7 +70,9 @@ def read_tensors(data: bytes, entries: Mapping[str, Any], start: int) -> dict[st
     try:
         layout = sorted((_entry(name, entry) for name, entry in entries.items()), key=lambda each: each[1])
     except (KeyError, ValueError) as error:
-        raise TensorFileError(f"the entry of a tensor is refused ({error!s:.80})", "layout") from None
+        raise TensorFileError(
+            f"its tensors are not laid out as in safetensors ({error!s:.80})", "layout"
+        ) from None
     at = 0
     for name, (begin, end), _, _ in layout:
         if begin != at:

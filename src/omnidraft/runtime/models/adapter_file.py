@@ -14,20 +14,20 @@ from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-from safetensors import SafetensorError, deserialize
 
 from omnidraft.errors import AdapterError, reason
 from omnidraft.runtime.bundle.head import PREFIX, Head, check_names
 from omnidraft.runtime.bundle.lora_sites import a_name, b_name
 from omnidraft.runtime.disk.atomic_write import write_atomically
-from omnidraft.runtime.disk.read_file import open_file
+from omnidraft.runtime.disk.read_file import read_file, read_whole
+from omnidraft.runtime.disk.tensor_file import LENGTH_BYTES, TensorFileError, read_header, read_tensors
 from omnidraft.runtime.models.adapter import Adapter, Floats
 
 FORMAT = "omnidraft.adapter"
 VERSION = 1
 SUFFIX = ".onnx_adapter"  # the same tensors in onnxruntime's own format, beside the file
+MAX_HEADER_BYTES, MAX_FILE_BYTES = 1 << 22, 1 << 30
 _LENGTH = struct.Struct("<Q")
-_MOST_HEADER = 100_000_000  # the limit of safetensors
 _FINGERPRINT = re.compile("[0-9a-f]{64}")
 _CREATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _REMEDIES = {
@@ -72,63 +72,28 @@ def decode_adapter(data: bytes) -> Adapter:
     Raises:
         AdapterError: with the name of the fault.
     """
-    metadata, tensors = _header(data)
-    if (version := metadata.get("version")) != str(VERSION):
-        raise AdapterError(
-            f"it has version {version!s:.20} and this omnidraft reads version {VERSION}", fault="version"
-        )
-    _check_length(data, tensors)
     try:
-        entries: list[tuple[str, dict[str, Any]]] = deserialize(data)  # type: ignore[no-untyped-call]
-    except SafetensorError as error:
-        raise AdapterError(
-            f"its tensors are not laid out as safetensors requires ({error!s:.80})", fault="layout"
-        ) from None
+        metadata, entries, start = read_header(data, MAX_HEADER_BYTES)
+        if metadata.get("format") != FORMAT:
+            raise AdapterError(f"its metadata does not say that it is an {FORMAT}", fault="not_an_adapter")
+        if (version := metadata.get("version")) != str(VERSION):
+            raise AdapterError(
+                f"it has version {version!s:.20} and this omnidraft reads version {VERSION}", fault="version"
+            )
+        tensors = read_tensors(data, entries, start)
+    except TensorFileError as error:
+        fault = "not_an_adapter" if error.fault == "header" else error.fault
+        raise AdapterError(str(error), fault=fault) from None
     arrays: dict[str, Floats] = {}
-    for name, entry in entries:
-        if entry["dtype"] != "F32":
-            raise AdapterError(f"{name!r:.80} is {entry['dtype']}, not F32", fault="dtype")
-        arrays[name] = np.frombuffer(entry["data"], "<f4").astype(np.float32).reshape(entry["shape"])
+    for name, tensor in tensors.items():
+        if tensor.dtype != "F32":
+            raise AdapterError(f"{name!r:.80} is {tensor.dtype}, not F32", fault="dtype")
+        arrays[name] = np.frombuffer(tensor.data, "<f4").astype(np.float32).reshape(tensor.shape)
     head = {name: arrays.pop(name) for name in sorted(arrays) if name.startswith(PREFIX)}
     sites = _pairs(arrays)
     if head:
         check_names(head)
     return _adapter(metadata, sites, head)
-
-
-def _header(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The metadata, and the entries of the tensors."""
-    if len(data) < _LENGTH.size:
-        raise AdapterError(
-            f"it has {len(data)} bytes and a header's length takes {_LENGTH.size}", fault="truncated"
-        )
-    (length,) = _LENGTH.unpack_from(data)
-    if length > _MOST_HEADER or data[_LENGTH.size : _LENGTH.size + 1] not in (b"{", b""):
-        raise AdapterError("it is not a safetensors file", fault="not_an_adapter")
-    if len(data) < _LENGTH.size + length:
-        raise AdapterError(
-            f"it has {len(data)} bytes of a header of {_LENGTH.size + length}", fault="truncated"
-        )
-    try:
-        header = json.loads(data[_LENGTH.size : _LENGTH.size + length])
-        metadata = header.pop("__metadata__", None)
-    except (ValueError, RecursionError, AttributeError):
-        raise AdapterError("it is not a safetensors file", fault="not_an_adapter") from None
-    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
-        raise AdapterError(f"its metadata does not say that it is an {FORMAT}", fault="not_an_adapter")
-    return metadata, header
-
-
-def _check_length(data: bytes, entries: dict[str, Any]) -> None:
-    try:
-        ends = [int(entry["data_offsets"][1]) for entry in entries.values()]
-    except (KeyError, TypeError, ValueError, IndexError, OverflowError):
-        raise AdapterError("the entry of a tensor has no offsets", fault="layout") from None
-    size = _LENGTH.size + _LENGTH.unpack_from(data)[0] + max(ends, default=0)
-    if len(data) < size:
-        raise AdapterError(f"it has {len(data)} bytes of {size}", fault="truncated")
-    if len(data) > size:
-        raise AdapterError(f"it has {len(data) - size} bytes too many", fault="trailing_bytes")
 
 
 def _pairs(arrays: dict[str, Floats]) -> dict[str, tuple[Floats, Floats]]:
@@ -180,13 +145,9 @@ def read_adapter(path: str | Path) -> Adapter:
 def _read(path: Path) -> bytes:
     """The bytes of a file; a file that does not begin like safetensors is not read to its end."""
     try:
-        with open_file(path) as file:
-            head = file.read(_LENGTH.size + 1)
-            if len(head) > _LENGTH.size and (
-                head[-1:] != b"{" or _LENGTH.unpack_from(head)[0] > _MOST_HEADER
-            ):
-                raise AdapterError("it is not a safetensors file", fault="not_an_adapter")
-            return head + file.read()
+        if (head := read_file(path, LENGTH_BYTES + 1))[LENGTH_BYTES:] not in (b"{", b""):
+            raise AdapterError("it is not a safetensors file", fault="not_an_adapter")
+        return read_whole(path, MAX_FILE_BYTES) if len(head) > LENGTH_BYTES else head
     except OSError as error:
         raise AdapterError(f"it cannot be read ({error.strerror})", fault="unreadable") from None
 

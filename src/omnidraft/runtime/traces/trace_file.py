@@ -23,6 +23,7 @@ from omnidraft.runtime.traces.trace_payload import (
 MAGIC = b"\x89ODT\r\n\x1a\n"
 VERSION = 1
 MAX_VOCABULARY = 1 << 31
+MAX_SEGMENT_BYTES = 1 << 28  # no segment is larger; a larger file is not read
 # magic, version, widths of drafter and target, reserved, their fingerprints, number of the segment
 _HEADER = struct.Struct("<8s4I32s32sQ")
 HEADER_BYTES = _HEADER.size + 4  # with its CRC-32

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from omnidraft.errors import TraceFileError
-from omnidraft.runtime.disk.read_file import read_file
+from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.traces.trace import Traced, Vocabularies
-from omnidraft.runtime.traces.trace_file import Segment, decode
+from omnidraft.runtime.traces.trace_file import MAX_SEGMENT_BYTES, Segment, decode
 
 SUFFIX = ".odt"
 _NAME = re.compile(r"trace-(\d{10})\.odt")
@@ -73,7 +73,7 @@ def read_segments(
 
 def _read(path: Path) -> Segment:
     try:
-        return decode(read_file(path))
+        return decode(read_whole(path, MAX_SEGMENT_BYTES))
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from omnidraft.errors import SettingError, TraceFileError
 from omnidraft.runtime.disk.atomic_write import write_atomically
-from omnidraft.runtime.disk.read_file import read_file
+from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.traces.trace import Start, TracedRound, Vocabularies
 from omnidraft.runtime.traces.trace_directory import (
     check_segment,
@@ -25,6 +25,7 @@ from omnidraft.runtime.traces.trace_directory import (
 )
 from omnidraft.runtime.traces.trace_file import (
     HEADER_BYTES,
+    MAX_SEGMENT_BYTES,
     START,
     Frame,
     TraceHeader,
@@ -177,7 +178,7 @@ class TraceStore:
 
     @property
     def _segment_bytes(self) -> int:
-        return self.max_bytes // SEGMENTS
+        return min(self.max_bytes // SEGMENTS, MAX_SEGMENT_BYTES)
 
     def _write(self, data: bytes) -> None:
         """Append with one write; the part that a full disk took is cut off again."""
@@ -213,12 +214,12 @@ class TraceStore:
             check_segment(segment, self.vocabularies)
         if not segments:
             return
-        data = read_file(segments[-1])
         try:
+            data = read_whole(segments[-1], MAX_SEGMENT_BYTES)
             decode_header(data)
             ends, torn = scan(data)
-        except TraceFileError:
-            return  # damaged: it stays, and a new segment is begun
+        except (TraceFileError, OSError):
+            return  # damaged or too large: it stays, and a new segment is begun
         if not torn and len(data) < self._segment_bytes:
             kinds = [int.from_bytes(data[a + 4 : a + 6], "little") for a, _ in pairwise(ends)]
             self._enter(number_of(segments[-1]), len(data), kinds.count(START))

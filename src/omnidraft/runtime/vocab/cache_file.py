@@ -48,7 +48,11 @@ class CacheHeader:
 
 
 def encode(table: CacheTable) -> bytes:
-    """The bytes of a table: equal tables give equal bytes."""
+    """The bytes of a table: equal tables give equal bytes.
+
+    Raises:
+        CacheFileError: `limits`, where the file would be larger than a reader takes.
+    """
     widths = _widths(table)
     targets, pieces, ticks, counts = (
         column.astype(f"<u{width}").tobytes() for column, width in zip(_columns(table), widths, strict=True)
@@ -61,6 +65,8 @@ def encode(table: CacheTable) -> bytes:
         len(table), table.tick, 0,
         *(number for section in sections for number in (len(section), zlib.crc32(section))),
     )  # fmt: skip
+    size = HEADER_BYTES + sum(map(len, sections))
+    _demand(size <= MAX_FILE_BYTES, "limits", f"it would have {size} bytes, more than {MAX_FILE_BYTES}")
     return b"".join([header, struct.pack("<I", zlib.crc32(header)), *sections])
 
 
@@ -71,6 +77,11 @@ def decode(data: bytes) -> CacheTable:
         CacheFileError: with the name of the first fault, in the order of spec/06-ngram-cache.md.
     """
     header = decode_header(data)
+    _demand(
+        header.file_bytes <= MAX_FILE_BYTES,
+        "limits",
+        f"it says that it has {header.file_bytes} bytes, more than {MAX_FILE_BYTES}",
+    )
     _demand(len(data) >= header.file_bytes, "truncated", _cut(len(data), header.file_bytes))
     extra = len(data) - header.file_bytes
     _demand(extra == 0, "trailing_bytes", f"it goes on for {extra} bytes after its end")

@@ -6,7 +6,14 @@ from pathlib import Path
 from omnidraft.errors import CacheFileError
 from omnidraft.runtime.disk.atomic_write import place_of, remove_leftovers, write_atomically
 from omnidraft.runtime.disk.read_file import open_file, read_file
-from omnidraft.runtime.vocab.cache_file import HEADER_BYTES, MAGIC, decode, decode_header, encode
+from omnidraft.runtime.vocab.cache_file import (
+    HEADER_BYTES,
+    MAGIC,
+    MAX_FILE_BYTES,
+    decode,
+    decode_header,
+    encode,
+)
 from omnidraft.runtime.vocab.cache_table import CacheTable, check_against
 from omnidraft.runtime.vocab.ngram_cache import CAPACITY, NgramCache, Policy
 from omnidraft.runtime.vocab.vocab_map import VocabMap
@@ -86,6 +93,8 @@ def _read(path: Path) -> bytes:
         with open_file(path) as file:
             head = file.read(HEADER_BYTES)
             promised, size = decode_header(head).file_bytes, os.fstat(file.fileno()).st_size
+            if promised > MAX_FILE_BYTES:
+                return head  # which is refused as it is
             if size > promised:
                 extra = "1 byte" if size == promised + 1 else f"{size - promised} bytes"
                 raise CacheFileError(f"it goes on for {extra} after its end", fault="trailing_bytes")
