@@ -31,13 +31,13 @@ def narrow_the_reference() -> None:
     for module in (random_source, sampling, verifier):
         module.fsum = _sum  # type: ignore[attr-defined]
     narrow_math = SimpleNamespace(exp=lambda x: np.exp(np.float32(x)), inf=math.inf)
-    sampling.math = narrow_math  # type: ignore[assignment]
+    sampling.math = narrow_math  # type: ignore[attr-defined]
     made, nucleus = Distribution.__init__, sampling._nucleus
 
     def narrow(self: Distribution, weights: Iterable[float], certain: bool = False) -> None:
-        made(self, tuple(np.float32(w) for w in weights), certain)  # type: ignore[arg-type]
+        made(self, tuple(np.float32(w) for w in weights), certain)
 
-    Distribution.__init__ = narrow  # type: ignore[assignment]
+    Distribution.__init__ = narrow  # type: ignore[method-assign]
     sampling._nucleus = lambda ranked, weights, top_p, margin: nucleus(ranked, weights, top_p, 0.0)
     random_source.TINY = random_source.ROUNDING = random_source.LEAST_RESIDUAL = 0.0
     verifier.LEAST = 1e-37  # 1e-300 is 0 in float32
@@ -69,12 +69,11 @@ def close_logs(actual: list[float], expected: list[float]) -> bool:
 def check_random(given: Vector, expect: Vector) -> bool:
     if "weights" in given:
         weights = [np.float32(w) for w in given["weights"]]
-        return [random_source.inverse_cdf(weights, np.float64(u)) for u in given["uniforms"]] == expect[
-            "indices"
-        ]
+        indices = [random_source.inverse_cdf(weights, np.float64(u)) for u in given["uniforms"]]
+        return bool(indices == expect["indices"])
     if "bernoulli" in given:
         random = source(iter(given["uniforms"]))
-        return [random.bernoulli(np.float32(p)) for p in given["bernoulli"]] == expect["answers"]
+        return bool([random.bernoulli(np.float32(p)) for p in given["bernoulli"]] == expect["answers"])
     return True  # 64 bits have no weights
 
 
