@@ -31,7 +31,7 @@ def narrow_the_reference() -> None:
     for module in (random_source, sampling, verifier):
         module.fsum = _sum  # type: ignore[attr-defined]
     narrow_math = SimpleNamespace(exp=lambda x: np.exp(np.float32(x)), inf=math.inf)
-    sampling.math = narrow_math  # type: ignore[attr-defined]
+    sampling.math = narrow_math  # type: ignore[attr-defined, assignment]
     made, nucleus = Distribution.__init__, sampling._nucleus
 
     def narrow(self: Distribution, weights: Iterable[float], certain: bool = False) -> None:
