@@ -10,16 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.draft_length import LONGEST, Costs
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
-LONGEST = 12  # largest draft length that is considered, as by "auto"
 CHANCE = 0.02  # a share of accepted draft tokens below this is chance agreement of an untrained pair
 _LARGER = 1.05  # bytes of a model file over those of its checkpoint, from which on it is worth a warning
 _WHOLE, _HALF = 0.999, 0.5  # shares of the target's text tokens that a drafter can write
 _EXAMPLES = 3  # tokens that a drafter cannot write, in a sentence
-_MOST_RATIO = 1.5  # target tokens for each accepted draft token, as in `AcceptanceByDepth.ratio`
+_MOST_RATIO = 1.5  # target tokens for each accepted draft token at most, as in `MeasuredLength.ratio`
 
 
 @dataclass(frozen=True)

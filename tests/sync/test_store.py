@@ -80,7 +80,8 @@ def test_pulling_from_a_web_server(server: ThreadingHTTPServer, folder: Store, t
     server.shutdown()
     server.server_close()
     gone = open_store(f"http://127.0.0.1:{port}/")
-    assert fault(lambda: pull_into(gone, into), "cannot be reached", "try again") == "unreachable"
+    refused = "cannot be reached (Connection refused)"
+    assert fault(lambda: pull_into(gone, into), refused, "try again") == "unreachable"
 
 
 def test_addresses_that_are_none(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ A write is whole or absent. In a folder it is a temporary file and a rename; an 
 objects; in other file systems a temporary name is moved to its place.
 """
 
+import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from omnidraft.errors import OmnidraftError, SettingError, SyncError, reason
+from omnidraft.errors import OmnidraftError, SettingError, SyncError, install, reason
 from omnidraft.runtime.disk.atomic_write import write_atomically
 
 TransferProgress = Callable[[str, int, int], None]  # name of the file, bytes done, bytes in total
@@ -186,7 +187,7 @@ def open_store(address: str) -> Store:
         SettingError: fsspec or a package for this address is not installed, or the address is not valid.
     """
     if find_spec("fsspec") is None:
-        raise SettingError("syncing needs the package fsspec", "run `pip install 'omnidraft[sync]'`")
+        raise SettingError("syncing needs the package fsspec", install("sync"))
     from fsspec.core import url_to_fs
 
     shown = re.sub(r"//[^/@]*@", "//", address)
@@ -212,4 +213,8 @@ def short(name: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
+    """Why a store cannot be reached, in the system's words where it has some; aiohttp wraps them."""
+    cause = getattr(error, "os_error", error)
+    if isinstance(cause, OSError) and (cause.errno or 0) > 0:
+        return os.strerror(cause.errno or 0)
     return short(reason(error))
