@@ -17,7 +17,8 @@ import { Fault, openBundle, plain, sha256 } from './core/bundle.mjs';
 import { fingerprint } from './core/fingerprint.mjs';
 import { readMapFile } from './core/map_file.mjs';
 import { readCache } from './core/cache_file.mjs';
-import { copies } from './core/lookup.mjs';
+import { DraftLength, FixedLength, more, verification } from './core/draft_length.mjs';
+import { find } from './core/lookup.mjs';
 
 const fromHex = (text) => [...Buffer.from(text.replaceAll(' ', ''), 'hex')];
 const toHex = (u64) => '0x' + u64.toString(16).padStart(16, '0');
@@ -133,7 +134,8 @@ function verify(input, expect, maps) {
 }
 
 function lookup(input) {
-  return { copies: input.contexts.map((context) => copies(context, input.count)) };
+  const found = input.contexts.map((context) => find(context, input.count));
+  return { copies: found.map((one) => one.copy), matches: found.map((one) => one.match) };
 }
 
 function cacheLearn(input, expect, maps, folder) {
@@ -159,7 +161,7 @@ async function generate(input, expect, maps, folder) {
   const answer = async (one) => {
     const settings = {
       mode: input.mode, verification: input.verification, sampling: input.sampling, seed: BigInt(one.seed),
-      count: () => input.num_draft_tokens, maxNewTokens: input.max_new_tokens, eosIds: one.eos_ids,
+      length: new FixedLength(input.num_draft_tokens, input.mode), maxNewTokens: input.max_new_tokens, eosIds: one.eos_ids,
     };
     const { tokens, uniforms, rounds, context } = await session.generate(one.prompt, one.draft_prompt, settings);
     return {
@@ -196,6 +198,7 @@ function manifestOf(input, folder) {
   return Buffer.from(`{"seal": "${sha256(Buffer.from(rest, 'utf8'))}${rest}`, 'utf8');
 }
 
+const COSTS = { target: 0, draft: 0, host: 0, read: 0, acceptance: 0 };
 const MODEL = ['graph', 'tokenizer', 'tokenizer_fingerprint', 'vocab_size', 'kv', 'bos_id', 'eos_ids', 'parameters'];
 
 function modelRead(model) {
@@ -219,7 +222,7 @@ function bundle(input, expect, maps, folder) {
     return {
       read: {
         seal: read.seal, target: modelRead(read.target), drafter: modelRead(read.drafter), prompt: { prefix, suffix, between, after },
-        costs: read.costs, vocab_map: read.vocab_map, ort: read.ort ?? null,
+        costs: only(read.costs, COSTS), vocab_map: read.vocab_map, ort: read.ort ?? null,
       },
     };
   });
@@ -261,9 +264,52 @@ function table(folder, graph) {
   return JSON.parse(readFileSync(join(folder, '..', 'generate', graph.replace('.onnx', '.table.json')), 'utf8'));
 }
 
+const RECORD = ['match', 'drafted', 'evaluated', 'accepted', 'emitted', 'agreed'];
+const record = (numbers) => Object.fromEntries(RECORD.map((name, i) => [name, numbers[i]]));
+
+/** Rows with a number in front that says how often each repeats. */
+function packed(rows) {
+  const runs = [];
+  for (const row of rows) {
+    if (runs.length > 0 && isDeepStrictEqual(runs.at(-1).slice(1), row)) runs.at(-1)[0] += 1;
+    else runs.push([1, ...row]);
+  }
+  return runs;
+}
+
+function headed(input) {
+  const length = new DraftLength(input.costs);
+  const rounds = input.rounds.map((round) => {
+    const { count } = length.plan(0);
+    const answers = round.asks.map(([drawn, survival]) => more(length, drawn, survival, input.threshold));
+    length.record(record(round.record));
+    return { count, more: answers };
+  });
+  return { rounds };
+}
+
+function draftLength(input) {
+  if ('vocab_size' in input) return { verification: verification(input.costs, input.vocab_size) };
+  if ('rounds' in input) return headed(input);
+  const length = new DraftLength(input.costs, { drafts: input.drafts });
+  const texts = input.texts.map(({ records }) => {
+    length.beginText();
+    const plans = [];
+    for (const [times, ...numbers] of records) {
+      for (let i = 0; i < times; i++) {
+        const { source, count, reads } = length.plan(numbers[0]);
+        plans.push([source, count, reads]);
+        length.record(record(numbers));
+      }
+    }
+    return { plans: packed(plans), state: structuredClone(length.state) };
+  });
+  return { texts };
+}
+
 /** Handlers take (input, expect, maps, folder); `expect` only says what is asked. */
 export const FOLDERS = {
-  random, sampling, utf8, stop, translate, verify, lookup, bundle, generate, logprobs: generate, 'cache/learn': cacheLearn, 'map/valid': mapValid, 'map/invalid': mapInvalid, 'map/fingerprint': mapFingerprint,
+  random, sampling, utf8, stop, translate, verify, lookup, draft_length: draftLength, bundle, generate, logprobs: generate, 'cache/learn': cacheLearn, 'map/valid': mapValid, 'map/invalid': mapInvalid, 'map/fingerprint': mapFingerprint,
 };
 
 export function readMap(json) {

@@ -10,7 +10,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { FOLDERS, readMap } from './folders.mjs';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
-const TOLERANCES = { sampling: 1e-12, verify: 1e-12, logprobs: 1e-6 };
+const TOLERANCES = { sampling: 1e-12, verify: 1e-12, logprobs: 1e-6, draft_length: 1e-12 };
 
 const option = (name) => (process.argv.includes(name) ? process.argv[process.argv.indexOf(name) + 1] : null);
 const flag = (name) => process.argv.includes(name);

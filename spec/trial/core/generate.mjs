@@ -1,6 +1,6 @@
 // Rounds of speculation over two models: 04-speculation.md, sections 3 and 8.
 
-import { copies } from './lookup.mjs';
+import { find } from './lookup.mjs';
 import { Drafter, Target } from './reading.mjs';
 import { RandomSource, SplitMix64 } from './random.mjs';
 import { drafterDistribution, logProbability, targetDistribution } from './sampling.mjs';
@@ -13,10 +13,17 @@ const WALKS = new Set(['trie', 'direct']);
 const LEARNS = new Set(['trie', 'match', 'paper']);
 
 /** A copy as a proposal: it uses no draft tokens. */
-function copied(tokens, most) {
-  const cut = tokens.slice(0, most);
-  const none = cut.map(() => 0);
-  return { tokens: cut, starts: none, ends: none, decisions: null, tail: null, used: 0 };
+function copied(tokens) {
+  const none = tokens.map(() => 0);
+  return { tokens, starts: none, ends: none, decisions: null, tail: null, used: 0 };
+}
+
+const NOTHING = { draft: [], laws: [], passes: [] };
+const WITHOUT_DRAFTER = new Set(['plain', 'lookup']);
+
+function agreement(emitted, copy) {
+  const differs = emitted.findIndex((token, i) => token !== copy[i]);
+  return differs < 0 ? emitted.length : differs;
 }
 
 export class Session {
@@ -28,7 +35,7 @@ export class Session {
   }
 
   /**
-   * settings: mode, verification, sampling, seed, count() and record() of the draft length, maxNewTokens, eosIds.
+   * settings: mode, verification, sampling, seed, length (a DraftLength or a FixedLength), maxNewTokens, eosIds.
    * Returns tokens, the number of uniforms, the rounds, and the drafter's context.
    */
   async generate(prompt, context, settings) {
@@ -45,22 +52,26 @@ export class Session {
   async round(text) {
     const left = text.maxNewTokens - text.emitted;
     const most = Math.min(MOST_PROPOSED, this.maxLength - text.tokens.length, left - 1);
-    const drafted = most > 0 ? await this.draft(text) : { draft: [], laws: [], passes: [] };
+    const found = text.length.copies ? find(text.tokens) : { copy: [], match: 0 };
+    const plan = most > 0 && text.mode !== 'plain' ? text.length.plan(found.match) : { source: 'none', count: 0 };
+    const drafted = plan.source === 'draft' ? await this.draft(text, plan.count) : NOTHING;
     const root = trie(this.map, text.mode === 'direct' ? [] : this.cache.entries.keys());
-    const proposal = this.propose(text, root, drafted.draft, most);
+    const proposal = plan.source === 'draft' ? this.propose(text, root, drafted.draft, most)
+      : copied(plan.source === 'copy' ? found.copy.slice(0, Math.min(plan.count, most)) : []);
     const rows = await this.target.read([...text.tokens, ...proposal.tokens], proposal.tokens.length + 1);
     const before = (row) => [...text.tokens, ...proposal.tokens.slice(0, row)];
     const p = (row) => targetDistribution(rows[row], text.sampling, before(row));
-    const verdict = this.rule(text)({ map: this.map, root, proposal, p, q: (i) => drafted.laws[i], random: text.random });
+    const rule = plan.source === 'draft' ? this.rule(text) : verifyMatch;
+    const verdict = rule({ map: this.map, root, proposal, p, q: (i) => drafted.laws[i], random: text.random });
     const accepted = proposal.tokens.slice(0, verdict.accepted);
     const emitted = this.cut([...accepted, verdict.token], text, left);
     const round = {
-      draft: text.mode === 'lookup' ? [] : drafted.draft, proposed: proposal.tokens, accepted: Math.min(verdict.accepted, emitted.length), emitted,
+      draft: drafted.draft, proposed: proposal.tokens, accepted: Math.min(verdict.accepted, emitted.length), emitted,
       evaluated: verdict.evaluated, accepted_drafts: verdict.acceptedDrafts,
       target_passes: this.target.passes(), draft_passes: drafted.passes,
       logprobs: emitted.map((token, i) => logProbability(rows[i], text.sampling, before(i), token)),
     };
-    if (text.mode !== 'lookup' && text.mode !== 'plain') {
+    if (!WITHOUT_DRAFTER.has(text.mode)) {
       const change = draftChange(this.map, proposal, drafted.draft, verdict.accepted, [...accepted, verdict.token]);
       const kept = drafted.draft.length - change.rewind;
       text.context.push(...drafted.draft.slice(0, kept), ...change.append);
@@ -69,14 +80,16 @@ export class Session {
     text.emitted += emitted.length;
     this.target.forget(text.tokens.length - 1);
     round.learned = LEARNS.has(text.mode) ? this.cache.learn(emitted, round.accepted) : 0;
-    if (most > 0) text.record?.(drafted.draft.length, verdict.evaluated, verdict.acceptedDrafts, emitted.length);
+    if (most > 0) {
+      text.length.record({
+        match: found.match, drafted: drafted.draft.length, evaluated: verdict.evaluated, accepted: verdict.acceptedDrafts,
+        emitted: emitted.length, agreed: agreement(emitted, found.copy),
+      });
+    }
     return round;
   }
 
-  async draft(text) {
-    const count = text.mode === 'plain' ? 0 : text.count();
-    if (count === 0) return { draft: [], laws: [], passes: [] };
-    if (text.mode === 'lookup') return { draft: copies(text.tokens, count), laws: [], passes: [] };
+  async draft(text, count) {
     const banned = text.mode === 'direct' ? this.map.bannedDirect : this.map.bannedTrie;
     const temperature = text.sampling.temperature ?? 0;
     const law = (logits) => drafterDistribution(logits, temperature, banned);
@@ -84,7 +97,6 @@ export class Session {
   }
 
   propose(text, root, draft, most) {
-    if (text.mode === 'lookup' || text.mode === 'plain') return copied(draft, most);
     const warm = (text.sampling.temperature ?? 0) > 0;
     const expand = text.mode !== 'direct' && !(warm && text.mode === 'paper');
     return (warm && WALKS.has(text.mode) ? walk : longestFirst)(this.map, root, draft, most, expand);

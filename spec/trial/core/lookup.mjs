@@ -1,8 +1,11 @@
-// Copying from the context: 04-speculation.md, section 3.
+// Copies of the context: 04-speculation.md, section 3.
 
 const LONGEST = 4;
 const SHORTEST = 2;
+const LONGEST_MATCH = 6;
+export const MOST_COPIED = 48;
 
+/** The position after the latest earlier occurrence of the last `length` tokens, or null. */
 function follows(context, length) {
   const end = context.length - length;
   for (let at = end - 1; at >= 0; at--) {
@@ -13,14 +16,21 @@ function follows(context, length) {
   return null;
 }
 
-/** The tokens to copy. */
-export function copies(context, count) {
-  for (let length = Math.min(LONGEST, context.length - 1); length >= SHORTEST; length--) {
+/** How many tokens right before `from` equal the last tokens. */
+function matchAt(context, from) {
+  let match = 0;
+  while (match < LONGEST_MATCH && match < from && context[from - 1 - match] === context[context.length - 1 - match]) match += 1;
+  return match;
+}
+
+/** {copy, match}: `count` tokens, or none. */
+export function find(context, count = MOST_COPIED) {
+  for (let length = LONGEST; length >= SHORTEST; length--) {
     const from = follows(context, length);
     if (from === null) continue;
     const text = Array.from(context);
     for (let i = 0; i < count; i++) text.push(text[from + i]);
-    return text.slice(context.length);
+    return { copy: text.slice(context.length), match: matchAt(context, from) };
   }
-  return [];
+  return { copy: [], match: 0 };
 }

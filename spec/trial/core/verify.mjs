@@ -97,6 +97,7 @@ export function draftChange(map, proposal, draft, accepted, emitted) {
   const { tokens, starts, ends } = proposal;
   let whole = accepted; // an expansion that is accepted in part is spelled token by token
   while (whole > 0 && whole < tokens.length && starts[whole] === starts[whole - 1]) whole -= 1;
+  if (proposal.used === 0) whole = 0; // a copy uses no draft tokens: every token is spelled
   const kept = whole > 0 ? ends[whole - 1] : 0;
   return { rewind: draft.length - kept, append: emitted.slice(whole).flatMap((t) => map.spellings[t]) };
 }
