@@ -128,7 +128,7 @@ class BenchResult:
     @property
     def verdict(self) -> PairVerdict:
         """Whether drafting paid."""
-        drafted = sum(line.statistics.drafted for line in self.lines)
+        drafted = sum(line.statistics.drafted + line.statistics.copied for line in self.lines)
         return measured_verdict(self.speed_up, self.interval, drafted)
 
     @property
@@ -190,7 +190,13 @@ def _predict(session: Session, lines: Sequence[BenchLine]) -> float:
     rounds = sum(line.statistics.rounds for line in lines)
     emitted = sum(line.statistics.emitted for line in lines)
     seconds = sum(
-        costs.round_seconds(count) * n for line in lines for count, n in line.statistics.lengths.items()
+        seconds_of(count) * n
+        for line in lines
+        for seconds_of, counts in (
+            (costs.round_seconds, line.statistics.lengths),
+            (costs.copy_seconds, line.statistics.copied_lengths),
+        )
+        for count, n in counts.items()
     )
     return emitted * costs.round_seconds(0) / seconds if rounds else 1.0
 

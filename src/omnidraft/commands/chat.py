@@ -196,6 +196,8 @@ class Chat:
         drafted = f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted"
         if not s.drafted:
             drafted = "nothing drafted"
+        if s.copied:
+            drafted += f", {s.accepted_copies} of {s.copied} copied tokens accepted"
         return (
             f"{counted(self._answers, 'answer')}, {counted(s.emitted, 'token')}, "
             f"{s.emitted / seconds:.0f} a second, {s.tokens_per_target_pass:.2f} per target pass\n"

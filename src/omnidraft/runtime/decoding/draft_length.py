@@ -59,6 +59,10 @@ class Costs:
         host = self.host if num_draft_tokens else 0.0
         return self.pass_seconds(num_draft_tokens + 1) + num_draft_tokens * self.draft + host
 
+    def copy_seconds(self, num_tokens: int) -> float:
+        """Seconds of a round with this number of copied tokens."""
+        return self.pass_seconds(num_tokens + 1) + self.host
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -275,8 +279,7 @@ class MeasuredLength:
         if self._copies and match:
             by_length = running(COPY_ACCEPTANCE, self.state.agreed, self.state.compared)
             expected = [1.0 + e for e in _expected([by_length[match_class(match + k - 1)] for k in depths])]
-            seconds = [costs.pass_seconds(k + 1) + costs.host for k in depths]
-            options += [Option("copy", k, expected[k - 1], seconds[k - 1]) for k in depths]
+            options += [Option("copy", k, expected[k - 1], costs.copy_seconds(k)) for k in depths]
         return options
 
     def chances(self) -> list[float]:

@@ -16,7 +16,8 @@ class Statistics:
         copied, accepted_copies: those of them that were copied from the context.
         emitted: target tokens of the output.
         learned: n-grams that are new in the cache.
-        lengths: number of rounds by their draft tokens.
+        lengths: number of rounds without copies, by their draft tokens.
+        copied_lengths: number of rounds with copies, by their copied tokens.
         seconds: by part of a round, see `Seconds`.
     """
 
@@ -31,6 +32,7 @@ class Statistics:
     emitted: int = 0
     learned: int = 0
     lengths: dict[int, int] = field(default_factory=dict)
+    copied_lengths: dict[int, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(asdict(Seconds()), 0.0))
 
     def add(self, r: Round) -> None:
@@ -45,7 +47,8 @@ class Statistics:
         self.accepted_copies += r.accepted if r.copied else 0
         self.emitted += len(r.emitted)
         self.learned += r.learned
-        self.lengths[len(r.draft)] = self.lengths.get(len(r.draft), 0) + 1
+        lengths, length = (self.copied_lengths, len(r.proposed)) if r.copied else (self.lengths, len(r.draft))
+        lengths[length] = lengths.get(length, 0) + 1
         for name, value in asdict(r.seconds).items():
             self.seconds[name] += value
 
