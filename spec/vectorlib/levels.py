@@ -2,7 +2,8 @@
 
 LEVELS: dict[str, tuple[str, ...]] = {
     "core": (
-        "random", "sampling", "utf8", "translate", "verify", "draft_length", "lookup", "tokenize", "template",
+        "random", "sampling", "utf8", "translate", "verify", "draft_length", "lookup", "tokenizer",
+        "tokenizer/invalid", "tokenize", "template",
         "draft_prompt", "stop", "cache/learn", "bundle", "map/fingerprint", "map/valid",
         "map/invalid", "generate", "logprobs",
     ),

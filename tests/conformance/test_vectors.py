@@ -11,6 +11,7 @@ import pytest
 
 from conformance.conftest import RAN
 from conformance.decoding import run_sampling, run_stop
+from conformance.decoding.run_compiled import run_invalid_tokenizer, run_tokenizer
 from conformance.decoding.run_draft_length import run_draft_length
 from conformance.decoding.run_generate import run_generate
 from conformance.decoding.run_tokenize import run_draft_prompt, run_template, run_tokenize
@@ -64,6 +65,8 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "sync/compare": run_sync.run_compare,
     "template": run_template,
     "tokenize": run_tokenize,
+    "tokenizer": run_tokenizer,
+    "tokenizer/invalid": run_invalid_tokenizer,
     "trace/invalid": run_trace.run_invalid,
     "trace/rows": run_trace.run_rows,
     "trace/valid": run_trace.run_valid,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -10,18 +11,37 @@ from conformance.vectors import ROOT, Vector
 from omnidraft.errors import PromptError
 from omnidraft.runtime.bundle.bundle import PromptTemplate
 from omnidraft.runtime.session.conversation import EarlierText, Turn, conversation_ids, draft_context
+from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
+Read = Callable[[str], Tokenizer]
+
 
 @cache
-def _tokenizer(file: str) -> Tokenizer:
+def _library(file: str) -> Tokenizer:
     return LibraryTokenizer.from_file(ROOT / "tokenize" / file)
 
 
-def run_tokenize(vector: Vector) -> None:
+@cache
+def _compiled(file: str) -> Tokenizer:
+    return CompiledTokenizer.from_file((ROOT / "tokenize" / file).with_suffix(".bin"))
+
+
+def _with_both(run: Callable[[Vector, Read], None]) -> Callable[[Vector], None]:
+    """A runner that reads each tokenizer.json, and then the compiled file beside it."""
+
+    def both(vector: Vector) -> None:
+        run(vector, _library)
+        run(vector, _compiled)
+
+    return both
+
+
+@_with_both
+def run_tokenize(vector: Vector, read: Read) -> None:
     given, expect = vector["input"], vector["expect"]
-    tokenizer = _tokenizer(given["tokenizer"])
+    tokenizer = read(given["tokenizer"])
     if "spell" in given:
         data = bytes.fromhex(given["spell"])
         spelled = tokenizer.spell(data)
@@ -35,20 +55,22 @@ def run_tokenize(vector: Vector) -> None:
         assert [None if b is None else b.hex() for b in tokenizer.tokens] == expect["bytes"]
 
 
-def run_template(vector: Vector) -> None:
+@_with_both
+def run_template(vector: Vector, read: Read) -> None:
     given, expect = vector["input"], vector["expect"]
     template = PromptTemplate(*(given[name] for name in ("prefix", "suffix", "between", "after")))
     turns = [Turn(turn["message"], tuple(turn["answer"])) for turn in given["turns"]]
     if "refused" in expect:
         with pytest.raises(PromptError, match="single turn"):
-            conversation_ids(_tokenizer(given["tokenizer"]), template, turns, given["message"])
+            conversation_ids(read(given["tokenizer"]), template, turns, given["message"])
         return
-    ids = conversation_ids(_tokenizer(given["tokenizer"]), template, turns, given["message"])
+    ids = conversation_ids(read(given["tokenizer"]), template, turns, given["message"])
     assert ids == expect["ids"]
 
 
-def run_draft_prompt(vector: Vector) -> None:
+@_with_both
+def run_draft_prompt(vector: Vector, read: Read) -> None:
     given = vector["input"]
-    target, drafter = _tokenizer(given["target"]), _tokenizer(given["drafter"])
+    target, drafter = read(given["target"]), read(given["drafter"])
     before = None if given["before"] is None else EarlierText(**given["before"])
     assert draft_context(target, drafter, given["prompt"], before) == vector["expect"]["context"]

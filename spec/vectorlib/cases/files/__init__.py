@@ -16,11 +16,13 @@ from vectorlib.cases.files import (
     signing,
     sync,
     sync_pull,
+    tokenizer,
     trace,
     vocab_map,
 )
 
 CASES = (
+    tokenizer,
     cache,
     cache_invalid,
     session,
