@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from conformance.vectors import ROOT, Vector, map_of
 from omnidraft.errors import VocabMapError
-from omnidraft.runtime.vocab.tokenizer import Control, Tokenizer
+from omnidraft.runtime.vocab.tokenizer import Control, fingerprint
 from omnidraft.runtime.vocab.vocab_map import decode_vocab_map, load_vocab_map
 
 
@@ -27,13 +26,19 @@ def run_invalid(vector: Vector) -> None:
     path = ROOT / "map/invalid" / given.get("file", "")
     data = bytes.fromhex(given["bytes"]) if "bytes" in given else path.read_bytes()
     with pytest.raises(VocabMapError) as refused:
-        decode_vocab_map(data)
+        _read(data, given.get("models"))
     assert refused.value.fault == vector["expect"]["fault"], str(refused.value)
+
+
+def _read(data: bytes, models: dict[str, Any] | None) -> None:
+    """Read a map, and compare it with the models of a bundle if there are any."""
+    read = decode_vocab_map(data)
+    if models is not None:
+        read.check_fits(**models)
 
 
 def run_fingerprint(vector: Vector) -> None:
     given = vector["input"]
     tokens = [None if token is None else bytes.fromhex(token) for token in given["tokens"]]
-    controls = {text: Control(token_id, text, False, False) for token_id, text in given["controls"]}
-    vocabulary: Any = SimpleNamespace(tokens=tokens, controls=controls)
-    assert Tokenizer.fingerprint.func(vocabulary) == vector["expect"]["fingerprint"]
+    controls = [Control(token_id, text, False, False) for token_id, text in given["controls"]]
+    assert fingerprint(tokens, controls) == vector["expect"]["fingerprint"]

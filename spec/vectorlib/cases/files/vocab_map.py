@@ -34,7 +34,22 @@ def write(writer: VectorWriter) -> None:
             given = {"file": f"{name}.safetensors"}
         bad.append(vector(name, why, given, {"fault": fault}))
     writer.vectors("map/invalid", "files", bad)
+    writer.vectors("map/invalid", "foreign", list(_foreign()))
     writer.vectors("map/fingerprint", "vocabularies", list(_fingerprints()))
+
+
+def _foreign() -> Iterator[dict[str, Any]]:
+    """A map that is right, with models of another vocabulary."""
+    ours = {
+        "draft_fingerprint": "dd" * 32, "target_fingerprint": "ee" * 32,
+        "draft_size": len(TOY.draft), "target_size": len(TOY.target),
+    }  # fmt: skip
+    others = {"draft_fingerprint": "ab" * 32, "target_fingerprint": "dd" * 31 + "de",
+              "draft_size": len(TOY.draft) + 1, "target_size": len(TOY.target) - 1}  # fmt: skip
+    for field, value in others.items():
+        given = {"file": "../valid/toy.safetensors", "models": {**ours, field: value}}
+        why = f"the models have another {field.replace('_', ' ')}"
+        yield vector(f"foreign_{field}", why, given, {"fault": "foreign_vocabulary"})
 
 
 def tables_of(vocab_map: VocabMap) -> dict[str, Table]:
