@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from omnidraft.errors import BundleError, SettingError, install
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, parse_manifest, read_manifest
-from omnidraft.runtime.bundle.signature import SIGNATURE, Signature, encode, key_id
+from omnidraft.runtime.bundle.signature import MAX_KEY_BYTES, SIGNATURE, Signature, encode, key_id
 from omnidraft.runtime.disk.atomic_write import write_atomically
+from omnidraft.runtime.disk.read_file import read_whole
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -120,7 +121,7 @@ def read_private_key(path: Path, passphrase: Passphrase) -> "Ed25519PrivateKey":
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     try:
-        pem = path.read_bytes()
+        pem = read_whole(path, MAX_KEY_BYTES)
     except OSError as error:
         raise SettingError(
             f"the private key {path} cannot be read ({error.strerror})", "check the path"

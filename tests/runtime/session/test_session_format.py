@@ -15,18 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnidraft import GenerationConfig
-from omnidraft.errors import SessionFileError
+from omnidraft.errors import SessionFileError, SettingError
 from omnidraft.runtime.decoding.draft_length import Costs, LengthState
 from omnidraft.runtime.disk.strict_json import bits_of, dump
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.session_file import (
     HEADER_BYTES,
-    MAX_CACHE_BYTES,
     MAX_STATE_BYTES,
     decode_session,
     encode_session,
 )
 from omnidraft.runtime.session.text_state import Identity, SavedAnswer, SavedSession
+from omnidraft.runtime.vocab.cache_file import MAX_FILE_BYTES as MAX_CACHE_BYTES
 
 
 def example(turns: int = 2) -> SavedSession:
@@ -163,3 +163,22 @@ def test_the_reader_is_total(noise: bytes, at: int, checksums: bool) -> None:
     except SessionFileError:
         return
     assert isinstance(state, SavedSession) and isinstance(cache, bytes)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        GenerationConfig(max_new_tokens=1 << 31),
+        GenerationConfig(top_k=1 << 31),
+        GenerationConfig(stop=("a",) * 65),
+        GenerationConfig(stop=("\u3042" * 342,)),
+    ],
+    ids=["max_new_tokens", "top_k", "number of stops", "length of a stop"],
+)
+def test_settings_that_no_file_holds_are_refused_before_a_generation(config: GenerationConfig) -> None:
+    with pytest.raises(SettingError, match=r"(max_new_tokens|top_k|stop) "):
+        config.check()
+    data = sealed(lambda s: s["answer"]["config"].update(stop=list(config.stop), top_k=config.top_k))
+    if config.max_new_tokens == GenerationConfig.max_new_tokens:
+        with pytest.raises(SessionFileError):
+            decode_session(data)

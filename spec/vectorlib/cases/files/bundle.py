@@ -6,7 +6,7 @@ bundle_fields.py has the faults of fields.
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from vectorlib.reference.manifest import body_of, sealed
@@ -22,7 +22,7 @@ FILES = (
     MAP, GRAPH, "target/tokenizer.json", "target/chat_template.jinja", "drafter/cpu/model.onnx",
     "drafter/tokenizer.json", STEP, "drafter/train/head.onnx", "target/npu/host.safetensors",
     "target/npu/weights.bin", "target/npu/1.onnx", "target/npu/8.onnx", "target/ort/model.ort",
-    "drafter/ort/model.ort", "ort/required_operators.config",
+    "drafter/ort/model.ort", "ort/required_operators.config", "drafter/tokenizer.compiled",
 )  # fmt: skip
 
 
@@ -86,9 +86,31 @@ ORT = {
 
 def full(manifest: Manifest) -> None:
     """Add every optional field."""
-    manifest["drafter"].update(training(), layout="shared")
+    manifest["drafter"].update(training(), layout="shared", compiled_tokenizer="drafter/tokenizer.compiled")
     manifest["target"].update(npu=static(), layout="concat", fingerprint="f1" * 32)
     manifest.update(ort=copy.deepcopy(ORT), pairs=["<s>=<s>"], checks={"limits": []})
+
+
+def put(path: Sequence[str], value: object) -> Change:
+    """A change that gives the field at a path a value."""
+
+    def change(node: Any) -> None:
+        for name in path[:-1]:
+            node = node[name]
+        node[path[-1]] = copy.deepcopy(value)
+
+    return change
+
+
+def pop(path: Sequence[str]) -> Change:
+    """A change that removes the field at a path."""
+
+    def change(node: Any) -> None:
+        for name in path[:-1]:
+            node = node[name]
+        del node[path[-1]]
+
+    return change
 
 
 def made(change: Change, base: Manifest = BASE) -> bytes:
@@ -266,7 +288,7 @@ def _text() -> Iterator[Case]:
     yield bad("no_format", "the format is missing", made(lambda m: m.pop("format")), "not_a_bundle")
     for version in (0, 1, 3, "2", 2.0, None, True):
         name = f"version_{version}".replace(".", "_").lower() + ("_text" if version == "2" else "")
-        yield bad(name, "another version", made(lambda m, v=version: m.update(version=v)), "version")
+        yield bad(name, "another version", made(put(["version"], version)), "version")
     old = {**BASE, "version": 1, "seal": "5e" * 32}
     yield bad("version_1_form", "version 1 had the seal elsewhere", body_of(old).encode(), "version")
 
@@ -322,8 +344,9 @@ def _files() -> Iterator[Case]:
     yield "file_first", "files are checked in their order in the manifest", "checksum", WHOLE, {
         GRAPH: flipped.hex(), "drafter/tokenizer.json": None,
     }  # fmt: skip
-    for name, value in (("no_files", {}), ("files_list", [GRAPH]), ("files_null", None)):
-        yield bad(name, "the manifest lists no files", "no_hash", lambda m, v=value: m.update(files=v))
+    nothing: list[tuple[str, object]] = [("no_files", {}), ("files_list", [GRAPH]), ("files_null", None)]
+    for name, table in nothing:
+        yield bad(name, "the manifest lists no files", "no_hash", put(["files"], table))
     yield bad("files_missing", "the manifest lists no files", "no_hash", lambda m: m.pop("files"))
     many = {f"f{i}": _record("x") for i in range(1025)}
     yield bad("files_too_many", "1,025 files", "no_hash", lambda m: m.update(files=many))
@@ -335,30 +358,26 @@ def _files() -> Iterator[Case]:
     right = BASE["files"][GRAPH]["sha256"]
     for name, value in (("short", "a" * 63), ("long", "a" * 65), ("upper", right.upper()), ("empty", ""),
                         ("null", None), ("letters", "g" * 64), ("newline", "a" * 64 + "\n")):  # fmt: skip
-        yield bad(f"hash_{name}", "not 64 digits 0-9a-f", "no_hash",
-                  lambda m, v=value: m["files"][GRAPH].update(sha256=v))  # fmt: skip
+        yield bad(f"hash_{name}", "not 64 digits 0-9a-f", "no_hash", put(["files", GRAPH, "sha256"], value))
     for name, size in (("negative", -1), ("float", 21.0), ("text", "21"), ("huge", 1 << 53), ("true", True)):
-        yield bad(f"bytes_{name}", "not an integer from 0 to 2^53 - 1", "no_hash",
-                  lambda m, v=size: m["files"][GRAPH].update(bytes=v))  # fmt: skip
+        why = "not an integer from 0 to 2^53 - 1"
+        yield bad(f"bytes_{name}", why, "no_hash", put(["files", GRAPH, "bytes"], size))
     for name, path in (
         ("absolute", "/etc/hosts"), ("parent", "../model.onnx"), ("inside", "a/../../b"), ("down", "a/../b"),
         ("backslash", "a\\b"), ("drive", "C:/model.onnx"), ("dot", "./a"), ("empty_part", "a//b"),
         ("empty", ""), ("end", "a/"), ("zero", "a\0b"), ("newline", "a\nb"), ("long", "a" * 513),
         ("long_utf8", "ä" * 257),
     ):  # fmt: skip
-        change = lambda m, p=path: m["files"].update({p: m["files"][GRAPH]})  # noqa: E731
-        yield bad(f"path_{name}", f"{path[:20]!r} is no name inside the bundle", "outside", change)
+        why = f"{path[:20]!r} is no name inside the bundle"
+        yield bad(f"path_{name}", why, "outside", put(["files", path], BASE["files"][GRAPH]))
     yield bad("outside_before_hash", "the name of an entry is checked before its hash", "outside",
               lambda m: m["files"].update({"../a": {}}))  # fmt: skip
-    used: list[tuple[str, Change]] = [
-        (GRAPH, full), (FILES[2], full), (FILES[3], full), (MAP, full), (STEP, full), (FILES[7], full),
-        *((name, full) for name in FILES[8:]),
-    ]  # fmt: skip
-    for i, (path, change) in enumerate(used):
-        yield bad(f"not_listed_{i}", f"{path} is used, and no hash protects it", "no_hash",
-                  lambda m, p=path, c=change: (c(m), m["files"].pop(p)))  # fmt: skip
-    data = {f"{GRAPH}.data": "00"}
-    yield "data_not_listed", "weights beside a graph that no hash protects", "no_hash", WHOLE, data
+    used = [GRAPH, FILES[2], FILES[3], MAP, STEP, *FILES[7:]]
+    for i, path in enumerate(used):
+        data = made(pop(["files", path]), FULL)
+        yield f"not_listed_{i}", f"{path} is used, and no hash protects it", "no_hash", data, {}
+    beside: dict[str, str | None] = {f"{GRAPH}.data": "00"}
+    yield "data_not_listed", "weights beside a graph that no hash protects", "no_hash", WHOLE, beside
     yield "other_file", "a file that the manifest does not list is ignored", None, WHOLE, {"notes.txt": "00"}
     # The order of the checks: seal, fields, the table of files, used files, then the files themselves.
     broken: Change = lambda m: (m["target"].pop("kv"), m["files"].pop(GRAPH))  # noqa: E731

@@ -3,15 +3,14 @@
 A vector is the change of a text that has every field: the bytes that are cut, and the text in their place.
 """
 
-import copy
 from collections.abc import Iterator
 from typing import Any
 
-from vectorlib.cases.files.bundle import FULL, HEAD_STEP, Change, Manifest, made, training
+from vectorlib.cases.files.bundle import FULL, HEAD_STEP, Change, made, pop, put, training
 from vectorlib.reference.manifest import body_of, sealed
 from vectorlib.writer import VectorWriter, vector
 
-Path = tuple[str | int, ...]
+Path = tuple[str, ...]
 LONG = "é" * 513  # 1,026 bytes
 LARGE = 1 << 53
 
@@ -67,16 +66,16 @@ def _paths() -> Iterator[Path]:
 
 def _fields() -> Iterator[tuple[str, str, bytes]]:
     for path in _paths():
-        name = "_".join(map(str, path)).replace(".", "_")
-        yield f"missing_{name}", "the field is missing", made(lambda m, p=path: _pop(m, p), FULL)
-        value = (
-            {"a": [True]} if path[-1] not in ("names", "options", "sites", "forms", "providers") else [[1]]
-        )
-        yield f"kind_{name}", "a value of another kind", made(lambda m, p=path, v=value: _put(m, p, v), FULL)
+        name = "_".join(path).replace(".", "_")
+        yield f"missing_{name}", "the field is missing", made(pop(path), FULL)
+        maps = ("names", "options", "sites", "forms", "providers")
+        value: object = [[1]] if path[-1] in maps else {"a": [True]}
+        yield f"kind_{name}", "a value of another kind", made(put(path, value), FULL)
         if path[-1] not in NULLABLE and path != ("drafter", "lora", "rank"):
-            yield f"null_{name}", "null", made(lambda m, p=path: _put(m, p, None), FULL)
+            yield f"null_{name}", "null", made(put(path, None), FULL)
     optional: list[tuple[Path, Any]] = [
-        (("target", "fingerprint"), "f1"), (("target", "layout"), "other"), (("target", "layout"), None),
+        (("target", "fingerprint"), "f1"), (("drafter", "compiled_tokenizer"), [1]),
+        (("target", "layout"), "other"), (("target", "layout"), None),
         (("target", "npu"), [1]), (("drafter", "lora"), [1]), (("drafter", "head"), [4, 1]),
         (("drafter", "train"), "step.onnx"), (("ort",), ["a"]), (("drafter", "train", "head"), [1]),
     ]  # fmt: skip
@@ -84,7 +83,7 @@ def _fields() -> Iterator[tuple[str, str, bytes]]:
         yield (
             f"optional_{i}",
             f"{path[-1]} of another kind",
-            made(lambda m, p=path, v=value: _put(m, p, v), FULL),
+            made(put(path, value), FULL),
         )
 
 
@@ -122,7 +121,7 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
     ]  # fmt: skip
     for path, values in limits:
         for i, value in enumerate(values):
-            name = "_".join(map(str, path)).replace(".", "_")
+            name = "_".join(path).replace(".", "_")
             yield f"range_{name}_{i}", f"{value!r:.30} is not in its range", _placed(path, value)
     one_null: Change = lambda m: m["prompt"].update(between=None)  # noqa: E731
     yield "rule_between_alone", "between and after are both null or neither", made(one_null, FULL)
@@ -147,16 +146,4 @@ def _shape(shape: list[int]) -> list[Any]:
 
 
 def _placed(path: Path, value: Any) -> bytes:
-    return made(lambda m: _put(m, path, copy.deepcopy(value)), FULL)
-
-
-def _pop(node: Any, path: Path) -> None:
-    for name in path[:-1]:
-        node = node[name]
-    del node[path[-1]]
-
-
-def _put(node: Manifest, path: Path, value: Any) -> None:
-    for name in path[:-1]:
-        node = node[name]
-    node[path[-1]] = value
+    return made(put(path, value), FULL)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from vectorlib.cases.files.bundle import pop, put
 from vectorlib.cases.files.cache import EXAMPLE
 from vectorlib.cases.files.session import (
     BASE,
@@ -116,10 +117,10 @@ def _fields() -> Iterator[Text]:
             f"missing_{'_'.join(path)}",
             "the field is missing",
             "state",
-            _made(lambda s, p=path: _pop(s, p)),
+            _made(pop(path)),
         )
         kind = f"kind_{'_'.join(path)}"
-        yield kind, "a value of another kind", "state", _made(lambda s, p=path: _put(s, p, {"a": [True]}))
+        yield kind, "a value of another kind", "state", _made(put(path, {"a": [True]}))
     answer: Any = lambda **values: lambda s: s["answer"].update(values)  # noqa: E731
     cases: list[tuple[str, str, Change]] = [
         ("ids_are_text", "a prompt that is not a list", answer(prompt="12")),
@@ -193,11 +194,11 @@ def _ranges() -> Iterator[Text]:
     }
     for name, values in costs.items():
         for i, value in enumerate(values):
-            changed_costs = _made(lambda s, n=name, v=value: s["costs"].update({n: v}))
+            changed_costs = _made(put(["costs", name], value))
             yield f"range_costs_{name}_{i}", _shown(value), "state", changed_costs
     for name, values in _lengths().items():
         for i, value in enumerate(values):
-            changed_lengths = _made(lambda s, n=name, v=value: s["draft_length"].update({n: v}))
+            changed_lengths = _made(put(["draft_length", name], value))
             yield f"range_draft_length_{name}_{i}", _shown(value), "state", changed_lengths
     for i, value in enumerate((0.5, NAN, -2e9)):
         yield f"range_logprobs_{i}", f"the log-probability {value}", "state", _made(_logprobs(value))
@@ -270,15 +271,3 @@ def _logprobs(value: float, count: int = LENGTH) -> Change:
 
 def _shown(value: object) -> str:
     return f"a value outside the range: {value!r:.40}"
-
-
-def _pop(state: Any, path: tuple[str, ...]) -> None:
-    for name in path[:-1]:
-        state = state[name]
-    del state[path[-1]]
-
-
-def _put(state: Any, path: tuple[str, ...], value: object) -> None:
-    for name in path[:-1]:
-        state = state[name]
-    state[path[-1]] = value

@@ -89,7 +89,7 @@ def sealed(manifest: dict[str, Any]) -> bytes:
     """The bytes of a manifest's file.
 
     Args:
-        manifest: the fields; a field `seal` is left out and made anew.
+        manifest: the fields; a field `seal` is left out and made again.
     """
     fields = {name: value for name, value in manifest.items() if name != "seal"}
     rest = b'",' + (json.dumps(fields, indent=2, sort_keys=True, ensure_ascii=False)[1:] + "\n").encode()

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnidraft.errors import SettingError, SignatureError, install
-from omnidraft.runtime.disk.read_file import read_file
+from omnidraft.runtime.disk.read_file import read_file, read_whole
 
 SIGNATURE = "manifest.sig"
 PublicKey = str | Path | bytes  # a PEM file, or the key's own 32 bytes
 _FIRST_LINES = b"omnidraft.signature 1\nalgorithm ed25519\nkey "
 FILE_BYTES = len(_FIRST_LINES) + 16 + len(b"\nsignature ") + 128 + 1
+MAX_KEY_BYTES = 1 << 16  # of a PEM file
 _INSTALL = install("sign")
 
 
@@ -129,7 +130,7 @@ def read_public_key(key: PublicKey) -> bytes:
         return key
     path = Path(key)
     try:
-        pem = read_file(path)
+        pem = read_whole(path, MAX_KEY_BYTES)
     except OSError as error:
         raise SettingError(
             f"the public key {path} cannot be read ({error.strerror})", "check the path"

@@ -14,7 +14,7 @@ MOST_ITEMS = 1 << 20
 
 
 def text(value: object, most: int = 1 << 22) -> str:
-    """A string of at most so many bytes of UTF-8; half of a surrogate pair is refused, as it has no UTF-8."""
+    """A string of at most `most` bytes of UTF-8; half of a surrogate pair is refused, as it has no UTF-8."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r:.80} is not a string")
     size = len(value.encode())  # UnicodeEncodeError is a ValueError
@@ -75,7 +75,7 @@ def ids(value: object, most: int = MOST_ITEMS) -> tuple[int, ...]:
 
 
 def mapping(value: object, most: int = MOST_ITEMS) -> dict[str, Any]:
-    """An object of at most so many names, its values unchecked."""
+    """An object of at most `most` names, its values unchecked."""
     if not isinstance(value, dict):
         raise ValueError(f"{value!r:.80} is not an object")
     if len(value) > most:
