@@ -154,6 +154,8 @@ INVALID: list[tuple[str, str, str, Change]] = [
     ("json", "not_a_tokenizer", "a tokenizer.json", lambda d: b'{"version": "1.0"}'),
     ("header_half", "truncated", "the header is cut", lambda d: d[:150]),
     ("version_2", "version", "a later version", lambda d: _put(d, 8, 2)),
+    ("version_only", "version", "a later version whose header is cut", lambda d: _put(d, 8, 2)[:12]),
+    ("magic_only", "truncated", "nothing behind the first 8 bytes", lambda d: d[:8]),
     ("version_0", "version", "an earlier version", lambda d: _put(d, 8, 0)),
     ("sections", "header", "a section too many", lambda d: _put(d, 12, 17)),
     ("kind", "header", "an unknown kind", lambda d: _put(d, 52, 2)),

@@ -46,6 +46,7 @@ from omnidraft.runtime.vocab.tokenizer_format import (
     TokenizerTables,
 )  # fmt: skip
 
+_VERSION_END = len(MAGIC) + 4
 _HEXADECIMAL = b"0123456789ABCDEFabcdef"
 Table = npt.NDArray[Any]
 Sections = dict[str, memoryview]
@@ -122,10 +123,12 @@ def _require(holds: bool, fault: str, sentence: str) -> None:
 def _sections(data: memoryview) -> Sections:
     """The sections by name; each begins at the first multiple of 8 behind the one before it."""
     _require(bytes(data[: len(MAGIC)]) == MAGIC, "not_a_tokenizer", "it is not a compiled tokenizer")
-    _require(len(data) >= START, "truncated", f"it has {len(data)} bytes and a header has {START}")
-    _, version, count, *_ = HEADER.unpack_from(data)
+    _require(len(data) >= _VERSION_END, "truncated", f"it has {len(data)} bytes")
+    version = int.from_bytes(data[len(MAGIC) : _VERSION_END], "little")
     if version != VERSION:
         _refuse("version", f"it has version {version} and this omnidraft reads version {VERSION}")
+    _require(len(data) >= START, "truncated", f"it has {len(data)} bytes and a header has {START}")
+    _, _, count, *_ = HEADER.unpack_from(data)
     _require(
         count == len(SECTIONS), "header", f"it has {count} sections, and a tokenizer has {len(SECTIONS)}"
     )
