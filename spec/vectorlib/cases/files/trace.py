@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from vectorlib.reference.trace import RecordStart, Round, Segment, Token, entry, largest, roots, softmax
+from vectorlib.reference.learning.trace import (
+    RecordStart,
+    Round,
+    Segment,
+    Token,
+    entry,
+    largest,
+    roots,
+    softmax,
+)
 from vectorlib.reference.vocab_map import MAPS
 from vectorlib.writer import VectorWriter, vector
 

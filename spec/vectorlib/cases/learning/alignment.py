@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from vectorlib.reference.alignment import Aligned, TargetRow, align, responses
+from vectorlib.reference.learning.alignment import Aligned, TargetRow, align, responses
+from vectorlib.reference.learning.step_calls import calls, head_call
+from vectorlib.reference.learning.trace import RecordStart, Round, Segment, Token, largest, roots, softmax
 from vectorlib.reference.random_source import uniforms_of
-from vectorlib.reference.step_calls import calls, head_call
-from vectorlib.reference.trace import RecordStart, Round, Segment, Token, largest, roots, softmax
 from vectorlib.reference.vocab_map import MAPS, Trie, VocabMap
 from vectorlib.writer import VectorWriter, vector
 

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from vectorlib.reference.intervals import Answer, Guard, Intervals, mean_of, rate
+from vectorlib.reference.learning.intervals import Answer, Guard, Intervals, mean_of, rate
 from vectorlib.reference.random_source import RandomSource, TooClose, uniforms_of
 from vectorlib.reference.sampling import draft_distribution
 from vectorlib.writer import VectorWriter, vector

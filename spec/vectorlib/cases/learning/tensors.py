@@ -6,8 +6,8 @@ from itertools import islice
 from math import fsum
 from typing import Any
 
+from vectorlib.reference.learning.trace import single
 from vectorlib.reference.random_source import uniforms_of
-from vectorlib.reference.trace import single
 from vectorlib.writer import VectorWriter, vector
 
 Matrix = list[list[float]]

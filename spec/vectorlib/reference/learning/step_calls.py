@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import fsum
 from typing import Any
 
-from vectorlib.reference.alignment import Aligned, DraftTargets
+from vectorlib.reference.learning.alignment import Aligned, DraftTargets
 
 FACTORS = {"trie-kl": {"trie": 1.0}, "omnidraft": {"direct": 1.0, "ngram": 0.2}}
 TERMS = ("trie", "direct", "ngram")

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vectorlib.reference import trace
+from vectorlib.reference.learning import trace
+from vectorlib.reference.learning.trace import RecordStart, Round, Segment, Token, half, single
 from vectorlib.reference.random_source import TooClose
-from vectorlib.reference.trace import RecordStart, Round, Segment, Token, half, single
 from vectorlib.reference.vocab_map import Path, Trie, VocabMap
 
 NOTHING = 1e-12
