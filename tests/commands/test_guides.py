@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from omnidraft.commands.demo import what_next
 from omnidraft.commands.starters import WHOLE, lay_out
 from support.command_line import Run
 from support.places import ROOT, STARTERS
@@ -96,3 +97,12 @@ def _absent(more: Sequence[str], command: Sequence[str]) -> list[str]:
             options.append([])
         options[-1].append(word)
     return [word for option in options if option[0] not in command for word in option]
+
+
+def test_what_the_demo_suggests_next_are_commands_of_its_directory(run: Run) -> None:
+    lines = [shlex.split(line) for line in what_next(Path("some place"))]
+    assert ["cd", "some place"] in lines
+    commands = [words[1:] for words in lines if words[:1] == ["omnidraft"]]
+    assert len(commands) > 3 and all(WHOLE in words for words in commands)
+    for words in commands:
+        assert run(*words, "--help")[0] == 0, words

@@ -148,7 +148,7 @@ def what_next(place: Path) -> tuple[str, ...]:
         place: of the bundles.
     """
     return (
-        f"\nTo try next, in {place} (every line of README.md and docs/ runs there):",
+        f"To try next; the guides' {WHOLE}, learned and mine.safetensors are in {place}:",
         f"  cd {shlex.quote(str(place))}",
         f'  omnidraft generate {WHOLE} "How many legs do 3 cats have?" --profile learned',
         f"  omnidraft chat {WHOLE}",
