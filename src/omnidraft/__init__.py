@@ -1,9 +1,21 @@
 """omnidraft: one small drafter that speeds up any target language model, exactly."""
 
 import os as _os
+import sys as _sys
+import warnings as _warnings
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 # onnxruntime >= 1.29 reports usage unless told not to before it loads; nothing here leaves the machine.
+if _os.environ.get("ORT_DISABLE_TELEMETRY") != "1" and hasattr(
+    _sys.modules.get("onnxruntime"), "disable_telemetry_events"
+):
+    _sys.modules["onnxruntime"].disable_telemetry_events()
+    _warnings.warn(
+        "onnxruntime was imported before omnidraft: from version 1.29 on its import records a report of "
+        "usage, and only later ones are stopped; import omnidraft first, or set ORT_DISABLE_TELEMETRY=1",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 _os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 from omnidraft.errors import OmnidraftError

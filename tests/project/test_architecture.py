@@ -94,6 +94,23 @@ import {module}
     assert run(code).split() == ["1"]
 
 
+def test_telemetry_is_stopped_where_onnxruntime_was_imported_first() -> None:
+    """Its import has recorded one report by then, which a program is told; its API stops the others."""
+    code = """
+import {first}, warnings
+stopped = []
+stop = onnxruntime.disable_telemetry_events
+onnxruntime.disable_telemetry_events = lambda: (stopped.append(1), stop())
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    import omnidraft
+print(len(stopped), sum("import omnidraft first" in str(each.message) for each in told))
+"""
+    assert run(code.replace("{first}", "onnxruntime")).split() == ["1", "1"]
+    told_off = 'os; os.environ["ORT_DISABLE_TELEMETRY"] = "1"; import onnxruntime'
+    assert run(code.replace("{first}, warnings", f"{told_off}, warnings")).split() == ["0", "0"]
+
+
 @pytest.fixture
 def graph(tmp_path: Path) -> Path:
     """One row of logits for each id: a table behind the inputs that the runtime binds."""

@@ -20,11 +20,14 @@ from omnidraft.runtime.vocab.cache_store import write_table
 from omnidraft.runtime.vocab.cache_table import CacheTable
 from omnidraft.signing import raw_public
 from omnidraft.sync.channel import utc
+from omnidraft.sync.device_pushes import ChannelPair, sent_by_devices
 from omnidraft.sync.installed import adapter_in_use
-from omnidraft.sync.publish import ChannelPair, Contents, mean_of, merged, publish, sent_by_devices
+from omnidraft.sync.publish import Publisher, publish
+from omnidraft.sync.published import PublisherMemory
 from omnidraft.sync.pull import Device, Pulled, pull
 from omnidraft.sync.push import Pushed, PushItem, adapter_item, cache_item, push, push_of, trace_items
 from omnidraft.sync.release import LARGEST, Release
+from omnidraft.sync.release_contents import Contents, mean_of, merged
 from omnidraft.sync.store import Store, open_store
 from support.adapters import BASE, OPEN, adapter
 from support.tables import GRAM_IDS, TOY, table
@@ -83,13 +86,15 @@ def push_number(
     return push(store, push_of(items, device, PAIR.channel, number, utc()), items)
 
 
-def publish_number(store: Store, number: int, **others: Any) -> Release:
+def publish_number(store: Store, number: int, memory: Path | None = None, **others: Any) -> Release:
     """Publish the adapter and the cache of `number` under the next release number."""
     settings: dict[str, Any] = {"key": KEY, "days": 1.0, "now": None, "channel": PAIR.channel} | others
+    remembered = None if memory is None else PublisherMemory(memory)
+    publisher = Publisher(settings["key"], remembered, settings.get("restore", False))
     grams = GRAM_IDS[: 1 + number % 4]
     cache = table(grams, [(number + 1, 0)] * len(grams))
     contents = Contents(adapter(2, number), cache, number, 1, settings["days"])
-    return publish(store, settings["channel"], contents, settings["key"], settings["now"])
+    return publish(store, settings["channel"], contents, publisher, settings["now"])
 
 
 def publish_sent(store: Store, rank: int | None = None, cap: int = LARGEST) -> Release:
@@ -99,7 +104,10 @@ def publish_sent(store: Store, rank: int | None = None, cap: int = LARGEST) -> R
     assert mean is not None
     cache = merged([each.cache for each in sent if each.cache is not None])
     return publish(
-        store, PAIR.channel, Contents(mean.averaged.adapter, cache, mean.accepted, len(sent), 1.0), KEY
+        store,
+        PAIR.channel,
+        Contents(mean.averaged.adapter, cache, mean.accepted, len(sent), 1.0),
+        Publisher(KEY),
     )
 
 

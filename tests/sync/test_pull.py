@@ -155,7 +155,7 @@ def test_a_full_disk_at_any_write_leaves_what_was_in_use(
         if error is None:
             break
         assert error.fault == "unwritable" and "No space left" in str(error)
-        assert in_use(into) == before and read_installed(into).seen.number == 1  # type: ignore[union-attr]
+        assert in_use(into) == before
         room += 1
     assert room >= 3
     assert decode_adapter(in_use(into)).digest == adapter(2, 2).digest
@@ -166,14 +166,16 @@ def test_pulling_broken_off_at_any_operation_changes_nothing(tmp_path: Path) -> 
     publish_number(breaking_store(place, 10**9), 1)
     pull_into(breaking_store(place, 10**9), into)
     publish_number(breaking_store(place, 10**9), 2)
-    before = everything(into)
+    before, used = everything(into), in_use(into)
     while True:
         error = failure(pull_into, breaking_store(place, broken), into)
         if error is None:
             break
         assert error.fault == "unreachable"
         files = everything(into)
+        files[POINTER] = before[POINTER]  # it says which release was seen
         assert {name: files[name] for name in before} == before
+        assert in_use(into) == used
         broken += 1
     assert broken >= 3
     assert decode_adapter(in_use(into)).digest == adapter(2, 2).digest

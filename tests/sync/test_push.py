@@ -15,8 +15,8 @@ from omnidraft.errors import SyncError
 from omnidraft.runtime.traces.trace_reader import name_of
 from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.sync.channel import device_folder
+from omnidraft.sync.device_pushes import sent_by_devices
 from omnidraft.sync.fetch import fetch
-from omnidraft.sync.publish import sent_by_devices
 from omnidraft.sync.push import missing, push_of, read_push, withdraw
 from omnidraft.sync.push_record import MOST_BYTES, Push, decode_push, encode_push
 from omnidraft.sync.release import StoredFile

@@ -186,7 +186,7 @@ def test_an_interrupt_says_what_is_kept(
     publish = ("sync", "publish", bundle, store, "--key", files["private"], "--adapter", files["good"])
     assert run(*publish)[0] == 0
 
-    def interrupted(*_: object) -> bytes:
+    def interrupted(*_: object, **__: object) -> bytes:
         raise KeyboardInterrupt
 
     for operation in ("read", "write"):

@@ -21,8 +21,9 @@ from omnidraft.runtime.models.adapter_file import decode_adapter
 from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.runtime.vocab.cache_store import read_table
 from omnidraft.sync.channel import device_folder
+from omnidraft.sync.device_pushes import sent_by_devices
 from omnidraft.sync.installed import POINTER, adapter_in_use, read_installed
-from omnidraft.sync.publish import latest_release, sent_by_devices
+from omnidraft.sync.publish import latest_release
 from omnidraft.sync.release import StoredFile
 from support.adapters import adapter
 from support.kills import KILLS, kill_once, start_writer
@@ -73,13 +74,14 @@ def test_killed_amid_a_pull_the_device_has_the_old_or_the_new(tmp_path: Path) ->
             newest, state = latest_release(store, CHANNEL, PUBLIC), read_installed(into)
             assert newest is not None and state is not None and state.seen is not None
             assert done <= state.seen.number <= newest.number
-            assert state.current is not None and state.seen.number == state.current.number
+            assert state.current is not None  # a release is seen first, and its adapter used after that
+            assert state.current.number in (state.seen.number - 1, state.seen.number)
             path = adapter_in_use(into)
             assert path is not None
             data = path.read_bytes()
             assert StoredFile.of(data) == state.current.file and len(decode_adapter(data).tensors) == 2
             read_table(cache)  # whole
-            amid += newest.number != state.seen.number or len(list(into.iterdir())) != 4
+            amid += newest.number != state.current.number or len(list(into.iterdir())) != 4
             pulled = pull_into(store, into, cache=cache)  # continues where it stopped
             assert pulled.outcome in ("switched", "newest") and pulled.release == newest
             merged = read_table(cache)

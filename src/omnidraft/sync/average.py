@@ -8,18 +8,21 @@ The tensors of adaptive heads, small networks on the same hidden state, are aver
 The result is not the mean of their outputs; a wrong head only costs speed.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, SyncError
 from omnidraft.runtime.bundle.head import Head
 from omnidraft.runtime.bundle.lora_sites import MAX_RANK
 from omnidraft.runtime.models.adapter import Adapter, Floats
 
 Matrix = npt.NDArray[np.float64]
+MOST_VALUE = 1e4  # of one number of an adapter; trained ones are below 10
+MOST_SHARE = 4  # of one device's weight, in median weights
+MOST_NORM, ABSURD_NORM = 5.0, 50.0  # of one adapter's size, in median sizes
 _ROUNDING = 1e-7  # share of the largest singular value; smaller values are rounding of float32
 
 
@@ -71,6 +74,74 @@ def average(
 def size(adapter: Adapter) -> float:
     """The Frobenius norm over all products A B of an adapter."""
     return float(np.sqrt(sum((_factored([(1.0, a, b)])[1] ** 2).sum() for a, b in adapter.tensors.values())))
+
+
+def check_values(adapter: Adapter) -> None:
+    """Refuse an adapter with numbers that no training gives; a mean of them is no drafter, or no number.
+
+    Raises:
+        SyncError: `too_large`.
+    """
+    largest = max(float(np.abs(tensor).max()) for tensor in adapter.named.values())
+    if largest > MOST_VALUE:
+        raise SyncError(
+            f"its adapter has numbers up to {largest:.3g}, more than {MOST_VALUE:g}",
+            "leave it out",
+            fault="too_large",
+        )
+
+
+def bounded_share(accepted: Mapping[str, int]) -> dict[str, int]:
+    """Accepted tokens by device, none more than `MOST_SHARE` times the lower median of those above 0."""
+    counts = sorted(count for count in accepted.values() if count > 0)
+    if not counts:
+        return dict(accepted)
+    most = MOST_SHARE * counts[(len(counts) - 1) // 2]
+    return {name: min(count, most) for name, count in accepted.items()}
+
+
+def bounded_norms(adapters: Mapping[str, Adapter]) -> tuple[dict[str, Adapter], dict[str, str]]:
+    """Adapters whose products are of a usual size, and why others are left out, by name of the device.
+
+    The usual size is the lower median. An adapter above `MOST_NORM` times that is scaled down to it, and with
+    three adapters or more one above `ABSURD_NORM` times that is left out.
+    """
+    norms = {name: size(adapter) for name, adapter in adapters.items()}
+    known = sorted(norm for norm in norms.values() if norm > 0.0)
+    usual = known[(len(known) - 1) // 2] if known else 0.0
+    kept, left_out = {}, {}
+    for name, adapter in adapters.items():
+        times = norms[name] / usual if usual > 0.0 else 0.0
+        if times > ABSURD_NORM and len(adapters) >= 3:
+            left_out[name] = f"its adapter is {times:.3g} times as large as a usual one here"
+        else:
+            kept[name] = adapter if times <= MOST_NORM else _scaled(adapter, MOST_NORM / times)
+    return kept, left_out
+
+
+def bounded_head(adapters: Mapping[str, Adapter], weights: Mapping[str, float]) -> dict[str, Adapter]:
+    """The adapters, without heads where those that have one are less than half of the weight."""
+    with_head = sum(weights[name] for name, each in adapters.items() if each.head)
+    if 2 * with_head >= sum(weights.values()) or not all(each.tensors for each in adapters.values()):
+        return dict(adapters)
+    return {name: replace(each, head=None) for name, each in adapters.items()}
+
+
+def usual_rank(adapters: Sequence[Adapter], weights: Sequence[float]) -> int | None:
+    """The smallest rank that adapters of at least half of the weight do not exceed; None without a site."""
+    total, sum_so_far = sum(weights), 0.0
+    for rank, weight in sorted((each.rank, weight) for each, weight in zip(adapters, weights, strict=True)):
+        sum_so_far += weight
+        if 2 * sum_so_far >= total and rank > 0:
+            return rank
+    return None
+
+
+def _scaled(adapter: Adapter, factor: float) -> Adapter:
+    return replace(
+        adapter,
+        tensors={site: (a, (b * factor).astype(np.float32)) for site, (a, b) in adapter.tensors.items()},
+    )
 
 
 def _shares(adapters: Sequence[Adapter], weights: Sequence[float]) -> Matrix:

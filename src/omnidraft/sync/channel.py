@@ -28,6 +28,11 @@ def channel_of_bundle(bundle: Bundle, vocab_map: VocabMap) -> Channel:
     return Channel(base, target, vocab_map.draft_fingerprint, vocab_map.target_fingerprint)
 
 
+def channel_folder(channel: Channel) -> str:
+    """The folder of everything of a channel."""
+    return f"channels/{channel.id}"
+
+
 def devices_folder(channel: Channel) -> str:
     """The folder of all devices of a channel; each device has a folder with its name in it."""
     return f"channels/{channel.id}/devices"

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omnidraft.runtime.disk.atomic_write import write_atomically
+from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.traces.trace import Vocabularies
 from omnidraft.runtime.traces.trace_file import decode
 from omnidraft.sync.channel import device_folder
+from omnidraft.sync.device_pushes import ChannelPair, sent_by_devices
 from omnidraft.sync.installed import unwritable
-from omnidraft.sync.publish import ChannelPair, sent_by_devices
 from omnidraft.sync.push import TRACE
 from omnidraft.sync.release import StoredFile
 from omnidraft.sync.store import Store, TransferProgress, short
@@ -63,10 +64,17 @@ def _fetch(
     place: Path,
     progress: TransferProgress | None,
 ) -> None:
-    if place.is_file() and StoredFile.of(place.read_bytes()) == file:
+    if _is_there(place, file):
         return
     data = store.read(name, file.size, progress, file.size)
     file.check(data, f"{short(name)} in {store.shown}")
     Vocabularies.of(pair.vocab_map).check(decode(data).header.vocabularies)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomically(place, data)
+
+
+def _is_there(place: Path, file: StoredFile) -> bool:
+    try:
+        return StoredFile.of(read_whole(place, file.size)) == file
+    except OSError:  # absent, or not that file
+        return False

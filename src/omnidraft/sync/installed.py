@@ -15,6 +15,7 @@ from pathlib import Path
 from omnidraft.errors import ClaimError, SyncError
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.disk.claim import claim
+from omnidraft.runtime.disk.read_file import read_file, read_whole
 from omnidraft.sync.release import (
     CHANNEL_LINES,
     COUNT,
@@ -108,8 +109,7 @@ def read_installed(place: Path) -> Installed | None:
     """
     pointer = place / POINTER
     try:
-        with pointer.open("rb") as file:
-            data = file.read(_MOST_BYTES + 1)
+        data = read_file(pointer, _MOST_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -187,7 +187,7 @@ def keep(place: Path, data: bytes, suffix: str) -> StoredFile:
 def kept(place: Path, file: StoredFile, suffix: str) -> bytes | None:
     """The bytes of a file in a directory; None where it is absent or damaged."""
     try:
-        data = (place / f"{file.sha256}{suffix}").read_bytes()
+        data = read_whole(place / f"{file.sha256}{suffix}", file.size)
     except OSError:
         return None
     return data if StoredFile.of(data) == file else None
@@ -197,14 +197,23 @@ def adapter_in_use(place: Path) -> Path | None:
     """The file of the adapter in use; None for the drafter without an adapter.
 
     Raises:
-        SyncError: `absent`, nothing is installed there; `unreadable` or `malformed`.
+        SyncError: `absent`, nothing is installed there; `unreadable` or `malformed`; `checksum`, the file was
+            changed.
     """
     state = read_installed(place)
     if state is None:
         raise SyncError(
             f"{place} holds nothing that was pulled", "run `omnidraft sync pull` first", fault="absent"
         )
-    return None if state.current is None else place / f"{state.current.file.sha256}{ADAPTER}"
+    if state.current is None:
+        return None
+    if kept(place, state.current.file, ADAPTER) is None:
+        raise SyncError(
+            f"the adapter in use in {place} is not the file that was pulled",
+            "run `omnidraft sync pull` again",
+            fault="checksum",
+        )
+    return place / f"{state.current.file.sha256}{ADAPTER}"
 
 
 def roll_back(place: Path) -> Installed:

@@ -4,26 +4,16 @@ The files are written first, then the release under its number, then the name of
 see the release only after the last write.
 """
 
-from collections.abc import Iterator, Sequence
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnidraft.errors import AdapterError, CacheFileError, OmnidraftError, SettingError, SyncError
-from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.models.adapter import Adapter
-from omnidraft.runtime.models.adapter_file import decode_adapter, encode_adapter
-from omnidraft.runtime.models.adapter_fit import fit
-from omnidraft.runtime.vocab.cache_file import decode as decode_cache
+from omnidraft.errors import SettingError, SyncError
+from omnidraft.runtime.models.adapter_file import encode_adapter
 from omnidraft.runtime.vocab.cache_file import encode as encode_cache
-from omnidraft.runtime.vocab.cache_table import CacheTable, check_against, merge
-from omnidraft.runtime.vocab.vocab_map import VocabMap
 from omnidraft.signing import raw_public, sign
-from omnidraft.sync.average import AveragedAdapter, average
 from omnidraft.sync.channel import (
-    RECORD,
-    channel_of_bundle,
-    device_folder,
-    devices_folder,
+    channel_folder,
     files_folder,
     latest_name,
     release_name,
@@ -31,9 +21,7 @@ from omnidraft.sync.channel import (
     utc,
 )
 from omnidraft.sync.installed import ADAPTER, CACHE
-from omnidraft.sync.pull import bounded
-from omnidraft.sync.push_record import MOST_BYTES as MOST_PUSH_BYTES
-from omnidraft.sync.push_record import Push, decode_push
+from omnidraft.sync.published import Published, PublisherMemory
 from omnidraft.sync.release import (
     LARGEST,
     MOST_BYTES,
@@ -43,149 +31,15 @@ from omnidraft.sync.release import (
     decode_release,
     encode_release,
 )
-from omnidraft.sync.store import Store, TransferProgress, short
+from omnidraft.sync.release_contents import Contents
+from omnidraft.sync.store import Store
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 KEPT = 10  # releases kept in a store
-
-
-@dataclass(frozen=True)
-class Sent:
-    """The files of a device, verified.
-
-    Attributes:
-        device: name of the device.
-        push: its record; None where the record is refused.
-        adapter: None where there is none, or a file is refused.
-        cache: None likewise.
-        refusal: why a file or the record is refused; None if nothing is.
-    """
-
-    device: str
-    push: Push | None
-    adapter: Adapter | None = None
-    cache: CacheTable | None = None
-    refusal: str | None = None
-
-
-@dataclass(frozen=True)
-class ChannelPair:
-    """The pair of models of a bundle, for the training side."""
-
-    bundle: Bundle
-    vocab_map: VocabMap
-
-    @property
-    def channel(self) -> Channel:
-        """The channel of the bundle."""
-        return channel_of_bundle(self.bundle, self.vocab_map)
-
-
-def sent_by_devices(
-    store: Store, pair: ChannelPair, chosen: Sequence[str] = (), progress: TransferProgress | None = None
-) -> list[Sent]:
-    """Read the files of the devices of a channel. A device whose files are refused does not stop the others.
-
-    Args:
-        store: to read from.
-        pair: the pair of models of the channel.
-        chosen: names of devices; all devices when empty.
-        progress: called after each chunk.
-
-    Raises:
-        SettingError: a chosen device sent nothing.
-        SyncError: the store cannot be reached.
-    """
-    devices = store.names(devices_folder(pair.channel))
-    if absent := sorted(set(chosen) - set(devices)):
-        raise SettingError(
-            f"device {absent[0]} sent nothing for this pair of models to {store.shown}",
-            f"those that did: {', '.join(devices) or 'none'}",
-        )
-    return [_sent(store, pair, name, progress) for name in devices if not chosen or name in chosen]
-
-
-def _sent(store: Store, pair: ChannelPair, device: str, progress: TransferProgress | None) -> Sent:
-    push, folder = None, device_folder(pair.channel, device)
-    adapter, cache = None, None
-    try:
-        push = decode_push(store.read(f"{folder}/{RECORD}", MOST_PUSH_BYTES))
-        pair.channel.check(push.channel, f"the push of {device}")
-        if push.device != device:
-            raise SyncError(
-                f"the push is of device {push.device}", f"let {device} push again", fault="foreign"
-            )
-        if push.adapter is not None:
-            adapter = decode_adapter(_file(store, folder, push.adapter, ADAPTER, progress))
-            fit(adapter, pair.bundle, pair.vocab_map, "drafter")
-        if push.cache is not None:
-            cache = decode_cache(_file(store, folder, push.cache, CACHE, progress))
-            check_against(cache, pair.vocab_map)
-    except (SyncError, AdapterError, CacheFileError) as error:
-        if error.fault == "unreachable":
-            raise
-        return Sent(device, push, refusal=str(error))
-    return Sent(device, push, adapter, cache)
-
-
-def _file(
-    store: Store, folder: str, file: StoredFile, suffix: str, progress: TransferProgress | None
-) -> bytes:
-    name = f"{folder}/{file.sha256}{suffix}"
-    data = store.read(name, file.size, progress, file.size)
-    file.check(data, f"{short(name)} in {store.shown}")
-    return data
-
-
-@dataclass(frozen=True)
-class ReleaseMean:
-    """The mean of the adapters of devices.
-
-    Attributes:
-        averaged: the mean.
-        weights: accepted tokens of each device, by name.
-    """
-
-    averaged: AveragedAdapter
-    weights: dict[str, int]
-
-    @property
-    def accepted(self) -> int:
-        """Accepted tokens of all devices."""
-        return sum(self.weights.values())
-
-
-def mean_of(sent: Sequence[Sent], rank: int | None, cap: int = LARGEST) -> ReleaseMean | None:
-    """The mean of the devices' adapters, weighted by accepted tokens; None where no device has an adapter.
-
-    Args:
-        sent: from `sent_by_devices`.
-        rank: see `average`.
-        cap: largest weight of a device, because the numbers of devices cannot be checked.
-
-    Raises:
-        SettingError: see `average`.
-        AdapterError: see `average`.
-    """
-    parts = [(each.adapter, each.push) for each in sent if each.adapter and each.push]
-    if not parts:
-        return None
-    weights = {push.device: min(push.accepted, cap) for _, push in parts}
-    return ReleaseMean(
-        average([adapter for adapter, _ in parts], list(weights.values()), utc(), rank), weights
-    )
-
-
-def merged(caches: Sequence[CacheTable]) -> CacheTable | None:
-    """What several caches know, cut to the size that a session holds."""
-    if not caches:
-        return None
-    table = caches[0]
-    for each in caches[1:]:
-        table = merge(table, each)
-    return bounded(table)
+MOST_RELEASES = 64  # names of releases that are read; anyone can write more
+_NAME = re.compile("[0-9]{15}")
 
 
 def latest_release(store: Store, channel: Channel, public_key: bytes | None) -> Release | None:
@@ -220,41 +74,28 @@ def newest_of(store: Store, channel: Channel, public_key: bytes) -> Release | No
         ) from None
 
 
-def cache_of(store: Store, release: Release | None, vocab_map: VocabMap) -> CacheTable | None:
-    """The n-grams of a release; None where it has none.
-
-    Raises:
-        SyncError: the file is not the published one.
-        CacheFileError: the file is refused.
-    """
-    if release is None or release.cache is None:
-        return None
-    table = decode_cache(_file(store, files_folder(release.channel), release.cache, CACHE, None))
-    check_against(table, vocab_map)
-    return table
-
-
 @dataclass(frozen=True)
-class Contents:
-    """The contents of the next release.
+class Publisher:
+    """Who publishes.
 
     Attributes:
-        adapter: None for none.
-        cache: None for none.
-        accepted: see `Release`.
-        devices: see `Release`.
-        days: until it expires.
+        key: to sign with.
+        memory: what this publisher published; None believes the store.
+        restore: publish also where the store does not have the newest release that is remembered.
     """
 
-    adapter: Adapter | None
-    cache: CacheTable | None
-    accepted: int
-    devices: int
-    days: float
+    key: "Ed25519PrivateKey"
+    memory: PublisherMemory | None = None
+    restore: bool = False
+
+    @property
+    def public(self) -> bytes:
+        """The public key, 32 bytes."""
+        return raw_public(self.key)
 
 
 def publish(
-    store: Store, channel: Channel, contents: Contents, key: "Ed25519PrivateKey", now: str | None = None
+    store: Store, channel: Channel, contents: Contents, publisher: Publisher, now: str | None = None
 ) -> Release:
     """Sign the contents and publish them under the next number.
 
@@ -262,21 +103,21 @@ def publish(
         store: to write to.
         channel: of the pair of models.
         contents: of the release.
-        key: to sign with.
+        publisher: signs, and remembers.
         now: ISO 8601 in UTC; the clock's time when None.
 
     Raises:
         SettingError: there is nothing to publish.
-        SyncError: the newest release is of another key or damaged; another release was published meanwhile
-            (`taken`); `read_only` or `unreachable`.
+        SyncError: the newest release is of another key or damaged, or not the newest one that was published
+            (`older`, `conflict`); another release was published meanwhile (`taken`); `read_only`,
+            `unreachable` or `unwritable`.
     """
     if contents.adapter is None and contents.cache is None:
         raise SettingError(
             f"{store.shown} has neither adapters nor caches of devices to publish",
             "let devices push, or give --adapter",
         )
-    newest = newest_of(store, channel, raw_public(key))
-    number = 1 + max([newest.number if newest else 0, *_numbers(store, channel)])
+    number = _next_number(store, channel, publisher)
     files = {}
     if contents.adapter is not None:
         files[ADAPTER] = encode_adapter(contents.adapter)
@@ -287,35 +128,78 @@ def publish(
         number, channel, now or utc(), utc(contents.days), named.get(ADAPTER), named.get(CACHE),
         min(contents.accepted, LARGEST), contents.devices,
     )  # fmt: skip
-    record = encode_release(release, sign(release.text, key))
-    decode_release(record, raw_public(key))  # refuse to publish what a device would refuse
+    record = encode_release(release, sign(release.text, publisher.key))
+    decode_release(record, publisher.public)  # refuse to publish what a device would refuse
     for suffix, data in files.items():
         name = f"{files_folder(channel)}/{named[suffix].sha256}{suffix}"
         if store.size(name) != len(data):
             store.write(name, data)
-    store.write(release_name(channel, number), record, new=True)
-    store.write(latest_name(channel), record)
-    _prune(store, channel)
+    _write_release(store, release, record, publisher)
+    _prune(store, release, publisher.public)
     return release
 
 
-def _numbers(store: Store, channel: Channel) -> Iterator[int]:
-    return (int(name) for name in store.names(releases_folder(channel)) if name.isdecimal())
+def _next_number(store: Store, channel: Channel, publisher: Publisher) -> int:
+    """One more than every number that this key signed, as far as the store and the memory know."""
+    newest = newest_of(store, channel, publisher.public)
+    known = Published() if publisher.memory is None else publisher.memory.of(store.address, channel)
+    if not publisher.restore:
+        known.check(newest, store.shown)
+    numbers = [known.reserved, newest.number if newest else 0, *_signed(store, channel, publisher.public)]
+    if max(numbers) >= LARGEST:
+        raise SyncError(f"release {LARGEST} is the last number", "publish with another key", fault="taken")
+    return 1 + max(numbers)
 
 
-def _prune(store: Store, channel: Channel) -> None:
-    """Remove releases before the last `KEPT`, and files that no kept release names."""
-    numbers = sorted(_numbers(store, channel))
+def _write_release(store: Store, release: Release, record: bytes, publisher: Publisher) -> None:
+    """Write a release under its number and as the newest one, and remember it."""
+    name = release_name(release.channel, release.number)
+    if publisher.memory is not None:
+        publisher.memory.reserve(store.address, release.channel, release.number)
+    if store.size(name) is not None and _release_at(store, release.channel, name, publisher.public) is None:
+        store.delete(name)  # this key did not sign it, so it keeps no number
+    store.write(name, record, new=True)
+    store.write(latest_name(release.channel), record)
+    if publisher.memory is not None:
+        publisher.memory.keep(store.address, release)
+
+
+def _signed(store: Store, channel: Channel, public_key: bytes) -> dict[int, Release]:
+    """The releases of a channel that this key signed, by number, by the largest names."""
+    releases = {}
+    names = [name for name in store.names(releases_folder(channel)) if _NAME.fullmatch(name)]
+    for name in names[-MOST_RELEASES:]:
+        release = _release_at(store, channel, f"{releases_folder(channel)}/{name}", public_key)
+        if release is not None:
+            releases[release.number] = release
+    return releases
+
+
+def _release_at(store: Store, channel: Channel, name: str, public_key: bytes) -> Release | None:
+    """The release under a number's name; None if the key did not sign it, or signed it under another one."""
+    try:
+        release, _ = decode_release(store.read(name, MOST_BYTES), public_key)
+    except SyncError as error:
+        if error.fault == "unreachable":
+            raise
+        return None
+    return release if release.channel == channel and release_name(channel, release.number) == name else None
+
+
+def _prune(store: Store, newest: Release, public_key: bytes) -> None:
+    """Remove our releases before the last `KEPT`, files that none of ours names, and leftovers."""
+    channel = newest.channel
+    releases = {**_signed(store, channel, public_key), newest.number: newest}
+    kept = sorted(releases)[-KEPT:]
     named = set()
-    for number in numbers[-KEPT:]:
-        try:
-            release, _ = decode_release(store.read(release_name(channel, number), MOST_BYTES), None)
-        except OmnidraftError:
-            return  # the files of this release are unknown
+    for number in kept:
+        release = releases[number]
         named |= {f"{file.sha256}{suffix}" for file, suffix in
                   ((release.adapter, ADAPTER), (release.cache, CACHE)) if file}  # fmt: skip
-    for number in numbers[:-KEPT]:
+    for number in set(releases) - set(kept):
         store.delete(release_name(channel, number))
     for name in store.names(files_folder(channel)):
-        if name not in named:
+        if name not in named and not name.startswith("."):
             store.delete(f"{files_folder(channel)}/{name}")
+    for folder in (channel_folder(channel), releases_folder(channel), files_folder(channel)):
+        store.tidy(folder)

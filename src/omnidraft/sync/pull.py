@@ -37,11 +37,11 @@ from omnidraft.sync.installed import (
     read_installed,
     tidy,
 )
+from omnidraft.sync.published import seen_of
 from omnidraft.sync.release import (
     MOST_BYTES,
     Channel,
     Release,
-    Seen,
     StoredFile,
     check_release,
     decode_release,
@@ -138,10 +138,13 @@ def pull(
         data = _latest(store, device)
         release, signer = decode_release(data, key)
         check_release(release, device.channel, state.seen, now or utc())
+        # Kept at once: who withholds a file of this release cannot offer an older release afterwards.
+        state = replace(state, seen=seen_of(release), key=signer or state.key)
+        if state != read_installed(device.into):
+            install(device.into, state)
         offered = _files(store, release, device, progress)
         state, outcome, comparison = _decide(state, release, offered, device)
-        state = replace(state, seen=Seen(release.number, StoredFile.of(release.text).sha256))
-        state = replace(state, key=signer or state.key, cache=release.cache or state.cache)
+        state = replace(state, cache=release.cache or state.cache)
         if state != read_installed(device.into):
             install(device.into, state)
         tidy(device.into, state)
@@ -163,6 +166,8 @@ def _state(device: Device, key: bytes | None) -> Installed:
             "give that public key",
             fault="unsigned",
         )
+    if state.key is None and key is not None:  # what nobody signed does not count against what is signed
+        return replace(state, seen=None, refused=0)
     return state
 
 
@@ -274,7 +279,7 @@ def _merge(device: Device, state: Installed) -> int | None:
     return int((~np.isin(both.targets, own.targets)).sum())
 
 
-def bounded(table: CacheTable) -> CacheTable:
+def bounded(table: CacheTable, most: int = CAPACITY) -> CacheTable:
     """A cache cut to the capacity of a session; the least used n-grams are left out."""
     order = eviction_order("lfu", table.hits, table.ticks, table.targets)
-    return table.keep(np.sort(order[max(0, len(table) - CAPACITY) :]))
+    return table.keep(np.sort(order[max(0, len(table) - most) :]))

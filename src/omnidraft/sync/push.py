@@ -4,8 +4,9 @@ Files are named by their SHA-256, so an interrupted push continues where it stop
 a push only after its record is written.
 """
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from omnidraft.errors import SettingError, SyncError, TraceFileError
@@ -174,6 +175,26 @@ def missing(store: Store, push: Push, items: Sequence[PushItem]) -> list[PushIte
     ]
 
 
+def check_owner(store: Store, push: Push, replace: bool) -> None:
+    """Refuse a push under a name that was used before, because it could be another device's.
+
+    Args:
+        store: to push to.
+        push: the record.
+        replace: this device used the name before.
+
+    Raises:
+        SyncError: `taken`, or the store cannot be reached.
+    """
+    before = None if replace else read_push(store, push.channel, push.device)
+    if before is not None and not _same(before, push):
+        raise SyncError(
+            f"device {push.device} sent other files to {store.shown} at {before.created}",
+            "add --replace if that was this device, or choose another name",
+            fault="taken",
+        )
+
+
 def push(
     store: Store, record: Push, items: Sequence[PushItem], progress: TransferProgress | None = None
 ) -> Pushed:
@@ -186,12 +207,12 @@ def push(
     due = missing(store, record, items)
     total, done = sum(len(item.data) for item in due), 0
     for item in due:
-        store.write(f"{folder}/{item.stored_name}", item.data)
+        store.write(f"{folder}/{item.stored_name}", item.data, private=True)
         done += len(item.data)
         if progress:
             progress(item.source.name, done, total)
     if due or not _same(read_push(store, record.channel, record.device), record):
-        store.write(f"{folder}/{RECORD}", encode_push(record))
+        store.write(f"{folder}/{RECORD}", encode_push(record), private=True)
     named = {item.stored_name for item in items} | {RECORD}
     for name in store.names(folder):
         if name not in named:
@@ -234,4 +255,4 @@ def read_push(store: Store, channel: Channel, device: str) -> Push | None:
 
 def _same(old: Push | None, new: Push) -> bool:
     """Whether two records differ in the time alone."""
-    return old is not None and replace(old, created=new.created) == new
+    return old is not None and dataclasses.replace(old, created=new.created) == new

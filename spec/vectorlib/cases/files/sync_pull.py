@@ -41,10 +41,19 @@ def changed(name: str, data: bytes | None) -> Files:
     return {path: each for path, each in files.items() if each is not None}
 
 
-def installed(key: str) -> str:
+def installed(key: str, **changes: str) -> str:
     """The pointer `current` of a device that checked a signature by a key, and has no adapter."""
     others = {"seen": "none", "refused": "0", "key": key, "current": "none", "previous": "none"}
-    return lines("omnidraft.installed 1", CHANNEL | others | {"cache": "none"}).decode()
+    return lines("omnidraft.installed 1", CHANNEL | others | {"cache": "none"} | changes).decode()
+
+
+def seen(files: Files) -> str:
+    """The line `seen` of a device that verified the release of a store."""
+    return f"7 {_sha256(files[f'{FOLDER}/latest'][200:])}"
+
+
+UNSIGNED = installed("none", seen=f"{'9' * 15} {'33' * 32}", refused="9")  # of a pull without a key
+AFTER_FILES = ("adapter_", "cache_")  # cases whose release is verified and whose files are refused
 
 
 def write(writer: VectorWriter) -> None:
@@ -89,6 +98,12 @@ def write(writer: VectorWriter) -> None:
          changed(".safetensors", ADAPTER[:-1] + b"\1") | {p: b"" for p in store() if p.endswith(".odc")}, {}),
         ("release_before_files", "the release is too old, and its files are absent", "expired",
          {f"{FOLDER}/latest": bare}, {"now": "2027-01-01T00:00:00Z"}),
+        ("unsigned_seen", "what was seen without a key does not count against a signed release", None,
+         store(), {"installed": UNSIGNED}),
+        ("unsigned_seen_unchecked", "and counts where no key is given", "older", store(),
+         {"installed": UNSIGNED, "public_key": None}),
+        ("cache_missing_unchecked", "the release is seen, and no key was used", "missing",
+         changed(".odc", None), {"public_key": None}),
     ]  # fmt: skip
     writer.vectors("sync/pull", "stores", [_vector(*case) for case in cases])
 
@@ -100,5 +115,13 @@ def _vector(
     given = {"store": shown, "public_key": PUBLIC.hex(), "now": NOW, "installed": None, "map": "toy",
              "drafter": model(O), "target": {"fingerprint": CHANNEL["target"], "lora": None, "head": None},
              **others}  # fmt: skip
-    taken = {"adapter": _sha256(ADAPTER), "cache": _sha256(CACHE)}
-    return vector(name, why, given, {"fault": fault, "installed": None if fault else taken})
+    pointer, key = given["installed"], "none" if given["public_key"] is None else "21fe31dfa154a261"
+    if files is not None and (fault is None or name.startswith(AFTER_FILES)):
+        pointer = installed(key, seen=seen(files))
+    if fault is None:
+        stored = {
+            "current": f"7 {_sha256(ADAPTER)} {len(ADAPTER)}",
+            "cache": f"{_sha256(CACHE)} {len(CACHE)}",
+        }
+        pointer = installed(key, seen=seen(store()), **stored)
+    return vector(name, why, given, {"fault": fault, "pointer": pointer})

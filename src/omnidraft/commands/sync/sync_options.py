@@ -10,11 +10,12 @@ import typer
 
 from omnidraft.commands.terminal import options, output
 from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
 from omnidraft.sync.release import Release, StoredFile
 
 if TYPE_CHECKING:
-    from omnidraft.sync.publish import ChannelPair
+    from omnidraft.sync.device_pushes import ChannelPair
     from omnidraft.sync.store import TransferProgress
 
 BundlePath = Annotated[
@@ -33,10 +34,12 @@ def open_pair(bundle: Path) -> "ChannelPair":
     Raises:
         BundleError, VocabMapError: the bundle is refused.
     """
-    from omnidraft.sync.publish import ChannelPair
+    from omnidraft.sync.device_pushes import ChannelPair
 
     opened = open_bundle(bundle, os.environ.get(options.PUBLIC_KEY) or None)
-    return ChannelPair(opened, load_vocab_map(opened.file(opened.vocab_map)))
+    pair = ChannelPair(opened, load_vocab_map(opened.file(opened.vocab_map)))
+    check_unchanged(opened.path, opened.stamps)  # the map that was read is the one that was hashed
+    return pair
 
 
 @contextmanager

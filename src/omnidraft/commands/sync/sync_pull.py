@@ -24,7 +24,7 @@ from omnidraft.runtime.bundle.bundle import MANIFEST
 if TYPE_CHECKING:
     from omnidraft.learning.compare import AdapterComparison
     from omnidraft.runtime.models.adapter import Adapter
-    from omnidraft.sync.publish import ChannelPair
+    from omnidraft.sync.device_pushes import ChannelPair
     from omnidraft.sync.pull import Pulled, Trial
     from omnidraft.sync.store import TransferProgress
 

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from omnidraft.commands.sync.sync_options import BundlePath, Json, StoreAddress, open_pair, transfer
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.open_session import existing, learned_of, tell
+from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.adaptation import CURVE
 from omnidraft.learning.online.curve import read_curve
 
 if TYPE_CHECKING:
-    from omnidraft.sync.publish import ChannelPair
+    from omnidraft.sync.device_pushes import ChannelPair
     from omnidraft.sync.push import Pushed, PushItem
     from omnidraft.sync.push_record import Push
 
@@ -63,13 +63,26 @@ def push_command(
             readable=False,
         ),
     ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="This device used this name before: replace what it sent."),
+    ] = False,
+    rename: Annotated[
+        str | None,
+        typer.Option(
+            "--rename",
+            metavar="OLD",
+            help="Push under a new name, then remove what this device sent under the name OLD.",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Send without asking.")] = False,
     as_json: Json = False,
 ) -> None:
     """Send this device's own adapter and n-grams, or its traces, to a store. Nothing else is sent.
 
     A table first lists the files and what they reveal about you; they are sent with --yes, or when you agree.
-    They replace what this device sent before. An interrupted push is invisible; the next one goes on with it.
+    With --replace they replace what this device sent before. An interrupted push is invisible; the next one
+    goes on with it. The name is all that tells this device's pushes from others'; --rename takes a new one.
     """
     from omnidraft.sync import push
     from omnidraft.sync.channel import utc
@@ -89,6 +102,7 @@ def push_command(
     items += [] if traces is None else push.trace_items(traces, pair.vocab_map)
     record = push.push_of(items, name, pair.channel, accepted_tokens, utc())
     place = open_store(store)
+    push.check_owner(place, record, replace)
     due = push.missing(place, record, items)
     if not (as_json and yes):
         _show_push(record, items, due, place.shown)
@@ -96,12 +110,14 @@ def push_command(
         _confirm()
     with transfer("push", as_json) as progress:
         done = push.push(place, record, items, progress)
+    if rename is not None and push.check_device(rename) != name:
+        push.withdraw(place, pair.channel, rename)
     if as_json:
         return options.print_json(_as_json(record, items, done, pair))
     present = f", {done.present} there already" if done.present else ""
     print(f"{place.shown}: {counted(done.sent, 'file')} sent{present}")
     if device is None:
-        print(f"this device was named {name}; give --device {name} from now on, so that it stays one device")
+        print(f"this device was named {name}; give --device {name} --replace from now on, or --rename {name}")
 
 
 def _as_json(
@@ -144,6 +160,14 @@ def _show_push(record: "Push", items: "Sequence[PushItem]", due: "Sequence[PushI
         "",
         "is sent",
         f"the names and sizes above, {record.accepted:,} accepted tokens, the time, which models (by hash)",
+    )
+    table.add_row(
+        "identity",
+        "",
+        "",
+        "is sent",
+        f"the name {record.device}: whoever reads the store can tell which pushes are of one device by it "
+        "(--rename takes a new one)",
     )
     output.err.print(table)
 

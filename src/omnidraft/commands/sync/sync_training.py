@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from omnidraft.commands.signing import passphrase_of, warn_readable
 from omnidraft.commands.sync.sync_options import (
@@ -19,11 +18,13 @@ from omnidraft.commands.sync.sync_options import (
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.open_session import tell
+from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import SettingError, counted
 from omnidraft.sync.release import LARGEST
 
 if TYPE_CHECKING:
-    from omnidraft.sync.publish import Contents, ReleaseMean, Sent
+    from omnidraft.sync.device_pushes import Sent
+    from omnidraft.sync.release_contents import Contents, ReleaseMean
 
 Devices = Annotated[
     list[str] | None,
@@ -34,13 +35,14 @@ Devices = Annotated[
 @tells_when_interrupted(lambda _: "nothing was changed")
 def list_command(bundle: BundlePath, store: StoreAddress, as_json: Json = False) -> None:
     """Verify and list what devices sent for a pair of models, and show the newest release."""
-    from omnidraft.sync import publish
+    from omnidraft.sync.device_pushes import sent_by_devices
+    from omnidraft.sync.publish import latest_release
     from omnidraft.sync.store import open_store
 
     pair, place = open_pair(bundle), open_store(store)
     with transfer("list", as_json) as progress:
-        sent = publish.sent_by_devices(place, pair, (), progress)
-    newest = publish.latest_release(place, pair.channel, None)
+        sent = sent_by_devices(place, pair, (), progress)
+    newest = latest_release(place, pair.channel, None)
     rows = [_row(each) for each in sent]
     if as_json:
         return options.print_json(
@@ -122,52 +124,67 @@ def publish_command(
     ] = None,
     device: Devices = None,
     rank: Annotated[
-        int | None, typer.Option(help="Rank of the mean (default: the largest rank of the devices).")
+        int | None,
+        typer.Option(help="Rank of the mean (default: by the weights of the devices)."),
     ] = None,
     cap: Annotated[
         int,
         typer.Option(
             min=1,
             help="Largest number of accepted tokens that one device counts with in the mean.",
-            show_default="no limit",
+            show_default="4 times the devices' median",
         ),
     ] = LARGEST,
+    memory: Annotated[
+        Path | None,
+        typer.Option(
+            "--memory",
+            help="Private file with what you published (default: NAME.published beside the key).",
+            readable=False,
+        ),
+    ] = None,
+    restore: Annotated[
+        bool,
+        typer.Option("--restore", help="Publish also where the store has lost your newest release."),
+    ] = False,
     days: Annotated[float, typer.Option(help="Days after which devices refuse the release.")] = 180.0,
     as_json: Json = False,
 ) -> None:
     """Publish a signed, numbered release: n-grams, and the mean of the devices' adapters or a trained one.
 
     Caches are merged, also with that of the newest release. The mean of the adapters is that of what they add
-    to the products, weighted by accepted tokens and cut to a rank by a singular value decomposition. Devices
-    fetch the release with `sync pull`.
+    to the products, weighted by accepted tokens and cut to a rank by a singular value decomposition. One
+    device's weight and size are bounded by those of the others. Devices fetch the release with `sync pull`.
     """
     from omnidraft.runtime.models.adapter_file import read_adapter
     from omnidraft.runtime.models.adapter_fit import fit
-    from omnidraft.signing import need_cryptography, raw_public, read_private_key
-    from omnidraft.sync import publish
+    from omnidraft.signing import need_cryptography, read_private_key
+    from omnidraft.sync.device_pushes import sent_by_devices
+    from omnidraft.sync.publish import Publisher, newest_of, publish
+    from omnidraft.sync.published import PublisherMemory, memory_beside
+    from omnidraft.sync.release_contents import Contents, cache_of, mean_of, merged
     from omnidraft.sync.store import open_store
 
     if not 0 < days <= 36_500:
         raise SettingError(f"--days {days} is outside 0 to 36500", "180 are usual")
     need_cryptography()
     private = read_private_key(key, lambda: passphrase_of(key))
+    publisher = Publisher(private, memory_beside(key) if memory is None else PublisherMemory(memory), restore)
     pair, place = open_pair(bundle), open_store(store)
     with transfer("publish", as_json) as progress:
-        sent = publish.sent_by_devices(place, pair, device or (), progress)
+        sent = sent_by_devices(place, pair, device or (), progress)
     tell(f"what {each.device} sent is left out: {each.refusal}" for each in sent if each.refusal)
     caches = [each.cache for each in sent if each.cache is not None]
-    before = publish.cache_of(
-        place, publish.newest_of(place, pair.channel, raw_public(private)), pair.vocab_map
-    )
-    cache = publish.merged(caches + ([] if before is None else [before]))
-    mean = None if adapter is not None else publish.mean_of(sent, rank, cap)
+    before = cache_of(place, newest_of(place, pair.channel, publisher.public), pair.vocab_map)
+    mean = None if adapter is not None else mean_of(sent, rank, cap)
+    tell(f"the adapter of {name} is left out: {why}" for name, why in (mean.left_out if mean else {}).items())
     chosen = None if mean is None else mean.averaged.adapter
     if adapter is not None:
         chosen = read_adapter(adapter)
         fit(chosen, pair.bundle, pair.vocab_map, "drafter")
     devices = sum(each.refusal is None for each in sent)
-    contents = publish.Contents(chosen, cache, mean.accepted if mean else 0, devices, days)
-    release = publish.publish(place, pair.channel, contents, private)
+    contents = Contents(chosen, merged(caches, before), mean.accepted if mean else 0, devices, days)
+    release = publish(place, pair.channel, contents, publisher)
     warn_readable(key)
     if as_json:
         weights, lost = ({}, 0.0) if mean is None else (mean.weights, mean.averaged.lost)

@@ -1,0 +1,116 @@
+"""Web servers that never end, drip, redirect or answer nonsense: each ends in one sentence."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fsspec", reason="syncing needs fsspec")
+pytest.importorskip("cryptography", reason="signatures need the package cryptography")
+
+from omnidraft.errors import SyncError
+from omnidraft.sync.store import open_store
+from omnidraft.sync.transport.bounded_time import within
+from support.sync_world import (
+    failure,
+    fault,
+    pull_into,
+)
+
+PATIENCE = 0.5
+
+
+def drip(send: Callable[[bytes], object], begin: bytes, piece: bytes) -> None:
+    send(begin)
+    while True:
+        send(piece)
+        time.sleep(0.02)
+
+
+ANSWERS: dict[str, Callable[[Callable[[bytes], object]], object]] = {
+    "drips a body": lambda send: drip(send, b"HTTP/1.1 200 OK\r\nContent-Length: 1500\r\n\r\n", b"x"),
+    "drips a header": lambda send: drip(send, b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+    "drips a status": lambda send: drip(send, b"HTTP/1.1 2", b"0"),
+    "says nothing": lambda send: time.sleep(3600),
+    "never ends": lambda send: drip(send, b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100_000),
+    "never ends (206)": lambda send: drip(
+        send, b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-1/2\r\n\r\n", b"x" * 100_000
+    ),
+    "chunks": lambda send: drip(
+        send, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"5000\r\n" + b"x" * 0x5000 + b"\r\n"
+    ),
+    "headers without end": lambda send: drip(
+        send, b"HTTP/1.1 200 OK\r\n", b"X-Y: " + b"z" * 60_000 + b"\r\n"
+    ),
+    "redirects to itself": lambda send: send(
+        b"HTTP/1.1 302 Found\r\nLocation: /again\r\nContent-Length: 0\r\n\r\n"
+    ),
+    "redirects to a file": lambda send: send(b"HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\n\r\n"),
+    "is no HTTP": lambda send: send(b"\x00\xff" * 100 + b"\r\n"),
+    "fails": lambda send: send(b"HTTP/1.1 500 \x1b[31mNo\r\nContent-Length: 0\r\n\r\n"),
+}
+
+
+class Hostile(socketserver.BaseRequestHandler):
+    """Answers every request in one way, which the server names."""
+
+    def handle(self) -> None:
+        try:
+            self.request.recv(65536)
+            ANSWERS[self.server.kind](self.request.sendall)  # type: ignore[attr-defined]
+        except OSError:
+            return  # the client has gone
+
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = daemon_threads = True
+    block_on_close = False
+
+
+@pytest.fixture
+def hostile() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Hostile) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+def test_a_server_that_never_ends_is_given_up(hostile: Server, tmp_path: Path, kind: str) -> None:
+    """A pull and a listing end; what a server sends is neither waited for nor kept without a bound."""
+    hostile.kind = kind  # type: ignore[attr-defined]
+    web = open_store(f"http://127.0.0.1:{hostile.server_address[1]}/s", PATIENCE)
+    with pytest.raises(SyncError) as caught:
+        within(20.0, lambda: pull_into(web, tmp_path / "dir"))
+    assert caught.value.fault in ("unreachable", "too_large", "malformed")
+    assert str(caught.value).isprintable()
+    for call in (lambda: web.names("x"), lambda: web.size("x")):
+        error = failure(within, 20.0, call)
+        assert error is None or error.fault == "unreachable"
+
+
+def test_a_login_goes_to_the_server_and_not_where_it_redirects(hostile: Server, tmp_path: Path) -> None:
+    heard: list[bytes] = []
+    port = hostile.server_address[1]
+
+    class Listening(Hostile):
+        def handle(self) -> None:
+            asked = self.request.recv(65536)
+            heard.append(asked)
+            there = (
+                b"HTTP/1.1 302 Found\r\nLocation: http://localhost:%d/b\r\nContent-Length: 0\r\n\r\n" % port
+            )
+            absent = b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"
+            self.request.sendall(absent if b" /b " in asked else there)
+
+    hostile.RequestHandlerClass = Listening
+    web = open_store(f"http://user:secret@127.0.0.1:{port}", PATIENCE)
+    assert fault(lambda: pull_into(web, tmp_path / "dir")) == "missing"
+    assert [b"Basic dXNlcjpzZWNyZXQ=" in asked for asked in heard] == [True, False]
