@@ -14,8 +14,12 @@ import { BEGIN, DEAD_END, END, EXPAND, longestFirst, walk } from './core/transla
 import { draftChange, paperDistribution, verifyBlock, verifyMatch, verifyPaper, verifyToken } from './core/verify.mjs';
 import { NgramCache } from './core/ngram_cache.mjs';
 import { Fault, openBundle, plain, sha256 } from './core/bundle.mjs';
+import { firstContext } from './core/context.mjs';
+import { conversation } from './core/template.mjs';
+import { Tokenizer } from './core/tokenizer.mjs';
+import { readTokenizerFile } from './core/tokenizer_file.mjs';
 import { fingerprint } from './core/fingerprint.mjs';
-import { readMapFile } from './core/map_file.mjs';
+import { checkModels, readMapFile } from './core/map_file.mjs';
 import { readCache } from './core/cache_file.mjs';
 import { DraftLength, FixedLength, more, verification } from './core/draft_length.mjs';
 import { find } from './core/lookup.mjs';
@@ -230,7 +234,11 @@ function bundle(input, expect, maps, folder) {
 
 function mapInvalid(input, expect, maps, folder) {
   const bytes = 'bytes' in input ? Buffer.from(input.bytes, 'hex') : readFileSync(join(folder, input.file));
-  return faultOr(() => ({ fault: null, read: readMapFile(bytes) }));
+  return faultOr(() => {
+    const map = readMapFile(bytes);
+    if (input.models) checkModels(map, input.models);
+    return { fault: null };
+  });
 }
 
 /** The map that was read must be the map of `maps`; then its name is the answer. */
@@ -307,9 +315,57 @@ function draftLength(input) {
   return { texts };
 }
 
+const tokenizers = new Map();
+
+/** The compiled tokenizer of a vector; the vectors of `tokenize` name tokenizer.json, which lies beside it. */
+function tokenizerOf(folder, name) {
+  const path = join(folder, name.replace(/\.json$/, '.bin'));
+  if (!tokenizers.has(path)) tokenizers.set(path, new Tokenizer(readFileSync(path)));
+  return tokenizers.get(path);
+}
+
+const hex = (bytes) => (bytes === null ? null : Buffer.from(bytes).toString('hex'));
+
+function allBytes(tokenizer) {
+  return Array.from({ length: tokenizer.file.ids }, (_, id) => tokenizer.bytesOf(id));
+}
+
+function tokenizerHandler(input, expect, maps, folder) {
+  const tokenizer = tokenizerOf(folder, input.file);
+  if ('spell' in input) return { ids: tokenizer.spell(fromHex(input.spell)) };
+  if ('prefix' in input) return { ids: tokenizer.encodePrompt(input.prefix, input.text, input.suffix, input.goes_on) };
+  if ('text' in input) return { ids: tokenizer.encode(input.text) };
+  const tokens = allBytes(tokenizer);
+  const controls = tokenizer.control.map((token) => [token.id, token.content]);
+  return { bytes: tokens.map(hex), fingerprint: fingerprint(tokens, controls) };
+}
+
+function tokenizerInvalid(input, expect, maps, folder) {
+  return faultOr(() => ({ fault: null, read: readTokenizerFile(readFileSync(join(folder, input.file))) }));
+}
+
+function tokenize(input, expect, maps, folder) {
+  const tokenizer = tokenizerOf(folder, input.tokenizer);
+  if ('spell' in input) return { ids: tokenizer.spell(fromHex(input.spell)) };
+  if (!('prefix' in input)) return { bytes: allBytes(tokenizer).map(hex) };
+  const ids = tokenizer.encodePrompt(input.prefix, input.text, input.suffix, false);
+  return { ids, bytes: hex(tokenizer.bytes(ids)) };
+}
+
+function template(input, expect, maps, folder) {
+  const ids = conversation(tokenizerOf(join(folder, '..', 'tokenize'), input.tokenizer), input, input.turns, input.message);
+  return ids === null ? { refused: true } : { ids };
+}
+
+function draftPrompt(input, expect, maps, folder) {
+  const [target, drafter] = [input.target, input.drafter].map((name) => tokenizerOf(join(folder, '..', 'tokenize'), name));
+  return { context: firstContext({ mode: 'trie', target, drafter, prompt: input.prompt, before: input.before }) };
+}
+
 /** Handlers take (input, expect, maps, folder); `expect` only says what is asked. */
 export const FOLDERS = {
-  random, sampling, utf8, stop, translate, verify, lookup, draft_length: draftLength, bundle, generate, logprobs: generate, 'cache/learn': cacheLearn, 'map/valid': mapValid, 'map/invalid': mapInvalid, 'map/fingerprint': mapFingerprint,
+  random, sampling, utf8, stop, translate, verify, lookup, draft_length: draftLength, tokenizer: tokenizerHandler,
+  'tokenizer/invalid': tokenizerInvalid, tokenize, template, draft_prompt: draftPrompt, bundle, generate, logprobs: generate, 'cache/learn': cacheLearn, 'map/valid': mapValid, 'map/invalid': mapInvalid, 'map/fingerprint': mapFingerprint,
 };
 
 export function readMap(json) {

@@ -38,7 +38,7 @@ function prepare(mutation) {
 function run(mutation) {
   const folder = prepare(mutation);
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [join(folder, 'run.mjs'), '--vectors', VECTORS, '--quiet', '--first', '--known']);
+    const child = spawn(process.execPath, [join(folder, 'run.mjs'), '--vectors', VECTORS, '--quiet', '--first']);
     let said = '';
     let late = false;
     const timer = setTimeout(() => {

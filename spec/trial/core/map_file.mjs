@@ -88,3 +88,10 @@ export function readMapFile(bytes) {
     draft_fingerprint: prints[0], target_fingerprint: prints[1],
   };
 }
+
+/** models: widths and fingerprints of the models of the bundle that holds the map. */
+export function checkModels(map, models) {
+  const fits = map.direct.length === models.draft_size && map.spellings.length === models.target_size
+    && map.draft_fingerprint === models.draft_fingerprint && map.target_fingerprint === models.target_fingerprint;
+  if (!fits) refuse('foreign_vocabulary');
+}
