@@ -35,10 +35,10 @@ def test_a_target_token_of_several_draft_tokens_counts_less() -> None:
 
 
 def test_the_reason_why_drafting_does_not_pay() -> None:
-    dear = expected_verdict(costs(1.0, 1.9, 2.8), GOOD)
-    assert not dear.good and dear.num_draft_tokens == 0 and dear.speed_up == 1.0
-    assert "does not pay here, because a round with one draft token takes the time of 2.00 plain" in str(dear)
-    assert "even a perfect drafter would not pay: --quant fp32 or int8" in dear.remedy
+    costly = expected_verdict(costs(1.0, 1.9, 2.8), GOOD)
+    assert not costly.good and costly.num_draft_tokens == 0 and costly.speed_up == 1.0
+    assert "does not pay here, because a round with one draft token takes the time of 2.00 plain" in str(costly)
+    assert "even a perfect drafter would not pay: --quant fp32 or int8" in costly.remedy
     weak = expected_verdict(costs(1.0, 1.0, 1.0, 1.0, acceptance=0.05), GOOD)
     assert "better or smaller" in weak.remedy
 
@@ -69,6 +69,6 @@ def test_a_measurement_says_what_is_certain(interval: tuple[float, float], draft
 def test_a_file_larger_than_its_checkpoint_is_told() -> None:
     assert larger_file("target", 100, 0, "int4") is None, "the size of the checkpoint is unknown"
     assert larger_file("target", 102, 100, "fp32") is None, "names and operators of a graph take some bytes"
-    assert larger_file("target", 200, 100, "fp32") is None, "whoever asks for fp32 gets it"
+    assert larger_file("target", 200, 100, "fp32") is None, "fp32 was asked for"
     int4 = larger_file("target", 115, 100, "int4-b32")
     assert int4 is not None and "the target as int4-b32 has 1.15 times" in int4 and "--embedding" in int4
