@@ -37,7 +37,9 @@ def test_a_target_token_of_several_draft_tokens_counts_less() -> None:
 def test_the_reason_why_drafting_does_not_pay() -> None:
     costly = expected_verdict(costs(1.0, 1.9, 2.8), GOOD)
     assert not costly.good and costly.num_draft_tokens == 0 and costly.speed_up == 1.0
-    assert "does not pay here, because a round with one draft token takes the time of 2.00 plain" in str(costly)
+    assert "does not pay here, because a round with one draft token takes the time of 2.00 plain" in str(
+        costly
+    )
     assert "even a perfect drafter would not pay: --quant fp32 or int8" in costly.remedy
     weak = expected_verdict(costs(1.0, 1.0, 1.0, 1.0, acceptance=0.05), GOOD)
     assert "better or smaller" in weak.remedy
