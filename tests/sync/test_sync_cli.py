@@ -116,7 +116,7 @@ def test_the_whole_story(
 def test_what_adapt_left_is_sent_with_its_weight(run: Run, bundle: Path, tmp_path: Path) -> None:
     store, place = tmp_path / "store", tmp_path / "learned"
     push = ("sync", "push", bundle, store, "--yes", "--adapted", place)
-    small = ("-n", 8, "--lora-rank", 4, "--interval", 2, "--passes", 1)
+    small = ("-n", 8, "-k", 4, "--lora-rank", 4, "--interval", 2, "--passes", 1)
     adapt = ("adapt", bundle, "-o", place, "--drafter", STARTERS / "drafter", *small)
     refused(run(*push), "has nothing that was learned of the target of starter", "run `omnidraft adapt`")
     assert run(*adapt, "--count", 2)[0] == 0
