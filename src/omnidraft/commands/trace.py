@@ -156,7 +156,7 @@ def inspect_command(trace: TracePath, bundle: BundlePath = None, as_json: Json =
     print(f"  drafter {drafter[:12]}, target {target[:12]} (SHA-256 of the tokenizers)")
     print(
         f"  {counted(counts['tokens'], 'target token')} in {counted(counts['rounds'], 'round')}, "
-        f"{counts['accepted']:,} proposed"
+        f"{counts['accepted']:,} of them from accepted drafts"
     )
     print(f"  {counts['accepted_drafts']:,} of {counts['drafted']:,} draft tokens accepted")
     if counts["torn_bytes"]:
