@@ -1,11 +1,11 @@
 // A graph of a bundle in onnxruntime-node: 03-bundle.md, "The graph".
 
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 
 /** onnxruntime-node of the folder that `npm ci` wrote its node_modules into. */
 export function onnxruntime(folder) {
-  return createRequire(join(folder, 'package.json'))('onnxruntime-node');
+  return createRequire(join(resolve(folder), 'package.json'))('onnxruntime-node');
 }
 
 export class OrtGraph {
