@@ -52,7 +52,7 @@ bench: $(READY)
 
 # Half an hour on two cores: small random models in every form and for every provider.
 export-matrix: $(READY)
-	$(BIN)/python -m benchmarks.export_matrix
+	$(BIN)/python -m benchmarks.export.export_matrix
 
 # Bounded in time: about a minute on an idle machine, six at most.
 fuzz: $(READY)
@@ -74,7 +74,7 @@ QNN_BUNDLE ?= omnidraft-demo/starter-qnn
 qnn: $(READY) $(QNN)/.ready
 	test -d $(QNN_BUNDLE) || $(BIN)/omnidraft export examples/starters/b -d examples/starters/drafter \
 		-o $(QNN_BUNDLE) --quant fp32 --max-length 256 --npu qnn --prefill-chunk 32
-	$(QNN)/bin/python -m benchmarks.qnn_check $(QNN_BUNDLE)
+	$(QNN)/bin/python -m benchmarks.export.qnn_check $(QNN_BUNDLE)
 	OMNIDRAFT_QNN_PYTHON=$(CURDIR)/$(QNN)/bin/python $(BIN)/python -m pytest tests/export/test_qnn.py
 
 $(QNN)/.ready: pyproject.toml constraints.txt

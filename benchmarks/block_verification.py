@@ -93,7 +93,8 @@ def of_bundle(path: Path, prompts: Sequence[str], *, seeds: int, drafted: int, t
 def at_large_vocabularies() -> list[Line]:
     """Host work at 151,936 target tokens, with rows that always reject and rows that accept 7 of 10."""
     folder = require("tokenizers")
-    drafter, target = LibraryTokenizer.from_file(folder / "llama2"), LibraryTokenizer.from_file(folder / "qwen2")
+    drafter = LibraryTokenizer.from_file(folder / "llama2")
+    target = LibraryTokenizer.from_file(folder / "qwen2")
     vocab_map = build_vocab_map(drafter, target, target_size=TARGET_WIDTH)
     lines: list[Line] = []
     for name, agreement in (("random", 0.0), ("agreeing", 0.7)):

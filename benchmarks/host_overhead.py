@@ -133,7 +133,8 @@ def main() -> None:
     parser.add_argument("--trace", action="store_true", help="also make the trace records of each round")
     options = parser.parse_args()
     folder = require("tokenizers")
-    drafter, target = LibraryTokenizer.from_file(folder / "llama2"), LibraryTokenizer.from_file(folder / "qwen2")
+    drafter = LibraryTokenizer.from_file(folder / "llama2")
+    target = LibraryTokenizer.from_file(folder / "qwen2")
     vocab_map = build_vocab_map(drafter, target, target_size=TARGET_WIDTH)
     figures = {
         f"{rows} rows, {temperature_name}, {'full' if prefilled else 'cold'} cache": measure(

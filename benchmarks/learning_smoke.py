@@ -57,7 +57,8 @@ class StarterPair:
 
     def __init__(self, target: str) -> None:
         self.target, self.drafter = _model(target), _model("drafter")
-        self._tokenizers = LibraryTokenizer.from_file(starter(target)), LibraryTokenizer.from_file(starter("drafter"))
+        tokenizers = [LibraryTokenizer.from_file(starter(name)) for name in (target, "drafter")]
+        self._tokenizers = tokenizers[0], tokenizers[1]
         config = self.target.config
         self.vocab_map = build_vocab_map(
             self._tokenizers[1], self._tokenizers[0], target_size=config.vocab_size,

@@ -33,7 +33,8 @@ def measured(bundle: Bundle, *, drafter: bool) -> int:
     Raises:
         RuntimeError: the generation failed.
     """
-    limit, tokenizer = bundle.target.kv.max_length, LibraryTokenizer.from_file(bundle.file(bundle.target.tokenizer))
+    limit = bundle.target.kv.max_length
+    tokenizer = LibraryTokenizer.from_file(bundle.file(bundle.target.tokenizer))
     times = limit * 7 // 8 * 16 // len(tokenizer.encode(16 * WORDS))
     command = [sys.executable, "-m", "omnidraft.cli", "generate", str(bundle.path)]
     command += [WORDS * times, "--raw", "-n", str(limit), "--json"]

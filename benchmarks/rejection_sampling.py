@@ -52,7 +52,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     folder = require("tokenizers")
-    drafter, target = LibraryTokenizer.from_file(folder / "llama2"), LibraryTokenizer.from_file(folder / "qwen2")
+    drafter = LibraryTokenizer.from_file(folder / "llama2")
+    target = LibraryTokenizer.from_file(folder / "qwen2")
     figures = compare(build_vocab_map(drafter, target, target_size=TARGET_WIDTH), options.repeats)
     if options.json:
         print(json.dumps(figures, indent=2))

@@ -107,7 +107,7 @@ def test_the_emulator_takes_every_graph_whole(quantized: Path, tmp_path: Path) -
     if not python:
         pytest.skip("OMNIDRAFT_QNN_PYTHON is not set to a Python with onnxruntime-qnn; `make qnn` makes one")
     out = tmp_path / "rows.json"
-    arguments = ["-m", "benchmarks.qnn_check", str(quantized), "--json", str(out)]
+    arguments = ["-m", "benchmarks.export.qnn_check", str(quantized), "--json", str(out)]
     child = subprocess.run(
         [python, *arguments, "--contexts", str(tmp_path / "contexts")],
         capture_output=True, text=True, timeout=500, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},

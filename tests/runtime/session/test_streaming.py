@@ -190,7 +190,8 @@ def test_a_starter_target(
 ) -> None:
     """Each text as a prompt: greedy, and at temperatures so high that there are half characters."""
     (target, graph), (draft, draft_graph) = starter_graph(name), starter_graph("drafter")
-    tokenizer, drafter = LibraryTokenizer.from_file(STARTERS / name), LibraryTokenizer.from_file(STARTERS / "drafter")
+    tokenizer = LibraryTokenizer.from_file(STARTERS / name)
+    drafter = LibraryTokenizer.from_file(STARTERS / "drafter")
     vocab_map = build_vocab_map(
         drafter, tokenizer, draft_size=draft.vocab_size, target_size=target.vocab_size
     )

@@ -1,6 +1,6 @@
 """The starter pairs in every quantisation: size, perplexity, acceptance and tokens a second, beside fp32.
 
-    python -m benchmarks.quantization [--prompts N] [--json] [--write docs/quantization.md]
+    python -m benchmarks.export.quantization [--prompts N] [--json] [--write docs/quantization.md]
 
 Both models of a pair are stored in the same form. Perplexity is per token, on rows that no starter model was
 trained on. Acceptance is of 4 draft tokens a round, greedy, with a cold cache. Each prompt is decoded in all

@@ -1,6 +1,6 @@
 """Memory and time of an export in int4, for random models in the shapes of Qwen2.5.
 
-    python -m benchmarks.export_memory --tokenizer DIRECTORY_OF_QWEN2S_TOKENIZER [--sizes 0.5B 1.5B]
+    python -m benchmarks.export.export_memory --tokenizer DIRECTORY_OF_QWEN2S_TOKENIZER [--sizes 0.5B 1.5B]
 
 Each model is made and exported in processes of its own, so that the peak is that of one export: resident
 memory, mapped files included. The largest model needs 12 GB of disk; all files are deleted afterwards.
@@ -84,7 +84,7 @@ def measure(name: str, tokenizer: Path, place: Path, check_memory: float | None)
     """Make a model, export it with the small starter drafter, delete both."""
     checkpoint, out = place / "checkpoint", place / "bundle"
     arguments = f"SHAPES[{name!r}], Path({str(tokenizer)!r}), Path({str(checkpoint)!r})"
-    program = f"from benchmarks.export_memory import *; make({arguments})"
+    program = f"from benchmarks.export.export_memory import *; make({arguments})"
     subprocess.run([sys.executable, "-c", program], check=True)
     size = sum(file.stat().st_size for file in checkpoint.glob("*.safetensors"))
     command = [

@@ -1,6 +1,6 @@
 """Every architecture in every quantisation and for every provider, exported and checked: a table.
 
-    python -m benchmarks.export_matrix [--only "llama; qwen2"] [--forms fp32,int4] [--json] [--write FILE]
+    python -m benchmarks.export.export_matrix [--only "llama; qwen2"] [--forms fp32,int4] [--write FILE]
 
 Each row is an export of a small random model as target and as drafter, both in the form of the row, so a
 round accepts its whole draft if single tokens and blocks agree. Parity and greedy agreement are against
@@ -168,7 +168,7 @@ def _qnn_rows(model: str, bundle: Path) -> Iterator[Row]:
             yield Row(model, "-", f"{place} emulator", note=f"not run: {QNN_PYTHON} is not set (`make qnn`)")
         return
     output = bundle.with_name("qnn.json")
-    command = [python, "-m", "benchmarks.qnn_check", str(bundle), "--json", str(output)]
+    command = [python, "-m", "benchmarks.export.qnn_check", str(bundle), "--json", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         yield Row(model, "-", "qnn emulator", note=done.stderr.strip().splitlines()[-1], failed=True)
@@ -235,7 +235,7 @@ def write(rows: list[Row], file: Path) -> None:
 def main() -> None:
     """Print the table; status 1 where a row failed."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.export_matrix", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.export.export_matrix", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--only", help="models, separated by semicolons (default: all)")
     parser.add_argument("--forms", default=",".join(FORMS), help="quantisations, separated by commas")

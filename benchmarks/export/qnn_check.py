@@ -1,6 +1,6 @@
 """A bundle's static graphs on Qualcomm's HTP, or its emulator on x86, compared with the CPU.
 
-    python -m benchmarks.qnn_check BUNDLE [--place qnn] [--place qnn-fp16:soc_model=57] [--contexts DIR]
+    python -m benchmarks.export.qnn_check BUNDLE [--place qnn] [--place qnn-fp16:soc_model=57] ...
 
 Needs onnxruntime-qnn beside omnidraft (`make qnn`), but neither torch nor onnx. There is no fallback to the
 CPU: a graph that QNN takes only in part is an error. `--contexts` also compiles each graph into a context
@@ -133,7 +133,7 @@ def _pieces(model: StaticModel, text: Sequence[int]) -> Iterator[Logits]:
 def main() -> None:
     """Print a table, and write JSON if asked."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.qnn_check", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.export.qnn_check", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("bundle", type=Path)
     parser.add_argument(

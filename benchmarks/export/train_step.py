@@ -1,6 +1,6 @@
 """Seconds and memory of a training step on the device, beside the torch trainer and a decoding step.
 
-    python -m benchmarks.train_step BUNDLE --drafter CHECKPOINT
+    python -m benchmarks.export.train_step BUNDLE --drafter CHECKPOINT
 
 The bundle is exported with --train-step. It answers built-in prompts, and each arm learns from the traces
 in a process of its own. The memory of a step is ru_maxrss of that process, less that of a process that
@@ -80,7 +80,7 @@ def child(arm: str, path: Path, drafter: str, trace: Path, steps: int) -> dict[s
 
 def measured(arm: str, arguments: argparse.Namespace, trace: Path, steps: int) -> dict[str, Any]:
     """`child` in a process of its own, and its peak memory in bytes."""
-    command = [sys.executable, "-m", "benchmarks.train_step", str(arguments.bundle), "--drafter"]
+    command = [sys.executable, "-m", "benchmarks.export.train_step", str(arguments.bundle), "--drafter"]
     command += [arguments.drafter, "--arm", arm, "--trace", str(trace), "--steps", str(steps)]
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", LAUNCHER, *command], capture_output=True, text=True, check=False
