@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo adapt check test lint vectors tree bench export-matrix qnn fuzz crash setup clean
+.PHONY: demo adapt check test lint vectors tree bench export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -60,6 +60,14 @@ fuzz: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_manifest --count 10000 --seconds 120
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_trace --count 20000 --seconds 120
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_sync --count 100000 --seconds 120
+	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_graph --count 100000 --seconds 60
+
+# What an attacker tries: bundles, templates, stores, servers, kills. Each test names its attack.
+hostile: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_graph --count 100000 --seconds 60
+	$(BIN)/python -m pytest tests/runtime/bundle/test_checked_files.py tests/runtime/session/test_chat_template.py \
+		tests/sync/test_hostile_server.py tests/sync/test_hostile_store.py tests/sync/test_hostile_publishing.py \
+		tests/checkpoints/test_workplace.py
 
 # 200 kills while caches are written, as many while sessions and traces are, and amid pushes and pulls; 50
 # while a drafter adapts.

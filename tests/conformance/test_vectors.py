@@ -18,7 +18,7 @@ from conformance.decoding.run_tokenize import run_draft_prompt, run_template, ru
 from conformance.decoding.run_translate import run_translate
 from conformance.decoding.run_verify import run_verify
 from conformance.files import run_adapter, run_cache, run_map, run_sync, run_trace
-from conformance.files.run_bundle import run_bundle
+from conformance.files.run_bundle import run_bundle, run_graph
 from conformance.files.run_session import run_invalid_session, run_valid_session
 from conformance.files.run_signing import run_signing
 from conformance.learning import run_alignment, run_intervals, run_tensors
@@ -27,6 +27,7 @@ from conformance.vectors import ROOT, Vector, counts, vectors_of
 
 RUNNERS: dict[str, Callable[[Vector], None]] = {
     "bundle": run_bundle,
+    "bundle/graph": run_graph,
     "adapter/fit": run_adapter.run_fit,
     "adapter/invalid": run_adapter.run_invalid,
     "adapter/valid": run_adapter.run_valid,

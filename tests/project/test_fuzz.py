@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz import fuzz_cache, fuzz_manifest, fuzz_sync, fuzz_trace
+from fuzz import fuzz_cache, fuzz_graph, fuzz_manifest, fuzz_sync, fuzz_trace
 
 
 def test_mutated_caches_are_refused_by_name_or_valid() -> None:
@@ -39,3 +39,8 @@ def test_mutated_records_of_a_store_are_refused_by_name_or_valid() -> None:
         "valid", "malformed", "not_a_release", "not_a_push", "version", "too_large", "foreign", "older",
         "conflict", "expired",
     }  # fmt: skip
+
+
+def test_mutated_graphs_name_no_file_outside() -> None:
+    seen = fuzz_graph.fuzz(3_000, 120.0, seed=1)
+    assert seen["read"] > 300 and seen["refused"] > 300, seen

@@ -1,4 +1,4 @@
-"""Runner of `bundle`: opens a directory with a vector's manifest and files."""
+"""Runners of `bundle`: opens a directory with a vector's manifest and files; and of `bundle/graph`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from conformance.vectors import ROOT, Vector
 from omnidraft.errors import BundleError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
+from omnidraft.runtime.bundle.external_data import external_files
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, seal_of
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 
@@ -37,6 +38,15 @@ def run_bundle(vector: Vector) -> None:
         bundle = open_bundle(name)
     assert seal_of(data) == expect["read"]["seal"]
     assert _read(bundle) == expect["read"]
+
+
+def run_graph(vector: Vector) -> None:
+    data, expect = bytes.fromhex(vector["input"]["graph"]), vector["expect"]
+    if expect["fault"] is None:
+        assert sorted(external_files(data)) == expect["files"]
+        return
+    with pytest.raises(ValueError, match=r"."):  # `checked_graph` makes `outside` of it
+        external_files(data)
 
 
 def _manifest(given: dict[str, Any]) -> bytes:

@@ -1,0 +1,88 @@
+"""Vectors of `bundle/graph`: the files that the tensors of a graph are in, and graphs that are refused."""
+
+from typing import Any
+
+from vectorlib.writer import VectorWriter, vector
+
+
+def number(value: int) -> bytes:
+    """A number of a protobuf message: 7 bits a byte, the lowest first."""
+    digits = bytearray()
+    while value > 0x7F:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*digits, value])
+
+
+def field(name: int, *parts: bytes) -> bytes:
+    """A field with a length."""
+    content = b"".join(parts)
+    return number(name << 3 | 2) + number(len(content)) + content
+
+
+def entry(key: str, value: str) -> bytes:
+    """An entry of a tensor's external data."""
+    return field(13, field(1, key.encode()), field(2, value.encode()))
+
+
+def tensor(place: str) -> bytes:
+    """A tensor in a file, from byte 16 on."""
+    return entry("location", place) + entry("offset", "16") + b"\x70\x01"
+
+
+def graph(place: str) -> bytes:
+    """A model whose only tensor is in a file."""
+    return field(7, field(5, tensor(place)))
+
+
+def write(writer: VectorWriter) -> None:
+    good = [_vector(name, why, data, files) for name, why, data, files in _good()]
+    writer.vectors("bundle/graph", "weights", good + [_vector(*case, None) for case in _bad()])
+
+
+def _vector(name: str, why: str, data: bytes, files: list[str] | None) -> dict[str, Any]:
+    return vector(name, why, {"graph": data.hex()}, {"files": files, "fault": None if files else "outside"})
+
+
+def _good() -> list[tuple[str, str, bytes, list[str]]]:
+    w, tail = tensor("w.bin"), b"\x08\x08"  # ir_version
+    node = field(1, field(4, b"Constant"), field(5, field(5, w)))
+    return [
+        ("initializer", "field 5 of the graph", tail + graph("model.onnx.data"), ["model.onnx.data"]),
+        ("folder", "a path of two parts", graph("cpu/model.onnx_data"), ["cpu/model.onnx_data"]),
+        ("two", "two files, one of them twice",
+         field(7, field(5, w), field(5, tensor("a+b-c_d.1")), field(5, w)), ["a+b-c_d.1", "w.bin"]),
+        ("sparse_values", "a sparse tensor", field(7, field(15, field(1, w))), ["w.bin"]),
+        ("sparse_indices", "its indices", field(7, field(15, field(2, w))), ["w.bin"]),
+        ("attribute", "a constant of a node", field(7, node), ["w.bin"]),
+        ("attribute_tensors", "a list of tensors", field(7, field(1, field(5, field(10, w)))), ["w.bin"]),
+        ("subgraph", "a graph in a node", field(7, field(1, field(5, field(6, node)))), ["w.bin"]),
+        ("subgraphs", "a list of graphs", field(7, field(1, field(5, field(11, node)))), ["w.bin"]),
+        ("function", "a node of a function", field(25, field(7, field(5, field(5, w)))), ["w.bin"]),
+        ("training", "a graph of the training information", field(20, field(2, field(5, w))), ["w.bin"]),
+        ("second_graph", "protobuf adds a second graph to the first",
+         field(7) + graph("w.bin"), ["w.bin"]),
+    ]  # fmt: skip
+
+
+def _bad() -> list[tuple[str, str, bytes]]:
+    names = {
+        "absolute": "/etc/passwd", "parent": "../w.bin", "parent_inside": "a/../w.bin", "empty": "",
+        "hidden": ".w.bin", "backslash": "a\\w.bin", "drive": "C:w.bin", "no_part": "a//w.bin",
+        "memory": "*/_ORT_MEM_ADDR_/*", "not_ascii": "\u00e9.bin", "newline": "w.bin\n",
+    }  # fmt: skip
+    deep = field(5, tensor("w.bin"))
+    for _ in range(21):
+        deep = field(1, field(5, field(6, deep)))
+    two_keys = field(13, field(1, b"offset"), field(1, b"location"), field(2, b"w.bin"))
+    return [
+        *((f"name_{name}", "no file of a bundle", graph(place)) for name, place in names.items()),
+        ("no_bytes", "no bytes", b""),
+        ("cut", "a field is longer than the file", graph("w.bin")[:-3]),
+        ("group", "a kind of field that ONNX does not use", b"\x3b\x3c"),
+        ("no_end", "a number without an end", b"\x3a" + b"\xff" * 10),
+        ("two_keys", "an entry with two keys", field(7, field(5, two_keys))),
+        ("deep", "65 messages inside each other", field(7, deep)),
+        ("compiled", "a node of compiled code", field(7, field(1, field(4, b"EPContext")))),
+        ("ort", "a graph of onnxruntime's own format", bytes(4) + b"ORTM" + bytes(8)),
+    ]  # fmt: skip
