@@ -13,7 +13,7 @@ from omnidraft.errors import AdapterError, SettingError
 from omnidraft.runtime.bundle.head import Head, HeadShape
 from omnidraft.runtime.bundle.lora_sites import LoraSites, Site
 from omnidraft.runtime.models.adapter import Adapter
-from omnidraft.sync.average import average, size
+from omnidraft.sync.average import average, bounded_head, size
 from support.adapters import CREATED, OPEN, SITES, adapter
 
 WIDE = LoraSites(None, {"layers.0.o": Site(24, (("o", 30),)), "layers.0.down": Site(20, (("down", 24),))})
@@ -137,3 +137,15 @@ def test_what_cannot_be_averaged() -> None:
     assert np.isfinite(size(replace(one, tensors=huge)))
     with pytest.raises(AdapterError, match="not finite"):
         average([replace(one, tensors=huge)], [1], CREATED)
+
+
+def test_a_head_of_a_small_weight_is_left_out() -> None:
+    """Else the head of one device with one token would be everybody's."""
+    head = Head({n: np.ones(s, np.float32) for n, s in HeadShape(3, 1).sizes().items()})
+    adapters = {"a": adapter(2, 1), "b": adapter(2, 2), "evil": replace(adapter(2, 3), head=head)}
+    kept = bounded_head(adapters, {"a": 50, "b": 50, "evil": 99})
+    assert kept["evil"].head is None and kept["evil"].tensors is adapters["evil"].tensors
+    assert bounded_head(adapters, {"a": 50, "b": 50, "evil": 100}) == adapters
+    alone = {"a": adapter(2, 1), "b": replace(adapter(2, 1), tensors={}, head=head)}
+    assert bounded_head(alone, {"a": 9, "b": 1}) == {"a": alone["a"]}, "it has nothing but a head"
+    assert bounded_head(alone, {"a": 1, "b": 9}) == alone

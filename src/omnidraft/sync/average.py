@@ -120,11 +120,14 @@ def bounded_norms(adapters: Mapping[str, Adapter]) -> tuple[dict[str, Adapter], 
 
 
 def bounded_head(adapters: Mapping[str, Adapter], weights: Mapping[str, float]) -> dict[str, Adapter]:
-    """The adapters, without heads where those that have one are less than half of the weight."""
+    """The adapters, without heads where those that have one are less than half of the weight.
+
+    An adapter that is a head alone is left out then.
+    """
     with_head = sum(weights[name] for name, each in adapters.items() if each.head)
-    if 2 * with_head >= sum(weights.values()) or not all(each.tensors for each in adapters.values()):
+    if 2 * with_head >= sum(weights.values()):
         return dict(adapters)
-    return {name: replace(each, head=None) for name, each in adapters.items()}
+    return {name: replace(each, head=None) for name, each in adapters.items() if each.tensors}
 
 
 def usual_rank(adapters: Sequence[Adapter], weights: Sequence[float]) -> int | None:
