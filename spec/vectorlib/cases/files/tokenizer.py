@@ -227,4 +227,8 @@ def _write_invalid(writer: VectorWriter, plain: bytes, added: bytes) -> None:
             assert change(data) != data, name
             writer.file(f"tokenizer/invalid/{name}.bin", change(data))
             vectors.append(vector(name, why, {"file": f"{name}.bin"}, {"fault": fault}))
+    longer = Compiled(kinds()["gemma"].spec, 1).on_strings(3, " ", SPACE * 100)
+    writer.file("tokenizer/invalid/growth.bin", file_of(longer))
+    why = "a replacement that makes a text 100 times longer"
+    vectors.append(vector("growth", why, {"file": "growth.bin"}, {"fault": "step"}))
     writer.vectors("tokenizer/invalid", "files", vectors)

@@ -24,6 +24,7 @@ from omnidraft.runtime.vocab.tokenizer_format import (
     MOST_BYTES,
     MOST_CLASSES,
     MOST_CODE,
+    MOST_GROWTH,
     MOST_IDS,
     MOST_MERGES,
     MOST_PROGRAM,
@@ -259,7 +260,21 @@ def _steps(sections: Sections, strings: list[str], classes: int, kind: int) -> t
         "step",
         "a step BYTES is missing or one too many",
     )
+    _require(_growth(steps) <= MOST_GROWTH, "step", f"its steps make a text over {MOST_GROWTH} times longer")
     return steps
+
+
+def _growth(steps: tuple[TextStep, ...]) -> int:
+    """How many times longer the steps may make a text; a step PREPEND, NFC or BYTES is not counted."""
+    growth = 1
+    for step in steps:
+        if step.op in (StepOp.REPLACE, StepOp.SUBSTITUTE):
+            growth *= max(1, -(-len(step.strings[1]) // len(step.strings[0])))
+        elif step.op is StepOp.REPLACE_MATCHES:
+            growth *= max(1, len(step.strings[0]))
+        elif step.op in (StepOp.PREFIX, StepOp.PREFIX_FIRST):
+            growth *= 1 + len(step.strings[0])
+    return growth
 
 
 def _step(record: tuple[int, ...], strings: list[str], programs: list[Program], classes: int) -> TextStep:

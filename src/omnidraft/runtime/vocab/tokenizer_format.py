@@ -23,6 +23,7 @@ START = HEADER.size + TABLE.size  # a multiple of 8, as every start is
 MOST_BYTES, MOST_IDS, MOST_MERGES, MOST_BYTE_TOKENS = 1 << 30, 1 << 22, 1 << 23, 1 << 10
 MOST_STRINGS, MOST_STRING = 1 << 16, 1 << 12  # number of strings, and bytes of one
 MOST_STEPS, MOST_PROGRAMS, MOST_CODE, MOST_PROGRAM, MOST_CLASSES = 64, 64, 1 << 13, 512, 64
+MOST_GROWTH = 64  # times that steps may lengthen a text
 NONE = -1  # in place of an id
 
 

@@ -1,0 +1,162 @@
+"""CPU seconds and peak memory of `omnidraft generate BUNDLE hi -n 1`, with and without compiled tokenizers.
+
+    python -m benchmarks.startup [--repeat N] [--json] [NAME=BUNDLE...]
+
+Without bundles it exports three into a temporary directory: both starter targets with their drafter, and
+small random models with the vocabularies of Qwen2 (target) and Llama-2 (drafter), which needs the task data
+(OMNIDRAFT_DATA). The arm `tokenizer.json` is the same bundle without its compiled tokenizers. Each number is
+the smallest of N runs (seconds) or the largest (memory); the arms take turns.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.support.small_models import SIZES
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
+
+# Runs without site packages in about 10 MB, since a child's maximum begins with that of its parent.
+LAUNCHER = """
+import os, sys
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(child, 0)
+print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+STARTERS = Path(__file__).resolve().parents[1] / "examples/starters"
+ARMS = ("tokenizer.json", "compiled")
+
+
+@dataclass(frozen=True)
+class Startup:
+    """One way to start a bundle.
+
+    Attributes:
+        bundle: its name.
+        arm: of ARMS.
+        cpu_seconds: user and system time of the process, the least of all runs.
+        peak_megabytes: maximum resident set size, the largest of all runs.
+    """
+
+    bundle: str
+    arm: str
+    cpu_seconds: float
+    peak_megabytes: float
+
+
+def one_run(bundle: Path, cache: Path) -> tuple[float, float]:
+    """CPU seconds and peak MB of one generation of one token.
+
+    Args:
+        bundle: its directory.
+        cache: of compiled modules, as an installed package has them beside its sources.
+    """
+    command = [sys.executable, "-m", "omnidraft", "generate", str(bundle), "hi", "-n", "1", "--json"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    child = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", LAUNCHER, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**environment, "PYTHONPYCACHEPREFIX": str(cache)},
+    )
+    if child.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed: {child.stderr.strip()}")
+    seconds, peak = child.stdout.split()[-2:]
+    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss
+    return float(seconds), unit * int(peak) / 1e6
+
+
+def measure(name: str, bundle: Path, repeat: int, work: Path) -> Iterator[Startup]:
+    """Both arms of a bundle, in turns, after a run of each that is not counted."""
+    places = {"tokenizer.json": without_compiled(bundle, work / f"{name}-before"), "compiled": bundle}
+    runs: dict[str, list[tuple[float, float]]] = {arm: [] for arm in ARMS}
+    for turn in range(repeat + 1):
+        for arm in ARMS:
+            run = one_run(places[arm], work / "pycache")
+            runs[arm] += [run] if turn else []
+    for arm in ARMS:
+        seconds, peaks = zip(*runs[arm], strict=True)
+        yield Startup(name, arm, min(seconds), max(peaks))
+
+
+def without_compiled(bundle: Path, out: Path) -> Path:
+    """A copy of a bundle whose manifest names no compiled tokenizers, so that tokenizer.json is parsed."""
+    shutil.copytree(bundle, out)
+    manifest = dict(open_bundle(bundle).manifest)
+    files = dict(manifest["files"])
+    for role in ("target", "drafter"):
+        compiled = manifest[role]["compiled_tokenizer"]
+        if compiled is None:
+            raise SystemExit(f"{bundle} has no compiled tokenizer of its {role} to compare with")
+        manifest[role] = {**manifest[role], "compiled_tokenizer": None}
+        del files[compiled]
+        (out / compiled).unlink()
+    manifest["files"] = files
+    (out / MANIFEST).write_bytes(sealed(manifest))
+    return out
+
+
+def small_checkpoint(tokenizer: Path, vocab_size: int, out: Path) -> Path:
+    """A random Llama of 2 layers, 64 wide, with the tokenizer of another model."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    sizes = {**SIZES, "vocab_size": vocab_size, "tie_word_embeddings": True}
+    config = transformers.AutoConfig.for_model("llama", **sizes)
+    model = transformers.AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    model.save_pretrained(out)
+    shutil.copy(tokenizer / "tokenizer.json", out / "tokenizer.json")
+    return out
+
+
+def made_bundles(work: Path) -> dict[str, Path]:
+    """The three bundles that are measured where none is named."""
+    from benchmarks.support.task_data import require
+    from omnidraft.export.bundle import export_bundle
+    from omnidraft.export.options import Options
+    from omnidraft.export.quantize.quantize import FP32
+
+    data = require("tokenizers")
+    pairs = {f"starter-{name}": (STARTERS / name, STARTERS / "drafter") for name in ("a", "b")}
+    pairs["qwen2 x llama2"] = (
+        small_checkpoint(data / "qwen2", 151_936, work / "qwen2"),
+        small_checkpoint(data / "llama2", 32_000, work / "llama2"),
+    )
+    bundles = {}
+    for name, (target, drafter) in pairs.items():
+        bundles[name] = work / f"{name.replace(' ', '')}-bundle"
+        export_bundle(str(target), str(drafter), bundles[name], Options(FP32, FP32))
+    return bundles
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("bundles", nargs="*", metavar="NAME=BUNDLE")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        work = Path(directory)
+        named = (each.partition("=") for each in options.bundles)
+        bundles = {name: Path(path) for name, _, path in named} or made_bundles(work)
+        rows = [row for name, path in bundles.items() for row in measure(name, path, options.repeat, work)]
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows], indent=2))
+        return
+    print(f"{'bundle':16} {'tokenizers':16} {'CPU seconds':>12} {'peak MB':>8}")
+    for row in rows:
+        print(f"{row.bundle:16} {row.arm:16} {row.cpu_seconds:12.2f} {row.peak_megabytes:8.0f}")
+
+
+if __name__ == "__main__":
+    main()

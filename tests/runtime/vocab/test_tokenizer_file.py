@@ -1,0 +1,73 @@
+"""The file of a compiled tokenizer: whatever its bytes are, it is refused by name or it runs in bounds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from omnidraft.errors import TokenizerError
+from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
+from omnidraft.runtime.vocab.tokenizer_file import open_tokenizer_file, read_tokenizer_file
+from support.places import ROOT
+
+VECTORS = ROOT / "spec/vectors/tokenizer"
+FILES = {file.stem: file.read_bytes() for file in sorted(VECTORS.glob("*.bin"))}
+FAULTS = {
+    v["expect"]["fault"] for v in json.loads((VECTORS / "invalid/files.json").read_text(encoding="utf-8"))
+}
+TEXT = "hello  world don't 100\r\n\u4f60\u597de\u0301 X snowman \u2581\U0001f600"
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    name=st.sampled_from(sorted(FILES)),
+    changes=st.lists(
+        st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=6
+    ),
+)
+def test_changed_bytes_are_refused_by_name_or_harmless(name: str, changes: list[tuple[float, int]]) -> None:
+    data = bytearray(FILES[name])
+    for place, byte in changes:
+        data[int(place * len(data))] = byte
+    fault, tokenizer = "", None
+    try:
+        tokenizer = CompiledTokenizer(read_tokenizer_file(memoryview(bytes(data))))
+    except TokenizerError as error:
+        fault = error.fault
+    if tokenizer is None:
+        assert fault in FAULTS
+        return
+    ids = tokenizer.encode(TEXT) + tokenizer.encode_prompt("<s>a", TEXT, "<|end|>b", goes_on=True)
+    assert all(0 <= token < len(tokenizer) for token in ids)
+    assert isinstance(tokenizer.text_of(ids), bytes)
+    assert len(list(tokenizer.tokens)) == len(tokenizer)
+
+
+def test_the_end_may_be_missing_anywhere() -> None:
+    data = FILES["metaspace"]
+    for size in [*range(260), *range(260, len(data), 97)]:
+        with pytest.raises(TokenizerError) as refused:
+            read_tokenizer_file(memoryview(data[:size]))
+        assert refused.value.fault in ("truncated", "not_a_tokenizer")
+
+
+def test_a_file_is_refused_with_its_name_and_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(TokenizerError, match="cannot be read") as refused:
+        open_tokenizer_file(tmp_path / "none.bin")
+    assert refused.value.fault == "unreadable"
+    (tmp_path / "tokenizer.bin").write_bytes(b"")
+    with pytest.raises(TokenizerError, match="is refused: it is not a compiled tokenizer; run") as refused:
+        open_tokenizer_file(tmp_path / "tokenizer.bin")
+    assert str(tmp_path) in refused.value.message
+
+
+def test_the_chapter_names_the_faults_that_occur() -> None:
+    chapter = (ROOT / "spec/02-tokenizer.md").read_text(encoding="utf-8")
+    table = chapter[chapter.index("### Faults") : chapter.index("## Programs")]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in row.split("`")[1::2]}
+    assert named == FAULTS | {"unreadable"}
