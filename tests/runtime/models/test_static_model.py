@@ -267,7 +267,7 @@ def test_the_memory_of_a_place_is_told(places: dict[str, Path]) -> None:
         (lambda npu: npu["forms"]["float"].update(mask=1.0), "mask 1.0 is not between"),
         (lambda npu: npu["forms"]["float"].update(graphs=[]), "none for one"),
         (lambda npu: npu["providers"]["coreml"].update(form="other"), "has no 'other'"),
-        (lambda npu: npu["forms"]["float"].update(weights="x.bin"), "no hash of x.bin"),
+        (lambda npu: npu["forms"]["float"].update(weights="x.bin"), "no hash of 'x.bin'"),
         (lambda npu: npu["providers"]["coreml"]["options"].update(a=1), "1 is not a string"),
     ],
 )
