@@ -48,7 +48,7 @@ from support.tables import GRAM_IDS, TOY, table
 
 
 def test_numbers_that_nobody_signed_count_nothing(folder: Store, tmp_path: Path) -> None:
-    """Else whoever can write could use up all numbers, or make a publisher sign the last one."""
+    """Else anyone who can write could use up all numbers, or make a publisher sign the last one."""
     publish_number(folder, 1)
     for number in (2, 3, LARGEST - 1, LARGEST):
         folder.write(release_name(CHANNEL, number), b"nobody's")

@@ -152,7 +152,7 @@ def test_what_identifies_a_device_is_told_and_can_be_changed(run: Run, bundle: P
 
 
 def test_a_release_counts_as_soon_as_it_is_verified(folder: Store, tmp_path: Path) -> None:
-    """Whoever withholds a file of release 3 cannot offer release 2 after that."""
+    """A store that withholds a file of release 3 cannot offer release 2 after that."""
     into = tmp_path / "dir"
     for number in (1, 2, 3):
         publish_number(folder, number)

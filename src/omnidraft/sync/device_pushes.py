@@ -87,7 +87,7 @@ def sent_by_devices(
 def _sent(store: Store, pair: ChannelPair, device: str, progress: TransferProgress | None) -> Sent:
     push, folder = None, device_folder(pair.channel, device)
     adapter, cache = None, None
-    if not re.fullmatch(DEVICE, device):  # whoever can write to the store chose it
+    if not re.fullmatch(DEVICE, device):  # anyone who can write to the store chose it
         return Sent(shown(device)[:64], None, refusal="that is no name of a device")
     try:
         push = decode_push(store.read(f"{folder}/{RECORD}", MOST_BYTES))

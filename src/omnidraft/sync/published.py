@@ -1,7 +1,7 @@
 """What a publisher remembers of its own releases, in a private file: the store's word is not enough.
 
-Whoever can write to a store can put an old release back, or delete all of them. A publisher that believed it
-would use a number twice, and devices would refuse everything that follows.
+Anyone who can write to a store can put an old release back, or delete all of them. A publisher that believed
+it would use a number twice, and devices would refuse everything that follows.
 """
 
 import hashlib

@@ -86,7 +86,7 @@ def test_the_files_are_those_that_onnx_reads() -> None:
      "*/_ORT_MEM_ADDR_/*", "a\nb", "\u00e9"],
 )  # fmt: skip
 def test_a_name_outside_the_bundle_is_refused(place: str) -> None:
-    with pytest.raises(ValueError, match="is no file of a bundle"):
+    with pytest.raises(ValueError, match="is not a file of a bundle"):
         external_files(model(place))
 
 

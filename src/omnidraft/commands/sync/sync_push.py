@@ -166,7 +166,7 @@ def _show_push(record: "Push", items: "Sequence[PushItem]", due: "Sequence[PushI
         "",
         "",
         "is sent",
-        f"the name {record.device}: whoever reads the store can tell which pushes are of one device by it "
+        f"the name {record.device}: a reader of the store can tell by it which pushes are of one device "
         "(--rename takes a new one)",
     )
     output.err.print(table)

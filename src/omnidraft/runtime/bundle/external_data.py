@@ -63,7 +63,7 @@ class _Walk:
         if found[_KEY] == ["location"]:
             place = "".join(found[_VALUE])
             if not _PLACE.fullmatch(place):
-                raise ValueError(f"its weights are in {place!r:.80}, which is no file of a bundle")
+                raise ValueError(f"its weights are in {place!r:.80}, which is not a file of a bundle")
             self.places.add(place)
 
     def _fields(self, at: int, end: int) -> Iterator[tuple[int, int, int]]:

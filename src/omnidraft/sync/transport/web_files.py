@@ -20,7 +20,7 @@ _ABSENT = (404, 410)
 
 
 class Body(Protocol):
-    """What is read from: `read` returns at most so many bytes, as soon as there are some."""
+    """What is read from: `read` returns at most `most` bytes, as soon as there are some."""
 
     def read(self, most: int) -> bytes:
         """The next bytes; none at the end."""
