@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { MUTATIONS } from './mutations.mjs';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
-const VECTORS = join(HERE, '..', 'vectors');
+const GIVEN = join(HERE, '..', 'vectors');
 const WORKERS = 2;
 const SECONDS = 60;
 
@@ -38,7 +38,7 @@ function prepare(mutation) {
 function run(mutation) {
   const folder = prepare(mutation);
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [join(folder, 'run.mjs'), '--vectors', VECTORS, '--quiet', '--first']);
+    const child = spawn(process.execPath, [join(folder, 'run.mjs'), '--vectors', VECTORS, '--quiet', '--first', '--begin', mutation.begin]);
     let said = '';
     let late = false;
     const timer = setTimeout(() => {
@@ -84,11 +84,16 @@ function print(results) {
   console.log(`${results.length} mutants: ${Object.entries(counts).map(([word, n]) => `${n} ${word}`).join(', ')}`);
 }
 
+// All mutants see the same vectors, also where somebody writes new ones meanwhile.
+const VECTORS = mkdtempSync(join(tmpdir(), 'omnidraft-vectors-'));
+cpSync(GIVEN, VECTORS, { recursive: true });
+process.on('exit', () => rmSync(VECTORS, { recursive: true }));
+
 const names = MUTATIONS.map((m) => m.name);
 if (new Set(names).size !== names.length) throw new Error('two mutations have one name');
 const chosen = MUTATIONS.filter((m) => only === null || only.has(m.name));
 for (const mutation of chosen) broken(mutation);
-const whole = await run({ name: 'nothing', file: 'core/random.mjs', from: 'SplitMix64 {', to: 'SplitMix64 {' });
+const whole = await run({ name: 'nothing', file: 'core/random.mjs', from: 'SplitMix64 {', to: 'SplitMix64 {', begin: 'random' });
 if (whole.caught) throw new Error(`the trial itself fails: ${whole.by}`);
 const results = await all(chosen);
 if (flag('--json')) console.log(JSON.stringify(results.map((r) => ({ name: r.name, file: r.file, why: r.why, verdict: verdict(r), by: r.by }))));

@@ -1,7 +1,7 @@
-// Runs the vectors of level core: node spec/trial/run.mjs [--vectors FOLDER] [--only FOLDER] [--quiet] [--first]
+// Runs the vectors of level core: node spec/trial/run.mjs [--vectors FOLDER] [--only FOLDER] [--begin FOLDER] [--quiet] [--first]
 //
 // Exit status 0 if all vectors passed and their numbers are those of manifest.json; else 1, with each failure.
-// --first ends at the first failure, --quiet prints failures only.
+// --begin runs this folder before the others, --first ends at the first failure, --quiet prints failures only.
 
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -65,6 +65,7 @@ async function main() {
   const manifest = json('manifest.json');
   const only = option('--only');
   const claimed = Object.entries(manifest.levels.core).filter(([name]) => (only === null || name === only));
+  claimed.sort(([a], [b]) => Number(b === option('--begin')) - Number(a === option('--begin')));
   const failures = [];
   let together = 0;
   for (const [folder, count] of claimed) {
