@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo adapt check test lint vectors tree bench export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo adapt check test lint vectors trial trial-starter tree bench export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -39,6 +39,21 @@ test: $(READY)
 vectors: $(READY)
 	$(BIN)/python spec/make_vectors.py
 	git diff --exit-code --stat spec/vectors
+
+# The trial implementation (node): the vectors of level core, then every breakage of it that they must catch.
+trial:
+	node spec/trial/run.mjs
+	node spec/trial/mutate.mjs
+
+# Its texts with a starter bundle in onnxruntime-node against those of the command line; npm gets the package.
+TRIAL := .cache/trial
+trial-starter: $(READY)
+	mkdir -p $(TRIAL)
+	cp spec/trial/package.json spec/trial/package-lock.json $(TRIAL)/
+	npm ci --prefix $(TRIAL) --ignore-scripts --no-audit --no-fund
+	test -d $(TRIAL)/starter-a || $(BIN)/omnidraft export examples/starters/a -d examples/starters/drafter \
+		-o $(TRIAL)/starter-a --quant fp32
+	node spec/trial/starter.mjs $(TRIAL)/starter-a --modules $(TRIAL) --omnidraft $(BIN)/omnidraft
 
 # docs/tree.md: every file in a line. A test says when it is out of date.
 tree: $(READY)

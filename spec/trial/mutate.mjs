@@ -84,15 +84,15 @@ function print(results) {
   console.log(`${results.length} mutants: ${Object.entries(counts).map(([word, n]) => `${n} ${word}`).join(', ')}`);
 }
 
+const names = MUTATIONS.map((m) => m.name);
+if (new Set(names).size !== names.length) throw new Error('two mutations have one name');
+const chosen = MUTATIONS.filter((m) => only === null || only.has(m.name));
+for (const mutation of chosen) broken(mutation);
 // All mutants see the same vectors, also where somebody writes new ones meanwhile.
 const VECTORS = mkdtempSync(join(tmpdir(), 'omnidraft-vectors-'));
 cpSync(GIVEN, VECTORS, { recursive: true });
 process.on('exit', () => rmSync(VECTORS, { recursive: true }));
 
-const names = MUTATIONS.map((m) => m.name);
-if (new Set(names).size !== names.length) throw new Error('two mutations have one name');
-const chosen = MUTATIONS.filter((m) => only === null || only.has(m.name));
-for (const mutation of chosen) broken(mutation);
 const whole = await run({ name: 'nothing', file: 'core/random.mjs', from: 'SplitMix64 {', to: 'SplitMix64 {', begin: 'random' });
 if (whole.caught) throw new Error(`the trial itself fails: ${whole.by}`);
 const results = await all(chosen);

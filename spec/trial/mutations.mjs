@@ -532,6 +532,7 @@ const tokenizer_file = [
   ['program_target', 'if (op === OPS.SPLIT) return a < length && b < length;', 'if (op === OPS.SPLIT) return a < length;', 'a target outside the program'],
   ['step_order', "    need('step', step[0] >= STEPS.SPLIT || i === 0 || steps[i - 1][0] < STEPS.SPLIT);\n", '', 'a normaliser step behind the pre-tokenizer'],
   ['step_bytes', "need('step', bytes === (file.kind === 0 ? 1 : 0));", '', 'BYTES twice or not at all'],
+  ['growth_unbounded', "  need('step', growth(file) <= MOST_GROWTH);\n", '', 'steps that fill the memory'],
   ['step_searched', "string(i) && file.texts[i] !== ''", 'string(i)', 'an empty string is searched for'],
 ];
 

@@ -1,4 +1,4 @@
-"""The trial implementation of level core (spec/trial, JavaScript) passes the vectors, and the vectors catch its breakages.
+"""The trial implementation of level core (JavaScript) passes its vectors, and they catch its breakages.
 
 `make trial` runs all breakages; here a handful of them shows that a breakage is caught at all.
 """
@@ -13,12 +13,16 @@ import pytest
 TRIAL = Path(__file__).resolve().parents[2] / "spec" / "trial"
 MUTANTS = ["shift_30", "window_never_slides", "residual_without_reach"]
 
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed, and spec/trial needs it")
+pytestmark = pytest.mark.skipif(
+    shutil.which("node") is None, reason="node is not installed, and spec/trial needs it"
+)
 
 
 def node(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A run of node in the folder of the trial."""
-    return subprocess.run(["node", *arguments], cwd=TRIAL, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        ["node", *arguments], cwd=TRIAL, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def test_the_trial_passes_all_vectors_of_level_core() -> None:

@@ -5,6 +5,7 @@ import { OPS } from './program.mjs';
 
 const MAGIC = 'ODTOKENS';
 const HEADER = 208;
+const MOST_GROWTH = 64;
 const SECTIONS = [
   ['offsets', 4], ['text', 1], ['roles', 1], ['sorted', 4], ['merge_keys', 8], ['merge_values', 8], ['byte_ids', 4], ['model_bytes', 4],
   ['string_offsets', 4], ['strings', 1], ['added', 12], ['ranges', 4], ['masks', 8], ['code', 12], ['programs', 8], ['steps', 16],
@@ -148,6 +149,16 @@ function stepIsRight(file, [op, a, b, c]) {
   }
 }
 
+/** How many times longer the steps may make a text. */
+function growth(file) {
+  const length = (i) => Array.from(file.texts[i]).length;
+  return rows(file.steps, 4).reduce((product, [op, a, b]) => {
+    if (op === STEPS.REPLACE || op === STEPS.SUBSTITUTE) return product * Math.max(1, Math.ceil(length(b) / length(a)));
+    if (op === STEPS.REPLACE_MATCHES) return product * Math.max(1, length(b));
+    return op === STEPS.PREFIX || op === STEPS.PREFIX_FIRST ? product * (1 + length(a)) : product;
+  }, 1);
+}
+
 function readSteps(file) {
   const steps = rows(file.steps, 4);
   need('step', steps.length <= 64);
@@ -157,6 +168,7 @@ function readSteps(file) {
   });
   const bytes = steps.filter(([op]) => op === STEPS.BYTES).length;
   need('step', bytes === (file.kind === 0 ? 1 : 0));
+  need('step', growth(file) <= MOST_GROWTH);
   return steps;
 }
 
