@@ -13,6 +13,7 @@ import { MUTATIONS } from './mutations.mjs';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const GIVEN = join(HERE, '..', 'vectors');
+const PARTS = ['decoding', 'files', 'text', 'vocab', 'folders.mjs', 'run.mjs', 'package.json'];
 const WORKERS = 2;
 const SECONDS = 60;
 
@@ -29,7 +30,7 @@ function broken({ name, file, from, to }) {
 
 function prepare(mutation) {
   const folder = mkdtempSync(join(tmpdir(), 'omnidraft-trial-'));
-  for (const part of ['core', 'folders.mjs', 'run.mjs', 'package.json']) cpSync(join(HERE, part), join(folder, part), { recursive: true });
+  for (const part of PARTS) cpSync(join(HERE, part), join(folder, part), { recursive: true });
   writeFileSync(join(folder, mutation.file), broken(mutation));
   return folder;
 }
@@ -93,7 +94,7 @@ const VECTORS = mkdtempSync(join(tmpdir(), 'omnidraft-vectors-'));
 cpSync(GIVEN, VECTORS, { recursive: true });
 process.on('exit', () => rmSync(VECTORS, { recursive: true }));
 
-const whole = await run({ name: 'nothing', file: 'core/random.mjs', from: 'SplitMix64 {', to: 'SplitMix64 {', begin: 'random' });
+const whole = await run({ name: 'nothing', file: 'decoding/random.mjs', from: 'SplitMix64 {', to: 'SplitMix64 {', begin: 'random' });
 if (whole.caught) throw new Error(`the trial itself fails: ${whole.by}`);
 const results = await all(chosen);
 if (flag('--json')) console.log(JSON.stringify(results.map((r) => ({ name: r.name, file: r.file, why: r.why, verdict: verdict(r), by: r.by }))));

@@ -633,9 +633,12 @@ const tables = [
   ['sum_modulo', '((past + i) % 35)', '((past + i) % 36)', 'the positions of the test graphs'],
 ];
 
-const FILES = {
-  json, schema, manifest, bundle, safetensors, map_file, fingerprint, program, tokenizer_file, words, merge, tokenizer, template, context,
-  tables, reading, generate, draft_length, random, sampling, utf8, stop, vocab_map, translate, options, verify, lookup, ngram_cache };
+const FOLDERS = {
+  decoding: { draft_length, generate, lookup, options, random, reading, sampling, tables, translate, verify },
+  vocab: { context, fingerprint, map_file, ngram_cache, template, vocab_map },
+  text: { merge, program, stop, tokenizer, tokenizer_file, utf8, words },
+  files: { bundle, json, manifest, safetensors, schema },
+};
 
 /** The folder of vectors that is run first on a breakage of a file, because it sees most of them. */
 const BEGIN = {
@@ -644,6 +647,7 @@ const BEGIN = {
   context: 'draft_prompt', tables: 'generate', reading: 'generate', ngram_cache: 'cache/learn', vocab_map: 'translate', options: 'verify',
 };
 
-export const MUTATIONS = Object.entries(FILES).flatMap(([file, list]) =>
-  list.map(([name, from, to, why, equivalent]) =>
-    ({ name, file: `core/${file}.mjs`, from, to, why, equivalent, begin: BEGIN[file] ?? file })));
+export const MUTATIONS = Object.entries(FOLDERS).flatMap(([folder, files]) =>
+  Object.entries(files).flatMap(([file, list]) =>
+    list.map(([name, from, to, why, equivalent]) =>
+      ({ name, file: `${folder}/${file}.mjs`, from, to, why, equivalent, begin: BEGIN[file] ?? file }))));

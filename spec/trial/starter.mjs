@@ -7,15 +7,15 @@
 import { execFileSync } from 'node:child_process';
 import { lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { openBundle, plain } from './core/bundle.mjs';
-import { firstContext } from './core/context.mjs';
-import { DraftLength, FixedLength } from './core/draft_length.mjs';
-import { Session } from './core/generate.mjs';
-import { checkModels, readMapFile } from './core/map_file.mjs';
-import { NgramCache } from './core/ngram_cache.mjs';
-import { conversation } from './core/template.mjs';
-import { Tokenizer } from './core/tokenizer.mjs';
-import { VocabMap } from './core/vocab_map.mjs';
+import { openBundle, plain } from './files/bundle.mjs';
+import { firstContext } from './vocab/context.mjs';
+import { DraftLength, FixedLength } from './decoding/draft_length.mjs';
+import { Session } from './decoding/generate.mjs';
+import { checkModels, readMapFile } from './vocab/map_file.mjs';
+import { NgramCache } from './vocab/ngram_cache.mjs';
+import { conversation } from './vocab/template.mjs';
+import { Tokenizer } from './text/tokenizer.mjs';
+import { VocabMap } from './vocab/vocab_map.mjs';
 import { OrtGraph, onnxruntime } from './ort_graph.mjs';
 
 const PROMPTS = [

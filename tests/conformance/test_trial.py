@@ -39,8 +39,8 @@ def test_breakages_of_the_trial_are_caught() -> None:
 
 def test_a_replacement_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     copy = shutil.copytree(TRIAL, tmp_path / "trial", ignore=shutil.ignore_patterns("node_modules"))
-    source = (copy / "core" / "random.mjs").read_text(encoding="utf-8")
-    (copy / "core" / "random.mjs").write_text(source.replace("z >> 30n", "z >> 29n"), encoding="utf-8")
+    source = (copy / "decoding" / "random.mjs").read_text(encoding="utf-8")
+    (copy / "decoding" / "random.mjs").write_text(source.replace("z >> 30n", "z >> 29n"), encoding="utf-8")
     ran = node(str(copy / "mutate.mjs"), "--only", "shift_30")
     assert ran.returncode != 0
     assert "shift_30" in ran.stderr

@@ -1,6 +1,6 @@
 // The fingerprint of a tokenizer: 03-bundle.md, "The fingerprint of a tokenizer".
 
-import { sha256 } from './bundle.mjs';
+import { sha256 } from '../files/bundle.mjs';
 
 const NONE = Buffer.from('ffffffff', 'hex');
 

@@ -1,8 +1,8 @@
 // vocab_map.safetensors: 03-bundle.md, "vocab_map.safetensors".
 
-import { Fault } from './bundle.mjs';
-import { checkLayout, metadataIsRight, readHeader, values } from './safetensors.mjs';
-import { digest } from './schema.mjs';
+import { Fault } from '../files/bundle.mjs';
+import { checkLayout, metadataIsRight, readHeader, values } from '../files/safetensors.mjs';
+import { digest } from '../files/schema.mjs';
 
 const MOST_BYTES = 268435456;
 const MOST_HEADER = 65536;

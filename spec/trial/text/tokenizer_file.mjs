@@ -1,6 +1,6 @@
 // The compiled tokenizer's file: 02-tokenizer.md, "The file" and "Faults".
 
-import { Fault } from './bundle.mjs';
+import { Fault } from '../files/bundle.mjs';
 import { OPS } from './program.mjs';
 
 const MAGIC = 'ODTOKENS';

@@ -6,7 +6,7 @@ import { RandomSource, SplitMix64 } from './random.mjs';
 import { drafterDistribution, logProbability, targetDistribution } from './sampling.mjs';
 import { longestFirst, walk } from './translate.mjs';
 import { draftChange, verifyBlock, verifyMatch, verifyPaper, verifyToken } from './verify.mjs';
-import { trie } from './vocab_map.mjs';
+import { trie } from '../vocab/vocab_map.mjs';
 
 export const MOST_PROPOSED = 64;
 const WALKS = new Set(['trie', 'direct']);

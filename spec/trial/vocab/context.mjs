@@ -1,6 +1,6 @@
 // The drafter's first context: 04-speculation.md, "The first context".
 
-import { decode } from './utf8.mjs';
+import { decode } from '../text/utf8.mjs';
 
 const WITHOUT_DRAFTER = new Set(['plain', 'lookup']);
 
