@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.draft_length import Costs, LengthState
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.session_file import encode_session
@@ -56,7 +56,8 @@ def numbered_session(number: int) -> tuple[SavedSession, bytes]:
     )
     turns = tuple(Turn(f"message {number}", (number, i)) for i in range(SIZES[number % len(SIZES)] // 200))
     identity = Identity("d" * 64, "e" * 64, {"target/cpu/model.onnx": "a" * 64})
-    state = SavedSession("0.1.0", identity, Costs((0.001,), 0.001, 0.0), turns, f"message {number}", answer)
+    costs, message = Costs((0.001,), 0.001, 0.0), f"message {number}"
+    state = SavedSession("0.1.0", identity, costs, LengthState(), turns, message, answer)
     return state, encode(numbered_table(number))
 
 

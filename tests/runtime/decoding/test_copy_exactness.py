@@ -41,7 +41,7 @@ class Copied:
 
 def rounds_of(case: Copied, random: object) -> list[Round]:
     target, drafter = ContextModel(2 * case.seed, len(TARGET)), ContextModel(2 * case.seed + 1, len(DRAFT))
-    models = DecoderModels(target, Drafter(drafter), toy_cache(toy_map(), GRAMS))
+    models = DecoderModels(target, Drafter(drafter), toy_cache(toy_map(), list(GRAMS)))
     config = config_of("trie", case.sampling, case.most, verification=case.verification)
     state = replace(case.state, compared=list(case.state.compared), agreed=list(case.state.agreed))
     length = MeasuredLength(CHEAP, state, copies=config.copies, longest=2)

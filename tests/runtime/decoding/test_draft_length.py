@@ -100,7 +100,7 @@ def test_the_speed_of_a_draft_by_hand() -> None:
     length = MeasuredLength(replace(MERGING, acceptance=0.5))
     plain, one, two = length.options(0)[:3]
     assert (plain.tokens, plain.seconds) == (1.0, 1.0)
-    assert (one.tokens, two.tokens) == (pytest.approx(1.5), pytest.approx(1.75))
+    assert [one.tokens, two.tokens] == pytest.approx([1.5, 1.75])
     assert two.speed == pytest.approx(1.75 / (1.1 + 0.24 + 0.02))
 
 
@@ -111,7 +111,8 @@ def test_the_speed_of_a_copy_by_hand() -> None:
     state.compared[:2], state.agreed[:2] = [5.0, 5.0], [0.0, 5.0]
     plain, one, two = length.options(2)[:3]
     shares = (0.5 / 3, (5 + 2.5 * 0.5 / 3) / 7.5)
-    assert (one.source, one.tokens, one.seconds) == ("copy", pytest.approx(1.0 + shares[0]), 1.05 + 0.02)
+    assert (one.source, one.seconds) == ("copy", 1.05 + 0.02)
+    assert one.tokens == pytest.approx(1.0 + shares[0])
     assert two.tokens == pytest.approx(1.0 + shares[0] + shares[0] * shares[1])
     assert [option.source for option in length.options(0)] == [plain.source] == ["none"]
 
@@ -239,7 +240,7 @@ def test_copies_that_are_wrong_are_no_longer_proposed_and_still_compared() -> No
 def test_the_better_source_is_used() -> None:
     for acceptance, copied, source in ((0.9, 0.4, "draft"), (0.4, 0.9, "copy")):
         plans = drive(MeasuredLength(MERGING, copies=True), acceptance, 300, copied=copied)
-        assert [plan.source for plan in plans[100:]].count(source) > 0.95 * 200
+        assert sum(plan.source == source for plan in plans[100:]) > 0.95 * 200
 
 
 def test_without_a_drafter_there_are_copies_and_no_probes() -> None:

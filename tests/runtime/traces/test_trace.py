@@ -174,7 +174,7 @@ def test_each_mode_has_its_rule() -> None:
         ("match", 1.0, "match"),
         ("direct", 0.0, "match"),
         ("paper", 1.0, "paper"),
-        ("lookup", 0.0, "none"),
+        ("lookup", 0.0, "match"),
     ]
     for mode, temperature, rule in expected:
         kept, _ = rounds(mode, temperature)

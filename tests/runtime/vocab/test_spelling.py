@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from test_tokenizer import READ
 
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from support.real_tokenizers import TokenizerOf
 from support.tiny_tokenizers import SPACE, byte_level
 
 
-def spelled(tokenizer: LibraryTokenizer, data: bytes) -> list[bytes] | None:
+def spelled(tokenizer: Tokenizer, data: bytes) -> list[bytes] | None:
     ids = tokenizer.spell(data)
     return None if ids is None else [tokenizer.tokens[i] or b"" for i in ids]
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from omnidraft.errors import ExportError, VocabMapError
 from omnidraft.export.build_vocab_map import Roles, build_vocab_map, guess_roles, read_pairs
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.real_tokenizers import TokenizerOf
 from support.tiny_tokenizers import SPACE, byte_level, sentencepiece, unigram
@@ -34,7 +35,7 @@ def map_of(tokenizer_of: TokenizerOf) -> MapOf:
     return cache(build)
 
 
-def check_bytes(vocab_map: VocabMap, drafter: LibraryTokenizer, target: LibraryTokenizer) -> int:
+def check_bytes(vocab_map: VocabMap, drafter: Tokenizer, target: Tokenizer) -> int:
     """Compare the bytes of every spelling and expansion; return how many were compared."""
     compared = 0
     for t, data in enumerate(target.tokens):

@@ -99,14 +99,16 @@ HEADED: list[tuple[Any, ...]] = [
     ("taken_away", "rounds with a head, then without", EVEN, 30, [HALF], [SURE] * 12 + [()] * 18, None),
 ]  # fmt: skip
 
+ALONE = "without a drafter: copies alone, and no probes"
+
 
 def write(writer: VectorWriter) -> None:
     defaults = json.loads(DEFAULTS.read_text(encoding="utf-8"))
     lengths = defaults["draft_length"]
     writer.vectors("draft_length", "measured", [_case(lengths, *case) for case in CASES])
     alone = [
-        _case(lengths, f"alone_{name}", "without a drafter: copies alone, and no probes", *rest, drafts=False)
-        for name, _, *rest in CASES
+        _case(lengths, f"alone_{name}", ALONE, costs, texts, drafts=False)
+        for name, _, costs, texts in CASES
         if name.startswith("copies")
     ]
     writer.vectors("draft_length", "copies_alone", alone)
