@@ -45,7 +45,7 @@ function behave(all, behaviour) {
   if (behaviour === ISOLATED) return all;
   if (behaviour === WITH_PREVIOUS) return joined(all, (i) => match(i) && !match(i - 1));
   if (behaviour === WITH_NEXT) return joined(all, (i) => !match(i) && match(i - 1));
-  if (behaviour === CONTIGUOUS) return joined(all, (i) => match(i) && match(i - 1));
+  if (behaviour === CONTIGUOUS) return joined(all, (i) => match(i) === match(i - 1));
   throw new Error('no such behaviour');
 }
 
