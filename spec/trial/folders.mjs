@@ -21,7 +21,7 @@ import { readTokenizerFile } from './text/tokenizer_file.mjs';
 import { fingerprint } from './vocab/fingerprint.mjs';
 import { checkModels, readMapFile } from './vocab/map_file.mjs';
 import { readCache } from './vocab/cache_file.mjs';
-import { DraftLength, FixedLength, more, verification } from './decoding/draft_length.mjs';
+import { DraftLength, FixedLength, newState, more, verification } from './decoding/draft_length.mjs';
 import { find } from './decoding/lookup.mjs';
 
 const fromHex = (text) => [...Buffer.from(text.replaceAll(' ', ''), 'hex')];
@@ -153,7 +153,17 @@ function cacheLearn(input, expect, maps, folder) {
   return { new: created, entries: cache.table };
 }
 
+/** The draft length of one text; state: of the texts before it in the session. */
+function lengthOf(input, state) {
+  if (input.num_draft_tokens !== 'auto') return new FixedLength(input.num_draft_tokens, input.mode);
+  const seeded = (input.sampling.temperature ?? 0) > 0;
+  const length = new DraftLength(input.costs, { drafts: input.mode !== 'lookup', state: seeded ? newState() : state });
+  length.beginText();
+  return length;
+}
+
 async function generate(input, expect, maps, folder) {
+  const state = newState();
   const graph = (name, positions) => new TableGraph(table(folder, name), positions);
   const map = maps(input.map);
   const cache = new NgramCache(map, 32768);
@@ -165,7 +175,7 @@ async function generate(input, expect, maps, folder) {
   const answer = async (one) => {
     const settings = {
       mode: input.mode, verification: input.verification, sampling: input.sampling, seed: BigInt(one.seed),
-      length: new FixedLength(input.num_draft_tokens, input.mode), maxNewTokens: input.max_new_tokens, eosIds: one.eos_ids,
+      length: lengthOf(input, state), maxNewTokens: input.max_new_tokens, eosIds: one.eos_ids,
     };
     const { tokens, uniforms, rounds, context } = await session.generate(one.prompt, one.draft_prompt, settings);
     return {
