@@ -157,7 +157,9 @@ function cacheLearn(input, expect, maps, folder) {
 function lengthOf(input, state) {
   if (input.num_draft_tokens !== 'auto') return new FixedLength(input.num_draft_tokens, input.mode);
   const seeded = (input.sampling.temperature ?? 0) > 0;
-  const length = new DraftLength(input.costs, { drafts: input.mode !== 'lookup', state: seeded ? newState() : state });
+  const length = new DraftLength(input.costs, {
+    drafts: input.mode !== 'lookup', copies: ['trie', 'lookup'].includes(input.mode), state: seeded ? newState() : state,
+  });
   length.beginText();
   return length;
 }
