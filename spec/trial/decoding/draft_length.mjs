@@ -2,7 +2,7 @@
 
 export const LENGTHS = {
   longest: 12, shortest_match: 2, longest_match: 6, decay: 0.97, prior_rounds: 5, prior_acceptance: 0.6, copy_acceptance: 0.5,
-  text_rounds: 20, probe: 3, first_share: 0.025, last_share: 0.0025,
+  text_rounds: 20, probe: 3, first_share: 0.0125, last_share: 0.0025,
 };
 export const BLOCK = { gain: 0.03, extra_seconds: 0.0002, extra_seconds_per_token: 6e-9, usual_draft: 4 };
 

@@ -204,7 +204,7 @@ def test_a_probe_finds_out_that_a_measurement_was_wrong() -> None:
 
 def test_the_drafter_reads_before_a_probe_and_whenever_it_drafts() -> None:
     """It reads during the target's pass of the round before, so that no round waits for it."""
-    plans = drive(MeasuredLength(replace(MERGING, acceptance=0.1)), 0.0, 300)
+    plans = drive(MeasuredLength(replace(MERGING, acceptance=0.1)), 0.0, 600)
     probes = [i for i, plan in enumerate(plans) if plan.count]
     assert len(probes) >= 2 and {plans[i].count for i in probes} == {PROBE}
     assert [i for i, plan in enumerate(plans) if plan.reads] == sorted([*probes, *(i - 1 for i in probes)])

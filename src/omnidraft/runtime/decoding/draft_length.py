@@ -23,7 +23,7 @@ SHORTEST_MATCH = 2
 DECAY = 0.97  # weight of a round after the next one, relative to before
 TEXT_ROUNDS = 20.0  # weight of all earlier texts at the start of a text, at most, in rounds
 PROBE = 3  # draft tokens of a probe
-FIRST_SHARE, LAST_SHARE = 0.025, 0.0025  # of the time since the last draft, what a probe may cost
+FIRST_SHARE, LAST_SHARE = 0.0125, 0.0025  # of the time since the last draft, what a probe may cost
 
 Source = Literal["none", "draft", "copy"]
 
