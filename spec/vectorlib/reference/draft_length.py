@@ -94,7 +94,7 @@ class DraftLength:
         """The plan of the next round."""
         options = self._options(match)
         speeds = sorted(tokens / seconds for _, _, tokens, seconds in options)
-        if len(speeds) > 1 and speeds[-1] - speeds[-2] < 1e-9 * speeds[-1]:
+        if len(speeds) > 1 and 0 < speeds[-1] - speeds[-2] < 1e-9 * speeds[-1]:
             raise TooClose(f"speeds {speeds}")
         source, count, tokens, seconds = max(options, key=lambda o: o[2] / o[3])
         if source == "draft":

@@ -43,7 +43,10 @@ def write(writer: VectorWriter) -> None:
     alone |= {"prefix": "<|im_start|>", "suffix": "<|im_end|>"}
     alone |= {"between": None, "after": None, "turns": [{"message": "snow", "answer": [1]}], "message": "f"}
     why = "between and after are null: a second turn is refused"
-    writer.vectors("template", "refused", [vector("single_turn_only", why, alone, {"refused": True})])
+    refused = vector("single_turn_only", why, alone, {"refused": True})
+    ids = byte_level().encode_prompt(str(alone["prefix"]), "f", str(alone["suffix"]))
+    first = vector("single_turn_first", "the first turn is not refused", {**alone, "turns": []}, {"ids": ids})
+    writer.vectors("template", "refused", [refused, first])
 
 
 def _vector(tokenizer: Tokenizer, case: Case) -> dict[str, Any]:

@@ -117,12 +117,21 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
          [[], [{"block": 8, "graph": "target/npu/8.onnx"}], [{"block": 0, "graph": "target/npu/1.onnx"}],
           [{"block": 1}], [{"block": 25, "graph": "target/npu/8.onnx"}]]),
         (("target", "npu", "providers", "coreml", "form"), ["qdq"]),
+        (("target", "npu", "providers", "coreml", "options"), [{"backend_path": "a"}]),
         (("ort", "style"), ["other", ""]),
     ]  # fmt: skip
     for path, values in limits:
         for i, value in enumerate(values):
             name = "_".join(path).replace(".", "_")
             yield f"range_{name}_{i}", f"{value!r:.30} is not in its range", _placed(path, value)
+    empty: Change = lambda m: m["target"].update(vocab_size=0, bos_id=None, eos_ids=[])  # noqa: E731
+    yield "rule_vocab_size_0", "an empty vocabulary, with no ids that are outside of it", made(empty, FULL)
+    blocks: Change = lambda m: (m["drafter"].pop("train"), m["drafter"]["head"].update(blocks=4))  # noqa: E731
+    yield "rule_blocks_4", "a head of 4 blocks, without a training step that shows it", made(blocks, FULL)
+    npu = FULL["target"]["npu"]
+    other_form = {**npu, "forms": {"qdq": npu["forms"]["float"]}, "providers": {}}
+    yield "rule_form_float", "the form float is missing, and no provider names it", _placed(
+        ("target", "npu"), other_form)  # fmt: skip
     one_null: Change = lambda m: m["prompt"].update(between=None)  # noqa: E731
     yield "rule_between_alone", "between and after are both null or neither", made(one_null, FULL)
     alone: Change = lambda m: m["drafter"].pop("lora")  # noqa: E731

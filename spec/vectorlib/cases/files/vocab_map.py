@@ -99,6 +99,8 @@ def _bytes() -> Iterator[Case]:
     yield "empty", "no bytes", "truncated", b""
     yield "seven", "seven bytes", "truncated", GOOD[:7]
     yield "header_half", "cut inside the header", "truncated", GOOD[:100]
+    array = GOOD[:8] + b"[" + GOOD[9:100]
+    yield "header_half_array", "the first byte of the header is looked at before its end", "not_a_map", array
     yield "last_missing", "cut before the last byte", "truncated", GOOD[:-1]
     yield "tables_missing", "the header alone", "truncated", GOOD[: len(GOOD) - len(_data(GOOD))]
     yield "one_more", "a byte after the last tensor", "trailing_bytes", GOOD + b"\0"
@@ -123,7 +125,7 @@ def _headers() -> Iterator[Case]:
         yield name, why, "not_a_map", with_header(header, data)
     for name, metadata in (
         ("no_metadata", None), ("other_format", {**METADATA, "format": "other"}),
-        ("format_number", {"format": 1}),
+        ("format_number", {"format": 1}), ("metadata_number", {**METADATA, "later": 1}),
     ):  # fmt: skip
         yield name, "the metadata do not say that it is a map", "not_a_map", packed(metadata, TABLES)
     yield "metadata_list", "an array in place of the metadata", "not_a_map", packed(
@@ -149,6 +151,8 @@ def _headers() -> Iterator[Case]:
         ("dtype_unknown", "a type that is not read", {**entry, "dtype": "I5"}),
     ):
         yield name, why, "layout", packed(METADATA, TABLES, direct=change)
+    yield "hole_alone", "a byte between two tensors, and everything else is right", "layout", _moved(1)
+    yield "overlap_alone", "two tensors share a zero, and everything else is right", "layout", _moved(-1)
     shape = {**entry, "shape": [3, 3]}
     yield "two_dimensions", "a table of two dimensions", "dtype", packed(METADATA, TABLES, direct=shape)
     for name in TABLES:
@@ -165,6 +169,18 @@ def _headers() -> Iterator[Case]:
             yield f"{side}_fingerprint_{name}", "not 64 digits 0-9a-f", "metadata", packed(metadata, TABLES)
     missing = {k: v for k, v in METADATA.items() if k != "draft_fingerprint"}
     yield "fingerprint_missing", "a fingerprint is missing", "metadata", packed(missing, TABLES)
+
+
+def _moved(by: int) -> bytes:
+    """The toy map whose tensors from the spellings' offsets on begin a byte later, or a byte earlier."""
+    header, data = _header(GOOD), _data(GOOD)
+    at = header["spelling_offsets"]["data_offsets"][0]
+    for name, entry in header.items():
+        if name != "__metadata__" and entry["data_offsets"][0] >= at:
+            entry["data_offsets"] = [place + by for place in entry["data_offsets"]]
+    assert data[at - 1] == data[at] == 0, "a shared byte changes no value"
+    moved = data[:at] + b"\0" + data[at:] if by > 0 else data[: at - 1] + data[at:]
+    return with_header(json.dumps(header, separators=(",", ":")).encode(), moved)
 
 
 def _with(**changes: Sequence[int]) -> bytes:
@@ -210,6 +226,9 @@ def _tables() -> Iterator[Case]:
     yield "leaves_twice", "a leaf twice", "leaves", _with(leaves=[leaves[0], *leaves])
     unspelled = next(t for t in range(targets) if not TOY.spelling(t))
     yield "leaves_unspelled", "a leaf without a spelling", "leaves", _with(leaves=[unspelled, *leaves])
+    same = next(i for i, t in enumerate(leaves) if TOY.target[t] == "F") + 1
+    yield "leaves_equal", "two leaves with the same spelling", "leaves", _with(
+        leaves=[*leaves[:same], *TOY.t("F'"), *leaves[same:]])  # fmt: skip
     yield "leaves_turned", "leaves in falling order", "leaves", _with(leaves=leaves[::-1])
     at = next(i for i in range(len(leaves) - 1) if len(TOY.spelling(leaves[i])) > 1
               and TOY.spelling(leaves[i])[0] == TOY.spelling(leaves[i + 1])[0])  # fmt: skip
@@ -238,6 +257,7 @@ def _fingerprints() -> Iterator[dict[str, Any]]:
         ("empty_and_none", "a token of no bytes is not an id without a token", [b"", None], {}),
         ("controls", "control tokens in the order of their ids, their texts in UTF-8",
          [b"a", None, None], {2: "<é>", 1: "<s>"}),
+        ("controls_9_10", "9 comes before 10", [b"a"] * 9 + [None, None], {10: "<b>", 9: "<a>"}),
         ("many", "ids of several digits", [bytes([i % 256]) for i in range(300)] + [None], {300: "</s>"}),
     ]  # fmt: skip
     for name, why, tokens, controls in cases:
