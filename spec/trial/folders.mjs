@@ -371,7 +371,7 @@ function template(input, expect, maps, folder) {
 
 function draftPrompt(input, expect, maps, folder) {
   const [target, drafter] = [input.target, input.drafter].map((name) => tokenizerOf(join(folder, '..', 'tokenize'), name));
-  return { context: firstContext({ mode: 'trie', target, drafter, prompt: input.prompt, before: input.before }) };
+  return { context: firstContext({ mode: input.mode, target, drafter, prompt: input.prompt, before: input.before }) };
 }
 
 /** Handlers take (input, expect, maps, folder); `expect` only says what is asked. */

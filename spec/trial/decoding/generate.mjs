@@ -52,7 +52,7 @@ export class Session {
   async round(text) {
     const left = text.maxNewTokens - text.emitted;
     const most = Math.min(MOST_PROPOSED, this.maxLength - text.tokens.length, left - 1);
-    const found = text.length.copies ? find(text.tokens) : { copy: [], match: 0 };
+    const found = most > 0 && text.length.copies ? find(text.tokens) : { copy: [], match: 0 };
     const plan = most > 0 && text.mode !== 'plain' ? text.length.plan(found.match) : { source: 'none', count: 0 };
     const drafted = plan.source === 'draft' ? await this.draft(text, plan.count) : NOTHING;
     const root = trie(this.map, text.mode === 'direct' ? [] : this.cache.entries.keys());
@@ -80,13 +80,13 @@ export class Session {
     text.emitted += emitted.length;
     this.target.forget(text.tokens.length - 1);
     round.learned = LEARNS.has(text.mode) ? this.cache.learn(emitted, round.accepted) : 0;
-    if (most > 0) {
-      text.length.record({
-        match: found.match, drafted: drafted.draft.length, evaluated: verdict.evaluated, accepted: verdict.acceptedDrafts,
-        emitted: emitted.length, agreed: agreement(emitted, found.copy),
-      });
-    }
-    return round;
+    const counts = {
+      match: found.match, drafted: drafted.draft.length, evaluated: verdict.evaluated, accepted: verdict.acceptedDrafts,
+      emitted: emitted.length, agreed: agreement(emitted, found.copy),
+    };
+    if (most > 0) text.length.record(counts);
+    const asked = most > 0 ? [plan.source, plan.count, plan.reads] : null;
+    return { ...round, plan: asked, match: counts.match, agreed: counts.agreed };
   }
 
   async draft(text, count) {

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vectorlib.reference.draft_length import Costs, Defaults, DraftLength, Plan, Record
 from vectorlib.reference.ngram_cache import NgramCache
 from vectorlib.reference.random_source import Distribution, RandomSource
 from vectorlib.reference.sampling import Sampling, draft_distribution, target_distribution
@@ -15,6 +16,7 @@ from vectorlib.reference.vocab_map import Trie, VocabMap
 
 MAX_PROPOSED = 64
 MAX_DRAFT_TOKENS = 48
+NOTHING: Plan = ("none", 0, False)
 MARGIN = 1e-5  # the graphs compute in float32, and a runtime may
 
 
@@ -26,6 +28,8 @@ class Task:
         start: draft ids that every context of the drafter begins with.
         active: n-grams that the cache holds at the start.
         draft_max_length: positions of the drafter; None: as many as the target has.
+        num_draft_tokens: of each round; with costs the length is auto instead.
+        defaults: constants of the length auto.
     """
 
     vocab_map: VocabMap
@@ -45,6 +49,24 @@ class Task:
     active: list[int] = field(default_factory=list)
     sampling: Sampling = field(default_factory=Sampling)
     logprobs: bool = False
+    costs: Costs | None = None
+    defaults: Defaults = field(default_factory=dict)
+
+    @property
+    def drafts(self) -> bool:
+        return self.mode not in ("plain", "lookup")
+
+    @property
+    def copies(self) -> bool:
+        """Whether a round may propose a copy of the context."""
+        return self.mode == "lookup" or (self.mode == "trie" and self.costs is not None)
+
+    def plan(self, length: DraftLength | None, match: int) -> Plan:
+        """What the next round proposes; length: None where it is fixed."""
+        if length is not None:
+            return length.next(match)
+        source = {"plain": "none", "lookup": "copy"}.get(self.mode, "draft")
+        return source, self.num_draft_tokens, source == "draft"
 
     @property
     def uses_cache(self) -> bool:
@@ -108,27 +130,37 @@ def generate(task: Task, random: RandomSource, models: Models | None = None) -> 
     tokens, context, room = list(task.prompt), list(task.draft_prompt), task.max_new_tokens
     models = Models.of(task) if models is None else models
     cache = models.cache
+    length = None if task.costs is None else DraftLength(
+        task.costs, task.defaults, drafts=task.drafts, copies=task.copies)  # fmt: skip
     while room > 0 and len(tokens) <= task.max_length:
         most = min(MAX_PROPOSED, task.max_length - len(tokens), room - 1)
         trie = Trie(task.vocab_map, list(cache.entries) if task.uses_cache else [])
-        draft, q, passes = _draft(task, tokens, context, random, models) if most > 0 else ([], [], [])
-        proposal = _translate(task, draft, trie, most)
+        copy, match = (copied(tokens), matched(tokens)) if task.copies and most > 0 else ([], 0)
+        plan = task.plan(length, match) if most > 0 else NOTHING
+        count = plan[1] if plan[0] == "draft" else 0
+        draft, q, passes = _draft(task, context, count, random, models)
+        copying = plan[0] == "copy"
+        room_of_copy = min(plan[1], most)
+        proposal = _as_proposal(copy[:room_of_copy]) if copying else _translate(task, draft, trie, most)
         target_pass = models.target.read(tokens, proposal.tokens)
         p = _rows(task, tokens, proposal)
-        verdict = VERIFIERS[task.rule](proposal, q, p, trie, random)
+        verdict = VERIFIERS["match" if copying else task.rule](proposal, q, p, trie, random)
         emitted = _until_end([*proposal.tokens[: verdict.accepted], verdict.token], task.eos_ids)
         accepted = min(verdict.accepted, len(emitted))
         learned = cache.learn(emitted, accepted) if task.uses_cache else 0
-        shown = [] if task.mode == "lookup" else draft  # copied tokens are not draft tokens
-        round_json = _as_json(shown, proposal, verdict, emitted, accepted, learned)
+        round_json = _as_json(draft, proposal, verdict, emitted, accepted, learned)
         round_json |= {"target_passes": target_pass, "draft_passes": passes}
+        if length is not None:
+            agreed = _equal_at_start(copy, emitted)
+            evaluated = verdict.evaluated, verdict.accepted_drafts
+            length.record(Record(match, len(draft), *evaluated, len(emitted), agreed))
+            round_json |= {"plan": list(plan) if most > 0 else None, "match": match, "agreed": agreed}
         if task.logprobs:
             round_json["logprobs"] = _logprobs(task, tokens, proposal, p, emitted)
         tokens += emitted
         models.target.tokens = tokens[:-1]
         if task.mode != "lookup":
-            rewind, spelled = draft_after(draft, proposal, verdict, trie)
-            context += draft[: len(draft) - rewind] + spelled
+            context += _context_after(draft, proposal, verdict, trie, copying=copying)
         yield round_json | {"context": list(context)}
         if emitted[-1] in task.eos_ids:
             return
@@ -145,13 +177,27 @@ def _logprobs(
     return [math.log(row.probability(t)) for row, t in zip(p, emitted, strict=False)]
 
 
+def _equal_at_start(copy: Sequence[int], emitted: Sequence[int]) -> int:
+    """Emitted tokens that equal a copy's, from the first on."""
+    equal = [a == b for a, b in zip(copy, emitted, strict=False)]
+    return [*equal, False].index(False)
+
+
+def _context_after(
+    draft: list[int], proposal: Proposal, verdict: Verdict, trie: Trie, *, copying: bool
+) -> list[int]:
+    """Draft tokens that a round appends to the drafter's context; every token of a copy is spelled."""
+    if copying:
+        tokens = [*proposal.tokens[: verdict.accepted], verdict.token]
+        return [d for t in tokens for d in trie.vocab_map.spelling(t)]
+    rewind, spelled = draft_after(draft, proposal, verdict, trie)
+    return draft[: len(draft) - rewind] + spelled
+
+
 def _draft(
-    task: Task, tokens: Sequence[int], context: Sequence[int], random: RandomSource, models: Models
+    task: Task, context: Sequence[int], count: int, random: RandomSource, models: Models
 ) -> tuple[list[int], list[Distribution], list[int]]:
     """Draft tokens, the distributions that they were drawn from, and the passes: past, tokens read."""
-    count = 0 if task.mode == "plain" else task.num_draft_tokens
-    if task.mode == "lookup":
-        return copied(tokens, count), [], []
     if not task.start and not context:
         return [], [], []
     positions = task.draft_max_length or task.max_length
@@ -173,7 +219,7 @@ def window(length: int, positions: int, has_bos: bool) -> int:
     return 0 if length <= room else half * math.ceil((length - room) / half)
 
 
-def copied(tokens: Sequence[int], count: int) -> list[int]:
+def copied(tokens: Sequence[int], count: int = MAX_DRAFT_TOKENS) -> list[int]:
     """What followed the latest earlier occurrence of the last 4, 3 or 2 tokens, the longest first."""
     for n in (4, 3, 2):
         for at in range(len(tokens) - 1, n - 1, -1):
@@ -194,10 +240,12 @@ def matched(tokens: Sequence[int]) -> int:
     return 0
 
 
+def _as_proposal(tokens: list[int]) -> Proposal:
+    """A copy, which uses no draft tokens."""
+    return Proposal(tokens, ends=[0] * len(tokens), used=0)
+
+
 def _translate(task: Task, draft: Sequence[int], trie: Trie, most: int) -> Proposal:
-    if task.mode == "lookup":
-        tokens = list(draft[:most])
-        return Proposal(tokens, ends=[0] * len(tokens), used=0)
     if task.rule in ("match", "paper"):
         return translate_longest(draft, trie, most, expand=task.uses_cache and task.rule != "paper")
     return translate(draft, trie, most, expand=task.uses_cache)

@@ -10,7 +10,14 @@ import numpy as np
 
 from conformance.vectors import ROOT, Vector, cache_of
 from omnidraft.runtime.bundle.model_entry import KvShape
-from omnidraft.runtime.decoding.draft_length import FixedLength
+from omnidraft.runtime.decoding.draft_length import (
+    Costs,
+    DraftLength,
+    FixedLength,
+    MeasuredLength,
+    Plan,
+    RoundCounts,
+)
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.decoding.rng import SplitMix64
@@ -33,6 +40,27 @@ class CountingSource(SplitMix64):
     def uniform(self) -> float:
         self.taken += 1
         return super().uniform()
+
+
+class WatchedLength(MeasuredLength):
+    """The runtime's own draft length, which records what a round asked and learned."""
+
+    plan: Plan | None = None
+    counts: RoundCounts
+
+    def next(self, match: int = 0) -> Plan:
+        self.plan = super().next(match)
+        return self.plan
+
+    def record(self, counts: RoundCounts) -> None:
+        super().record(counts)
+        self.counts = counts
+
+    def take(self) -> dict[str, Any]:
+        """The plan (None where none was asked for) and the counts of a round, as vectors have them."""
+        plan, self.plan = self.plan, None
+        asked = None if plan is None else [plan.source, plan.count, plan.reads]
+        return {"plan": asked, "match": self.counts.match, "agreed": self.counts.agreed}
 
 
 class WatchedModel(OrtModel):
@@ -84,23 +112,26 @@ def _run_text(models: DecoderModels, text: DecoderState, given: Vector, expect: 
     rows = expect["rounds"]
     sampling = SamplingConfig(**{"temperature": 0.0, **given["sampling"]})
     settings = {"verification": given["verification"], "logprobs": "logprobs" in rows[0]}
+    settings["num_draft_tokens"] = given["num_draft_tokens"]
     config = config_of(given["mode"], sampling, given["max_new_tokens"], **settings)
-    length = FixedLength(0 if given["mode"] == "plain" else given["num_draft_tokens"])
+    length = _length_of(given)
     random = CountingSource(int(given["seed"], 16))
     cut = cut_at_eos(given["eos_ids"])
     text.restart(given["prompt"], given["draft_prompt"], given["max_new_tokens"], cut)
     rounds: list[dict[str, Any]] = []
-    fields = [name for name in rows[0] if not name.endswith("_passes")]
+    planned = ("plan", "match", "agreed") if isinstance(length, WatchedLength) else ()
+    fields = [name for name in rows[0] if not name.endswith("_passes") and name not in planned]
     target, drafter = models.target, models.drafter.model
     assert isinstance(target, WatchedModel)
     assert isinstance(drafter, WatchedModel)
     for each in decode(models, text, config, length, random):
         row = {name: _plain(getattr(each, name)) for name in fields}
         row["target_passes"] = _joined(target.passes, 1)
-        drawn = 0 if given["mode"] == "lookup" else len(each.draft)
-        row["draft_passes"] = _joined(drafter.passes, drawn)
+        row |= length.take() if isinstance(length, WatchedLength) else {}
+        target.passes, ahead = [], bool(row.get("plan")) and row["plan"][2] and not each.draft
+        row["draft_passes"] = [] if ahead else _joined(drafter.passes, len(each.draft))
+        drafter.passes = drafter.passes if ahead else []  # read before the round that drafts
         rounds.append(row)
-        target.passes, drafter.passes = [], []
     assert [t for each in rounds for t in each["emitted"]] == expect["tokens"]
     logprobs, expected = ([row.get("logprobs", []) for row in each] for each in (rounds, rows))
     assert [row | {"logprobs": []} for row in rounds] == [row | {"logprobs": []} for row in rows]
@@ -110,6 +141,13 @@ def _run_text(models: DecoderModels, text: DecoderState, given: Vector, expect: 
     assert random.taken == expect["uniforms"]
     assert expect["context"] in (None, text.context)
     assert [vars(entry) for entry in models.cache.entries()] == expect["entries"]
+
+
+def _length_of(given: Vector) -> DraftLength:
+    if given["num_draft_tokens"] != "auto":
+        return FixedLength(0 if given["mode"] == "plain" else given["num_draft_tokens"])
+    costs = Costs(**{**given["costs"], "target": tuple(given["costs"]["target"])})
+    return WatchedLength(costs, drafts=given["mode"] != "lookup", copies=given["mode"] in ("trie", "lookup"))
 
 
 def _joined(passes: Passes, wanted: int) -> list[int]:

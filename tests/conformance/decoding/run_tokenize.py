@@ -11,6 +11,7 @@ from conformance.vectors import ROOT, Vector
 from omnidraft.errors import PromptError
 from omnidraft.runtime.bundle.bundle import PromptTemplate
 from omnidraft.runtime.session.conversation import EarlierText, Turn, conversation_ids, draft_context
+from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
@@ -73,4 +74,6 @@ def run_draft_prompt(vector: Vector, read: Read) -> None:
     given = vector["input"]
     target, drafter = read(given["target"]), read(given["drafter"])
     before = None if given["before"] is None else EarlierText(**given["before"])
-    assert draft_context(target, drafter, given["prompt"], before) == vector["expect"]["context"]
+    asked = GenerationConfig(mode=given["mode"]).asks_drafter
+    context = draft_context(target, drafter, given["prompt"], before) if asked else []
+    assert context == vector["expect"]["context"]

@@ -1,9 +1,12 @@
 """Vectors of `draft_prompt`: the drafter's first context, from the target ids of a prompt."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from vectorlib.reference.tokenizer import Tokenizer, byte_level, sentencepiece
+from vectorlib.compiled.file import Compiled
+from vectorlib.compiled.file import write as file_of
+from vectorlib.reference.tokenizer import SPACE, Tokenizer, byte_level, sentencepiece
 from vectorlib.writer import VectorWriter, vector
 
 # name, why, the prompt in parts (text, bytes, or a control token's name), the text that they show
@@ -38,6 +41,7 @@ LATER: list[Later] = [
     ("other_text", "the prompt does not begin with the text before: all is encoded", "trie", ["snow"], None),
 ]  # fmt: skip
 NAMES = {"byte_level": ("<|im_start|>", "<|im_end|>"), "sentencepiece": ("<s>", "</s>")}
+NO_BYTES = "no_bytes.tokenizer"
 DRAFTED = 5  # a draft id that no prompt gives here: a context is kept as it is, and not computed again
 
 
@@ -46,7 +50,41 @@ def write(writer: VectorWriter) -> None:
         vectors = [_first(target, drafter, *case) for case in FIRST]
         vectors += [_later(target, drafter, *case) for case in LATER]
         vectors += _edges(target, drafter)
+        vectors += _without_drafter(target, drafter)
         writer.vectors("draft_prompt", f"{target.kind}_target", vectors)
+    _unwritten(writer, byte_level())
+
+
+def _without_drafter(target: Tokenizer, drafter: Tokenizer) -> list[dict[str, Any]]:
+    """A generation that does not ask the drafter has no context, whatever was before."""
+    tokens = _ids(target, ["snow"])
+    before = {"mode": "trie", "tokens": tokens, "context": [DRAFTED]}
+    return [
+        _vector(target, drafter, f"now_{mode}_{name}", f"mode {mode} reads no draft ids", tokens, earlier, [],
+                mode)
+        for mode in ("plain", "lookup")
+        for name, earlier in (("first", None), ("later", before))
+    ]  # fmt: skip
+
+
+def _unwritten(writer: VectorWriter, target: Tokenizer) -> None:
+    """A drafter without byte tokens, and text that it cannot write."""
+    whole = sentencepiece()
+    pieces = [piece for piece in whole.pieces if not piece.startswith("<0x")]
+    spec = replace(whole, pieces=pieces).as_json()
+    spec["model"]["byte_fallback"] = False
+    writer.table(f"draft_prompt/{NO_BYTES}.json", spec)
+    compiled = Compiled(spec, 1).on_strings(2, SPACE).on_strings(3, " ", SPACE)
+    writer.file(f"draft_prompt/{NO_BYTES}.bin", file_of(compiled))
+    known = _ids(target, ["snow"])
+    before = {"mode": "trie", "tokens": known, "context": [DRAFTED]}
+    context = [DRAFTED, pieces.index(SPACE + "f"), pieces.index("<unk>")]
+    why = "the drafter has no spelling of the new part: it is encoded as a text, with unknown characters"
+    case = vector("no_spelling", why, {
+        "target": f"{target.kind}.tokenizer.json", "drafter": f"../draft_prompt/{NO_BYTES}.json",
+        "mode": "trie", "prompt": [*known, *_ids(target, ["f\u00f1"])], "before": before,
+    }, {"context": context})  # fmt: skip
+    writer.vectors("draft_prompt", "unwritten", [case])
 
 
 def _first(
@@ -94,10 +132,11 @@ def _vector(
     prompt: list[int],
     before: dict[str, Any] | None,
     context: list[int],
+    mode: str = "trie",
 ) -> dict[str, Any]:
     given = {
         "target": f"{target.kind}.tokenizer.json", "drafter": f"{drafter.kind}.tokenizer.json",
-        "prompt": prompt, "before": before,
+        "mode": mode, "prompt": prompt, "before": before,
     }  # fmt: skip
     return vector(f"{target.kind}_{name}", why, given, {"context": context})
 

@@ -1,9 +1,12 @@
 """Vectors of `generate` and `logprobs`: whole generations, on models that sum over what they hold."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
+from vectorlib.reference.draft_length import Costs
 from vectorlib.reference.generate import MARGIN, Models, Task, generate
 from vectorlib.reference.random_source import MASK, RandomSource, TooClose, uniforms_of
 from vectorlib.reference.sampling import Sampling
@@ -162,6 +165,38 @@ KEPT: list[tuple[str, str, Task]] = [
      replace(WIDE, mode="lookup", num_draft_tokens=48, max_new_tokens=20, sampling=HOT, seed=47)),
 ]  # fmt: skip
 
+DEFAULTS = json.loads((Path(__file__).resolve().parents[3] / "defaults.json").read_text(encoding="utf-8"))
+EVEN = Costs((0.02, 0.021, 0.0225, 0.024, 0.026), 0.00407, 0.00103)
+WRONG = Costs((0.02, 0.0203, 0.0207, 0.0211, 0.0215), 0.00071, 0.00013, acceptance=0.02)  # drafts in probes
+AUTO = replace(CACHED, prompt=TOY.t("S FLAKE O S FLAKE O LA S FLAKE"), costs=EVEN, defaults=DEFAULTS[
+    "draft_length"], draft_prompt=TOY.d("s f la ke o s f la ke o la s f la ke"), max_length=128,
+    max_new_tokens=60)  # fmt: skip
+# A longer pass costs so much that copies pay only after many were right.
+STEEP = Costs((0.02, 0.03317, 0.0463), 0.0207, 0.00013, acceptance=0.02)
+AUTO_WRONG = replace(AUTO, costs=WRONG)
+AUTO_LOOKUP = replace(AUTO, mode="lookup")
+AUTOS: list[tuple[str, str, Task]] = [
+    ("auto_greedy", "length auto: drafts, and copies of a text that repeats", AUTO),
+    ("auto_token", "the same at temperature 1: copies by the rule match, drafts by the walk",
+     replace(AUTO, sampling=HOT, verification="token", seed=71)),
+    ("auto_block", "the same with block verification", replace(AUTO, sampling=HOT, seed=72)),
+    ("auto_cold", "a low temperature, at which more copies are right",
+     replace(AUTO, sampling=Sampling(0.5), seed=73)),
+    ("auto_probes_greedy", "a drafter that is seldom right: copies, nothing, and probes", AUTO_WRONG),
+    ("auto_probes_block", "the same at temperature 1", replace(AUTO_WRONG, sampling=HOT, seed=74)),
+    ("auto_read_ahead", "the drafter may read the text in the round before a probe",
+     replace(AUTO_WRONG, sampling=Sampling(1.5), seed=76, prompt=TOY.t("S LA F"),
+             draft_prompt=TOY.d("s la f"))),
+    ("auto_not_copied", "copies that are not proposed are compared too", replace(AUTO, costs=STEEP)),
+    ("auto_not_copied_sampled", "the same at temperature 0.5",
+     replace(AUTO, costs=STEEP, sampling=Sampling(0.5), seed=77)),
+    ("auto_lookup", "mode lookup: copies or nothing, without probes", AUTO_LOOKUP),
+    ("auto_lookup_sampled", "the same at temperature 1", replace(AUTO_LOOKUP, sampling=HOT, seed=75)),
+    ("auto_eos", "an end token that is copied", replace(AUTO_WRONG, eos_ids=TOY.t("O"))),
+    ("auto_few", "the limit cuts a draft or a copy, and the last round asks for none",
+     replace(AUTO, max_new_tokens=4)),
+]  # fmt: skip
+
 Change = dict[str, Any]
 
 
@@ -249,6 +284,8 @@ def write(writer: VectorWriter) -> None:
     one, kept, logprobs = (
         [(name, why, [settled(task)]) for name, why, task in cases] for cases in (CASES, KEPT, LOGPROBS)
     )
+    autos = [_vector(name, why, [settled(task)]) for name, why, task in AUTOS]
+    writer.vectors("generate", "auto", autos)
     restored_ones = [(name, why, [task]) for name, why, task in restored()]
     writer.vectors("generate", "rounds", [_vector(*case) for case in one])
     writer.vectors("generate", "kept", [_vector(*case) for case in (*kept, *restored_ones, *sessions())])
@@ -272,6 +309,7 @@ CHANGES = ("prompt", "draft_prompt", "seed", "eos_ids")  # from text to text of 
 def _input(task: Task) -> dict[str, Any]:
     sampling = {key: value for key, value in vars(task.sampling).items() if value != getattr(Sampling(), key)}
     drafter = next(name for name, model in GRAPHS.items() if model is task.drafter)
+    costs = {} if task.costs is None else {"num_draft_tokens": "auto", "costs": asdict(task.costs)}
     return {
         "target": "target.onnx", "drafter": f"{drafter}.onnx", "map": "toy", "active": task.active,
         "prompt": task.prompt, "draft_prompt": task.draft_prompt, "draft_start": task.start,
@@ -279,6 +317,7 @@ def _input(task: Task) -> dict[str, Any]:
         "seed": f"{task.seed:#018x}", "num_draft_tokens": task.num_draft_tokens,
         "max_new_tokens": task.max_new_tokens, "max_length": task.max_length,
         "draft_max_length": task.draft_max_length or task.max_length, "eos_ids": task.eos_ids,
+        **costs,
     }  # fmt: skip
 
 
