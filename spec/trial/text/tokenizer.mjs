@@ -2,7 +2,7 @@
 
 import { Bpe } from './merge.mjs';
 import { Classes } from './program.mjs';
-import { ADDED, ROLES, STEPS, readTokenizerFile } from './tokenizer_file.mjs';
+import { ADDED, ROLES, readTokenizerFile } from './tokenizer_file.mjs';
 import { characterAt } from './utf8.mjs';
 import { LETTERS, codePoints, normalise, preTokenize } from './words.mjs';
 
@@ -49,8 +49,6 @@ export class Tokenizer {
     this.file = readTokenizerFile(data);
     this.classes = new Classes(this.file.ranges, this.file.masks);
     this.bpe = new Bpe(this.file);
-    const fixed = this.file.run.findIndex(([op]) => op === STEPS.SPLIT);
-    this.fragmentSteps = fixed < 0 ? this.file.run : this.file.run.slice(fixed);
     const tokens = this.file.tokens.map((token) => ({ ...token, points: codePoints(token.content) }));
     this.control = tokens.filter((token) => token.flags & ADDED.CONTROL);
     const plain = tokens.filter((token) => !(token.flags & ADDED.CONTROL));
@@ -139,7 +137,7 @@ export class Tokenizer {
 
   spellLetters(run) {
     if (!run.text) return this.bpe.pieces(Buffer.from(run.bytes));
-    let words = preTokenize(this.file, this.classes, utf8(run.bytes), false, this.fragmentSteps).map(bytesOfLetters);
+    let words = preTokenize(this.file, this.classes, utf8(run.bytes), true).map(bytesOfLetters);
     if (!equal(words.flat(), run.bytes)) words = [run.bytes];
     return words.flatMap((word) => this.bpe.pieces(Buffer.from(word)));
   }

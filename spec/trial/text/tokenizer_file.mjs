@@ -143,8 +143,8 @@ function stepIsRight(file, [op, a, b, c]) {
     case STEPS.REPLACE_MATCHES: return program(a) && string(b);
     case STEPS.SPLIT: return program(a) && b <= 4 && c <= 1;
     case STEPS.SUBSTITUTE: return searched(a) && string(b);
-    case STEPS.PREFIX: return string(a);
-    case STEPS.PREFIX_FIRST: return string(a);
+    case STEPS.PREFIX: return searched(a);
+    case STEPS.PREFIX_FIRST: return searched(a);
     default: return op === STEPS.BYTES;
   }
 }

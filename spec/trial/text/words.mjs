@@ -88,9 +88,9 @@ const prefixed = (word, prefix) => (word.startsWith(prefix) ? word : prefix + wo
 export const lettersOf = (bytes) => Array.from(bytes, (byte) => LETTERS[byte]).join('');
 
 /** The words of a text. first: nothing was before this text. */
-export function preTokenize(file, classes, text, first, steps = file.run) {
+export function preTokenize(file, classes, text, first) {
   let words = text === '' ? [] : [text];
-  for (const [op, a, b, c] of steps) {
+  for (const [op, a, b, c] of file.run) {
     if (op === STEPS.SPLIT) words = words.flatMap((word) => split(word, file.found[a], classes, b, c));
     if (op === STEPS.SUBSTITUTE) words = words.map((word) => replace(word, file.texts[a], file.texts[b]));
     if (op === STEPS.PREFIX) words = words.map((word) => prefixed(word, file.texts[a]));

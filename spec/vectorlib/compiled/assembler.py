@@ -46,6 +46,11 @@ def next_not(name: str) -> Tree:
     return ("look", 5, name)
 
 
+def before(name: str) -> Tree:
+    """A code point of a class is before."""
+    return ("look", 6, name)
+
+
 def before_not(name: str) -> Tree:
     """No code point of a class is before."""
     return ("look", 7, name)

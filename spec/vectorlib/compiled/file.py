@@ -179,7 +179,15 @@ def _u32(numbers: Sequence[int]) -> bytes:
 def _added(compiled: Compiled, token: dict[str, Any]) -> tuple[int, int, int]:
     names = ("lstrip", "rstrip", "normalized", "single_word")
     flags = int(is_control(token)) + sum(2 << n for n, name in enumerate(names) if token[name])
-    return token["id"], flags, compiled.string(token["content"])
+    content = _normalised(compiled, token["content"]) if token["normalized"] else token["content"]
+    return token["id"], flags, compiled.string(content)
+
+
+def _normalised(compiled: Compiled, content: str) -> str:
+    """A content after those steps of the normaliser that replace strings."""
+    for op, a, b, _ in compiled.steps:
+        content = content.replace(compiled.strings[a], compiled.strings[b]) if op == 3 else content
+    return content
 
 
 def _pieces(compiled: Compiled) -> list[tuple[int, bytes]]:
@@ -187,7 +195,10 @@ def _pieces(compiled: Compiled) -> list[tuple[int, bytes]]:
     vocab = compiled.spec["model"]["vocab"]
     byte_of = {letter: byte for byte, letter in LETTERS.items()}
     pieces = [(0, b"")] * (max([*vocab.values(), *(t["id"] for t in compiled.spec["added_tokens"])]) + 1)
+    added = {t["id"] for t in compiled.spec["added_tokens"]}
     for piece, i in vocab.items():
+        if i in added:
+            continue  # written below
         if compiled.kind == 0:
             pieces[i] = (1, bytes(byte_of[letter] for letter in piece))
         else:

@@ -4,7 +4,20 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-from vectorlib.compiled.assembler import Tree, alt, next_not, one, opt, plus, seq, star, text, upto
+from vectorlib.compiled.assembler import (
+    Tree,
+    alt,
+    before,
+    before_not,
+    next_not,
+    one,
+    opt,
+    plus,
+    seq,
+    star,
+    text,
+    upto,
+)
 from vectorlib.compiled.file import Compiled
 from vectorlib.reference.tokenizer import LETTERS, SPACE, byte_level, sentencepiece
 
@@ -80,19 +93,23 @@ def _byte_level(pre_tokenizer: Any, normalizer: Any = None, *, plain: Sequence[d
 
 
 def _sentencepiece(
-    normalizer: Any, pre_tokenizer: Any, *, fallback: bool = True, fuse: bool = True
-) -> dict[str, Any]:
+    normalizer: Any, pre_tokenizer: Any, *, fallback: bool = True, fuse: bool = True,
+    plain: Sequence[dict[str, Any]] = (), without: Sequence[str] = (), flag: bool = True,
+) -> dict[str, Any]:  # fmt: skip
     words = [w.replace(" ", SPACE) for w in chain(WORDS[:7], (" " + w for w in WORDS[:5]), ["   "])]
     merges = _chains([list(word) for word in words])
     letters = dict.fromkeys(c for word in words for c in word)
     pieces = ["<unk>", "<s>", "</s>", *([f"<0x{b:02X}>" for b in range(256)] if fallback else [])]
-    vocab = {p: i for i, p in enumerate(dict.fromkeys([*pieces, *letters, *(a + b for a, b in merges)]))}
+    pieces += [*letters, *(a + b for a, b in merges), *(token["content"] for token in plain)]
+    vocab = {p: i for i, p in enumerate(dict.fromkeys(p for p in pieces if p not in without))}
     model = {
         "type": "BPE", "dropout": None, "unk_token": "<unk>", "continuing_subword_prefix": None,
-        "end_of_word_suffix": None, "fuse_unk": fuse, "byte_fallback": fallback, "ignore_merges": False,
+        "end_of_word_suffix": None, "fuse_unk": fuse, "byte_fallback": fallback and flag,
+        "ignore_merges": False,
         "vocab": vocab, "merges": [list(pair) for pair in merges],
     }  # fmt: skip
     added = [_added(i, name, special=True) for i, name in enumerate(("<unk>", "<s>", "</s>"))]
+    added += [{**token, "id": vocab[token["content"]]} for token in plain]
     decoder = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
     return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
             "normalizer": normalizer, "pre_tokenizer": pre_tokenizer, "post_processor": None,
@@ -121,6 +138,11 @@ def _split(
 _PLAIN = [
     _added(0, "snowman"), _added(0, "X", single_word=True), _added(0, "Q", lstrip=True, rstrip=True),
     _added(0, "Qq", normalized=True),
+]  # fmt: skip
+# Contents of two letters: a single letter has the id of its byte.
+_FLAGGED = [
+    _added(0, "tok", single_word=True), _added(0, "Qr", rstrip=True), _added(0, "Ql", lstrip=True),
+    _added(0, "\n\n"), _added(0, "~q", normalized=True), _added(0, "~~"),
 ]  # fmt: skip
 CONTROLS = [
     _added(0, "<a>", special=True), _added(0, "<a><b>", special=True), _added(0, "<l>",
@@ -188,4 +210,30 @@ def kinds() -> dict[str, Compiled]:
         .on_strings(2, SPACE).on_strings(3, " ", SPACE),
         "fused": Compiled(_sentencepiece(llama2, None, fallback=False), 1)
         .on_strings(2, SPACE).on_strings(3, " ", SPACE),
+    }  # fmt: skip
+
+
+def special_kinds() -> dict[str, Compiled]:
+    """Tokenizers that show one rule each, by the name of their file."""
+    behind = _split("(?<=[ l])[ow]|(?<![0-9])1")
+    single = _split("[0-9]", "Contiguous", invert=True)
+    tilde = {"type": "Replace", "pattern": {"String": "~"}, "content": "Q"}
+    metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "first", "split": True}
+    llama2 = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": SPACE}, _REPLACED]}
+    first = [_added(0, "snowman"), _added(0, "Qq", normalized=True)]
+    partial, no_flag = {"without": ["<0xBC>"], "fuse": False}, {"flag": False}
+    return {
+        "lookbehind": Compiled(_byte_level(_sequence(_split(" ", regex=False), behind, _bytes())), 0)
+        .split(one(" "))
+        .split(alt(seq(before(" l"), one("ow")), seq(before_not("0123456789"), one("1")))).bytes(),
+        "contiguous": Compiled(_byte_level(_sequence(single, _bytes())), 0)
+        .split(one("0123456789"), 4, 1).bytes(),
+        "flagged": Compiled(_byte_level(_bytes(use_regex=True), tilde, plain=_FLAGGED), 0)
+        .on_strings(3, "~", "Q").split(_GPT2).bytes(),
+        "first": Compiled(_sentencepiece(None, metaspace, plain=first), 1)
+        .on_strings(6, " ", SPACE).on_strings(8, SPACE).split(one(SPACE), 3),
+    } | {
+        name: Compiled(_sentencepiece(llama2, None, **options), 1)
+        .on_strings(2, SPACE).on_strings(3, " ", SPACE)
+        for name, options in (("partial", partial), ("no_fallback", no_flag))
     }  # fmt: skip

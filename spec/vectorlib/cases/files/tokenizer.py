@@ -1,12 +1,11 @@
-"""Vectors of `tokenizer` and `tokenizer/invalid`: compiled files with the ids that they give, and faults."""
+"""Vectors of `tokenizer`: compiled files with the ids that they give. Faults: tokenizer_invalid.py."""
 
-import struct
-from collections.abc import Callable
 from typing import Any
 
+from vectorlib.cases.files.tokenizer_invalid import write_invalid
 from vectorlib.compiled.file import Compiled, fingerprint_of
 from vectorlib.compiled.file import write as file_of
-from vectorlib.compiled.kinds import kinds, of_tokenize
+from vectorlib.compiled.kinds import kinds, of_tokenize, special_kinds
 from vectorlib.compiled.oracle import Oracle
 from vectorlib.reference.tokenizer import SPACE
 from vectorlib.writer import VectorWriter, vector
@@ -45,6 +44,8 @@ SPELL: list[tuple[str, str, bytes]] = [
     ("fragment", "a fragment has no dummy prefix", b"hello"),
     ("spaces", "spaces of a fragment", b"  hello "),
     ("stray", "bytes that are not UTF-8", b"\xc3hello\xff\xfe"),
+    ("cut", "stray bytes that stand together are one word", b"\xa5\xbdhello\xe4\xbd"),
+    ("between", "spaces between words; with a prefix space the fragment is one word", b"a  hello"),
     ("block", "U+2581 is written with its bytes", f"a{SPACE}b".encode()),
     ("not_normalised", "a fragment is not normalised", "e\u0301".encode()),
     ("added", "added tokens are not read in a fragment", b"snowman X"),
@@ -60,9 +61,41 @@ CONTROLS: list[tuple[str, str, str, str]] = [
     ("right", "a control token that removes white space behind it, of all kinds", "<r>",
      "z<r> \u00a0\u3000y"),
     ("not_white", "U+001C and U+200B are not white space", "x\x1c<l>", "<r>\x1c y<r>\u200b <r>"),
+    ("byte_order_mark", "U+FEFF is not white space", "x\ufeff<l>", "<r>\ufeffy"),
     ("both", "between two of them nothing is left", "<r> \t <l>", "<r>\u1680<l>"),
     ("form", "an added token of the form [...] is a control token, whatever its flag says", "[F]", "[F][F"),
     ("cut", "the beginning of a control token is text", "<a", "<a><b <l"),
+]  # fmt: skip
+# kind, name, why, text
+SPECIAL: list[tuple[str, str, str, str]] = [
+    ("lookbehind", "inside", "a code point before the match", "hello llo lw oo"),
+    ("lookbehind", "start", "at the beginning nothing is before; the word before is not seen",
+     "100 world 10 w1 1100"),
+    ("contiguous", "inverted", "neighbours that are text are joined as well", "hello100world12 1ab12c"),
+    ("contiguous", "digits", "digits alone", "100"),
+    ("flagged", "single_word", "a letter on either side, or on both",
+     "tok atok toka atoka tok1 _tok tok. \u00e9tok"),
+    ("flagged", "right", "white space behind the token goes, also of other kinds",
+     "Qr  hello Qr\u00a0\u3000\nhello Qr"),
+    ("flagged", "left", "white space before the token goes", "hello  Ql Ql \u2003Ql"),
+    ("flagged", "between", "white space between the two goes once", "Qr   Qlhello"),
+    ("flagged", "not_white", "U+FEFF and U+200B stay", "Qr\ufeffhello\u200bQl"),
+    ("flagged", "search_goes_on", "the search goes on behind the content, in the white space that went",
+     "Qr\n\n\nhello"),
+    ("flagged", "normalised", "the content after the normaliser is looked for in the normalised text",
+     "~q Qq ~hello~q"),
+    ("flagged", "raw", "a token that is not normalised is looked for before the normaliser", "~~ QQ ~~~ ~Q"),
+    ("first", "behind_token", "no prefix behind an added token", "hellosnowmanhello snowman hello"),
+    ("first", "token_first", "the text begins with an added token", "snowmanhello"),
+    ("first", "behind_normalised", "no prefix behind a token that is looked for after the normaliser",
+     "helloQqhello Qq hello"),
+    ("first", "normalised_first", "the text begins with such a token", "Qqhello"),
+    ("first", "both", "such a token behind the other one", "snowmanQqhelloQqhello"),
+    ("partial", "missing", "a character whose last byte has no token is unknown",
+     "hello\u00fcworld\u00fc\u00fc"),
+    ("partial", "first_missing", "a character with other bytes is written", "\u00e3\u00fc\u00e3 \u00bc"),
+    ("no_fallback", "off", "byte tokens are only pieces where the model has no byte fallback",
+     "hello\u00e3 <0xE3> q"),
 ]  # fmt: skip
 
 
@@ -110,125 +143,19 @@ def write(writer: VectorWriter) -> None:
     for name, compiled in every.items():
         write_file(writer, name, compiled)
         write_vectors(writer, name, compiled)
-    _write_invalid(writer, file_of(every["gpt2"]), file_of(every["added"]))
+    for name, compiled in special_kinds().items():
+        write_file(writer, name, compiled)
+        _write_special(writer, name, compiled)
+    write_invalid(writer, file_of(every["gpt2"]), file_of(every["added"]))
 
 
-NAMES = (
-    "offsets", "text", "roles", "sorted", "merge_keys", "merge_values", "byte_ids", "model_bytes",
-    "string_offsets", "strings", "added", "ranges", "masks", "code", "programs", "steps",
-)  # fmt: skip
-
-
-def _place(data: bytes, section: str) -> tuple[int, int]:
-    """Start and length of a section."""
-    return struct.unpack_from("<2I", data, 80 + 8 * NAMES.index(section))
-
-
-def _put(data: bytes, at: int, number: int, form: str = "<I") -> bytes:
-    changed = bytearray(data)
-    struct.pack_into(form, changed, at, number)
-    return bytes(changed)
-
-
-def _in(data: bytes, section: str, at: int, number: int, form: str = "<I") -> bytes:
-    """The file with a number in a section changed; a negative place counts from the section's end."""
-    start, length = _place(data, section)
-    return _put(data, start + (at if at >= 0 else length + at), number, form)
-
-
-def _first_split(data: bytes) -> int:
-    start, length = _place(data, "code")
-    return next(at for at in range(0, length, 12) if struct.unpack_from("<I", data, start + at)[0] == 2)
-
-
-def _first_jump(data: bytes) -> int:
-    start, length = _place(data, "code")
-    return next(at for at in range(0, length, 12) if struct.unpack_from("<I", data, start + at)[0] == 3)
-
-
-# name, fault, why, change
-Change = Callable[[bytes], bytes]
-INVALID: list[tuple[str, str, str, Change]] = [
-    ("magic", "not_a_tokenizer", "another first byte", lambda d: b"X" + d[1:]),
-    ("empty", "not_a_tokenizer", "no bytes", lambda d: b""),
-    ("json", "not_a_tokenizer", "a tokenizer.json", lambda d: b'{"version": "1.0"}'),
-    ("header_half", "truncated", "the header is cut", lambda d: d[:150]),
-    ("version_2", "version", "a later version", lambda d: _put(d, 8, 2)),
-    ("version_only", "version", "a later version whose header is cut", lambda d: _put(d, 8, 2)[:12]),
-    ("magic_only", "truncated", "nothing behind the first 8 bytes", lambda d: d[:8]),
-    ("version_0", "version", "an earlier version", lambda d: _put(d, 8, 0)),
-    ("sections", "header", "a section too many", lambda d: _put(d, 12, 17)),
-    ("kind", "header", "an unknown kind", lambda d: _put(d, 52, 2)),
-    ("flags", "header", "an unknown flag of the model", lambda d: _put(d, 56, 8)),
-    ("unknown_id", "header", "the unknown token is no id", lambda d: _put(d, 60, 1 << 20)),
-    ("bos", "header", "the bos token is below -1", lambda d: _put(d, 64, -2, "<i")),
-    ("word_class", "header", "the class of words does not exist", lambda d: _put(d, 68, 63)),
-    ("last_word", "header", "the last number of the header is not 0", lambda d: _put(d, 76, 1)),
-    ("no_ids", "header", "a vocabulary of no ids", lambda d: _put(d, 48, 0)),
-    ("last_byte", "truncated", "the last byte is missing", lambda d: d[:-1]),
-    ("byte_more", "layout", "a byte too many", lambda d: d + b"\0"),
-    ("hole", "layout", "a section that begins later", lambda d: _put(d, 88, _place(d, "text")[0] + 8)),
-    ("odd", "layout", "a section that is not a whole number of entries",
-     lambda d: _put(d, 84, _place(d, "offsets")[1] + 1)),
-    ("ids_other", "layout", "another number of ids than the tables have", lambda d: _put(d, 48, 300)),
-    ("offset_falls", "offset", "an offset smaller than the one before it", lambda d: _in(d, "offsets", 8, 0)),
-    ("offset_end", "offset", "the last offset is not the end of the text", lambda d: _in(d, "offsets",
-     -4, 1 << 30)),
-    ("offset_first", "offset", "the first offset is not 0", lambda d: _in(d, "offsets", 0, 1)),
-    ("role", "role", "an unknown role", lambda d: _in(d, "roles", 5, 5, "<B")),
-    ("byte_token", "role", "a byte token whose text is not <0xNN>", lambda d: _in(d, "roles", 5, 2, "<B")),
-    ("sorted_id", "id", "a piece of an id that does not exist", lambda d: _in(d, "sorted", 0, 1 << 20)),
-    ("byte_id", "id", "a byte of an id that does not exist", lambda d: _in(d, "byte_ids", 0, 1 << 20)),
-    ("model_byte", "id", "a byte of an id below -1", lambda d: _in(d, "model_bytes", 0, -2, "<i")),
-    ("merges_unsorted", "merges", "merges that do not ascend", lambda d: _in(d, "merge_keys", 8, 0, "<Q")),
-    ("merge_left", "id", "a merge of an id that does not exist", lambda d: _in(d, "merge_keys", -4, 1 << 20)),
-    ("merge_result", "id", "a merge to an id that does not exist", lambda d: _in(d, "merge_values",
-     4, 1 << 20)),
-    ("ranges_first", "classes", "ranges that do not begin at 0", lambda d: _in(d, "ranges", 0, 1)),
-    ("ranges_unsorted", "classes", "ranges that do not ascend", lambda d: _in(d, "ranges", 8, 0)),
-    ("ranges_end", "classes", "a range above U+10FFFF", lambda d: _in(d, "ranges", -4, 0x110000)),
-    ("mask", "classes", "a bit of a class that does not exist", lambda d: _in(d, "masks", 0, 1 << 63, "<Q")),
-    ("string_offsets", "strings", "offsets of strings that do not end with the strings",
-     lambda d: _in(d, "string_offsets", -4, 99999)),
-    ("string_utf8", "strings", "a string that is not UTF-8", lambda d: _in(d, "strings", 0, 0xFF, "<B")),
-    ("added_id", "id", "an added token of an id that does not exist", lambda d: _in(d, "added", 0, 1 << 20)),
-    ("added_flags", "added", "an unknown flag of an added token", lambda d: _in(d, "added", 4, 32)),
-    ("added_string", "added", "an added token of a string that does not exist", lambda d: _in(d, "added",
-     8, 9999)),
-    ("instruction", "program", "an unknown instruction", lambda d: _in(d, "code", 0, 8)),
-    ("split_outside", "program", "a split that leads outside", lambda d: _in(d, "code",
-     _first_split(d) + 8, 9999)),
-    ("jump_outside", "program", "a jump that leads outside", lambda d: _in(d, "code",
-     _first_jump(d) + 4, 9999)),
-    ("jump_back", "program", "a jump back to an instruction that is not a split: it might not end",
-     lambda d: _in(d, "code", _first_jump(d) + 4, 1)),
-    ("class_outside", "program", "a class that does not exist", lambda d: _in(d, "code", 16, 64)),
-    ("no_match", "program", "a program that goes on behind its end", lambda d: _in(d, "code", -12, 1)),
-    ("program_long", "program", "a program that is longer than the code", lambda d: _in(d, "programs",
-     4, 9999)),
-    ("step", "step", "an unknown step", lambda d: _in(d, "steps", 0, 10)),
-    ("step_program", "step", "a split by a program that does not exist", lambda d: _in(d, "steps", 4, 99)),
-    ("step_behaviour", "step", "an unknown behaviour", lambda d: _in(d, "steps", 8, 5)),
-    ("step_invert", "step", "an argument that is neither 0 nor 1", lambda d: _in(d, "steps", 12, 2)),
-    ("no_bytes", "step", "a byte-level tokenizer without BYTES", lambda d: _in(d, "steps", -16, 5)),
-]  # fmt: skip
-INVALID_ADDED: list[tuple[str, str, str, Change]] = [
-    ("single_word", "added", "a single word, and no class of words", lambda d: _put(d, 68, -1, "<i")),
-    ("step_string", "step", "a prefix of a string that does not exist", lambda d: _in(d, "steps", 4, 9999)),
-    ("late_normaliser", "step", "a step of the normaliser behind the pre-tokenizer",
-     lambda d: _in(d, "steps", 16, 1)),
-]  # fmt: skip
-
-
-def _write_invalid(writer: VectorWriter, plain: bytes, added: bytes) -> None:
-    vectors = []
-    for data, cases in ((plain, INVALID), (added, INVALID_ADDED)):
-        for name, fault, why, change in cases:
-            assert change(data) != data, name
-            writer.file(f"tokenizer/invalid/{name}.bin", change(data))
-            vectors.append(vector(name, why, {"file": f"{name}.bin"}, {"fault": fault}))
-    longer = Compiled(kinds()["gemma"].spec, 1).on_strings(3, " ", SPACE * 100)
-    writer.file("tokenizer/invalid/growth.bin", file_of(longer))
-    why = "a replacement that makes a text 100 times longer"
-    vectors.append(vector("growth", why, {"file": "growth.bin"}, {"fault": "step"}))
-    writer.vectors("tokenizer/invalid", "files", vectors)
+def _write_special(writer: VectorWriter, name: str, compiled: Compiled) -> None:
+    oracle, given = Oracle(compiled), {"file": f"{name}.bin"}
+    tokens = [None if data is None else data.hex() for data in oracle.tokens]
+    expect: dict[str, Any] = {"bytes": tokens, "fingerprint": fingerprint_of(compiled)}
+    vectors = [vector(f"{name}_bytes", "the bytes of each id", given, expect)]
+    for kind, case, why, text in SPECIAL:
+        if kind == name:
+            ids = oracle.encode(text)
+            vectors.append(vector(f"{name}_{case}", why, {**given, "text": text}, {"ids": ids}))
+    writer.vectors("tokenizer", name, vectors)
