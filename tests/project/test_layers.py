@@ -105,7 +105,8 @@ def test_every_room_has_modules() -> None:
 @pytest.mark.parametrize("name", [n for n in MODULES if n.startswith(("runtime.", "learning"))])
 def test_the_runtime_and_learning_need_little(name: str) -> None:
     """cryptography is imported inside a function, where somebody gives a public key; jinja2 for templates."""
-    asked = {"runtime.bundle.signature": {"cryptography"}, "runtime.session.chat_template": {"jinja2"}}
+    templates = {"runtime.bundle.render_template": {"jinja2"}, "runtime.session.chat_template": {"jinja2"}}
+    asked = {"runtime.bundle.signature": {"cryptography"}, **templates}
     core = name.startswith("runtime.decoding") or name.removeprefix("runtime.vocab.") in CORE_VOCAB
     allowed = PURE if core else LIGHT | asked.get(name, set())
     for full in imports(MODULES[name]):
