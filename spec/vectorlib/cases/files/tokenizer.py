@@ -1,10 +1,10 @@
-"""Vectors of `tokenizer`: compiled files with the ids that they give. Faults: tokenizer_invalid.py."""
+"""Vectors of `tokenizer`: compiled files with the ids that they give. Faults: compiled/invalid.py."""
 
 from typing import Any
 
-from vectorlib.cases.files.tokenizer_invalid import write_invalid
 from vectorlib.compiled.file import Compiled, fingerprint_of
 from vectorlib.compiled.file import write as file_of
+from vectorlib.compiled.invalid import write_invalid
 from vectorlib.compiled.kinds import kinds, of_tokenize, special_kinds
 from vectorlib.compiled.oracle import Oracle
 from vectorlib.reference.tokenizer import SPACE
