@@ -537,13 +537,10 @@ const tokenizer_file = [
 ];
 
 const words = [
-  ['alphabet', 'b >= 0xae;', 'b >= 0xad;', 'AD is its own letter',
-    'the letters are only between BYTES and the pieces here, and stay different from each other'],
-  ['nfc_all', 'if (op === STEPS.NFC) text = composed(text, classes, a);', "if (op === STEPS.NFC) text = text.normalize('NFC');", "NFC of the platform's Unicode version for all",
-    "this platform's NFC changes only what the writer's does; a newer platform may change more"],
+  ['alphabet', 'b >= 0xae;', 'b >= 0xad;', 'AD is its own letter'],
+  ['nfc_all', 'if (op === STEPS.NFC) text = composed(text, classes, a);', "if (op === STEPS.NFC) text = text.normalize('NFC');", "NFC of the platform's Unicode version for all"],
   ['nfc_never', 'if (op === STEPS.NFC) text = composed(text, classes, a);', '', 'no NFC'],
-  ['prepend_empty', "op === STEPS.PREPEND && text !== ''", 'op === STEPS.PREPEND', 'a dummy prefix for an empty text',
-    'cut gives no empty part; only a normaliser that empties a text before could tell'],
+  ['prepend_empty', "op === STEPS.PREPEND && text !== ''", 'op === STEPS.PREPEND', 'a dummy prefix for an empty text'],
   ['replace_first', 'const replace = (text, from, to) => text.split(from).join(to);', 'const replace = (text, from, to) => text.replace(from, () => to);', 'only the first is replaced'],
   ['invert_ignored', 'isMatch !== (invert === 1)', 'isMatch', 'c of SPLIT'],
   ['previous_of_match', 'match(i) && !match(i - 1));\n  if (behaviour === WITH_NEXT)', 'match(i));\n  if (behaviour === WITH_NEXT)', 'a match is joined to a match'],
@@ -553,8 +550,7 @@ const words = [
   ['removed_kept', 'return all.filter(([, , isMatch]) => !isMatch);', 'return all;', 'removed matches stay'],
   ['prefix_always', '(word.startsWith(prefix) ? word : prefix + word)', 'prefix + word', 'a second prefix'],
   ['prefix_first_always', 'op === STEPS.PREFIX_FIRST && first', 'op === STEPS.PREFIX_FIRST', 'PREFIX_FIRST behind an added token'],
-  ['prefix_first_all', '(i === 0 ? prefixed(word, file.texts[a]) : word)', 'prefixed(word, file.texts[a])', 'PREFIX_FIRST before every word',
-    'PREFIX_FIRST stands before any split, where there is one word'],
+  ['prefix_first_all', '(i === 0 ? prefixed(word, file.texts[a]) : word)', 'prefixed(word, file.texts[a])', 'PREFIX_FIRST before every word'],
   ['words_of_nothing', "text === '' ? [] : [text]", '[text]', 'an empty text has a word',
     'cut gives no empty part'],
 ];

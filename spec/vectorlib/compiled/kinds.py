@@ -219,8 +219,12 @@ def special_kinds() -> dict[str, Compiled]:
     single = _split("[0-9]", "Contiguous", invert=True)
     tilde = {"type": "Replace", "pattern": {"String": "~"}, "content": "Q"}
     metaspace = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "first", "split": True}
-    llama2 = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": SPACE}, _REPLACED]}
+    llama2: dict[str, Any] = {
+        "type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": SPACE}, _REPLACED],
+    }  # fmt: skip
     first = [_added(0, "snowman"), _added(0, "Qq", normalized=True)]
+    no_q = {"type": "Replace", "pattern": {"String": "q"}, "content": ""}
+    emptied = {"type": "Sequence", "normalizers": [no_q, llama2["normalizers"][0]]}
     partial, no_flag = {"without": ["<0xBC>"], "fuse": False}, {"flag": False}
     return {
         "lookbehind": Compiled(_byte_level(_sequence(_split(" ", regex=False), behind, _bytes())), 0)
@@ -232,6 +236,11 @@ def special_kinds() -> dict[str, Compiled]:
         .on_strings(3, "~", "Q").split(_GPT2).bytes(),
         "first": Compiled(_sentencepiece(None, metaspace, plain=first), 1)
         .on_strings(6, " ", SPACE).on_strings(8, SPACE).split(one(SPACE), 3),
+        "first_split": Compiled(_sentencepiece(None, _sequence(_split("o"), metaspace)), 1)
+        .split(one("o")).on_strings(6, " ", SPACE).on_strings(8, SPACE).split(one(SPACE), 3),
+        "letters": Compiled(_byte_level(_sequence(_bytes(), _split("\u0143", "Removed"))), 0)
+        .bytes().split(one("\u0143"), 0),
+        "emptied": Compiled(_sentencepiece(emptied, None), 1).on_strings(3, "q", "").on_strings(2, SPACE),
     } | {
         name: Compiled(_sentencepiece(llama2, None, **options), 1)
         .on_strings(2, SPACE).on_strings(3, " ", SPACE)

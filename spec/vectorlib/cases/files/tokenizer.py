@@ -94,6 +94,11 @@ SPECIAL: list[tuple[str, str, str, str]] = [
     ("partial", "missing", "a character whose last byte has no token is unknown",
      "hello\u00fcworld\u00fc\u00fc"),
     ("partial", "first_missing", "a character with other bytes is written", "\u00e3\u00fc\u00e3 \u00bc"),
+    ("first_split", "words", "of several words only the first has the prefix", "hello world o"),
+    ("letters", "soft_hyphen", "byte AD has the letter U+0143, which a later step sees",
+     "h\u00edhello\u00ad\u00ae\u00ac"),
+    ("emptied", "nothing", "a text that a step has emptied gets nothing put before it", "qq"),
+    ("emptied", "something", "what is left does", "qhelloq"),
     ("no_fallback", "off", "byte tokens are only pieces where the model has no byte fallback",
      "hello\u00e3 <0xE3> q"),
 ]  # fmt: skip
@@ -128,6 +133,11 @@ def write_vectors(writer: VectorWriter, name: str, compiled: Compiled) -> None:
         vectors.append(
             vector(f"{name}_prompt_{'later' if goes_on else 'first'}", why, {**given, **parts}, {"ids": ids})
         )
+    if name == "qwen":
+        text = "hello\u2126\u0374"
+        ids = Oracle(Compiled({**compiled.spec, "normalizer": None}, 0)).encode(text)
+        why = "code points that NFC changes stay where they are not in its class"
+        vectors.append(vector(f"{name}_nfc_outside", why, {**given, "text": text}, {"ids": ids}))
     if name == "controls":
         for case, why, prefix, suffix in CONTROLS:
             ids = oracle.with_controls(f"{prefix} hello {suffix}")
