@@ -46,7 +46,7 @@ class Rule(Protocol):
     """Chooses plans from round to round, and texts."""
 
     def begin(self, prompt: int) -> None:
-        """Begin a text after a prompt of so many tokens."""
+        """Begin a text after a prompt of this many tokens."""
 
     def next(self, match: int) -> Plan:
         """See `DraftLength.next`."""
