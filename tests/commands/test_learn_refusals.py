@@ -22,7 +22,7 @@ from support.command_line import Run, refused
         (["--steps", "0"], "--steps 0 is less than 1; give 1 or more, or leave it out for one pass over all"),
         (["--batch-size", "0"], "--batch-size 0 is less than 1; 8 is usual"),
         (["--at-once", "0"], "--at-once 0 is not a number of at least 1; 1 is usual"),
-        (["--threads", "0"], "--threads 0 is not a number of at least 1; 1 is usual"),
+        (["--threads", "0"], "--threads 0 is outside 1.."),
         (
             ["--max-length", "1"],
             "--max-length 1 leaves no room; give 2 or more, or leave it out for all that",

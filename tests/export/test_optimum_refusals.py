@@ -228,7 +228,7 @@ def test_weights_in_other_places(place: Path, location: str) -> None:
 def test_a_context_that_the_model_does_not_know(place: Path, tmp_path: Path) -> None:
     with pytest.raises(ExportError) as caught:
         export_bundle(str(place), str(MADE / "gpt-neox"), tmp_path / "out", Options(max_length=500))
-    one_sentence(caught.value, "500 positions does not fit", "give 1 to 128")
+    one_sentence(caught.value, "500 positions does not fit", "give 32 to 128")
 
 
 # Refusals after running the graph

@@ -167,7 +167,7 @@ def test_a_bundle_without_them_says_so(bundle: Path) -> None:
         ({}, "has no 'target'"),
         ("style", "neither runtime nor fixed"),
         ("target", "5 is not a string"),
-        ("drafter", "no hash of elsewhere"),
+        ("drafter", "no hash of 'elsewhere'"),
     ],
 )
 def test_a_wrong_entry_is_refused(copy: Path, ort: object, sentence: str) -> None:

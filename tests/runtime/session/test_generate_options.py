@@ -163,7 +163,7 @@ def test_the_python_of_the_readme_and_the_guides_runs(
 
 def test_the_summary_says_where_nothing_was_drafted(bundle: Path) -> None:
     session = load(bundle)
-    session.costs = replace(session.costs, draft=1e3, target=(1e-3, 1e-3))
+    session.costs = replace(session.costs, draft=1e3, target=(1e-3, 1.0))
     answer = session.generate(PROMPT, max_new_tokens=8, raw=True, ignore_eos=True).finish()
     assert answer.statistics.drafted == 0
     assert "nothing drafted, since it would not pay here (-k 4 drafts nevertheless)" in summary(answer, 0)
