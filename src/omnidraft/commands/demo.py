@@ -148,7 +148,7 @@ def what_next(place: Path) -> tuple[str, ...]:
         place: of the bundles.
     """
     return (
-        f"To try next; the guides' {WHOLE}, learned and mine.safetensors are in {place}:",
+        f"To try next; {WHOLE}, learned and mine.safetensors of the guides are in {place}:",
         f"  cd {shlex.quote(str(place))}",
         f'  omnidraft generate {WHOLE} "How many legs do 3 cats have?" --profile learned',
         f"  omnidraft chat {WHOLE}",
