@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from vectorlib.cases.decoding.generate import GRAPHS
+from vectorlib.cases.decoding.generate import DEFAULTS, GRAPHS
 from vectorlib.reference import generate, random_source, sampling, verifier
+from vectorlib.reference.draft_length import Costs
 from vectorlib.reference.random_source import Distribution, RandomSource
 from vectorlib.reference.translator import translate, translate_longest
 from vectorlib.reference.vocab_map import MAPS, Trie
@@ -121,9 +122,11 @@ def task_of(given: Vector, logprobs: bool) -> generate.Task:
     """The task that a vector describes."""
     same = ("prompt", "draft_prompt", "mode", "verification", "num_draft_tokens", "max_new_tokens", "active",
             "max_length", "draft_max_length", "eos_ids")  # fmt: skip
+    costs = Costs(**given["costs"]) if "costs" in given else None
     return generate.Task(
         MAPS[given["map"]], GRAPHS["target"], GRAPHS[given["drafter"].removesuffix(".onnx")],
         seed=int(given["seed"], 16), start=given["draft_start"], logprobs=logprobs,
+        costs=costs, defaults=DEFAULTS["draft_length"],
         sampling=sampling.Sampling(**given["sampling"]), **{name: given[name] for name in same},
     )  # fmt: skip
 

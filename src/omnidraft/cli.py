@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any
@@ -153,9 +153,8 @@ def loaded(name: str, lazy: LazyCommand) -> Any:
     return typer.main.get_command(found)
 
 
-def _placeholder() -> Callable[[], None]:
-    """What stands for a command in `omnidraft --help`; `LazyGroup` replaces it before anything runs."""
-    return lambda: None
+def _not_imported() -> None:
+    """The function of a command in `omnidraft --help`; `LazyGroup` imports the command before it runs."""
 
 
 app = typer.Typer(
@@ -168,7 +167,7 @@ app = typer.Typer(
 )
 for panel, commands in COMMANDS.items():
     for name, lazy in commands.items():
-        app.command(name, help=lazy.help, rich_help_panel=panel)(_placeholder())
+        app.command(name, help=lazy.help, rich_help_panel=panel)(_not_imported)
 
 
 @app.callback(invoke_without_command=True)

@@ -61,5 +61,5 @@ def test_what_adopting_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from omnidraft.commands.terminal import options
 
     monkeypatch.setattr(options, "find_spec", lambda name: None)
-    with pytest.raises(SettingError, match=r"^adopting a graph needs onnx and jinja2, .*omnidraft\[adopt\]"):
+    with pytest.raises(SettingError, match=r"^adopting a graph needs onnx and jinja2, .*'\.\[adopt\]'"):
         options.need_export_packages(str(MADE / "llama"), str(MADE / "gpt-neox"))

@@ -106,7 +106,7 @@ def logits_of(thin: ThinModel, ids: list[int]) -> Floats:
 
 
 def _empty(module: nn.Module, name: str) -> None:
-    """Remove the weight of a module; a float32 placeholder stays, so the model's type is float32."""
+    """Remove the weight of a module; one float32 number stays, so the model's type is float32."""
     module.weight = nn.Parameter(torch.zeros(1), requires_grad=False)
     module.register_parameter("bias", None)
     module.__dict__["site"] = name

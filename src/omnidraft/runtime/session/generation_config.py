@@ -27,7 +27,7 @@ class GenerationConfig:
         mode: trie (default), match, direct, paper (approximate above temperature 0), lookup (copies from
             the context, without the drafter), plain.
         num_draft_tokens: of each round; "auto" proposes as many tokens as pay, in mode trie also copies of
-            the context instead of drafts. A number drafts so many, and copies nothing but in mode lookup.
+            the context instead of drafts. A number drafts that many tokens and copies only in mode lookup.
         head_threshold: end a draft where the drafter's trained head gives a larger probability than this
             that a token of it is refused; 1 never asks the head. "auto" ends a draft where the next token
             does not pay, and only where num_draft_tokens is "auto" too.
