@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from vectorlib.cases.decoding.generate import DEFAULTS, GRAPHS
+from vectorlib.cases.decoding.generate_tasks import DEFAULTS, GRAPHS
 from vectorlib.reference import generate, random_source, sampling, verifier
 from vectorlib.reference.draft_length import Costs
 from vectorlib.reference.random_source import Distribution, RandomSource

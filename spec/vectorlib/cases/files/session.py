@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from vectorlib.cases.decoding.generate import TEXT
+from vectorlib.cases.decoding.generate_tasks import TEXT
 from vectorlib.cases.files.cache import EXAMPLE
 from vectorlib.reference.generate import MARGIN, Task, generate
 from vectorlib.reference.json_text import bits, dump
