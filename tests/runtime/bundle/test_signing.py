@@ -237,13 +237,13 @@ def test_weights_beside_a_graph_need_a_hash(signed: Path) -> None:
 
 def test_a_file_that_changes_after_hashing_is_noticed(signed: Path) -> None:
     bundle = open_bundle(signed)
-    check_unchanged(bundle.path, bundle.stamps)
+    check_unchanged(bundle.places, bundle.stamps)
     file = signed / "target/cpu/model.onnx"
     data = file.read_bytes()
     file.unlink()
     file.write_bytes(data)  # even with the same bytes it is another file
     with pytest.raises(BundleError, match=r"model\.onnx was changed while it was loaded"):
-        check_unchanged(bundle.path, bundle.stamps)
+        check_unchanged(bundle.places, bundle.stamps)
     file.unlink()
     with pytest.raises(BundleError, match="was changed while it was loaded"):
-        check_unchanged(bundle.path, bundle.stamps)
+        check_unchanged(bundle.places, bundle.stamps)

@@ -38,7 +38,7 @@ def open_pair(bundle: Path) -> "ChannelPair":
 
     opened = open_bundle(bundle, os.environ.get(options.PUBLIC_KEY) or None)
     pair = ChannelPair(opened, load_vocab_map(opened.file(opened.vocab_map)))
-    check_unchanged(opened.path, opened.stamps)  # the map that was read is the one that was hashed
+    check_unchanged(opened.places, opened.stamps)  # the map that was read is the one that was hashed
     return pair
 
 

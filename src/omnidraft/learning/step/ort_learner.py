@@ -203,7 +203,7 @@ class OrtLearner:
         session = bytes_session(
             content, self._bundle.file(graph), self._bundle.file(folder), self.options.threads
         )
-        check_unchanged(self._bundle.path, self._bundle.stamps)  # the weights were read by their name
+        check_unchanged(self._bundle.places, self._bundle.stamps)  # the weights were read by their name
         return StepRun(session, begin)
 
     def _head_run(self) -> StepRun:

@@ -24,6 +24,8 @@ from omnidraft.runtime.bundle.signature import (
 )
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.disk.json_fields import array, mapping, number, text
+from omnidraft.runtime.parts.file_places import FilePlaces, find_places
+from omnidraft.runtime.parts.pack_index import INDEX
 
 MAX_PASSES, MAX_SECONDS = 256, 1e9  # of the field `costs`
 MAX_PROMPT = 1 << 16  # bytes of each text of the field `prompt`
@@ -96,6 +98,7 @@ class Bundle:
         ort: the .ort files; None if the bundle has none.
         signed_by: id of the public key that the signature was checked with; None if no key was given.
         stamps: size and times of each file before it was hashed.
+        found: where the files are; None where all of them are in the directory.
     """
 
     path: Path
@@ -108,10 +111,20 @@ class Bundle:
     ort: OrtFiles | None = None
     signed_by: str | None = None
     stamps: dict[str, Stamp] = field(default_factory=dict)
+    found: FilePlaces | None = None
+
+    @property
+    def places(self) -> FilePlaces:
+        """Where the files are."""
+        return self.found or FilePlaces(self.path)
 
     def file(self, name: str) -> Path:
-        """Path of a file of the bundle."""
-        return self.path / name
+        """Path of a file of the bundle.
+
+        Raises:
+            BundleError: the file was left out when the bundle was packed for a device.
+        """
+        return self.places.file(name)
 
 
 def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle:
@@ -135,6 +148,7 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle
     manifest = parse_manifest(path, data)
     bundle = _bundle(path, manifest)
     files = check_files(path / MANIFEST, manifest.get("files"))
+    bundle = replace(bundle, found=find_places(path, data, files))
     for name in _used(bundle):
         if name not in files:
             raise BundleError(
@@ -142,7 +156,7 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle
                 "run `omnidraft export` again",
                 fault="no_hash",
             )
-    stamps = verify_files(path, files)
+    stamps = verify_files(bundle.places, files)
     return replace(bundle, stamps=stamps, signed_by=None if key is None else key_id(key))
 
 
@@ -178,7 +192,7 @@ def _bundle(path: Path, manifest: dict[str, Any]) -> Bundle:
 
 def unlisted_files(bundle: Bundle) -> list[str]:
     """Files in the directory of the bundle that the manifest does not list; nothing reads them."""
-    known = {MANIFEST, SIGNATURE, *bundle.manifest["files"]}
+    known = {MANIFEST, SIGNATURE, INDEX, *bundle.manifest["files"]}
     names = (file.relative_to(bundle.path).as_posix() for file in bundle.path.rglob("*") if not file.is_dir())
     return sorted(name for name in names if name not in known)
 
@@ -197,7 +211,7 @@ def _used(bundle: Bundle) -> list[str]:
         names += [name for place in entry.places.values() for name in place.files]
         names += [] if entry.train is None else entry.train.files
         # onnxruntime reads this file by its name alone; a graph that is not listed is refused anyway.
-        if entry.graph in bundle.manifest["files"] and bundle.file(f"{entry.graph}.data").exists():
+        if entry.graph in bundle.manifest["files"] and bundle.places.place(f"{entry.graph}.data").exists():
             names.append(f"{entry.graph}.data")
     return names
 

@@ -1,13 +1,14 @@
 """The files of a bundle against its manifest: hashed before use, and unchanged after."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from omnidraft.errors import BundleError
 from omnidraft.runtime.disk.json_fields import hexadecimal, integer, mapping
 from omnidraft.runtime.disk.read_file import open_file
+from omnidraft.runtime.parts.file_places import FilePlaces
 
 Stamp = tuple[
     int, int, int
@@ -33,14 +34,14 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def check_unchanged(path: Path, stamps: Mapping[str, Stamp]) -> None:
+def check_unchanged(places: FilePlaces, stamps: Mapping[str, Stamp]) -> None:
     """Refuse files that changed since they were hashed; call it after they are loaded.
 
     Raises:
         BundleError: a file was replaced or written.
     """
     for name, stamp in stamps.items():
-        file = path / name
+        file = places.place(name)
         if not file.is_file() or stamp_of(file) != stamp:
             raise BundleError(
                 f"{file} was changed while it was loaded",
@@ -91,35 +92,33 @@ def is_inside(name: str) -> bool:
     return not wrong and len(name.encode()) <= MAX_PATH
 
 
-def verify_files(path: Path, files: Mapping[str, Record]) -> dict[str, Stamp]:
-    """Hash every file that a manifest lists, and return the stamp of each file from before.
+def verify_files(places: FilePlaces, files: Mapping[str, Record]) -> dict[str, Stamp]:
+    """Hash every file that a manifest lists and that was not left out; return the stamps from before.
 
     Args:
-        path: the directory of the bundle.
+        places: where the files are.
         files: from `check_files`.
 
     Raises:
         BundleError: a file is absent, cut short or changed.
     """
     stamps = {}
-    for name, record in files.items():
+    for name in places.present(files):
         try:
-            stamps[name] = _verify_file(path / name, name, record)
+            _refuse_links(places.links(name))
+            stamps[name] = _verify_file(places.place(name), files[name], places.remedy_for(name))
         except OSError as error:
             raise BundleError(
-                f"{name!r} of {path} cannot be read ({error})",
-                "copy the whole bundle or run `omnidraft export` again",
+                f"{name!r} of {places.path} cannot be read ({error})",
+                places.remedy_for(name),
                 fault="missing",
             ) from None
     return stamps
 
 
-def _verify_file(file: Path, name: str, record: Record) -> Stamp:
-    _refuse_links(file, name)
+def _verify_file(file: Path, record: Record, remedy: str) -> Stamp:
     if not file.is_file():
-        raise BundleError(
-            f"{file} is missing", "copy the whole bundle or run `omnidraft export` again", fault="missing"
-        )
+        raise BundleError(f"{file} is missing", remedy, fault="missing")
     stamp = stamp_of(file)
     size = stamp[0]
     if size != record.bytes:
@@ -137,12 +136,12 @@ def _verify_file(file: Path, name: str, record: Record) -> Stamp:
     return stamp
 
 
-def _refuse_links(file: Path, name: str) -> None:
-    """Refuse a link in the path of a file of a bundle: it leads outside, or to a file that can change."""
-    for place in (file, *file.parents[: len(PurePosixPath(name).parts) - 1]):
-        if place.is_symlink():
+def _refuse_links(paths: Iterable[Path]) -> None:
+    """Refuse a link on the way to a file of a bundle: it leads outside, or to a file that can change."""
+    for path in paths:
+        if path.is_symlink():
             raise BundleError(
-                f"{place} is a link, and the files of a bundle are read from inside the bundle only",
+                f"{path} is a link, and the files of a bundle are read from inside the bundle only",
                 "copy the files themselves, for example with `cp -RL`",
                 fault="outside",
             )

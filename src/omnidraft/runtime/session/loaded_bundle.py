@@ -115,7 +115,7 @@ def load_bundle(
         drafter=_graph(opened, opened.drafter, 1) if drafter else None,
         drafter_tokenizer=drafter_tokenizer,
     )
-    check_unchanged(opened.path, opened.stamps)
+    check_unchanged(opened.places, opened.stamps)
     return loaded
 
 
@@ -139,7 +139,7 @@ def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
         BundleError: it cannot be loaded, or a file of the bundle was changed meanwhile.
     """
     drafter = _graph(bundle, bundle.drafter, 1)
-    check_unchanged(bundle.path, bundle.stamps)
+    check_unchanged(bundle.places, bundle.stamps)
     return drafter
 
 
