@@ -34,9 +34,22 @@ from omnidraft.runtime.decoding.draft_length import (
 
 NEW_TOKENS = 96
 FIXED = (1, 2, 3, 4, 6, 8)
+
+
+@dataclass(frozen=True)
+class ReplayCosts(Costs):
+    """The costs of a round, and what reading costs where it is not hidden.
+
+    Attributes:
+        read: seconds of one token of a text that the drafter has not read.
+    """
+
+    read: float = 0.0
+
+
 # Seconds of passes over 1 to 9 tokens, 24 layers of width 896 with random weights, int4, one thread.
-LARGE = Costs(
-    (0.0455, 0.0484, 0.0608, 0.0699, 0.0844, 0.0949, 0.1072, 0.1149, 0.1287), 0.00065, 0.0005, 0.00005
+LARGE = ReplayCosts(
+    (0.0455, 0.0484, 0.0608, 0.0699, 0.0844, 0.0949, 0.1072, 0.1149, 0.1287), 0.00065, 0.0005, read=0.00005
 )
 Arm = tuple[str, str, str, float]  # target, drafter, task, temperature
 Answer = dict[str, Any]
@@ -110,7 +123,7 @@ class Replay:
     """
 
     rule: Rule
-    costs: Costs
+    costs: ReplayCosts
     reads: bool = False
     hostile: bool = False
     seconds: float = 0.0
@@ -153,7 +166,9 @@ class Replay:
         return RoundCounts(plan.count, verified, used, emitted, match, min(right, emitted)), seconds
 
 
-def speed_up(make: Callable[[Costs], Rule], answers: list[Answer], costs: Costs, **settings: bool) -> float:
+def speed_up(
+    make: Callable[[Costs], Rule], answers: list[Answer], costs: ReplayCosts, **settings: bool
+) -> float:
     """Tokens a second over those of plain decoding."""
     replay = Replay(make(costs), costs, **settings)
     for answer in answers:
@@ -183,14 +198,14 @@ def _load(name: str, file: Path) -> Any:
     return module
 
 
-def read(rows: Path) -> tuple[dict[str, Costs], dict[Arm, list[Answer]]]:
+def read(rows: Path) -> tuple[dict[str, ReplayCosts], dict[Arm, list[Answer]]]:
     """The costs by name, and the answers by arm."""
-    costs, arms = dict[str, Costs](), defaultdict[Arm, list[Answer]](list)
+    costs, arms = dict[str, ReplayCosts](), defaultdict[Arm, list[Answer]](list)
     for line in rows.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if "costs" in row:
             name = row.pop("costs")
-            costs[name] = Costs(**{**row, "target": tuple(row["target"])})
+            costs[name] = ReplayCosts(**{**row, "target": tuple(row["target"])})
         else:
             arms[row["target"], row["drafter"], row["task"], row["temperature"]].append(row)
     return costs, dict(arms)
@@ -258,16 +273,22 @@ def table(lines: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def better(lines: list[dict[str, Any]]) -> Iterator[str]:
-    """How auto compares with the better of its two sources alone, arm by arm."""
+    """How auto compares, arm by arm, with the better of its sources alone and the best fixed length."""
     for kind in dict.fromkeys(line["costs"] for line in lines):
         by_rule = {line["rule"]: line["arms"] for line in lines if line["costs"] == kind}
-        ratios = sorted(
-            (speed / max(by_rule["drafter alone"][arm], by_rule["copies alone"][arm]), arm)
-            for arm, speed in by_rule["auto"].items()
-        )
-        low = ", ".join(f"{ratio:.3f} {arm}" for ratio, arm in ratios[:2])
-        whole = mean([ratio for ratio, _ in ratios])
-        yield f"{kind}: auto over the better of its sources: mean {whole:.3f}; lowest {low}"
+        fixed = [f"k = {k}" for k in FIXED]
+        yield f"{kind}: {compared(by_rule, ['drafter alone', 'copies alone'], 'the better of its sources')}"
+        yield f"{kind}: {compared(by_rule, fixed, 'the best of plain decoding and the fixed lengths', 1.0)}"
+
+
+def compared(by_rule: dict[str, dict[str, float]], others: list[str], name: str, least: float = 0.0) -> str:
+    """Auto over the best of other rules: the mean over arms, and the two lowest."""
+    ratios = sorted(
+        (speed / max(least, *(by_rule[other][arm] for other in others)), arm)
+        for arm, speed in by_rule["auto"].items()
+    )
+    low = ", ".join(f"{ratio:.3f} {arm}" for ratio, arm in ratios[:2])
+    return f"auto over {name}: mean {mean([ratio for ratio, _ in ratios]):.3f}; lowest {low}"
 
 
 def main() -> None:

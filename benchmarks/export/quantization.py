@@ -240,7 +240,7 @@ def main() -> None:
     parser.add_argument("--machine", default="two x86-64 cores with AVX-512", help="for the page")
     options = parser.parse_args()
     require("tasks")
-    prompts = list(unseen(options.prompts))
+    prompts = [prompt for prompts in unseen(options.prompts).values() for prompt in prompts]
     steps = len(STARTERS) * (2 + len(forms()) + len(prompts))
     measured: list[Row] = []
     with tempfile.TemporaryDirectory() as place, progress_bar("quantization") as bar:

@@ -18,7 +18,7 @@ if sys.platform != "win32":  # Windows: two processes must not write one file
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 _ROOT = Path(__file__).resolve().parents[3]
-_CODE = ("src", "benchmarks/experiments/*.py", "benchmarks/support/*.py")  # that results depend on
+_CODE = ("src", "benchmarks/*.py")  # that results depend on, in all subfolders
 Result = dict[str, Any]  # a line: key, arm, settings, commit, seconds, result
 
 
@@ -56,7 +56,7 @@ def run_arm(arm: Arm, work: Path) -> None:
         "key": arm.key,
         "arm": arm.name,
         "settings": dict(arm.settings),
-        "commit": _commit(),
+        "commit": commit(),
         "seconds": round(time.monotonic() - started, 1),
         "result": result,
     }
@@ -111,7 +111,7 @@ def _whole_lines(data: bytes) -> bytes:
     return data[: data.rfind(b"\n") + 1]
 
 
-def _commit() -> str:
+def commit() -> str:
     """The commit of the code that runs; with "+" where the working tree differs from it."""
 
     def git(*words: str) -> str:
