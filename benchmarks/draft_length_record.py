@@ -26,6 +26,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def costs(place: Path) -> Iterator[dict[str, Any]]:
             export_bundle(str(starter(pair.name[-1])), str(starter("drafter")), bundle, options)
         for kind, path in (("fp32", pair.untrained), ("int4", bundle)):
             measured: Costs = replace(open_bundle(path).costs, target=fastest(path))
-            yield {"costs": f"{pair.name} {kind}", **asdict(measured)}
+            yield {"costs": f"{pair.name} {kind}", **asdict(measured), "read": seconds_to_read(path)}
 
 
 def fastest(bundle: Path, longest: int = 9, repeats: int = 100) -> tuple[float, ...]:
@@ -85,6 +86,17 @@ def fastest(bundle: Path, longest: int = 9, repeats: int = 100) -> tuple[float, 
             seconds[n] = min(seconds[n], time.perf_counter() - started)
             target.rewind(64)
     return tuple(seconds)
+
+
+def seconds_to_read(bundle: Path, tokens: int = 64, repeats: int = 20) -> float:
+    """Seconds that the drafter takes to read one token of a text, the median of some readings."""
+    model, seconds = load(bundle).models.drafter.model, []
+    for _ in range(repeats):
+        model.rewind(0)
+        started = time.perf_counter()
+        model.score([0] * tokens, num_logits=1)
+        seconds.append((time.perf_counter() - started) / tokens)
+    return median(seconds)
 
 
 def record(place: Path, count: int) -> Iterator[dict[str, Any]]:

@@ -214,7 +214,7 @@ function manifestOf(input, folder) {
   return Buffer.from(`{"seal": "${sha256(Buffer.from(rest, 'utf8'))}${rest}`, 'utf8');
 }
 
-const COSTS = { target: 0, draft: 0, host: 0, read: 0, acceptance: 0 };
+const COSTS = { target: 0, draft: 0, host: 0, acceptance: 0 };
 const MODEL = ['graph', 'tokenizer', 'tokenizer_fingerprint', 'vocab_size', 'kv', 'bos_id', 'eos_ids', 'parameters'];
 
 function modelRead(model) {
@@ -238,7 +238,7 @@ function bundle(input, expect, maps, folder) {
     return {
       read: {
         seal: read.seal, target: modelRead(read.target), drafter: modelRead(read.drafter), prompt: { prefix, suffix, between, after },
-        costs: only(read.costs, COSTS), vocab_map: read.vocab_map, ort: read.ort ?? null,
+        costs: only(read.costs, COSTS), measured_on: read.costs.machine ?? null, vocab_map: read.vocab_map, ort: read.ort ?? null,
       },
     };
   });

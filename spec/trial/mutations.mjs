@@ -384,7 +384,7 @@ const schema = [
   ['digest_newline', 'v.length === 64 && /^[0-9a-f]+$/.test(v)', '/^[0-9a-f]{64}\\n?$/.test(v)', 'a hash with a newline behind it'],
   ['above_inclusive', 'Number(v) > least && Number(v) <= most;', 'Number(v) >= least && Number(v) <= most;', 'a cost of 0'],
   ['number_unbounded', 'Number(v) >= least && Number(v) <= most;', 'Number(v) >= least;', 'a cost of 2e9'],
-  ['number_negative', 'Number(v) >= least && Number(v) <= most;', 'Number(v) <= most;', 'a negative cost of host and read'],
+  ['number_negative', 'Number(v) >= least && Number(v) <= most;', 'Number(v) <= most;', 'a negative cost of host'],
   ['integer_unbounded', 'v >= BigInt(least) && v <= BigInt(most);', 'v >= BigInt(least);', 'integers have no upper bound'],
   ['integer_negative', 'v >= BigInt(least) && v <= BigInt(most);', 'v <= BigInt(most);', 'integers have no lower bound'],
   ['true_is_number', "typeof v === 'bigint' || typeof v === 'number'", "typeof v === 'bigint' || typeof v === 'number' || typeof v === 'boolean'", 'true is a number'],

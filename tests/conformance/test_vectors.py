@@ -17,7 +17,7 @@ from conformance.decoding.run_generate import run_generate
 from conformance.decoding.run_tokenize import run_draft_prompt, run_template, run_tokenize
 from conformance.decoding.run_translate import run_translate
 from conformance.decoding.run_verify import run_verify
-from conformance.files import run_adapter, run_cache, run_map, run_sync, run_trace
+from conformance.files import run_adapter, run_cache, run_costs, run_map, run_sync, run_trace
 from conformance.files.run_bundle import run_bundle, run_graph
 from conformance.files.run_session import run_invalid_session, run_valid_session
 from conformance.files.run_signing import run_signing
@@ -36,6 +36,7 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "cache/load": run_cache.run_load,
     "cache/merge": run_cache.run_merge,
     "cache/valid": run_cache.run_valid,
+    "costs": run_costs.run_costs,
     "draft_length": run_draft_length,
     "draft_prompt": run_draft_prompt,
     "generate": run_generate,

@@ -230,7 +230,7 @@ def test_the_length_that_the_costs_allow(copy: Path, passes: list[float], best: 
     """If a block costs nothing, the longest draft pays; if it costs as much as single passes, none pays."""
 
     def change(manifest: dict[str, Any]) -> None:
-        manifest["costs"] = {"target": passes, "draft": 1e-6, "host": 0.0, "read": 0.0, "acceptance": 0.85}
+        manifest["costs"] = {"target": passes, "draft": 1e-6, "host": 0.0, "acceptance": 0.85}
         manifest["checks"]["acceptance"]["after"] = {"of_drafted": 0.7, "tokens_per_target_pass": 3.8}
 
     rewrite(copy, change)

@@ -11,7 +11,7 @@ GOOD = CountedDrafts(of_drafted=0.6, tokens_per_target_pass=3.4, num_draft_token
 
 
 def costs(*target: float, acceptance: float = 0.8) -> Costs:
-    return Costs(target, draft=0.1, host=0.0, read=0.0, acceptance=acceptance)
+    return Costs(target, draft=0.1, host=0.0, acceptance=acceptance)
 
 
 def test_the_expected_speed_is_that_of_the_best_length() -> None:

@@ -74,7 +74,7 @@ def make_bundle(place: Path) -> dict[str, Any]:
         "prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": "\nA:",
         "template": names[0], "names": {"bos_token": "<s>"},
     }  # fmt: skip
-    manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001, "read": 1e-4, "acceptance": 0.5}
+    manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001, "acceptance": 0.5}
     manifest["vocab_map"] = names[0]
     manifest["ort"] = {  # any file: none of them is loaded
         "target": "target/cpu/model.onnx", "drafter": "drafter/cpu/model.onnx", "style": "runtime",

@@ -22,6 +22,7 @@ LAYERS = [
     ["runtime.disk"],
     ["runtime.vocab"],
     ["runtime.decoding"],
+    ["runtime.device"],
     ["runtime.parts"],
     ["runtime.bundle", "runtime.traces"],
     ["runtime.models"],

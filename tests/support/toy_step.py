@@ -65,7 +65,7 @@ def toy_bundle(path: Path, checkpoint: Path, quantization: Quantization = FP32) 
         quantization=quantization.name, bos_id=None, eos_ids=(), parameters=0, lora=lora,
         fingerprint=fingerprint(source), train=write_train_steps(file, steps, RANK), head=head,
     )  # fmt: skip
-    costs = Costs((1.0,), 1.0, 0.0, 0.0, 0.5)
+    costs = Costs((1.0,), 1.0, 0.0, 0.5)
     listed = {
         each.relative_to(path).as_posix(): {"sha256": file_sha256(each), "bytes": each.stat().st_size}
         for each in path.rglob("*")

@@ -62,8 +62,13 @@ const prompt = object({
   prefix: fourth, suffix: fourth, between: present(nullable(fourth)), after: present(nullable(fourth)),
   template: present(nullable(path)), names: names(0, 64, string(64), fourth),
 });
+const cores = integer(1, 65536);
+const machine = object({
+  cpu: string(256), cores, system: string(64), onnxruntime: string(64), threads: cores, target_on: string(256), drafter_on: string(256),
+});
 const costs = object({
-  target: list(1, 256, above(0, 1e9)), draft: above(0, 1e9), host: number(0, 1e9), read: number(0, 1e9), acceptance: number(0, 1),
+  target: list(1, 256, above(0, 1e9)), draft: above(0, 1e9), host: number(0, 1e9), acceptance: number(0, 1),
+  machine: optional(machine),
 });
 const ort = object({
   target: path, drafter: path, required_operators: path, style: oneOf('runtime', 'fixed'), onnxruntime: string(512),

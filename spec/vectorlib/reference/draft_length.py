@@ -19,14 +19,12 @@ class Costs:
         target: of a target pass over 1, 2, ... tokens.
         draft: of a draft token.
         host: of a round's own work.
-        read: of a token that the drafter reads; this rule does not use it.
         acceptance: share of the evaluated draft tokens that were accepted.
     """
 
     target: tuple[float, ...]
     draft: float
     host: float
-    read: float = 0.0
     acceptance: float = 0.6
 
     def of_pass(self, n: int) -> float:

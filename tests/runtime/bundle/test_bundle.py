@@ -95,7 +95,7 @@ def test_a_missing_file_is_refused(copy: Path) -> None:
         (lambda m: m["target"].update(kv=None), "wrong kind"),
         (lambda m: m["costs"].update(target=[]), "wrong kind"),
         (lambda m: m["costs"].update(acceptance=1.5), "wrong kind"),
-        (lambda m: m["costs"].pop("read"), "has no 'read'"),
+        (lambda m: m["costs"].pop("host"), "has no 'host'"),
     ],
 )
 def test_a_wrong_manifest_is_refused(copy: Path, change: Change, sentence: str) -> None:

@@ -44,7 +44,7 @@ BASE: Manifest = {
     "target": _model("target"), "drafter": _model("drafter"),
     "prompt": {"prefix": "<s>Q ", "suffix": "\n", "between": "é\n", "after": "", "template":
                "target/chat_template.jinja", "names": {"bos_token": "<s>"}},
-    "costs": {"target": [0.5, 0.625], "draft": 0.25, "host": 0, "read": 0.125, "acceptance": 0.5},
+    "costs": {"target": [0.5, 0.625], "draft": 0.25, "host": 0, "acceptance": 0.5},
     "files": {name: _record(name) for name in FILES},
 }  # fmt: skip
 SITES = {"layers.0.o": {"inputs": 4, "parts": [["o", 3]]}}
@@ -78,6 +78,10 @@ def static() -> Manifest:
     }  # fmt: skip
 
 
+MACHINE = {
+    "cpu": "Cortex-A78", "cores": 8, "system": "Android aarch64", "onnxruntime": "1.23.0", "threads": 4,
+    "target_on": "cpu", "drafter_on": "cpu",
+}  # fmt: skip
 ORT = {
     "target": "target/ort/model.ort", "drafter": "drafter/ort/model.ort", "style": "runtime",
     "required_operators": "ort/required_operators.config", "onnxruntime": "1.20.0",
@@ -88,6 +92,7 @@ def full(manifest: Manifest) -> None:
     """Add every optional field."""
     manifest["drafter"].update(training(), layout="shared", compiled_tokenizer="drafter/tokenizer.compiled")
     manifest["target"].update(npu=static(), layout="concat", fingerprint="f1" * 32)
+    manifest["costs"]["machine"] = dict(MACHINE)
     manifest.update(ort=copy.deepcopy(ORT), pairs=["<s>=<s>"], checks={"limits": []})
 
 
@@ -167,6 +172,7 @@ def _read(data: bytes) -> Manifest:
     strings = {k: m["prompt"][k] for k in ("prefix", "suffix", "between", "after")}
     return {
         "seal": m["seal"], **models, "prompt": strings, "costs": {k: m["costs"][k] for k in BASE["costs"]},
+        "measured_on": m["costs"].get("machine"),
         "vocab_map": m["vocab_map"],
         "ort": m.get("ort"),
     }  # fmt: skip
@@ -190,8 +196,8 @@ def _valid() -> Iterator[Case]:
     last = made(lambda m: m["target"].update(bos_id=9, eos_ids=[9] * 256, vocab_size=10))
     yield good("last_id", "the largest id, and as many end tokens as there may be", last)
     numbers = BODY.replace(
-        '"costs":{"target":[0.5,0.625],"draft":0.25,"host":0,"read":0.125,"acceptance":0.5}',
-        '"costs":{"target":[1.2e-05,0.000012,1E-7,0.1,3,3.0,1e9],"draft":1.2E-05,"host":0.0,"read":-0.0,'
+        '"costs":{"target":[0.5,0.625],"draft":0.25,"host":0,"acceptance":0.5}',
+        '"costs":{"target":[1.2e-05,0.000012,1E-7,0.1,3,3.0,1e9],"draft":1.2E-05,"host":-0.0,'
         '"acceptance":0.30000000000000004},"later":[1e16,1e-400,12345678901234567890,100000000000000000000]',
     )
     assert numbers != BODY

@@ -6,7 +6,7 @@ A vector is the change of a text that has every field: the bytes that are cut, a
 from collections.abc import Iterator
 from typing import Any
 
-from vectorlib.cases.files.bundle import FULL, HEAD_STEP, Change, made, pop, put, training
+from vectorlib.cases.files.bundle import FULL, HEAD_STEP, MACHINE, Change, made, pop, put, training
 from vectorlib.reference.manifest import body_of, sealed
 from vectorlib.writer import VectorWriter, vector
 
@@ -24,8 +24,12 @@ KV = {"num_layers": 1 << 10, "num_kv_heads": 1 << 10, "head_dim": 1 << 12, "max_
 PROMPT = ("prefix", "suffix", "between", "after")
 COSTS: dict[str, list[Any]] = {
     "target": [[], [0], [-0.5], [0.5] * 257, [2e9], ["0.5"], [None], [1e-400]],
-    "draft": [0, -0.5, 2e9, "0.25", True], "host": [-0.5, 2e9], "read": [-1e-300, 2e9],
+    "draft": [0, -0.5, 2e9, "0.25", True], "host": [-1e-300, -0.5, 2e9],
     "acceptance": [1.5, -0.5],
+}  # fmt: skip
+MACHINE_RANGES: dict[str, list[Any]] = {
+    "cpu": ["a" * 257], "cores": [0, 65_537, 8.0], "system": ["a" * 65], "onnxruntime": ["a" * 65],
+    "threads": [0, 65_537], "target_on": ["a" * 257], "drafter_on": ["a" * 257],
 }  # fmt: skip
 NULLABLE = {"bos_id", "between", "after", "template"}
 
@@ -53,6 +57,7 @@ def _paths() -> Iterator[Path]:
     yield from (("target", "kv", name) for name in KV)
     yield from (("prompt", name) for name in (*PROMPT, "template", "names"))
     yield from (("costs", name) for name in COSTS)
+    yield from (("costs", "machine", name) for name in MACHINE)
     yield from (("drafter", "lora", name) for name in ("rank", "sites"))
     yield from (("drafter", "lora", "sites", "layers.0.o", name) for name in ("inputs", "parts"))
     yield from (("drafter", "head", name) for name in ("hidden", "blocks"))
@@ -77,7 +82,7 @@ def _fields() -> Iterator[tuple[str, str, bytes]]:
         (("target", "fingerprint"), "f1"), (("drafter", "compiled_tokenizer"), [1]),
         (("target", "layout"), "other"), (("target", "layout"), None),
         (("target", "npu"), [1]), (("drafter", "lora"), [1]), (("drafter", "head"), [4, 1]),
-        (("drafter", "train"), "step.onnx"), (("ort",), ["a"]), (("drafter", "train", "head"), [1]),
+        (("drafter", "train"), "step.onnx"), (("costs", "machine"), "Cortex-A78"), (("ort",), ["a"]), (("drafter", "train", "head"), [1]),
     ]  # fmt: skip
     for i, (path, value) in enumerate(optional):
         yield (
@@ -96,6 +101,7 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
         (("prompt", "template"), ["a" * 513]),
         (("prompt", "names"), [{str(i): "" for i in range(65)}, {"a" * 65: ""}, {"": 1}]),
         *((("costs", name), values) for name, values in COSTS.items()),
+        *((("costs", "machine", name), values) for name, values in MACHINE_RANGES.items()),
         (("drafter", "lora", "rank"), [0, 1025]),
         (("drafter", "lora", "sites"), [{}, {"a" * 65: training()["lora"]["sites"]["layers.0.o"]}]),
         (("drafter", "lora", "sites", "layers.0.o", "inputs"), [0, (1 << 20) + 1]),

@@ -65,7 +65,7 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
     }  # fmt: skip
     costs = {
         "target": [bits(0.001), bits(0.0011)], "draft": bits(1.2e-05), "host": bits(0.0),
-        "read": bits(1e-07), "acceptance": bits(0.5),
+        "acceptance": bits(0.5),
     }  # fmt: skip
     state: State = {
         "omnidraft": "0",

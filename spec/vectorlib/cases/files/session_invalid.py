@@ -189,7 +189,6 @@ def _ranges() -> Iterator[Text]:
         "target": [[], [bits(0.0)], [bits(-1.0)], [bits(1.0)] * 257, [bits(2e9)], [bits(NAN)]],
         "draft": [bits(x) for x in (0.0, -1.0, 2e9, INFINITE)],
         "host": [bits(x) for x in (-1.0, 2e9)],
-        "read": [bits(x) for x in (-1.0, 2e9)],
         "acceptance": [bits(x) for x in (-0.5, 1.0000000000000002, NAN)],
     }
     for name, values in costs.items():

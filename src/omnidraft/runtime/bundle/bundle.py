@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import BundleError, PromptError
-from omnidraft.runtime.bundle.hashes import MAX_PATH, Stamp, check_files, verify_files
+from omnidraft.runtime.bundle.hashes import MAX_PATH, Verify, check_files, verify_files
 from omnidraft.runtime.bundle.hashes import file_sha256 as file_sha256
 from omnidraft.runtime.bundle.manifest_file import MANIFEST as MANIFEST
 from omnidraft.runtime.bundle.manifest_file import parse_manifest, read_manifest
@@ -23,11 +23,13 @@ from omnidraft.runtime.bundle.signature import (
     verify,
 )
 from omnidraft.runtime.decoding.draft_length import Costs
-from omnidraft.runtime.disk.json_fields import array, mapping, number, text
+from omnidraft.runtime.device.check_record import Stamp
+from omnidraft.runtime.device.device_costs import read_costs
+from omnidraft.runtime.device.machine import Machine, read_machine
+from omnidraft.runtime.disk.json_fields import mapping, text
 from omnidraft.runtime.parts.file_places import FilePlaces, find_places
 from omnidraft.runtime.parts.pack_index import INDEX
 
-MAX_PASSES, MAX_SECONDS = 256, 1e9  # of the field `costs`
 MAX_PROMPT = 1 << 16  # bytes of each text of the field `prompt`
 
 
@@ -93,6 +95,7 @@ class Bundle:
         target, drafter: the two models.
         prompt: the compiled chat template.
         costs: measured at export.
+        measured_on: the machine that they were measured on; None where the manifest names none.
         vocab_map: path in the bundle.
         manifest: the whole manifest, parsed.
         ort: the .ort files; None if the bundle has none.
@@ -111,6 +114,7 @@ class Bundle:
     ort: OrtFiles | None = None
     signed_by: str | None = None
     stamps: dict[str, Stamp] = field(default_factory=dict)
+    measured_on: Machine | None = None
     found: FilePlaces | None = None
 
     @property
@@ -127,12 +131,16 @@ class Bundle:
         return self.places.file(name)
 
 
-def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle:
+def open_bundle(
+    path: str | Path, public_key: PublicKey | None = None, check: Verify = "full"
+) -> Bundle:
     """Read and verify a bundle.
 
     Args:
         path: the directory.
         public_key: of the signer; a bundle without a signature by this key is refused. None checks nothing.
+        check: "full" hashes every file; "stamp" only where this device has no record that all files have the
+            stamps of its last full check (spec/03-bundle.md, "Stamps").
 
     Raises:
         BundleError: no bundle at the path, another format version, a missing field, or a file that is absent,
@@ -156,7 +164,7 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None) -> Bundle
                 "run `omnidraft export` again",
                 fault="no_hash",
             )
-    stamps = verify_files(bundle.places, files)
+    stamps = verify_files(bundle.places, files, manifest["seal"], check)
     return replace(bundle, stamps=stamps, signed_by=None if key is None else key_id(key))
 
 
@@ -176,6 +184,7 @@ def _bundle(path: Path, manifest: dict[str, Any]) -> Bundle:
             costs=read_costs(mapping(manifest["costs"])),
             vocab_map=text(manifest["vocab_map"], MAX_PATH),
             manifest=manifest,
+            measured_on=_machine(mapping(manifest["costs"])),
             ort=_ort_files(manifest.get("ort")),
         )
     except KeyError as error:
@@ -229,6 +238,12 @@ def _prompt(data: dict[str, Any]) -> PromptTemplate:
     return PromptTemplate(*first, *later)
 
 
+def _machine(costs: dict[str, Any]) -> Machine | None:
+    """The machine that the costs name."""
+    machine = costs.get("machine")
+    return None if machine is None else read_machine(mapping(machine))
+
+
 def _ort_files(data: object) -> OrtFiles | None:
     """The manifest's field `ort`; None where a bundle has none."""
     if data is None:
@@ -238,28 +253,3 @@ def _ort_files(data: object) -> OrtFiles | None:
     if files.style not in ("runtime", "fixed"):
         raise ValueError(f"ort.style {files.style!r:.80} is neither runtime nor fixed")
     return files
-
-
-def read_costs(data: dict[str, Any]) -> Costs:
-    """Measured seconds, as a manifest holds them.
-
-    Raises:
-        KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
-    """
-    target = tuple(number(each) for each in array(data["target"], MAX_PASSES))
-    costs = Costs(target, *(number(data[name]) for name in ("draft", "host", "read", "acceptance")))
-    check_costs(costs)
-    return costs
-
-
-def check_costs(costs: Costs) -> None:
-    """Check the ranges of costs that were read from a file.
-
-    Raises:
-        ValueError: no pass or more than 256, or a number outside its range.
-    """
-    seconds = (*costs.target, costs.draft, costs.host, costs.read)
-    if not 1 <= len(costs.target) <= MAX_PASSES or not 0.0 <= costs.acceptance <= 1.0:
-        raise ValueError(f"costs {costs!r:.80}")
-    if min(*costs.target, costs.draft) <= 0.0 or min(seconds) < 0.0 or max(seconds) > MAX_SECONDS:
-        raise ValueError(f"costs {costs!r:.80}")

@@ -1,19 +1,19 @@
-"""The files of a bundle against its manifest: hashed before use, and unchanged after."""
+"""The files of a bundle against its manifest: hashed, or known by their stamps, and unchanged after loading."""
 
 import hashlib
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from omnidraft.errors import BundleError
+from omnidraft.runtime.device.check_record import Stamp, remember_check, stamp_of, was_checked
 from omnidraft.runtime.disk.json_fields import hexadecimal, integer, mapping
 from omnidraft.runtime.disk.read_file import open_file
 from omnidraft.runtime.parts.file_places import FilePlaces
 
-Stamp = tuple[
-    int, int, int
-]  # size of a file, and the times when its content and its directory entry last changed
-
+Verify = Literal["full", "stamp"]
 MAX_FILES, MAX_PATH = 1024, 512  # files of a bundle, and bytes of a path
 
 
@@ -42,7 +42,7 @@ def check_unchanged(places: FilePlaces, stamps: Mapping[str, Stamp]) -> None:
     """
     for name, stamp in stamps.items():
         file = places.place(name)
-        if not file.is_file() or stamp_of(file) != stamp:
+        if not file.is_file() or stamp_of(file).times != stamp.times:
             raise BundleError(
                 f"{file} was changed while it was loaded",
                 "load the bundle again when nothing writes to it",
@@ -92,16 +92,25 @@ def is_inside(name: str) -> bool:
     return not wrong and len(name.encode()) <= MAX_PATH
 
 
-def verify_files(places: FilePlaces, files: Mapping[str, Record]) -> dict[str, Stamp]:
+def verify_files(
+    places: FilePlaces, files: Mapping[str, Record], seal: str, check: Verify
+) -> dict[str, Stamp]:
     """Hash every file that a manifest lists and that was not left out; return the stamps from before.
 
     Args:
         places: where the files are.
         files: from `check_files`.
+        seal: of the manifest, for the record of this check.
+        check: "stamp" hashes nothing where all stamps are those of the last full check on this device.
 
     Raises:
         BundleError: a file is absent, cut short or changed.
     """
+    now = time.time_ns()
+    if check == "stamp":
+        known = _stamps(places, files)
+        if known and was_checked(places.path, seal, known):
+            return known
     stamps = {}
     for name in places.present(files):
         try:
@@ -113,6 +122,22 @@ def verify_files(places: FilePlaces, files: Mapping[str, Record]) -> dict[str, S
                 places.remedy_for(name),
                 fault="missing",
             ) from None
+    remember_check(places.path, seal, stamps, now)
+    return stamps
+
+
+def _stamps(places: FilePlaces, files: Mapping[str, Record]) -> dict[str, Stamp] | None:
+    """The stamp of each file; None where one is not as it must be, which the full check then names."""
+    stamps = {}
+    try:
+        for name in places.present(files):
+            _refuse_links(places.links(name))
+            file = places.place(name)
+            stamps[name] = stamp_of(file)
+            if stamps[name].size != files[name].bytes or not file.is_file():
+                return None
+    except (OSError, BundleError):
+        return None
     return stamps
 
 
@@ -120,10 +145,9 @@ def _verify_file(file: Path, record: Record, remedy: str) -> Stamp:
     if not file.is_file():
         raise BundleError(f"{file} is missing", remedy, fault="missing")
     stamp = stamp_of(file)
-    size = stamp[0]
-    if size != record.bytes:
+    if stamp.size != record.bytes:
         raise BundleError(
-            f"{file} has {size} bytes instead of {record.bytes}",
+            f"{file} has {stamp.size} bytes instead of {record.bytes}",
             "it was cut short or changed: copy it again or run `omnidraft export` again",
             fault="size",
         )
@@ -145,9 +169,3 @@ def _refuse_links(paths: Iterable[Path]) -> None:
                 "copy the files themselves, for example with `cp -RL`",
                 fault="outside",
             )
-
-
-def stamp_of(file: Path) -> Stamp:
-    """The stamp of a file; without its inode number, which is not stable on every file system."""
-    status = file.stat()
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns

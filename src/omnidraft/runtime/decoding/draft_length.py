@@ -36,14 +36,12 @@ class Costs:
         target: one target pass over n = 1, 2, ... tokens.
         draft: one draft token.
         host: the round's own work (translate, verify, learn, rewind).
-        read: one token of a text that the drafter has not read.
         acceptance: not seconds: accepted draft tokens over evaluated ones, when last measured.
     """
 
     target: tuple[float, ...]
     draft: float
     host: float
-    read: float = 0.0
     acceptance: float = PRIOR_ACCEPTANCE
 
     def pass_seconds(self, n: int) -> float:

@@ -5,7 +5,10 @@ slows all of them alike, and their ratios stay. Acceptance is counted in the sam
 figure was counted on other prompts.
 """
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from statistics import median
 
@@ -19,21 +22,48 @@ from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
 _DRAFTED = 3
-_TURNS, _ROUNDS = 4, 5  # of each turn
+_TURNS, _ROUNDS, _REPEATS = 4, 5, 3  # turns; rounds and repeats of each pass in a turn
 _TOKENS = 96  # more than all these rounds can emit
-_READ = 64  # tokens that the drafter reads at once
+_PASSES = (1, 5, 9, 3, 7, 2, 4, 6, 8)  # tokens of the timed passes; the others follow from the first ones
+_PASSES_SHARE = 0.6  # of a turn's time, for passes; the rest is for rounds
+_LEAST_PASSES = 2  # timed before a turn may end early; and one round
+
+
+@dataclass
+class Timings:
+    """What was measured so far.
+
+    Attributes:
+        passes: seconds of target passes by their tokens.
+        rounds: all rounds.
+        timed: rounds with a draft before which the drafter had nothing to read.
+    """
+
+    passes: dict[int, list[float]] = field(default_factory=dict)
+    rounds: list[Round] = field(default_factory=list)
+    timed: list[Round] = field(default_factory=list)
+
+    def costs(self, prior: float) -> Costs:
+        """The costs; passes that were not timed lie on the line between those that were."""
+        known = {n: median(seconds) for n, seconds in sorted(self.passes.items())}
+        seconds = [_between(known, n) for n in range(1, max(known) + 1)]
+        drafts = [r.seconds.draft / len(r.draft) for r in self.timed]
+        hosts = [r.seconds.translate + r.seconds.verify + r.seconds.learn for r in self.timed]
+        evaluated = sum(r.evaluated for r in self.rounds)
+        accepted = sum(r.accepted_drafts for r in self.rounds)
+        return Costs(
+            # Costs must not fall with n; if they do, it was noise.
+            tuple(min(seconds[n:]) for n in range(len(seconds))),
+            median(drafts) if drafts else seconds[0],
+            median(hosts) if hosts else 0.0,
+            (PRIOR_ROUNDS * prior + accepted) / (PRIOR_ROUNDS + evaluated),
+        )
 
 
 def measure_costs(
-    models: DecoderModels,
-    prompt: Sequence[int],
-    draft_prompt: Sequence[int],
-    *,
-    prior: float = PRIOR_ACCEPTANCE,
-    longest: int = 9,
-    repeats: int = 3,
+    models: DecoderModels, prompt: Sequence[int], draft_prompt: Sequence[int], prior: float = PRIOR_ACCEPTANCE
 ) -> Costs:
-    """Time target passes over 1..longest tokens after a prompt and some real rounds, greedy, in turns.
+    """Time target passes over 1 to 9 tokens after a prompt and some real rounds, greedy, in turns.
 
     The cache of the models is not changed; their KV caches are overwritten. Acceptance is that of the rounds
     and of the prior, which has the weight of a few draft tokens.
@@ -43,64 +73,77 @@ def measure_costs(
         prompt: target ids.
         draft_prompt: the same text in draft ids.
         prior: acceptance before the measurement.
-        longest: tokens of the longest pass.
-        repeats: of each pass in a turn.
     """
-    target, text = models.target, DecoderState()
+    return _measure(models, prompt, draft_prompt, math.inf).costs(prior)
+
+
+def measure_within(
+    models: DecoderModels, prompt: Sequence[int], draft_prompt: Sequence[int], seconds: float
+) -> Costs | None:
+    """The same in bounded time: no pass begins after these seconds.
+
+    Returns:
+        None where the time was too short to time two passes and a draft.
+    """
+    timings = _measure(models, prompt, draft_prompt, seconds)
+    if len(timings.passes) < _LEAST_PASSES or not timings.timed:
+        return None
+    return timings.costs(PRIOR_ACCEPTANCE)
+
+
+def _measure(
+    models: DecoderModels, prompt: Sequence[int], draft_prompt: Sequence[int], seconds: float
+) -> Timings:
+    target, text, timings, clock = models.target, DecoderState(), Timings(), models.clock
     text.restart(prompt, draft_prompt, min(_TOKENS, target.max_length - len(prompt)), cut_at_eos(()))
-    trial = DecoderModels(target, models.drafter, NgramCache(models.cache.map), models.clock)
+    trial = DecoderModels(target, models.drafter, NgramCache(models.cache.map), clock)
     loop = decode(trial, text, GenerationConfig(), FixedLength(_DRAFTED), SplitMix64(0))
-    passes: list[list[float]] = [[] for _ in range(longest)]
-    reads, rounds, timed = list[float](), list[Round](), list[Round]()
-    for _ in range(_TURNS):
-        _time_passes(target, prompt[: target.max_length - longest], passes, repeats, models.clock)
+    started = clock()
+
+    def over(turns: float, enough: bool) -> bool:
+        """Whether all the time is over, or the time of so many turns where there is enough of each figure."""
+        passed = clock() - started
+        return passed >= seconds or (enough and passed >= seconds * turns / _TURNS)
+
+    for turn in range(_TURNS):
+        model, before = target, prompt[: target.max_length - max(_PASSES)]
+        _time_passes(model, before, timings.passes, clock, partial(over, turn + _PASSES_SHARE))
         text.cached.clear()  # the KV cache holds other positions now
-        if draft_prompt:
-            reads += _times_to_read(models, draft_prompt, repeats)
-        rounds += (latest := list(islice(loop, _ROUNDS)))
-        timed += [r for r in latest[1:] if r.draft]  # in the first round the drafter reads its context again
-    # Costs must not fall with n; if they do, it was noise.
-    seconds = [min(median(times) for times in passes[n:]) for n in range(longest)]
-    drafts = [r.seconds.draft / len(r.draft) for r in timed]
-    hosts = [r.seconds.translate + r.seconds.verify + r.seconds.learn for r in timed]
-    evaluated, accepted = sum(r.evaluated for r in rounds), sum(r.accepted_drafts for r in rounds)
-    return Costs(
-        tuple(seconds),
-        median(drafts) if drafts else seconds[0],
-        median(hosts) if hosts else 0.0,
-        median(reads) if reads else 0.0,
-        (PRIOR_ROUNDS * prior + accepted) / (PRIOR_ROUNDS + evaluated),
-    )
-
-
-def _times_to_read(models: DecoderModels, prompt: Sequence[int], repeats: int) -> list[float]:
-    """Seconds that the drafter takes to read one token of a text, measured `repeats` times."""
-    model, clock = models.drafter.model, models.clock
-    ids = [prompt[i % len(prompt)] for i in range(min(_READ, model.max_length))]
-    times = []
-    for _ in range(repeats):
-        model.rewind(0)
-        started = clock()
-        model.score(ids, num_logits=1)
-        times.append((clock() - started) / len(ids))
-    models.drafter.forget()  # its KV cache holds another text now
-    return times
+        for i, r in enumerate(islice(loop, _ROUNDS)):
+            timings.rounds.append(r)
+            if i and r.draft:  # in the first round the drafter reads its context again
+                timings.timed.append(r)
+            if over(turn + 1, bool(timings.timed)):
+                break
+        if over(_TURNS, enough=True):
+            break
+    return timings
 
 
 def _time_passes(
     model: Model,
     prompt: Sequence[int],
-    times: list[list[float]],
-    repeats: int,
+    times: dict[int, list[float]],
     clock: Callable[[], float],
+    over: Callable[[bool], bool],
 ) -> None:
-    """Append the seconds of passes over 1, 2, ... tokens after a prompt; their ids do not matter."""
+    """Append the seconds of passes after a prompt, by their tokens; their ids do not matter."""
     model.rewind(0)
     model.score(prompt, num_logits=1)
     past = model.length
-    for _ in range(repeats):
-        for n, seconds in enumerate(times, 1):
+    for _ in range(_REPEATS):
+        for n in _PASSES:
+            if over(len(times) >= _LEAST_PASSES):
+                return
             started = clock()
             model.score([prompt[0]] * n)
-            seconds.append(clock() - started)
+            times.setdefault(n, []).append(clock() - started)
             model.rewind(past)
+
+
+def _between(known: dict[int, float], n: int) -> float:
+    """The seconds of a pass over n tokens, on the line between the nearest passes that are known."""
+    below, above = max(k for k in known if k <= n), min(k for k in known if k >= n)
+    if below == above:
+        return known[n]
+    return known[below] + (known[above] - known[below]) * (n - below) / (above - below)

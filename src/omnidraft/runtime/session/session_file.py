@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from omnidraft.errors import OmnidraftError, SessionFileError
-from omnidraft.runtime.bundle.bundle import check_costs
 from omnidraft.runtime.decoding.draft_length import FIRST_SHARE, LAST_SHARE, Costs, LengthState
+from omnidraft.runtime.device.device_costs import check_costs
 from omnidraft.runtime.disk.json_fields import array, boolean, hexadecimal, ids, integer, mapping, real, text
 from omnidraft.runtime.disk.strict_json import bits_of, dump, parse
 from omnidraft.runtime.session.conversation import Turn
@@ -152,14 +152,13 @@ def _costs_object(costs: Costs) -> dict[str, Any]:
         "target": [bits_of(seconds) for seconds in costs.target],
         "draft": bits_of(costs.draft),
         "host": bits_of(costs.host),
-        "read": bits_of(costs.read),
         "acceptance": bits_of(costs.acceptance),
     }
 
 
 def _costs(value: Mapping[str, Any]) -> Costs:
     target = tuple(_number(each) for each in array(value["target"]))
-    costs = Costs(target, *(_number(value[name]) for name in ("draft", "host", "read", "acceptance")))
+    costs = Costs(target, *(_number(value[name]) for name in ("draft", "host", "acceptance")))
     check_costs(costs)
     return costs
 

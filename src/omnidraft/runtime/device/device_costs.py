@@ -1,0 +1,119 @@
+"""Costs in a manifest, and costs that were measured on this device and kept: spec/08-phones.md.
+
+Acceptance belongs to the pair of models and not to the device, so only a manifest has it.
+"""
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.device.machine import Machine, read_machine
+from omnidraft.runtime.device.state_directory import read_record, record_key, write_record
+from omnidraft.runtime.disk.json_fields import array, hexadecimal, mapping, number, real
+from omnidraft.runtime.disk.strict_json import bits_of, dump, parse
+
+KIND = "costs"
+FORMAT, VERSION = "omnidraft.costs", 1
+MAX_PASSES, MAX_SECONDS = 256, 1e9
+Measure = Literal["auto", "never", "always"]
+MEASURES: tuple[Measure, ...] = ("auto", "never", "always")
+CostsSource = Literal["manifest", "kept", "measured"]
+
+
+def read_costs(data: dict[str, Any]) -> Costs:
+    """Measured seconds, as a manifest holds them.
+
+    Raises:
+        KeyError, TypeError, ValueError: a field is missing, of another kind, or out of its range.
+    """
+    target = tuple(number(each) for each in array(data["target"], MAX_PASSES))
+    costs = Costs(target, *(number(data[name]) for name in ("draft", "host", "acceptance")))
+    check_costs(costs)
+    return costs
+
+
+def check_costs(costs: Costs) -> None:
+    """Check the ranges of costs that were read from a file.
+
+    Raises:
+        ValueError: no pass or more than 256, or a number outside its range.
+    """
+    seconds = (*costs.target, costs.draft, costs.host)
+    if not 1 <= len(costs.target) <= MAX_PASSES or not 0.0 <= costs.acceptance <= 1.0:
+        raise ValueError(f"costs {costs!r:.80}")
+    if min(*costs.target, costs.draft) <= 0.0 or min(seconds) < 0.0 or max(seconds) > MAX_SECONDS:
+        raise ValueError(f"costs {costs!r:.80}")
+
+
+def source_of_costs(
+    measure: Measure, measured_on: Machine | None, here: Machine, *, kept: bool
+) -> Literal["manifest", "kept", "measure"]:
+    """Which costs to use, or that they must be measured.
+
+    Args:
+        measure: what the caller asked for.
+        measured_on: the machine that the manifest's costs name; None where it names none.
+        here: this machine.
+        kept: whether there is a record of this machine and bundle.
+    """
+    if measure == "never":
+        return "manifest"
+    if measure == "always":
+        return "measure"
+    if kept:
+        return "kept"
+    return "manifest" if measured_on == here else "measure"
+
+
+def kept_costs(seal: str, machine: Machine) -> Costs | None:
+    """The costs that were kept for a machine and the bundle with a seal; None where there are none."""
+    data = read_record(KIND, costs_key(seal, machine))
+    return None if data is None else parse_costs(data, seal, machine)
+
+
+def keep_costs(seal: str, machine: Machine, costs: Costs) -> bool:
+    """Keep costs, and return whether they were written."""
+    return write_record(KIND, costs_key(seal, machine), costs_record(seal, machine, costs))
+
+
+def costs_record(seal: str, machine: Machine, costs: Costs) -> bytes:
+    """The bytes of a record."""
+    return dump({
+        "format": FORMAT,
+        "version": VERSION,
+        "seal": seal,
+        "machine": machine.as_json(),
+        "target": [bits_of(seconds) for seconds in costs.target],
+        "draft": bits_of(costs.draft),
+        "host": bits_of(costs.host),
+    })  # fmt: skip
+
+
+def parse_costs(data: bytes, seal: str, machine: Machine) -> Costs | None:
+    """The costs in a record; None where it is damaged, or is of another machine or bundle."""
+    try:
+        value = mapping(parse(data))
+        if value["format"] != FORMAT or value["version"] != VERSION or type(value["version"]) is not int:
+            return None
+        if hexadecimal(value["seal"], 64) != seal or read_machine(mapping(value["machine"])) != machine:
+            return None
+        target = tuple(_seconds(each) for each in array(value["target"], MAX_PASSES))
+        costs = Costs(target, _seconds(value["draft"]), _seconds(value["host"]))
+        check_costs(costs)
+    except (KeyError, ValueError):
+        return None
+    return costs
+
+
+def with_acceptance(costs: Costs, acceptance: float) -> Costs:
+    """Costs of this device with the acceptance of the manifest."""
+    return replace(costs, acceptance=acceptance)
+
+
+def _seconds(value: object) -> float:
+    return real(value, 0.0, MAX_SECONDS)
+
+
+def costs_key(seal: str, machine: Machine) -> str:
+    """The name of the record of a machine and a bundle."""
+    return record_key(seal, *(str(value) for value in machine.as_json().values()))
