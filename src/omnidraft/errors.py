@@ -37,6 +37,10 @@ class SignatureError(BundleError):
     """A bundle that is not signed with the key that was given (spec/10-signing.md)."""
 
 
+class ArchiveError(BundleError):
+    """An archive of a bundle that is refused, or cannot be unpacked (spec/16-archive.md)."""
+
+
 class CacheFileError(OmnidraftError):
     """An n-gram cache file that is refused (spec/06-ngram-cache.md)."""
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft.checkpoints.workplace import recover, refuse_existing, take_name, workplace
+from omnidraft.checkpoints.workplace import refuse_existing, take_name, workplace
 from omnidraft.errors import ExportError
 from omnidraft.runtime.bundle.bundle import MANIFEST
+from omnidraft.runtime.disk.whole_directory import recover
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="directories are claimed by POSIX locks")
 
@@ -21,6 +22,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from omnidraft.checkpoints import workplace as w
+from omnidraft.runtime.disk import whole_directory as d
 out, when = Path(sys.argv[1]), sys.argv[2]
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -34,7 +36,7 @@ with w.workplace(out) as work:
         if when == "between":
             die()
     Path.rename = first
-    w.shutil.rmtree = die
+    d.shutil.rmtree = die
     w.take_name(work, out)
 """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import BundleError, PromptError
-from omnidraft.runtime.bundle.hashes import MAX_PATH, Verify, check_files, verify_files
+from omnidraft.runtime.bundle.hashes import MAX_PATH, Record, Verify, check_files, verify_files
 from omnidraft.runtime.bundle.hashes import file_sha256 as file_sha256
 from omnidraft.runtime.bundle.manifest_file import MANIFEST as MANIFEST
 from omnidraft.runtime.bundle.manifest_file import parse_manifest, read_manifest
@@ -153,10 +153,26 @@ def open_bundle(
     data = read_manifest(path)
     if key is not None:  # before any field of the manifest is used
         verify(data, read_signature(path), key)
+    bundle, files = described_bundle(path, data)
+    stamps = verify_files(bundle.places, files, bundle.manifest["seal"], check)
+    return replace(bundle, stamps=stamps, signed_by=None if key is None else key_id(key))
+
+
+def described_bundle(path: Path, data: bytes, packed: bool = False) -> tuple[Bundle, dict[str, Record]]:
+    """The bundle that the bytes of a manifest describe, and its files, whose hashes are not checked here.
+
+    Args:
+        path: the directory, or the file of an archive.
+        data: the bytes of the manifest.
+        packed: `path` is an archive.
+
+    Raises:
+        BundleError: of the manifest, or of pack.json in the directory.
+    """
     manifest = parse_manifest(path, data)
     bundle = _bundle(path, manifest)
     files = check_files(path / MANIFEST, manifest.get("files"))
-    bundle = replace(bundle, found=find_places(path, data, files))
+    bundle = bundle if packed else replace(bundle, found=find_places(path, data, files))
     for name in _used(bundle):
         if name not in files:
             raise BundleError(
@@ -164,8 +180,7 @@ def open_bundle(
                 "run `omnidraft export` again",
                 fault="no_hash",
             )
-    stamps = verify_files(bundle.places, files, manifest["seal"], check)
-    return replace(bundle, stamps=stamps, signed_by=None if key is None else key_id(key))
+    return bundle, files
 
 
 def _bundle(path: Path, manifest: dict[str, Any]) -> Bundle:

@@ -80,7 +80,7 @@ def write_atomically(path: Path, data: bytes, *, keep: bool = False, shared: boo
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
     remove_leftovers(path, _STALE_SECONDS)
     return kept
 
@@ -121,7 +121,7 @@ def remove_leftovers(path: Path, older_than: float = 0.0) -> int:
     return count
 
 
-def _sync_directory(path: Path) -> None:
+def sync_directory(path: Path) -> None:
     """Flush a directory, so that a rename in it lasts; Windows cannot open directories and needs no flush."""
     try:
         handle = os.open(path, os.O_RDONLY)

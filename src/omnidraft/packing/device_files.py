@@ -1,0 +1,166 @@
+"""Which files of a bundle a device needs: docs/pack.md has the table."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from omnidraft.errors import BundleError, SettingError
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.external_data import external_files
+from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.disk.read_file import read_file
+from omnidraft.runtime.parts.pack_index import DEVICES, ONLY, WITH, WITHOUT
+
+DESKTOP = "desktop"
+# Static graphs of a device: the places of which it gets the first that a bundle has, and how to export them.
+STATIC = {"android-qnn": (("qnn", "qnn-fp16"), "qnn"), "ios-coreml": (("coreml",), "coreml")}
+
+
+@dataclass(frozen=True)
+class PackOptions:
+    """What an archive is to hold.
+
+    Attributes:
+        device: one of `DEVICES`.
+        drafter: `with` the drafter, `without` it, or `only` the drafter.
+        learning: hold the training step, if the bundle has one.
+        ort: CPU graphs as .ort files in place of .onnx files.
+    """
+
+    device: str
+    drafter: str = WITH
+    learning: bool = True
+    ort: bool = False
+
+    def __post_init__(self) -> None:
+        for setting, value, values in (
+            ("device", self.device, DEVICES),
+            ("drafter", self.drafter, (WITH, WITHOUT, ONLY)),
+        ):
+            if value not in values:
+                option = "--for" if setting == "device" else "--drafter"
+                raise SettingError(f"{option} {value!r:.80} is unknown", f"use {', '.join(values)}")
+
+
+def device_files(bundle: Bundle, options: PackOptions) -> list[str]:
+    """The files that a device needs, with or without those of the drafter, in the order of the manifest.
+
+    Args:
+        bundle: whose hashes match.
+        options: `drafter` is not looked at.
+
+    Raises:
+        BundleError: the bundle has no graphs for the device, or a phone cannot run it.
+    """
+    names = {bundle.vocab_map, *_tokenizers(bundle, options.device), *_cpu_graphs(bundle, options)}
+    if options.device in STATIC:
+        names |= {name for entry in _models(bundle) for name in _static(bundle, entry, options.device)}
+    if options.device == DESKTOP and bundle.manifest["prompt"]["template"] is not None:
+        names.add(bundle.manifest["prompt"]["template"])
+    if options.learning and bundle.drafter.train is not None:
+        step = bundle.drafter.train
+        names |= {name for graph in step.files for name in _with_weights(bundle, graph, step.folder)}
+    return [name for name in bundle.manifest["files"] if name in names]
+
+
+def left_out(bundle: Bundle, options: PackOptions) -> dict[str, tuple[str, ...]]:
+    """The files that a device does not need, each with the devices that get it.
+
+    Args:
+        bundle: whose hashes match.
+        options: of the archive.
+
+    Raises:
+        BundleError: see `device_files`.
+    """
+    needed = set(device_files(bundle, options))
+    others = {device: _files_or_none(bundle, device) for device in DEVICES}
+    return {
+        name: tuple(device for device, files in others.items() if name in files)
+        for name in bundle.manifest["files"]
+        if name not in needed
+    }
+
+
+def _files_or_none(bundle: Bundle, device: str) -> set[str]:
+    """The files of a device; none where the bundle cannot be packed for it."""
+    try:
+        return set(device_files(bundle, PackOptions(device)))
+    except BundleError:
+        return set()
+
+
+def _models(bundle: Bundle) -> tuple[ModelEntry, ModelEntry]:
+    return bundle.target, bundle.drafter
+
+
+def _tokenizers(bundle: Bundle, device: str) -> Iterable[str]:
+    """The compiled tokenizers; a desktop gets tokenizer.json where one could not be compiled."""
+    for role, entry in zip(("target", "drafter"), _models(bundle), strict=True):
+        if entry.compiled_tokenizer is None and device != DESKTOP:
+            raise BundleError(
+                f"the {role}'s tokenizer is not compiled, and a phone runs no other",
+                f"pack it with --for {DESKTOP}, or export a model whose tokenizer can be compiled",
+                fault="left_out",
+            )
+        yield entry.compiled_tokenizer or entry.tokenizer
+
+
+def _cpu_graphs(bundle: Bundle, options: PackOptions) -> Iterable[str]:
+    """The CPU graphs: of both models, or of the drafter alone where the target is static."""
+    ort = bundle.ort
+    if options.ort and ort is None:
+        raise BundleError(
+            f"{bundle.path} holds no .ort files", "export it again with --ort", fault="left_out"
+        )
+    for role, entry in zip(("target", "drafter"), _models(bundle), strict=True):
+        if entry.layout != "shared" and options.device != DESKTOP:
+            raise BundleError(
+                f"the {role} is a graph of Optimum, which a phone does not run",
+                f"pack it with --for {DESKTOP}, or export a checkpoint",
+                fault="left_out",
+            )
+        if role == "target" and options.device in STATIC:
+            continue
+        if options.ort and ort is not None:
+            yield ort.target if role == "target" else ort.drafter
+        else:
+            yield from _with_weights(bundle, entry.graph, str(PurePosixPath(entry.graph).parent))
+
+
+def _with_weights(bundle: Bundle, graph: str, folder: str) -> Iterable[str]:
+    """A graph, and the files that its weights are in."""
+    yield graph
+    for place in external_files(read_file(bundle.file(graph))):
+        yield (PurePosixPath(folder) / place).as_posix()
+
+
+def _static(bundle: Bundle, entry: ModelEntry, device: str) -> Iterable[str]:
+    name = static_place(bundle, entry, device)
+    return entry.places[name].files
+
+
+def static_place(bundle: Bundle, entry: ModelEntry, device: str) -> str:
+    """The place of the static graphs that a device gets.
+
+    Raises:
+        BundleError: the bundle has none of the device's places.
+    """
+    places, option = STATIC[device]
+    for name in places:
+        if name in entry.places:
+            return name
+    raise BundleError(
+        f"{bundle.path} has no static graphs for {device}",
+        f"export it again with --npu {option}",
+        fault="left_out",
+    )
+
+
+def on_device(bundle: Bundle, device: str) -> Bundle:
+    """The bundle with the target where the device runs it, so that its memory can be computed."""
+    if device not in STATIC:
+        return bundle
+    place = bundle.target.places[static_place(bundle, bundle.target, device)]
+    kv = replace(bundle.target.kv, max_length=place.kv_length)
+    return replace(bundle, target=replace(bundle.target, place=place, kv=kv))
