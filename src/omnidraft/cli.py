@@ -71,7 +71,17 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
             "export",
             "Turn a target and a drafter into a bundle for onnxruntime, and check the bundle.",
         ),
-        "inspect": LazyCommand("inspect", "inspect", "Verify every hash of a bundle and show what is in it."),
+        "pack": LazyCommand(
+            "archive.pack",
+            "pack",
+            "Pack what a device needs of a bundle into one file, and print its sizes.",
+        ),
+        "unpack": LazyCommand(
+            "archive.unpack", "unpack", "Unpack an archive of `omnidraft pack`, and check every hash."
+        ),
+        "inspect": LazyCommand(
+            "inspect", "inspect", "Verify every hash of a bundle or an archive and show what is in it."
+        ),
         "doctor": LazyCommand(
             "doctor",
             "doctor",

@@ -1,24 +1,103 @@
 """`omnidraft inspect`: verify a bundle and show what is in it."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.output import Table, size
+from omnidraft.errors import counted
+from omnidraft.packing.device_files import on_device
+from omnidraft.packing.share_drafter import is_shared_drafter, users_of
+from omnidraft.runtime.archive.archive import Archive, check_hashes, is_archive, open_archive
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.parts.file_places import FilePlaces
+from omnidraft.runtime.parts.pack_index import ONLY, WITHOUT
+from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
+from omnidraft.runtime.vocab.tokenizer_file import read_tokenizer_file
+from omnidraft.runtime.vocab.vocab_map import decode_vocab_map
 
 
 def inspect(
     bundle: options.BundlePath, public_key: options.PublicKey = None, as_json: options.Json = False
 ) -> None:
-    """Verify every hash of a bundle and show what is in it."""
-    opened = open_bundle(bundle, public_key)
+    """Verify every hash of a bundle or an archive and show what is in it.
+
+    BUNDLE may also be a shared drafter, drafters/ADDRESS: then the bundles that use it are named.
+    """
+    if is_shared_drafter(bundle):
+        return _show_users(bundle, as_json)
+    archive = _checked_archive(bundle, public_key, as_json) if is_archive(bundle) else None
+    opened = open_bundle(bundle, public_key) if archive is None else archive.bundle
+    opened = opened if opened.places.index is None else on_device(opened, opened.places.index.device)
     if as_json:
-        return options.print_json(
-            {**opened.manifest, "memory": memory_json(opened), "signed_by": opened.signed_by}
-        )
+        packed = {} if archive is None else {"archive": archive_json(archive)}
+        memory = {"memory": memory_json(opened), "signed_by": opened.signed_by}
+        return options.print_json({**opened.manifest, **packed, **memory})
     output.out.print(bundle_table(opened))
+    for line in place_lines(opened.places, archive):
+        output.say(line)
+
+
+def _checked_archive(path: Path, public_key: Path | None, quiet: bool) -> Archive:
+    """An archive whose hashes match and whose vocabularies fit each other; all is read where it lies."""
+    archive = open_archive(path, public_key)
+    with output.progress_bar("inspect", quiet=quiet) as bar:
+        check_hashes(archive, bar.step)
+    bundle = archive.bundle
+    compiled = bundle.drafter.compiled_tokenizer, bundle.target.compiled_tokenizer
+    if set(archive.entries) >= {bundle.vocab_map, *compiled}:
+        vocab_map = decode_vocab_map(bytes(archive.mapped(bundle.vocab_map)))
+        tokenizers = [
+            CompiledTokenizer(read_tokenizer_file(archive.mapped(name)), name) for name in compiled if name
+        ]
+        fingerprints = [tokenizer.fingerprint for tokenizer in tokenizers]
+        vocab_map.check_fits(*fingerprints, bundle.drafter.vocab_size, bundle.target.vocab_size)
+    return archive
+
+
+def place_lines(places: FilePlaces, archive: Archive | None) -> Iterator[str]:
+    """Where the files are that a bundle does not hold itself, a line each."""
+    if archive is not None:
+        count, total = counted(len(archive.files), "file"), size(archive.path.stat().st_size)
+        parts = {WITHOUT: ", without the drafter", ONLY: ", the drafter alone"}
+        what = parts.get(archive.index.drafter, "")
+        yield f"archive for {archive.index.device}{what}: {count}, {total}, drafter {archive.address}"
+    elif places.index is not None:
+        yield f"unpacked from an archive for {places.index.device}"
+    if places.index is not None and places.index.left_out:
+        yield f"left out: {', '.join(places.index.left_out)}"
+    if places.shared is not None:
+        users = users_of(places.shared)
+        yield f"the drafter is in {places.shared}, which {', '.join(users.bundles)} use"
+
+
+def archive_json(archive: Archive) -> dict[str, Any]:
+    """What an archive holds, as a JSON object."""
+    return {
+        "device": archive.index.device,
+        "drafter": archive.index.drafter,
+        "drafter_address": archive.address,
+        "bytes": archive.path.stat().st_size,
+        "entries": {name: {"begin": e.begin, "bytes": e.size} for name, e in archive.entries.items()},
+        "left_out": list(archive.index.left_out),
+    }
+
+
+def _show_users(drafter: Path, as_json: bool) -> None:
+    """Name the bundles that use a shared drafter."""
+    users = users_of(drafter.resolve())
+    if as_json:
+        return options.print_json(asdict(users))
+    if users.bundles:
+        output.say(f"{drafter}: a drafter that {', '.join(users.bundles)} use")
+    elif not users.unknown:
+        output.say(f"{drafter}: a drafter that no bundle beside it uses; it can be deleted")
+    if users.unknown:
+        output.say(f"the manifests of {', '.join(users.unknown)} are refused, so they may use it")
 
 
 def bundle_table(bundle: Bundle) -> Table:
@@ -67,7 +146,7 @@ _NAMES = (
 def _cells(bundle: Bundle, entry: ModelEntry) -> tuple[str, ...]:
     """The cells of one model, in the order of `_NAMES`."""
     files = bundle.manifest["files"]
-    graph = sum(file["bytes"] for name, file in files.items() if name.startswith(entry.graph))
+    graph = sum(file["bytes"] for name, file in files.items() if entry.reads(name))
     return (
         entry.source,
         entry.architecture,

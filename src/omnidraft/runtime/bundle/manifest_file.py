@@ -27,6 +27,12 @@ def read_manifest(path: Path) -> bytes:
     Raises:
         BundleError: `no_bundle` or `unreadable`.
     """
+    if path.is_file():
+        raise BundleError(
+            f"{path} is a file, and graphs are run from a bundle's directory",
+            f"if it is an archive, run `omnidraft unpack {path} -o DIRECTORY`",
+            fault="no_bundle",
+        )
     if not path.is_dir():
         raise BundleError(
             f"no bundle at {path}",

@@ -1,0 +1,89 @@
+"""`omnidraft pack`: one file with what a device needs of a bundle."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
+from omnidraft.errors import counted
+from omnidraft.packing.device_files import PackOptions
+from omnidraft.packing.write_archive import Packed
+from omnidraft.packing.write_archive import pack as write
+from omnidraft.runtime.parts.pack_index import DEVICES, ONLY, WITH, WITHOUT
+
+
+@tells_when_interrupted(lambda _: "nothing was written")
+def pack(
+    bundle: options.BundlePath,
+    device: Annotated[
+        str,
+        typer.Option("--for", metavar="|".join(DEVICES), help="The device that the archive is for."),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The archive to write, such as app.zip.")],
+    drafter: Annotated[
+        str,
+        typer.Option(
+            metavar=f"{WITH}|{WITHOUT}|{ONLY}",
+            help="Whether the archive holds the drafter. Bundles that share one are packed without it, and "
+            "it is packed once.",
+        ),
+    ] = WITH,
+    learning: Annotated[
+        bool,
+        typer.Option(
+            "--learning/--no-learning", help="Hold the training step, with which the drafter learns."
+        ),
+    ] = True,
+    ort: Annotated[
+        bool, typer.Option("--ort", help="Hold .ort files in place of the CPU's .onnx graphs.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an archive that exists.")] = False,
+    public_key: options.PublicKey = None,
+    as_json: options.Json = False,
+) -> None:
+    """Pack what a device needs of a bundle into one file, and print its sizes.
+
+    The archive is a ZIP file without compression, and each file in it can be mapped where it lies. Manifest
+    and signature stay as they are. The same bundle gives the same bytes.
+    """
+    settings = PackOptions(device, drafter, learning, ort)
+    with output.progress_bar("pack", quiet=as_json) as bar:
+        packed = write(bundle, out, settings, public_key=public_key, overwrite=overwrite, progress=bar.step)
+    if as_json:
+        return options.print_json(packed_json(packed))
+    for line in packed_lines(packed, bundle):
+        output.say(line)
+
+
+def packed_lines(packed: Packed, bundle: Path) -> list[str]:
+    """What was written, a line each."""
+    what = {WITH: "", WITHOUT: ", without the drafter", ONLY: ", the drafter alone"}[packed.index.drafter]
+    need = packed.memory
+    lines = [
+        f"{packed.path}: {counted(packed.files, 'file')} of {bundle.name} for {packed.index.device}{what}",
+        f"  download {output.size(packed.download)}, on disk {output.size(packed.on_disk)}",
+        f"  memory {output.size(need.total)} at the peak of a generation, {output.size(need.base)} of it "
+        "Python and onnxruntime",
+        f"  the address of the drafter is {packed.drafter}",
+    ]
+    if packed.index.left_out:
+        lines.append(f"  left out: {', '.join(packed.index.left_out)}")
+    return lines
+
+
+def packed_json(packed: Packed) -> dict[str, Any]:
+    """What was written, as a JSON object; sizes in bytes."""
+    return {
+        "archive": str(packed.path),
+        "device": packed.index.device,
+        "drafter": packed.index.drafter,
+        "drafter_address": packed.drafter,
+        "files": packed.files,
+        "left_out": list(packed.index.left_out),
+        "download": packed.download,
+        "on_disk": packed.on_disk,
+        "memory": {**asdict(packed.memory), "total": packed.memory.total},
+    }
