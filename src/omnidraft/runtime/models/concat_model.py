@@ -10,9 +10,19 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from omnidraft.errors import BundleError
 from omnidraft.runtime.bundle.model_entry import KvShape
-from omnidraft.runtime.decoding.model import Cancelled, Logits
+from omnidraft.runtime.decoding.model import Logits
+from omnidraft.runtime.models.engine_run import EngineRun
+from omnidraft.runtime.models.graph_contract import (
+    ANY,
+    FLOAT,
+    INT64,
+    Value,
+    check_adapters,
+    check_values,
+    kv_buffers,
+    kv_names,
+)
 from omnidraft.runtime.models.ort_model import Graph, never
 
 CHUNK = 64  # tokens of a pass over a prompt: the graph computes logits for every token
@@ -20,11 +30,6 @@ _INTEGERS: dict[str, type[np.integer]] = {"tensor(int64)": np.int64, "tensor(int
 _TEXT_INPUTS = ("input_ids", "attention_mask", "position_ids")  # the last two only if the graph has them
 
 Floats = npt.NDArray[np.float32]
-
-
-def kv_names(num_layers: int) -> list[str]:
-    """The names of the keys and values of every layer, after `past_key_values.` and `present.`."""
-    return [f"{layer}.{part}" for layer in range(num_layers) for part in ("key", "value")]
 
 
 class ConcatGraph(Graph):
@@ -42,21 +47,25 @@ class ConcatGraph(Graph):
             BundleError: onnxruntime cannot load the graph, or the graph has other inputs or outputs.
         """
         super().__init__(path, kv, vocab_size, threads=threads)
-        inputs = {i.name: i.type for i in self.session.get_inputs()}
-        outputs = {o.name for o in self.session.get_outputs()}
-        names = kv_names(kv.num_layers)
-        past = {f"past_key_values.{name}" for name in names}
+
+    def check(self) -> None:
+        """
+        Raises:
+            BundleError: the graph does not take and give the tensors of a decoder with concatenating KV.
+        """
+        kinds = {i.name: i.type for i in self.session.get_inputs()}
         self.integers = {
-            name: _INTEGERS[inputs[name]] for name in _TEXT_INPUTS if inputs.get(name) in _INTEGERS
+            name: _INTEGERS[kinds[name]] for name in _TEXT_INPUTS if kinds.get(name) in _INTEGERS
         }
-        fits = set(inputs) == past | set(self.integers) and "input_ids" in self.integers
-        if not fits or not outputs >= {"logits", *(f"present.{name}" for name in names)}:
-            raise BundleError(
-                f"{path} does not take and give the tensors of a decoder with "
-                f"{kv.num_layers} layers of concatenating keys and values",
-                "run `omnidraft export` again",
-                fault="graph",
-            )
+        texts = {name: Value(kinds[name], (ANY, ANY)) for name in self.integers}
+        buffer = Value(FLOAT, (ANY, self.kv.num_kv_heads, ANY, self.kv.head_dim))
+        names = kv_names(self.kv.num_layers)
+        past = {f"past_key_values.{name}": buffer for name in names}
+        inputs = {"input_ids": Value(INT64, (ANY, ANY)), **texts, **past}
+        outputs = {f"present.{name}": buffer for name in names}
+        logits = Value(FLOAT, (ANY, ANY, self.vocab_size))
+        check_values(self.path, self.session, inputs, {"logits": logits, **outputs})
+        check_adapters(self.path, self.session, inputs, {})
 
     def new_model(self) -> "ConcatModel":
         """A model with a context of its own on these weights."""
@@ -68,6 +77,7 @@ class ConcatModel:
 
     Attributes:
         cancelled: called before each run of the graph; if it returns True, `Cancelled` is raised instead.
+        interrupt: ends the run that is going on; see `EngineRun`.
     """
 
     def __init__(self, graph: ConcatGraph) -> None:
@@ -79,11 +89,11 @@ class ConcatModel:
         self._graph = graph
         self.vocab_size, self.max_length, self.length = graph.vocab_size, kv.max_length, 0
         self.cancelled: Callable[[], bool] = never
+        self._engine = EngineRun(graph.session, str(graph.path))
+        self.interrupt = self._engine.interrupt
         self._names = kv_names(kv.num_layers)
-        size = kv.num_kv_heads * kv.max_length * kv.head_dim
-        # Memory is used only for what is written.
-        self._past = [np.zeros(size, dtype=np.float32) for _ in self._names]
-        self._present = [np.zeros(size, dtype=np.float32) for _ in self._names]
+        self._past = [buffer.reshape(-1) for buffer in kv_buffers(kv).values()]
+        self._present = [buffer.reshape(-1) for buffer in kv_buffers(kv).values()]
         self._stored = 0  # positions in the buffers of the past; those from `length` on are rewound
         self._logits = np.zeros((CHUNK + 1) * self.vocab_size, dtype=np.float32)
 
@@ -106,8 +116,6 @@ class ConcatModel:
         assert not tensors, sorted(tensors)
 
     def _run(self, tokens: Sequence[int]) -> Logits:
-        if self.cancelled():
-            raise Cancelled
         self._drop_forgotten()
         n, past = len(tokens), self.length
         logits = self._rows(n)
@@ -129,7 +137,7 @@ class ConcatModel:
                 f"present.{name}", "cpu", 0, np.float32, self._shape(past + n), new.ctypes.data
             )
         binding.bind_output("logits", "cpu", 0, np.float32, (1, *logits.shape), logits.ctypes.data)
-        self._graph.session.run_with_iobinding(binding)
+        self._engine(binding, self.cancelled)
         self._past, self._present = self._present, self._past
         self.length = self._stored = past + n
         return logits

@@ -10,6 +10,9 @@ from omnidraft.runtime.bundle.places import CPU
 
 ERRORS, NOTHING = 3, 4  # levels of onnxruntime's log, which goes to stderr
 NO_PREPACKING = {"session.disable_prepacking": "1"}  # weights stay mapped from their file
+# A small graph can name constants of any size, and folding them would take that memory and time while it is
+# loaded. Exported graphs hold nothing to fold; adopted graphs compute some twenty small values in each pass.
+UNFOLDED = ("ConstantFolding",)
 
 
 def session_options(
@@ -42,7 +45,7 @@ def cpu_session(path: Path, threads: int) -> ort.InferenceSession:
     Raises:
         BundleError: onnxruntime cannot load the graph.
     """
-    return _session(str(path), path, session_options(threads))
+    return _session(str(path), path, session_options(threads, log_level=NOTHING))
 
 
 def bytes_session(graph: bytes, path: Path, weights: Path, threads: int) -> ort.InferenceSession:
@@ -63,7 +66,7 @@ def bytes_session(graph: bytes, path: Path, weights: Path, threads: int) -> ort.
 
 def _session(graph: str | bytes, path: Path, options: ort.SessionOptions) -> ort.InferenceSession:
     try:
-        return ort.InferenceSession(graph, options, providers=[CPU])
+        return ort.InferenceSession(graph, options, providers=[CPU], disabled_optimizers=UNFOLDED)
     except Exception as error:  # onnxruntime's own exceptions share no narrower base
         raise BundleError(
             f"onnxruntime cannot load {path} ({reason(error)})", "run `omnidraft export` again", fault="graph"

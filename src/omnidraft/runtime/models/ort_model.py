@@ -13,9 +13,19 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime as ort
 
-from omnidraft.runtime.bundle.head import OUTPUT
+from omnidraft.runtime.bundle.head import OUTPUT, HeadShape
+from omnidraft.runtime.bundle.lora_sites import LoraSites
 from omnidraft.runtime.bundle.model_entry import KvShape
-from omnidraft.runtime.decoding.model import Cancelled, Logits, SessionModel
+from omnidraft.runtime.decoding.model import Logits, SessionModel
+from omnidraft.runtime.models.engine_run import EngineRun
+from omnidraft.runtime.models.graph_contract import (
+    adapter_values,
+    check_adapters,
+    check_head,
+    check_values,
+    kv_buffers,
+    shared_values,
+)
 from omnidraft.runtime.models.onnx_session import cpu_session
 
 _PREFILL_CHUNK = 128  # positions of a long prompt in one pass
@@ -44,12 +54,30 @@ class Graph:
             threads: of one pass; a drafter is fastest on one.
 
         Raises:
-            BundleError: onnxruntime cannot load the graph.
+            BundleError: onnxruntime cannot load the graph, or it has other inputs and outputs.
         """
+        self.path = path
         self.session = cpu_session(path, threads)
         self.kv, self.vocab_size = kv, vocab_size
-        self.ranks = {i.name: len(i.shape) for i in self.session.get_inputs()}
+        self.check()
         self.has_head = OUTPUT in (output.name for output in self.session.get_outputs())
+
+    def check(self) -> None:
+        """
+        Raises:
+            BundleError: the graph does not take and give what a graph of this layout does.
+        """
+        check_values(self.path, self.session, *shared_values(self.kv, self.vocab_size))
+
+    def check_adapters(self, lora: LoraSites | None, head: HeadShape | None) -> None:
+        """Check that the graph takes the adapters and the head of a manifest, and nothing else.
+
+        Raises:
+            BundleError: `graph`.
+        """
+        fed, _ = shared_values(self.kv, self.vocab_size)
+        check_adapters(self.path, self.session, fed, adapter_values(lora, head))
+        check_head(self.path, self.session, head)
 
     def new_model(self) -> SessionModel:
         """A model on these weights, with a context of its own."""
@@ -62,6 +90,7 @@ class OrtModel:
     Attributes:
         acceptance: output of the head for the last token that was read; 1 without a head.
         cancelled: called before each run of the graph; if it returns True, `Cancelled` is raised instead.
+        interrupt: ends the run that is going on; see `EngineRun`.
     """
 
     def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
@@ -78,20 +107,18 @@ class OrtModel:
     def _attach(self, graph: Graph) -> None:
         kv = graph.kv
         self._session = graph.session
+        self._engine = EngineRun(graph.session, str(graph.path))
+        self.interrupt = self._engine.interrupt
         self.vocab_size = graph.vocab_size
         self.max_length = kv.max_length
         self.length = 0
         self.cancelled: Callable[[], bool] = never
         self.acceptance = 1.0
-        shape = (1, kv.num_kv_heads, kv.max_length, kv.head_dim)
-        self._kv = {
-            f"{layer}.{part}": ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, dtype=np.float32))
-            for layer in range(kv.num_layers)
-            for part in ("key", "value")
-        }
-        self._seqlens = np.zeros((1,) * graph.ranks["seqlens_k"], dtype=np.int32)
-        self._total = np.zeros((1,) * graph.ranks["total_sequence_length"], dtype=np.int32)
-        self._num_logits = np.zeros((1,) * graph.ranks["num_logits"], dtype=np.int64)
+        buffers = kv_buffers(kv)
+        self._kv = {name: ort.OrtValue.ortvalue_from_numpy(buffer) for name, buffer in buffers.items()}
+        self._seqlens = np.zeros(1, dtype=np.int32)
+        self._total = np.zeros(1, dtype=np.int32)
+        self._num_logits = np.zeros(1, dtype=np.int64)
         # Memory is used only for the rows that are written.
         self._logits = np.zeros((1, _MOST_ROWS, self.vocab_size), dtype=np.float32)
         self._has_head = graph.has_head
@@ -123,15 +150,13 @@ class OrtModel:
         self._blocks = {}  # a binding cannot drop an input
 
     def _run(self, tokens: Sequence[int], num_logits: int) -> Logits:
-        if self.cancelled():
-            raise Cancelled
         block = self._block(len(tokens), num_logits)
         block.input_ids[0] = tokens
         total = self.length + len(tokens)
         self._seqlens.fill(total - 1)
         self._total.fill(total)
         self._num_logits.fill(num_logits)
-        self._session.run_with_iobinding(block.binding)
+        self._engine(block.binding, self.cancelled)
         self.length = total
         self.acceptance = float(block.acceptance[0, -1])
         logits: Logits = block.logits[0]

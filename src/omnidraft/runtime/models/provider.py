@@ -11,7 +11,7 @@ import onnxruntime as ort
 
 from omnidraft.errors import BundleError, reason
 from omnidraft.runtime.bundle.places import CPU, Provider
-from omnidraft.runtime.models.onnx_session import NO_PREPACKING, NOTHING, session_options
+from omnidraft.runtime.models.onnx_session import NO_PREPACKING, NOTHING, UNFOLDED, session_options
 
 _LIBRARIES = {"QNNExecutionProvider": "onnxruntime_qnn"}  # packages that hold the library of a provider
 
@@ -38,7 +38,7 @@ def open_graph(path: Path, provider: Provider, threads: int) -> ort.InferenceSes
 def _open(path: Path, provider: Provider, threads: int, entries: Mapping[str, str]) -> ort.InferenceSession:
     if provider.name == CPU:
         # The blocks of a model share one mapped file of weights; packed, each session would hold its own.
-        options = session_options(threads, {**NO_PREPACKING, **entries})
+        options = session_options(threads, {**NO_PREPACKING, **entries}, log_level=NOTHING)
     else:
         strict = {"session.disable_cpu_ep_fallback": "1"}
         options = session_options(threads, {**strict, **entries}, log_level=NOTHING)
@@ -48,7 +48,7 @@ def _open(path: Path, provider: Provider, threads: int, entries: Mapping[str, st
         _add_library(options, provider)
     try:
         chosen = [(provider.name, dict(provider.options))] if built_in else None
-        return ort.InferenceSession(str(path), options, providers=chosen)
+        return ort.InferenceSession(str(path), options, providers=chosen, disabled_optimizers=UNFOLDED)
     except Exception as error:  # onnxruntime's own exceptions share no narrower base
         raise BundleError(
             f"{provider.name} cannot load {path} ({reason(error)})",

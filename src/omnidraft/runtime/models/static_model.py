@@ -14,15 +14,25 @@ import numpy.typing as npt
 import onnxruntime as ort
 from safetensors import SafetensorError, safe_open
 
-from omnidraft.errors import BundleError
-from omnidraft.runtime.bundle.lora_sites import a_name, b_name
+from omnidraft.errors import BundleError, reason
+from omnidraft.runtime.bundle.lora_sites import LoraSites, a_name, b_name
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.bundle.places import Provider
 from omnidraft.runtime.decoding.model import Cancelled, Logits
+from omnidraft.runtime.disk.read_file import read_file
+from omnidraft.runtime.models.engine_run import EngineRun
+from omnidraft.runtime.models.graph_contract import (
+    adapter_values,
+    check_adapters,
+    check_values,
+    kv_buffers,
+    static_values,
+)
 from omnidraft.runtime.models.ort_model import never
 from omnidraft.runtime.models.provider import open_graph
 
 Floats = npt.NDArray[np.float32]
+MAX_HEADER_BYTES = 1 << 16  # of the file of tables
 
 
 @dataclass(frozen=True)
@@ -62,38 +72,68 @@ class StaticGraphs:
         place = provider or Provider()
         self.sessions = {n: open_graph(path, place, threads) for n, path in sorted(form.graphs.items())}
         try:
-            host: Any = safe_open(form.host, framework="numpy")
+            host = _open_tables(form.host)
             self.embeddings = host.get_slice("embeddings")  # rows are read from the file
             self.cos: Floats = host.get_tensor("cos")
             self.sin: Floats = host.get_tensor("sin")
-        except (SafetensorError, OSError) as error:
+            hidden = _check_tables(form, self.embeddings, self.cos, self.sin)
+        except (SafetensorError, OSError, TypeError, ValueError) as error:  # TypeError: BF16
             raise BundleError(
-                f"{form.host} cannot be read ({error})", "run `omnidraft export` again", fault="graph"
+                f"{form.host} cannot be read ({reason(error)})", "run `omnidraft export` again", fault="graph"
             ) from None
+        for n, session in self.sessions.items():
+            inputs, outputs = static_values(form.kv, form.vocab_size, n, hidden)
+            check_values(form.graphs[n], session, inputs, outputs)
+
+    def check_adapters(self, lora: LoraSites | None) -> None:
+        """Check that the graphs take the adapters of a manifest, and nothing else.
+
+        Raises:
+            BundleError: `graph`.
+        """
+        for n, session in self.sessions.items():
+            fed, _ = static_values(self.kv, self.vocab_size, n, 0)
+            check_adapters(self.form.graphs[n], session, fed, adapter_values(lora, None))
 
     def new_model(self) -> "StaticModel":
         """A model with a context of its own on these weights."""
         return StaticModel(self)
 
 
+def _open_tables(host: Path) -> Any:
+    """The file of the host's tables; its header is bounded before the library reads it."""
+    size = int.from_bytes(read_file(host, 8), "little")
+    if size > MAX_HEADER_BYTES:
+        raise ValueError(f"its header has {size} bytes, more than {MAX_HEADER_BYTES}")
+    return safe_open(host, framework="numpy")
+
+
+def _check_tables(form: StaticForm, embeddings: Any, *tables: Floats) -> int:
+    """The width of the embeddings, if the host's tables have the shapes of the manifest."""
+    rows, *width = embeddings.get_shape()
+    if embeddings.get_dtype() not in ("F16", "F32") or rows != form.vocab_size or len(width) != 1:
+        raise ValueError(f"its embeddings have shape {[rows, *width]!s:.80}")
+    for table in tables:
+        if table.dtype != np.float32 or table.shape != (form.kv.max_length, form.kv.head_dim):
+            raise ValueError(f"its rotary tables have shape {[*table.shape]!s:.80}")
+    return int(width[0])
+
+
 class _Block:
     """A binding for passes over up to n tokens, and the arrays that it reads and writes."""
 
     def __init__(self, session: ort.InferenceSession, n: int, kept: Mapping[str, Floats]) -> None:
-        self._session, self._binding = session, session.io_binding()
+        self.binding = session.io_binding()
         shapes = {each.name: each.shape for each in session.get_inputs() if each.name not in kept}
         self.inputs: dict[str, Floats] = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
         self.outputs: dict[str, Floats] = {
             each.name: np.zeros(each.shape, np.float32) for each in session.get_outputs()
         }
         for name, array in (*self.inputs.items(), *kept.items()):
-            self._binding.bind_input(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
+            self.binding.bind_input(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
         for name, array in self.outputs.items():
-            self._binding.bind_output(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
+            self.binding.bind_output(name, "cpu", 0, np.float32, array.shape, array.ctypes.data)
         self.rows = np.arange(n)
-
-    def run(self) -> None:
-        self._session.run_with_iobinding(self._binding)
 
 
 class StaticModel:
@@ -108,9 +148,7 @@ class StaticModel:
         kv = graphs.kv
         self.vocab_size, self.max_length, self.length = graphs.vocab_size, kv.max_length, 0
         self.cancelled: Callable[[], bool] = never
-        shape = (1, kv.num_kv_heads, kv.max_length, kv.head_dim)
-        names = [f"{layer}.{part}" for layer in range(kv.num_layers) for part in ("key", "value")]
-        self._kv: dict[str, Floats] = {name: np.zeros(shape, np.float32) for name in names}
+        self._kv: dict[str, Floats] = kv_buffers(kv)
         any_inputs = graphs.sessions[1].get_inputs()
         self._lora: dict[str, Floats] = {  # zeros: no adapter
             each.name: np.zeros(each.shape, np.float32)
@@ -119,6 +157,9 @@ class StaticModel:
         }
         kept = {f"past_key_values.{name}": array for name, array in self._kv.items()} | self._lora
         self._blocks = {n: _Block(session, n, kept) for n, session in graphs.sessions.items()}
+        self._engines = {
+            n: EngineRun(session, str(graphs.form.graphs[n])) for n, session in graphs.sessions.items()
+        }
         for n, block in self._blocks.items():  # the tokens of a block: each row attends to those up to itself
             block.inputs["attention_mask"][..., kv.max_length :] = np.triu(
                 np.full((n, n), graphs.form.mask, np.float32), 1
@@ -142,6 +183,11 @@ class StaticModel:
             raise
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
+    def interrupt(self) -> None:
+        """End the run that is going on; see `EngineRun`."""
+        for engine in self._engines.values():
+            engine.interrupt()
+
     def rewind(self, length: int) -> None:
         """Forget every position from `length` on: the mask hides them until they are overwritten."""
         assert 0 <= length <= self.length, (length, self.length)
@@ -160,11 +206,9 @@ class StaticModel:
 
     def _run(self, tokens: Sequence[int]) -> Logits:
         """One pass over a block: logits [len(tokens), vocab]."""
-        if self.cancelled():
-            raise Cancelled
         n, past = len(tokens), self.length
         block = self._fill(tokens)
-        block.run()
+        self._engines[len(block.rows)](block.binding, self.cancelled)
         for name, array in self._kv.items():
             array[:, :, past : past + n] = block.outputs[f"new.{name}"][:, :, :n]
         self.length = past + n

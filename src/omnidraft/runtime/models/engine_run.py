@@ -1,0 +1,63 @@
+"""Runs of a graph: another thread can end a run, and an error of the engine is a sentence with its name."""
+
+from collections.abc import Callable
+from weakref import WeakSet
+
+import onnxruntime as ort
+
+from omnidraft.errors import BundleError, reason
+from omnidraft.runtime.decoding.model import Cancelled
+from omnidraft.runtime.models.onnx_session import NOTHING
+
+_RUNS: "WeakSet[EngineRun]" = WeakSet()
+
+
+class EngineRun:
+    """Runs a graph on bindings, one after another."""
+
+    def __init__(self, session: ort.InferenceSession, name: str) -> None:
+        """
+        Args:
+            session: of the graph.
+            name: of the graph, for messages.
+        """
+        self._session, self._name = session, name
+        self._options = ort.RunOptions()
+        self._options.log_severity_level = NOTHING  # failures are reported here
+        _RUNS.add(self)
+
+    def __call__(self, binding: ort.IOBinding, cancelled: Callable[[], bool]) -> None:
+        """Run the graph once.
+
+        Args:
+            binding: of inputs and outputs.
+            cancelled: asked before the run, and again where the run was interrupted: a run that nobody
+                cancelled is repeated.
+
+        Raises:
+            Cancelled: `cancelled` returned True.
+            BundleError: `run`; onnxruntime cannot run the graph.
+        """
+        while True:
+            if cancelled():
+                raise Cancelled
+            try:
+                return self._session.run_with_iobinding(binding, self._options)
+            except Exception as error:  # onnxruntime's own exceptions share no narrower base
+                if not self._options.terminate:
+                    raise BundleError(
+                        f"onnxruntime cannot run {self._name} ({reason(error)})",
+                        "run `omnidraft export` again",
+                        fault="run",
+                    ) from None
+                self._options.terminate = False
+
+    def interrupt(self) -> None:
+        """End the run that is going on, or else the next one, within one operator; from any thread."""
+        self._options.terminate = True
+
+
+def interrupt_all() -> None:
+    """Interrupt every run in this process: a signal handler waits until the main thread leaves the engine."""
+    for run in list(_RUNS):
+        run.interrupt()

@@ -1,0 +1,190 @@
+"""The inputs and outputs of a graph against what the manifest says of it; spec/03-bundle.md, "The graph".
+
+The engine has read the graph, and no buffer was made yet: a graph that does not fit takes no memory for keys
+and values.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+
+from omnidraft.errors import BundleError
+from omnidraft.runtime.bundle.head import OUTPUT, HeadShape
+from omnidraft.runtime.bundle.lora_sites import LoraSites, a_name, b_name
+from omnidraft.runtime.bundle.model_entry import KvShape
+
+FLOAT, INT32, INT64 = "tensor(float)", "tensor(int32)", "tensor(int64)"
+ANY = None  # a size that passes choose
+Sizes = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input or output: its element type by onnxruntime's name, and its sizes."""
+
+    kind: str
+    sizes: Sizes
+
+
+Values = Mapping[str, Value]
+
+
+def shared_values(kv: KvShape, vocab_size: int) -> tuple[Values, Values]:
+    """Inputs and outputs of a graph of layout `shared`, without adapters and head."""
+    one, buffer = (1,), Value(FLOAT, (1, kv.num_kv_heads, kv.max_length, kv.head_dim))
+    inputs = {
+        "input_ids": Value(INT64, (1, ANY)),
+        "seqlens_k": Value(INT32, one),
+        "total_sequence_length": Value(INT32, one),
+        "num_logits": Value(INT64, one),
+        **{f"past_key_values.{name}": buffer for name in kv_names(kv.num_layers)},
+    }
+    outputs = {
+        "logits": Value(FLOAT, (1, ANY, vocab_size)),
+        **{f"present.{name}": buffer for name in kv_names(kv.num_layers)},
+    }
+    return inputs, outputs
+
+
+def static_values(kv: KvShape, vocab_size: int, block: int, hidden: int) -> tuple[Values, Values]:
+    """Inputs and outputs of a static graph for blocks of some tokens, without adapters.
+
+    Args:
+        kv: shape of the past.
+        vocab_size: width of the logits.
+        block: tokens of a block.
+        hidden: width of the embeddings.
+    """
+    table = Value(FLOAT, (1, 1, block, kv.head_dim))
+    past = Value(FLOAT, (1, kv.num_kv_heads, kv.max_length, kv.head_dim))
+    new = Value(FLOAT, (1, kv.num_kv_heads, block, kv.head_dim))
+    inputs = {
+        "inputs_embeds": Value(FLOAT, (1, block, hidden)),
+        "attention_mask": Value(FLOAT, (1, 1, block, kv.max_length + block)),
+        "cos": table,
+        "sin": table,
+        **{f"past_key_values.{name}": past for name in kv_names(kv.num_layers)},
+    }
+    outputs = {
+        "logits": Value(FLOAT, (1, block, vocab_size)),
+        **{f"new.{name}": new for name in kv_names(kv.num_layers)},
+    }
+    return inputs, outputs
+
+
+def adapter_values(lora: LoraSites | None, head: HeadShape | None) -> Values:
+    """Inputs for the adapters and the head that a manifest names."""
+    values: dict[str, Value] = {}
+    for name, site in ({} if lora is None else lora.sites).items():
+        rank = None if lora is None or lora.rank is None else lora.rank_of(name)
+        values[a_name(name)] = Value(FLOAT, (site.inputs, rank))
+        values[b_name(name)] = Value(FLOAT, (rank, site.outputs))
+    for name, size in ({} if head is None else head.sizes()).items():
+        values[name] = Value(FLOAT, size)
+    return values
+
+
+def kv_names(num_layers: int) -> list[str]:
+    """The names of the keys and values of every layer, after `past_key_values.` and `present.`."""
+    return [f"{layer}.{part}" for layer in range(num_layers) for part in ("key", "value")]
+
+
+def kv_buffers(kv: KvShape) -> dict[str, npt.NDArray[np.float32]]:
+    """Buffers of zeros for the keys and values of every layer, by name.
+
+    Memory is used only for the positions that are written.
+
+    Raises:
+        BundleError: `memory`; the system refuses to promise that much.
+    """
+    shape = (1, kv.num_kv_heads, kv.max_length, kv.head_dim)
+    try:
+        return {name: np.zeros(shape, np.float32) for name in kv_names(kv.num_layers)}
+    except MemoryError:
+        raise BundleError(
+            f"the keys and values of {kv.max_length:,} positions take {kv.bytes / 1e6:,.0f} MB, which this "
+            "machine does not give",
+            "export again with a smaller --max-length",
+            fault="memory",
+        ) from None
+
+
+def check_values(path: Path, session: ort.InferenceSession, inputs: Values, outputs: Values) -> None:
+    """Refuse a graph that lacks one of these inputs or outputs, or has it of another type or shape.
+
+    Args:
+        path: of the graph, for messages.
+        session: of the graph.
+        inputs, outputs: what it must have.
+
+    Raises:
+        BundleError: `graph`.
+    """
+    for what, wanted, found in (
+        ("input", inputs, session.get_inputs()),
+        ("output", outputs, session.get_outputs()),
+    ):
+        by_name = {each.name: each for each in found}
+        for name, value in wanted.items():
+            if name not in by_name:
+                raise _refused(path, f"it has no {what} {name!r}")
+            _check(path, f"its {what} {name!r}", by_name[name], value)
+
+
+def check_adapters(path: Path, session: ort.InferenceSession, known: Values, adapters: Values) -> None:
+    """Refuse a graph with an input that nothing feeds, or without the adapters and head of the manifest.
+
+    Args:
+        path: of the graph, for messages.
+        session: of the graph.
+        known: inputs that are fed in every pass.
+        adapters: inputs that the manifest names.
+
+    Raises:
+        BundleError: `graph`.
+    """
+    optional = {each.name: each for each in session.get_overridable_initializers()}
+    needed = {each.name: each for each in session.get_inputs() if each.name not in known}
+    for name in needed:
+        if name not in adapters:
+            raise _refused(path, f"it has an input {name!r:.80}, which the manifest does not name")
+    for name, value in adapters.items():
+        found = needed.get(name) or optional.get(name)
+        if found is None:
+            raise _refused(path, f"it has no input {name!r}, which the manifest names")
+        _check(path, f"its input {name!r}", found, value)
+
+
+def check_head(path: Path, session: ort.InferenceSession, head: HeadShape | None) -> None:
+    """Refuse a graph without the output of the head that the manifest names.
+
+    Raises:
+        BundleError: `graph`.
+    """
+    if head is not None:
+        check_values(path, session, {}, {OUTPUT: Value(FLOAT, (1, ANY))})
+
+
+def _check(path: Path, what: str, found: Any, wanted: Value) -> None:
+    """Compare an input or output; a size that the graph names, and does not fix, is left to the engine."""
+    sizes = tuple(found.shape)
+    same = len(sizes) == len(wanted.sizes) and not any(
+        isinstance(own, int) and own != size for own, size in zip(sizes, wanted.sizes, strict=True)
+    )
+    if found.type != wanted.kind or not same:
+        shown = [size if isinstance(size, int) else "any" for size in sizes]
+        expected = ["any" if size is ANY else size for size in wanted.sizes]
+        raise _refused(
+            path, f"{what} is {found.type} {shown!s:.80} where the manifest gives {wanted.kind} {expected}"
+        )
+
+
+def _refused(path: Path, why: str) -> BundleError:
+    return BundleError(
+        f"{path} does not fit the manifest: {why}", "run `omnidraft export` again", fault="graph"
+    )
