@@ -265,7 +265,8 @@ def _problems(m: VocabMap, allowed: npt.NDArray[np.uint8]) -> Iterator[tuple[str
     ):
         if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= size):
             yield "id_range", f"{name} holds an id outside 0..{size - 1}"
-    if len(m.leaves) and (len(np.unique(m.leaves)) != len(m.leaves) or (m.leaf_lengths < 1).any()):
+    # The index of a target token that occurs twice is that of its last leaf.
+    if (m.leaf_of[m.leaves] != np.arange(len(m.leaves))).any() or (m.leaf_lengths < 1).any():
         yield "leaves", "leaves repeat a target token or name one without a spelling"
     if not _sorted_by_spelling(m):
         yield "leaves", "leaves are not sorted by spelling"
