@@ -11,8 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fsspec.implementations.dirfs import DirFileSystem
 
 from omnidraft.errors import OmnidraftError, SyncError
-from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
+from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.models.adapter_file import encode_adapter, write_adapter
 from omnidraft.runtime.vocab.cache_file import encode

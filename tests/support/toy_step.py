@@ -17,9 +17,10 @@ from omnidraft.export.graph.skeleton import skeleton
 from omnidraft.export.quantize.quantize import FP32, Quantization
 from omnidraft.export.quantize.stream import write_skeleton
 from omnidraft.export.train_step.train_step import TrainSteps, train_steps, write_train_steps
-from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate, file_sha256
+from omnidraft.runtime.bundle.bundle import Bundle, file_sha256
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.bundle.train_step_entry import layout_of
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.decoding.draft_length import Costs
 from support.toy import DRAFT
 

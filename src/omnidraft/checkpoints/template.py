@@ -1,47 +1,123 @@
-"""Compile a chat template to four strings, so that a phone needs no template engine."""
+"""Compile a chat template to strings, so that a phone needs no template engine."""
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import CheckpointError, PromptError
-from omnidraft.runtime.bundle.bundle import PromptTemplate
-from omnidraft.runtime.session.chat_template import JinjaTemplate
+from omnidraft.runtime.bundle.chat_template import JinjaTemplate
+from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot, ThinkTags
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
+TAGS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<thinking>", "</thinking>"))
+CHECKED_TURNS = (1, 2, 3)  # lengths of the conversations that compiled form and template are compared on
+_THOUGHT, _ANSWER = "a thought", "an answer"  # of probes
 
-def compile_template(directory: Path, tokenizer: Tokenizer) -> tuple[PromptTemplate, JinjaTemplate | None]:
+
+@dataclass(frozen=True)
+class CompiledTemplate:
+    """A chat template and its compiled form.
+
+    Attributes:
+        prompt: the compiled form.
+        jinja: the template; None for a model without one.
+        no_system: why there is no place for a system prompt; None where there is one.
+    """
+
+    prompt: PromptTemplate
+    jinja: JinjaTemplate | None
+    no_system: str | None
+
+
+def compile_template(directory: Path, tokenizer: Tokenizer) -> CompiledTemplate:
     """The strings around the messages of a conversation, and the chat template.
 
-    Without a chat template a conversation begins with the bos token, and later messages are appended. A
-    template whose later turns differ from the second, or which cannot render them, is compiled for one turn.
+    The strings come from renderings of the template with marks in place of the messages, and are compared
+    with its renderings of one, two and three turns, with and without a system prompt. Without a chat template
+    a conversation begins with the bos token, and later messages are appended. A template whose later turns
+    differ from the second, or which cannot render them, is compiled for one turn.
 
     Args:
         directory: holds the chat template.
-        tokenizer: names the bos token.
+        tokenizer: names the bos token and the control tokens.
 
     Raises:
         CheckpointError: the template fails, or changes the user's message.
     """
     source = _template_source(directory)
     if source is None:
-        return PromptTemplate(tokenizer.adds_bos or "", "", "", ""), None
+        bare = PromptTemplate(tokenizer.adds_bos or "", "", "", "")
+        return CompiledTemplate(
+            replace(bare, think=_think_tags(None, tokenizer)), None, "the model has no chat template"
+        )
     template = JinjaTemplate(source, _special_names(directory))
     try:
-        prefix, suffix = template.parts(1)
+        prompt = _compile_turns(template, *template.parts(1))
     except PromptError as error:
         raise CheckpointError(f"{directory}: {error}", "remove chat_template to export without it") from None
-    return _compile_turns(template, prefix, suffix), template
+    system, no_system = _system_slot(template, prompt)
+    prompt = replace(prompt, system=system, think=_think_tags(template, tokenizer))
+    return CompiledTemplate(prompt, template, no_system)
 
 
 def _compile_turns(template: JinjaTemplate, prefix: str, suffix: str) -> PromptTemplate:
-    """The four strings if they render two and three turns as the template does, else the first two."""
+    """The strings if they render two and three turns as the template does, else those of the first turn."""
+    single = PromptTemplate(prefix, suffix)
     try:
-        compiled = PromptTemplate(prefix, suffix, *template.parts(2)[2:])
-        same = all(compiled.parts(turns) == template.parts(turns) for turns in (2, 3))
+        _, earlier, between, after = template.parts(2)
+        begin = suffix.removeprefix(earlier)
+        if earlier + begin != suffix or not after.endswith(begin):
+            return single
+        lead = template.pieces(2)[1].removeprefix(earlier)
+        after = after[: len(after) - len(begin)]
+        compiled = PromptTemplate(prefix, earlier, between, after, begin, lead if not lead.strip() else "")
+        same = all(compiled.parts(turns) == template.parts(turns) for turns in CHECKED_TURNS)
     except PromptError:  # a template for single questions refuses an answer
-        same = False
-    return compiled if same else PromptTemplate(prefix, suffix)
+        return single
+    return compiled if same else single
+
+
+def _system_slot(template: JinjaTemplate, prompt: PromptTemplate) -> tuple[SystemSlot | None, str | None]:
+    """The place of a system prompt, or why there is none."""
+    turns = CHECKED_TURNS if prompt.between is not None else (1,)
+    try:
+        before, after, _ = template.parts(1, system=True)
+        slot = SystemSlot(before, after)
+        compiled = replace(prompt, system=slot)
+        if all(compiled.parts(n, system=True) == template.parts(n, system=True) for n in turns):
+            return slot, None
+    except PromptError as error:
+        return None, f"it takes no system prompt in front of the messages ({error.message})"
+    return None, "a system prompt changes later turns, which strings cannot express"
+
+
+def _think_tags(template: JinjaTemplate | None, tokenizer: Tokenizer) -> ThinkTags | None:
+    """The tags of the model's thoughts; None where neither template nor tokenizer has any."""
+    for opened, closed in TAGS:
+        named = template is not None and closed in template.source
+        if named or (opened in tokenizer.controls and closed in tokenizer.controls):
+            keep = ThinkTags(opened, closed, "keep")
+            return keep if template is None else _earlier_thoughts(template, keep)
+    return None
+
+
+def _earlier_thoughts(template: JinjaTemplate, tags: ThinkTags) -> ThinkTags:
+    """The tags, with what the template keeps of an earlier thought."""
+    written = f"{tags.open}\n{_THOUGHT}\n{tags.close}\n\n{_ANSWER}"
+
+    def rendered(answer: str) -> str | None:
+        roles = ("user", "assistant", "user")
+        messages = [{"role": r, "content": c} for r, c in zip(roles, ("a", answer, "b"), strict=True)]
+        try:
+            return template.render(messages)
+        except PromptError:  # a template for single questions refuses an answer
+            return None
+
+    whole = rendered(written)
+    if whole is None or _THOUGHT in whole:
+        return tags
+    return replace(tags, earlier="trim" if whole == rendered(_ANSWER) else "cut")
 
 
 def _template_source(directory: Path) -> str | None:

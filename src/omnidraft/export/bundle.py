@@ -93,10 +93,10 @@ def _fill(work: Path, models: Models, max_length: int, options: Options, progres
     progress("compare vocabularies", 3, STEPS)
     vocab_map = _write_vocab_map(work, drafter, target, options.pairs)
     warnings = _warnings(work, models, vocab_map)
-    prompt, template = compile_template(target.checkpoint.directory, target.tokenizer)
-    if template is not None:
-        (work / CHAT_TEMPLATE).write_text(template.source, encoding="utf-8")
-    prompts = prompt_ids(target, drafter, prompt, max_length // 2)
+    template = compile_template(target.checkpoint.directory, target.tokenizer)
+    if template.jinja is not None:
+        (work / CHAT_TEMPLATE).write_text(template.jinja.source, encoding="utf-8")
+    prompts = prompt_ids(target, drafter, template.prompt, max_length // 2)
     parity, adopted = _compare_models(work, models, prompts, options, progress)
     progress("measure acceptance before quantisation", 6, STEPS)
     before = acceptance_before(work, models, vocab_map, prompts)
@@ -105,10 +105,12 @@ def _fill(work: Path, models: Models, max_length: int, options: Options, progres
     shutil.rmtree(work / "fp32", ignore_errors=True)  # two adopted graphs have none
     progress("write the manifest", 8, STEPS)
     report = Report(
-        work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity, warnings
-    )
+        work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity, warnings,
+        no_system=template.no_system,
+    )  # fmt: skip
     ort = write_ort(work, {model.role: model.graph for model in models}) if options.ort else None
-    write_manifest(work, models, {**asdict(prompt), **template_entry(template)}, options, report, ort)
+    prompt = {**asdict(template.prompt), **template_entry(template.jinja)}
+    write_manifest(work, models, prompt, options, report, ort)
     open_bundle(work)  # the reader must accept what was written
     progress("done", STEPS, STEPS)
     return replace(report, bytes=sum(f.stat().st_size for f in work.rglob("*") if f.is_file()))

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 
 from omnidraft.runtime.bundle.memory import available_bytes
+from omnidraft.runtime.bundle.memory import peak_bytes as peak_bytes
 
 _BESIDE = 1 << 30  # bytes for Python, torch, onnxruntime and the buffers of a check
 _DISK_SPARE = 1 << 30  # bytes of the disk that a check leaves free
-
-
-def peak_bytes() -> int | None:
-    """Peak resident memory of this process in bytes, with mapped files; None where it is not counted."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def room_for_weights(place: Path) -> int | None:

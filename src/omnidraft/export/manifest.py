@@ -14,10 +14,10 @@ from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.export.report import Report
 from omnidraft.export.tokenizer.check_compiled import COMPILED
 from omnidraft.runtime.bundle.bundle import OrtFiles
+from omnidraft.runtime.bundle.chat_template import JinjaTemplate
 from omnidraft.runtime.bundle.hashes import file_sha256
 from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, MAX_BYTES, VERSION, sealed
 from omnidraft.runtime.bundle.train_step_entry import step_object
-from omnidraft.runtime.session.chat_template import JinjaTemplate
 
 VOCAB_MAP = "vocab_map.safetensors"
 CHAT_TEMPLATE = "target/chat_template.jinja"
@@ -90,6 +90,7 @@ def _checks(report: Report) -> dict[str, Any]:
             "after": asdict(report.after),
         },
         "limits": list(report.limits),
+        "no_system": report.no_system,
     }
 
 

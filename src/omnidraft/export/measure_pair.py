@@ -8,7 +8,7 @@ from pathlib import Path
 
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.quantize.parity import Acceptance, measure_acceptance, refuse_collapse
-from omnidraft.runtime.bundle.bundle import PromptTemplate
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.session.decode import DecoderModels
@@ -26,8 +26,9 @@ def prompt_ids(
 ) -> list[PromptIds]:
     """The built-in prompts in the ids of both models, at most `most` target ids each."""
     prompts = []
+    prefix, suffix = template.parts(1)
     for text in PROMPTS:
-        ids = target.tokenizer.encode_prompt(template.prefix, text, template.suffix)[:most]
+        ids = target.tokenizer.encode_prompt(prefix, text, suffix)[:most]
         visible = target.tokenizer.text_of(ids).decode("utf-8", "replace")
         prompts.append((ids, drafter.tokenizer.encode(visible)))
     return prompts

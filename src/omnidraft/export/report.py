@@ -25,6 +25,7 @@ class Report:
         limits: what memory did not allow to check in full, a sentence each.
         train: parity with torch of each training graph, by file name.
         warnings: what is sound and yet not as a user will want it, a sentence each.
+        no_system: why the chat template has no place for a system prompt; None where it has one.
         seconds: duration of the export.
         peak_bytes: the most memory that the export had resident; None where the system does not count it.
     """
@@ -39,6 +40,7 @@ class Report:
     limits: tuple[str, ...] = ()
     train: dict[str, StepParity] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    no_system: str | None = None
     seconds: float = 0.0
     peak_bytes: int | None = None
 

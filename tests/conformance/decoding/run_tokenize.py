@@ -9,7 +9,7 @@ import pytest
 
 from conformance.vectors import ROOT, Vector
 from omnidraft.errors import PromptError
-from omnidraft.runtime.bundle.bundle import PromptTemplate
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.session.conversation import EarlierText, Turn, conversation_ids, draft_context
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer

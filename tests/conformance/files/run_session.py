@@ -15,8 +15,9 @@ import pytest
 from conformance.vectors import ROOT, Vector, map_of
 from omnidraft import LoadedBundle, Session, __version__
 from omnidraft.errors import SessionFileError
-from omnidraft.runtime.bundle.bundle import Bundle, PromptTemplate
+from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.session.session_file import (

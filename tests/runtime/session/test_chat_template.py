@@ -13,8 +13,9 @@ import pytest
 from omnidraft import GenerationConfig, Session, load_bundle
 from omnidraft.checkpoints.template import compile_template
 from omnidraft.errors import BundleError, CheckpointError, PromptError
-from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, PromptTemplate, open_bundle
-from omnidraft.runtime.session.chat_template import JinjaTemplate, template_of
+from omnidraft.runtime.bundle.bundle import MANIFEST, Bundle, open_bundle
+from omnidraft.runtime.bundle.chat_template import JinjaTemplate, template_of
+from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.session.conversation import Turn, conversation_ids
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from support.tiny_tokenizers import byte_level, sentencepiece
@@ -53,7 +54,7 @@ def directory(path: Path, source: str | None) -> Path:
                 "<|im_end|>\n<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n",
             ),
         ),
-        (LLAMA, PromptTemplate("<s>[INST] ", " [/INST]", " </s>[INST] ", " [/INST]")),
+        (LLAMA, PromptTemplate("<s>[INST] ", " [/INST]", " </s>[INST] ", " [/INST]", lead=" ")),
         (ONE_TURN, PromptTemplate("Q: ", "\nA:")),
         (COUNTING, PromptTemplate("1. ", "\n")),  # later turns have other numbers
         (HIDES, PromptTemplate("", ":")),
@@ -64,8 +65,9 @@ def test_a_template_is_compiled_as_far_as_it_can_be(
     tmp_path: Path, source: str | None, compiled: PromptTemplate
 ) -> None:
     tokenizer = LibraryTokenizer(sentencepiece([]))
-    actual, template = compile_template(directory(tmp_path, source), tokenizer)
-    assert actual == compiled
+    result = compile_template(directory(tmp_path, source), tokenizer)
+    actual, template = result.prompt, result.jinja
+    assert replace(actual, system=None) == compiled
     assert (template is None) == (source is None)
     if actual.between is None:
         with pytest.raises(PromptError, match="single turn"):
@@ -146,7 +148,7 @@ def test_a_bundle_carries_its_template(bundle: Path) -> None:
 
 
 def test_without_jinja_the_compiled_form_serves(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omnidraft.runtime.session.chat_template.jinja_is_installed", lambda: False)
+    monkeypatch.setattr("omnidraft.runtime.bundle.chat_template.jinja_is_installed", lambda: False)
     opened = single_turn(open_bundle(bundle))
     assert template_of(opened) is opened.prompt
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from omnidraft.errors import SettingError
 from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
+from omnidraft.runtime.bundle.chat_template import template_of
 from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
 from omnidraft.runtime.session.api import GenerationConfig, Session, load_bundle
-from omnidraft.runtime.session.chat_template import template_of
 from omnidraft.runtime.vocab.cache_store import check_place
 from omnidraft.sync.installed import adapter_in_use
 

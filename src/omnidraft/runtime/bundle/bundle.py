@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from omnidraft.errors import BundleError, PromptError
+from omnidraft.errors import BundleError
 from omnidraft.runtime.bundle.hashes import MAX_PATH, Record, Verify, check_files, verify_files
 from omnidraft.runtime.bundle.hashes import file_sha256 as file_sha256
 from omnidraft.runtime.bundle.manifest_file import MANIFEST as MANIFEST
@@ -22,6 +22,7 @@ from omnidraft.runtime.bundle.signature import (
     read_signature,
     verify,
 )
+from omnidraft.runtime.chat.prompt_template import MAX_PROMPT, PromptTemplate, read_prompt
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.device.check_record import Stamp
 from omnidraft.runtime.device.device_costs import read_costs
@@ -29,38 +30,6 @@ from omnidraft.runtime.device.machine import Machine, read_machine
 from omnidraft.runtime.disk.json_fields import mapping, text
 from omnidraft.runtime.parts.file_places import FilePlaces, find_places
 from omnidraft.runtime.parts.pack_index import INDEX
-
-MAX_PROMPT = 1 << 16  # bytes of each text of the field `prompt`
-
-
-@dataclass(frozen=True)
-class PromptTemplate:
-    """The text around a user's messages; control tokens are read only here, never in a message.
-
-    Attributes:
-        prefix, suffix: before and after the first message.
-        between: from the end of an answer to the next message.
-        after: between that message and its answer. Both are None if four strings cannot express the
-            model's chat template.
-    """
-
-    prefix: str
-    suffix: str
-    between: str | None = None
-    after: str | None = None
-
-    def parts(self, turns: int) -> list[str]:
-        """The strings before and after the message of each turn (see `conversation.Template`).
-
-        Raises:
-            PromptError: several turns, with a template that was compiled for one.
-        """
-        if turns > 1 and (self.between is None or self.after is None):
-            raise PromptError(
-                "this bundle's chat template serves a single turn without jinja2",
-                "install jinja2, or begin a new conversation",
-            )
-        return [self.prefix, self.suffix, *[self.between or "", self.after or ""] * (turns - 1)]
 
 
 @dataclass(frozen=True)
@@ -241,16 +210,13 @@ def _used(bundle: Bundle) -> list[str]:
 
 
 def _prompt(data: dict[str, Any]) -> PromptTemplate:
-    first = (text(data[name], MAX_PROMPT) for name in ("prefix", "suffix"))
-    later = [None if data[name] is None else text(data[name], MAX_PROMPT) for name in ("between", "after")]
-    if (later[0] is None) != (later[1] is None):
-        raise ValueError("one of prompt.between and prompt.after is null")
+    prompt = read_prompt(data)
     if data["template"] is not None:
         text(data["template"], MAX_PATH)
     for name, value in mapping(data["names"], 64).items():
         text(name, 64)
         text(value, MAX_PROMPT)
-    return PromptTemplate(*first, *later)
+    return prompt
 
 
 def _machine(costs: dict[str, Any]) -> Machine | None:

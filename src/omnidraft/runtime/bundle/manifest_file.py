@@ -13,7 +13,7 @@ from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.disk.strict_json import parse
 
 FORMAT = "omnidraft.bundle"
-VERSION = 2
+VERSION = 3
 MANIFEST = "manifest.json"
 MAX_BYTES = 1 << 22
 _BEFORE = b'{"seal": "'

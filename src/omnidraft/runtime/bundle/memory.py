@@ -5,6 +5,7 @@ with onnxruntime 1.31 on Linux, with a full context.
 """
 
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,3 +134,13 @@ def _work(entry: ModelEntry) -> int:
     # A graph of layout concat computes logits for every token, and stores the scores of its attention.
     scores = 4 * _SCORES * (hidden / entry.kv.head_dim) * PREFILL_CHUNK * entry.kv.max_length
     return int(work + scores + 4 * PREFILL_CHUNK * entry.vocab_size)
+
+
+def peak_bytes() -> int | None:
+    """Peak resident memory of this process in bytes, with mapped files; None where it is not counted."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

@@ -32,6 +32,14 @@ class Seconds:
 
 
 @dataclass(frozen=True)
+class TextRead:
+    """What the target read before a round: the prompt, or text that its KV cache lacked; see `Stopwatch`."""
+
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class Round:
     """One target pass: what was drafted, proposed, accepted and emitted.
 
@@ -47,6 +55,7 @@ class Round:
             from, after penalty, temperature and truncation; at temperature 0 under the softmax of the
             penalised logits. Empty unless asked for.
         seconds: where the time went; zeros unless measured.
+        read: what the target read before; zeros unless measured.
     """
 
     draft: tuple[int, ...]
@@ -59,6 +68,7 @@ class Round:
     copied: bool = False
     logprobs: tuple[float, ...] = ()
     seconds: Seconds = Seconds()
+    read: TextRead = TextRead()
 
     @classmethod
     def of(cls, outcome: Outcome, learned: int) -> "Round":

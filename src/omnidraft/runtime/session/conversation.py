@@ -8,28 +8,15 @@ A message is always plain text; nothing in it is read as a control token.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from omnidraft.runtime.chat.messages import MessageList
+from omnidraft.runtime.chat.prompt_template import Template, ThinkTags
+from omnidraft.runtime.chat.thinking import given_answer, kept_start
 from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.stop import whole_tokens
 from omnidraft.runtime.session.generation import Generation
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
-
-
-class Template(Protocol):
-    """The text around messages; control tokens are read here and only here."""
-
-    def parts(self, turns: int) -> list[str]:
-        """The strings before and after the message of each turn, shape [2 * turns].
-
-        The string before a later message begins right after the answer to the message before it.
-
-        Args:
-            turns: number of messages by the user.
-
-        Raises:
-            PromptError: the template cannot render a conversation of this length.
-        """
 
 
 @dataclass(frozen=True)
@@ -41,7 +28,7 @@ class Turn:
 
 
 def conversation_ids(
-    tokenizer: Tokenizer, template: Template, turns: Sequence[Turn], message: str
+    tokenizer: Tokenizer, template: Template, turns: Sequence[Turn], message: str, system: str | None = None
 ) -> list[int]:
     """The target ids of a conversation, up to the position at which the answer to `message` begins.
 
@@ -50,33 +37,87 @@ def conversation_ids(
         template: the text around messages.
         turns: earlier turns.
         message: the new message.
+        system: the system prompt; None without one.
+
+    Raises:
+        PromptError: see `Template.parts`.
     """
-    parts = template.parts(len(turns) + 1)
+    parts = template.parts(len(turns) + 1, system=system is not None)
+    before = [parts.pop(0)] if system is None else [parts.pop(0), system, parts.pop(0)]
     ids: list[int] = []
-    for i, turn in enumerate(turns):
-        ids += tokenizer.encode_prompt(parts[2 * i], turn.message, parts[2 * i + 1], goes_on=i > 0)
+    for number, turn in enumerate((*turns, Turn(message, ()))):
+        if number:
+            before = [parts[2 * number - 1]]
+        ids += tokenizer.encode_prompt(*before, turn.message, parts[2 * number], goes_on=number > 0)
         ids += turn.answer
-    return ids + tokenizer.encode_prompt(parts[-2], message, parts[-1], goes_on=bool(turns))
+    return ids
 
 
-def answer_ids(tokenizer: Tokenizer, answer: Generation, eos_ids: Sequence[int]) -> tuple[int, ...]:
-    """The ids of an answer as a conversation keeps them: they spell `answer.text` and nothing else.
+def listed_turns(loaded: LoadedBundle, messages: MessageList, known: Sequence[Turn]) -> list[Turn]:
+    """The earlier turns of a list of messages; an answer that this session generated keeps its ids.
 
-    The end token is left out, because the template has its own. Where a stop string begins inside a token,
-    the bytes of that token before it are spelled again; all other ids stay as they were generated.
+    Other answers are encoded, after the white space that the model would have begun them with. White space
+    at both ends of an answer does not count, and its thought is left out.
 
     Args:
-        tokenizer: the target's.
-        answer: the generation.
-        eos_ids: the target's end tokens.
+        loaded: the bundle.
+        messages: the list.
+        known: the turns of the session's own conversation.
     """
-    ids = answer.token_ids
-    if answer.stop_start is None:
-        return tuple(ids[:-1] if ids and ids[-1] in eos_ids else ids)
-    data = [tokenizer.text_of([t]) for t in ids]
-    whole, head = whole_tokens([len(d) for d in data], answer.stop_start)
-    rest = tokenizer.spell(data[whole][:head]) if head else None
-    return (*ids[:whole], *(rest or []))
+    tokenizer, prompt = loaded.target_tokenizer, loaded.bundle.prompt
+    turns: list[Turn] = []
+    for number, (message, text) in enumerate(messages.turns):
+        answer = given_answer(text, prompt.think)
+        own = known[number] if number < len(known) and turns == [*known[:number]] else None
+        if own is not None and own.message == message:
+            written = loaded.output_bytes(own.answer).decode("utf-8", "replace")
+            if given_answer(written, prompt.think) == answer:
+                turns.append(own)
+                continue
+        ids = tokenizer.encode_prompt("", prompt.lead + answer, "", goes_on=True) if answer else []
+        turns.append(Turn(message, tuple(ids)))
+    return turns
+
+
+def answer_ids(loaded: LoadedBundle, answer: Generation) -> tuple[int, ...]:
+    """The ids of an answer as a conversation keeps them: they spell `answer.text`, or the end of it.
+
+    The end token is left out, because the template has its own. A thought is left out where the template
+    leaves it out (`ThinkTags.earlier`). Where a stop string begins inside a token, the bytes of that token
+    before it are spelled again, and so are the bytes behind a thought that ends inside a token; all other
+    ids stay as they were generated.
+
+    Args:
+        loaded: the bundle.
+        answer: the generation.
+    """
+    tokenizer, ids = loaded.target_tokenizer, tuple(answer.token_ids)
+    if answer.stop_start is not None:
+        data = [loaded.output_bytes([t]) for t in ids]
+        whole, head = whole_tokens([len(d) for d in data], answer.stop_start)
+        ids = (*ids[:whole], *_spelled(tokenizer, data[whole][:head] if head else b""))
+    elif ids and ids[-1] in loaded.bundle.target.eos_ids:
+        ids = ids[:-1]
+    tags = loaded.bundle.prompt.think
+    return ids if tags is None else _without_thought(loaded, ids, tags, inside=answer.begins_inside)
+
+
+def _without_thought(
+    loaded: LoadedBundle, ids: tuple[int, ...], tags: ThinkTags, *, inside: bool
+) -> tuple[int, ...]:
+    """The ids of an answer behind the part of it that a conversation does not keep."""
+    start = kept_start(loaded.output_bytes(ids), tags, inside=inside)
+    if start == 0:
+        return ids
+    data = [loaded.output_bytes([t]) for t in ids]
+    whole, head = whole_tokens([len(d) for d in data], start)
+    if head == 0:
+        return ids[whole:]
+    return (*_spelled(loaded.target_tokenizer, data[whole][head:]), *ids[whole + 1 :])
+
+
+def _spelled(tokenizer: Tokenizer, data: bytes) -> list[int]:
+    return tokenizer.spell(data) or []
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from omnidraft.runtime.decoding.model import Logits, Model
 from omnidraft.runtime.decoding.proposer import Copy, Outcome, Proposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.sampling import TargetProbs
-from omnidraft.runtime.decoding.speculate import DecoderState, Round, Seconds, speculate
+from omnidraft.runtime.decoding.speculate import DecoderState, Round, Seconds, TextRead, speculate
 from omnidraft.runtime.decoding.stop import cut_at_eos
 from omnidraft.runtime.decoding.translator import Proposal
 from omnidraft.runtime.decoding.verifier import Probs, Verdict
@@ -85,7 +85,7 @@ def decode(
     target, timed = TimedTarget(models.target, watch), TimedProposer(proposer, watch)
     try:
         for each in speculate(target, timed, text, config.sampling, draft_length, random, observe):
-            yield replace(each, seconds=watch.take(), logprobs=logprobs)
+            yield replace(each, seconds=watch.take(), read=watch.take_read(), logprobs=logprobs)
     finally:
         if recorder is not None:
             recorder.close()
@@ -124,6 +124,7 @@ class Stopwatch:
 
     clock: Clock
     _seconds: dict[str, float] = field(default_factory=dict)
+    _read: TextRead = TextRead()
 
     def add(self, part: str, started: float) -> None:
         """Add the time since `started` to a part, a field of `Seconds`."""
@@ -134,9 +135,18 @@ class Stopwatch:
         seconds, self._seconds = Seconds(**self._seconds), {}
         return seconds
 
+    def add_read(self, tokens: int, started: float) -> None:
+        """Count tokens that the target read since `started`."""
+        self._read = TextRead(self._read.tokens + tokens, self._read.seconds + self.clock() - started)
+
+    def take_read(self) -> TextRead:
+        """What was read since the last call."""
+        read, self._read = self._read, TextRead()
+        return read
+
 
 class TimedTarget:
-    """A target whose scoring and rewinding is timed; reading a prompt is not part of a round."""
+    """A target whose scoring and rewinding is timed; reading a prompt is counted apart from the round."""
 
     def __init__(self, model: Model, watch: Stopwatch) -> None:
         self._model, self._watch = model, watch
@@ -149,9 +159,11 @@ class TimedTarget:
 
     def score(self, tokens: Sequence[int], num_logits: int | None = None) -> Logits:
         """See `Model.score`."""
-        if num_logits is not None:  # the loop asks for all rows
-            return self._model.score(tokens, num_logits)
         started = self._watch.clock()
+        if num_logits is not None:  # a round asks for all rows
+            row = self._model.score(tokens, num_logits)
+            self._watch.add_read(len(tokens), started)
+            return row
         logits = self._model.score(tokens)
         self._watch.add("target", started)
         return logits

@@ -1,9 +1,12 @@
 """One answer while it is generated: rounds in, pieces of text out, and the reason why it ended."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from omnidraft.runtime.chat.prompt_template import ThinkTags
+from omnidraft.runtime.chat.thinking import ThoughtStream, split_thought
 from omnidraft.runtime.decoding.model import Cancelled
 from omnidraft.runtime.decoding.speculate import Round
 from omnidraft.runtime.decoding.stop import StopReason, StopText
@@ -20,12 +23,15 @@ class Piece:
     Attributes:
         text: may be empty.
         token_ids: target ids that the round emitted.
-        round: None for text that was held back when the generation was cancelled.
+        round: None for text that was held back when the generation was cancelled, and for the answer in
+            the text of a round that also ended a thought: it is a piece of its own.
+        is_thought: whether the text is what the model thinks before its answer, with the tags around it.
     """
 
     text: str
     token_ids: tuple[int, ...]
     round: Round | None
+    is_thought: bool = False
 
     def __str__(self) -> str:
         return self.text
@@ -42,6 +48,19 @@ class Limits:
 
     eos_ids: Sequence[int]
     max_length: int
+
+
+@dataclass(frozen=True)
+class Thoughts:
+    """What tells the thought of an output from the answer.
+
+    Attributes:
+        tags: of the model; None for a model that writes no thoughts.
+        inside: the output begins inside a thought.
+    """
+
+    tags: ThinkTags | None = None
+    inside: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,7 +85,8 @@ class Generation:
         config: the settings.
         seed: repeats this generation.
         prompt_ids: target ids of the prompt.
-        text: the output so far, without stop string and end token.
+        text: the output so far, without stop string and end token. A think tag that is a control token of
+            the target is written, too.
         token_ids: target ids of the output so far. An end token, or the token that completed the stop string,
             is the last of them and counts.
         logprobs: natural log-probabilities of `token_ids`, if they were asked for.
@@ -82,6 +102,8 @@ class Generation:
         stop_text: StopText,
         limits: Limits,
         step: Step,
+        thoughts: Thoughts = Thoughts(),
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         assert config.seed is not None
         self.config, self.seed = config, config.seed
@@ -92,7 +114,25 @@ class Generation:
         self.statistics = Statistics()
         self.stop_reason: StopReason | None = None
         self._rounds, self._stop_text, self._limits, self._step = rounds, stop_text, limits, step
+        self._thoughts, self._clock = thoughts, clock
+        self._stream = None if thoughts.tags is None else ThoughtStream(thoughts.tags, inside=thoughts.inside)
+        self._pieces: list[Piece] = []  # of the last round, that were not yielded yet
         self._cancelled = False
+
+    @property
+    def begins_inside(self) -> bool:
+        """Whether the output begins inside a thought, because the prompt ends with the open tag."""
+        return self._thoughts.inside
+
+    @property
+    def thought(self) -> str:
+        """What the model thought before its answer, without the tags; empty for most models."""
+        return split_thought(self.text, self._thoughts.tags, inside=self._thoughts.inside)[0]
+
+    @property
+    def answer(self) -> str:
+        """The text behind the thought; empty while the model is thinking."""
+        return split_thought(self.text, self._thoughts.tags, inside=self._thoughts.inside)[1]
 
     @property
     def stop_string(self) -> str | None:
@@ -117,22 +157,38 @@ class Generation:
         self._cancelled = True  # one assignment: a signal handler must not wait for a lock
 
     def __iter__(self) -> Iterator[Piece]:
-        while self.stop_reason is None:
-            finished = self._next_round()
-            if finished is None:
-                self.stop_reason = "cancelled"
-                rest = self._stop_text.end()
-                self.text += rest
-                if rest:
-                    yield Piece(rest, (), None)
-                return
-            self.token_ids += finished.emitted
-            self.logprobs += finished.logprobs
-            self.statistics.add(finished)
-            self.stop_reason = self.end()
-            text = self._stop_text.take() + (self._stop_text.end() if self.stop_reason else "")
-            self.text += text
-            yield Piece(text, finished.emitted, finished)
+        while self._pieces or self.stop_reason is None:
+            if not self._pieces:
+                self._pieces = self._round_pieces()
+            if self._pieces:
+                yield self._pieces.pop(0)
+
+    def _round_pieces(self) -> list[Piece]:
+        """Run a round; its text as pieces. The first piece has the ids."""
+        started = self._clock()
+        finished = self._next_round()
+        if finished is None:
+            self.stop_reason = "cancelled"
+            rest = self._stop_text.end()
+            self.text += rest
+            return [Piece(text, (), None, thought) for text, thought in self._parts(rest)]
+        if self.statistics.rounds == 0:
+            self.statistics.first_token_seconds = self._clock() - started
+        self.token_ids += finished.emitted
+        self.logprobs += finished.logprobs
+        self.statistics.add(finished)
+        self.stop_reason = self.end()
+        text = self._stop_text.take() + (self._stop_text.end() if self.stop_reason else "")
+        self.text += text
+        first, *others = self._parts(text) or [("", self._stream is not None and self._stream.is_thinking)]
+        pieces = [Piece(first[0], finished.emitted, finished, first[1])]
+        return pieces + [Piece(text, (), None, thought) for text, thought in others]
+
+    def _parts(self, text: str) -> list[tuple[str, bool]]:
+        """Text that became certain, in parts that are thought or answer; at the end all that was held back."""
+        if self._stream is None:
+            return [(text, False)] if text else []
+        return self._stream.push(text) + (self._stream.end() if self.stop_reason else [])
 
     def finish(self) -> "Generation":
         """Run to the end."""
@@ -145,6 +201,7 @@ class Generation:
         self.token_ids, self.logprobs = list(emitted.token_ids), list(emitted.logprobs)
         self.stop_reason = emitted.stop_reason
         self.text = self._stop_text.take() + (self._stop_text.end() if emitted.stop_reason else "")
+        self._parts(self.text)
 
     def _next_round(self) -> Round | None:
         """The next round; None where the generation was cancelled or an exception ended its rounds before."""

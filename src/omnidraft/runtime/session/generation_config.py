@@ -193,26 +193,6 @@ def prompt_ids(prompt: Any) -> list[int]:
         ) from None
 
 
-def checked_text(text: str) -> str:
-    """A prompt's text, unchanged.
-
-    Raises:
-        PromptError: empty, white space alone, or not encodable as UTF-8.
-    """
-    value: object = text
-    if not isinstance(value, str):
-        raise PromptError(f"the prompt is a {type(value).__name__}", "give some text")
-    if not text:
-        raise PromptError("the prompt is empty", "give some text")
-    if not text.strip():
-        raise PromptError("the prompt is white space alone", "give some text")
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise PromptError(
-            "the prompt holds bytes that are not UTF-8, or half a surrogate pair", "give whole text"
-        )
-    return text
-
-
 def check_prompt(ids: Sequence[int], target: ModelEntry) -> None:
     """Refuse a prompt that the target cannot read.
 

@@ -1,4 +1,4 @@
-"""The file of a session, format version 3: spec/09-session.md.
+"""The file of a session, format version 4: spec/09-session.md.
 
 Reading is total: every length is checked before it is used, every field before it is trusted, and each
 failure has a name. A state has one way to be written, so a reader writes it again and compares the bytes.
@@ -20,7 +20,7 @@ from omnidraft.runtime.session.text_state import Identity, SavedAnswer, SavedSes
 from omnidraft.runtime.vocab.cache_file import MAX_FILE_BYTES as MAX_CACHE_BYTES
 
 MAGIC = b"\x89ODSN\r\n\x1a"
-VERSION = 3
+VERSION = 4
 MAX_STATE_BYTES = 1 << 24
 # magic, version, reserved, bytes of the state, bytes of the cache, CRC-32 of each
 _HEADER = struct.Struct("<8s6I")
@@ -113,6 +113,7 @@ def _state(saved: SavedSession) -> dict[str, Any]:
         },
         "costs": _costs_object(saved.costs),
         "draft_length": _lengths_object(saved.lengths),
+        "system": saved.system,
         "turns": [{"message": turn.message, "answer": turn.answer} for turn in saved.turns],
         "message": saved.message,
         "answer": None if saved.answer is None else _answer_object(saved.answer),
@@ -121,7 +122,7 @@ def _state(saved: SavedSession) -> dict[str, Any]:
 
 def _saved(value: object) -> SavedSession:
     state = mapping(value)
-    message, answer = state["message"], state["answer"]
+    system, message, answer = (state[name] for name in ("system", "message", "answer"))
     saved = SavedSession(
         omnidraft=text(state["omnidraft"], 64),
         identity=_identity(mapping(state["identity"])),
@@ -130,9 +131,12 @@ def _saved(value: object) -> SavedSession:
         turns=tuple(_turn(mapping(each)) for each in array(state["turns"], MAX_TURNS)),
         message=None if message is None else text(message),
         answer=None if answer is None else _answer(mapping(answer)),
+        system=None if system is None else text(system),
     )
-    if (saved.message is None and saved.turns) or (saved.message is not None and saved.answer is None):
-        raise ValueError("a conversation has no last message or no answer")
+    if saved.message is None and saved.turns and saved.answer is not None:
+        raise ValueError("the last answer of a conversation has no message")
+    if (saved.message is not None and saved.answer is None) or saved.system == "":
+        raise ValueError("a message has no answer, or the system prompt is empty")
     return saved
 
 

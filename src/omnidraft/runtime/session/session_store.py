@@ -109,6 +109,7 @@ def capture(models: SessionModels, text: TextState) -> tuple[SavedSession, bytes
         turns=tuple(text.turns),
         message=text.message,
         answer=saved_answer,
+        system=text.system,
     )
     return saved, encode(text.cache.table())
 
@@ -137,7 +138,7 @@ def restore(
         _check(saved, models.loaded.bundle)
         restored = TextState(_cache(cache_bytes, text.cache), saved.costs, text.decoder)
         restored.lengths = saved.lengths.copy()
-        restored.turns, restored.message = list(saved.turns), saved.message
+        restored.turns, restored.message, restored.system = list(saved.turns), saved.message, saved.system
         if saved.answer is not None:
             restored.answer = _replay(models, restored, saved.answer)
     except (SessionFileError, ValueError) as error:

@@ -12,7 +12,7 @@ from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
 from omnidraft.runtime.session.conversation import EarlierText, draft_context
 from omnidraft.runtime.session.decode import DecoderModels, decode
-from omnidraft.runtime.session.generation import Emitted, Generation, Limits
+from omnidraft.runtime.session.generation import Emitted, Generation, Limits, Thoughts
 from omnidraft.runtime.session.generation_config import GenerationConfig, check_prompt
 from omnidraft.runtime.session.loaded_bundle import draft_length_for, verification_for
 from omnidraft.runtime.session.session_models import SessionModels
@@ -68,8 +68,9 @@ def generate_from_prompt(
     assert config.seed is not None
     text.random = SplitMix64(config.seed)
     text.decoder.tokens, text.decoder.context = list(ids), context
-    text.answer = generate_from_state(models, text, config, ids, Emitted(), recording)
-    return text.answer
+    generation = generate_from_state(models, text, config, ids, Emitted(), recording)
+    text.begin(generation)
+    return generation
 
 
 def generate_from_state(
@@ -96,7 +97,7 @@ def generate_from_state(
     loaded, decoder = models.loaded, text.decoder
     eos_ids = () if config.ignore_eos else loaded.bundle.target.eos_ids
     stop_text = StopText(config.stop)
-    cut = partial(cut_at_stop, eos_ids=eos_ids, text=stop_text, bytes_of=loaded.vocab_map.bytes_of)
+    cut = partial(cut_at_stop, eos_ids=eos_ids, text=stop_text, bytes_of=lambda i: loaded.output_bytes((i,)))
     if len(cut(list(emitted.token_ids))[0]) < len(emitted.token_ids):
         raise ValueError("its output continues after an end token or a stop string")
     decoder.restart(decoder.tokens, decoder.context, config.max_new_tokens - len(emitted.token_ids), cut)
@@ -109,7 +110,9 @@ def generate_from_state(
         _recorder_of(models, text, config, recording, has_output=bool(emitted.token_ids)),
     )
     limits = Limits(eos_ids, models.target.max_length)
-    generation = Generation(rounds, config, prompt, stop_text, limits, partial(_step, models, text))
+    thoughts = Thoughts(loaded.bundle.prompt.think, loaded.ends_in_thought(prompt))
+    step = partial(_step, models, text)
+    generation = Generation(rounds, config, prompt, stop_text, limits, step, thoughts, models.clock)
     generation.replay(emitted)
     return generation
 

@@ -9,6 +9,7 @@ from omnidraft.runtime.decoding.stop import StopReason
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.generation import Generation
 from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.statistics import Statistics
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
 
@@ -23,8 +24,11 @@ class TextState:
         random: the source of randomness of the last generation.
         lengths: what the draft length "auto" learned of the texts so far.
         turns: earlier turns of a conversation.
-        message: the message that is being answered; None outside a conversation.
-        answer: the last generation.
+        message: the message that is being answered; None where every message has its turn.
+        answer: the last generation; None where it was taken back.
+        system: the system prompt of texts that begin in the template; None for none.
+        totals: counts of the generations before `answer`, since the conversation began.
+        answers: number of generations since then.
     """
 
     cache: NgramCache
@@ -35,10 +39,21 @@ class TextState:
     turns: list[Turn] = field(default_factory=list)
     message: str | None = None
     answer: Generation | None = None
+    system: str | None = None
+    totals: Statistics = field(default_factory=Statistics)
+    answers: int = 0
+
+    def begin(self, answer: Generation | None) -> None:
+        """Put a generation, or none, in the place of the last one, whose counts stay."""
+        if self.answer is not None:
+            self.totals.merge(self.answer.statistics)
+        self.answer = answer
+        self.answers += answer is not None
 
     def forget_text(self) -> None:
-        """Forget the conversation, not what was learned."""
+        """Forget the conversation and its counts, not the system prompt and not what was learned."""
         self.turns, self.message, self.answer = [], None, None
+        self.totals, self.answers = Statistics(), 0
 
 
 @dataclass(frozen=True)
@@ -89,8 +104,9 @@ class SavedSession:
         costs: seconds on this device.
         lengths: what the draft length "auto" learned.
         turns: earlier turns of a conversation.
-        message: the message that is being answered; None outside a conversation.
-        answer: the last generation; None before the first.
+        message: the message that is being answered; None where every message has its turn.
+        answer: the last generation; None before the first, and where it was taken back.
+        system: the system prompt; None for none.
     """
 
     omnidraft: str
@@ -100,3 +116,4 @@ class SavedSession:
     turns: tuple[Turn, ...]
     message: str | None
     answer: SavedAnswer | None
+    system: str | None = None

@@ -80,17 +80,16 @@ class Tokenizer(ABC):
         """SHA-256 over every id's bytes and the control tokens: equal vocabularies, equal fingerprints."""
         return fingerprint(self.tokens, self.controls.values())
 
-    def encode_prompt(self, prefix: str, text: str, suffix: str, *, goes_on: bool = False) -> list[int]:
-        """Ids of a prompt: control tokens are read in the template's prefix and suffix, never in the text.
+    def encode_prompt(self, *parts: str, goes_on: bool = False) -> list[int]:
+        """Ids of a prompt: control tokens are read in the template's strings, never in the texts between.
 
         Args:
-            prefix, suffix: of the template.
-            text: of the user.
+            parts: a string of the template, a text, a string of the template, and so on; an odd number.
             goes_on: the prompt follows earlier ids, so its first words get no dummy prefix.
         """
         ids: list[int] = []
         plain, strip = "", False
-        for run in (*self._split(prefix), text, *self._split(suffix)):
+        for run in self._runs(parts):
             if isinstance(run, str):
                 plain += run
                 continue
@@ -120,6 +119,14 @@ class Tokenizer(ABC):
     def _fragment(self, text: str, goes_on: bool) -> list[int]:
         spelled = self.spell(text.encode()) if goes_on else None
         return self.encode(text) if spelled is None else spelled
+
+    def _runs(self, parts: Sequence[str]) -> Iterator[str | Control]:
+        """The runs of text and the control tokens of a prompt; every second part is a text."""
+        for number, part in enumerate(parts):
+            if number % 2:
+                yield part
+            else:
+                yield from self._split(part)
 
     def _split(self, template: str) -> Iterator[str | Control]:
         """The text of a template, split at its control tokens."""

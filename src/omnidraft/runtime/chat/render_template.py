@@ -38,7 +38,9 @@ def main() -> None:
 
 def _rendered(environment: Any, request: dict[str, Any]) -> str:
     template = environment.from_string(request["source"])
-    names = {**request["names"], "messages": request["messages"], "add_generation_prompt": True}
+    # Templates compare `tools` and `documents` with none; transformers gives them always.
+    asked = {"messages": request["messages"], "add_generation_prompt": True, "tools": None, "documents": None}
+    names = {**request["names"], **asked}
     pieces, size = [], 0
     for piece in template.generate(names):
         pieces.append(piece)

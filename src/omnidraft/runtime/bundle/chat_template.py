@@ -1,4 +1,4 @@
-"""A model's own chat template: its compiled form where four strings express it, else rendered by jinja2.
+"""A model's own chat template: its compiled form where strings express it, else rendered by jinja2.
 
 jinja2 runs in a process of its own (`render_template.py`): a template may ask for any time and memory.
 Messages never enter the template engine. Marks replace them, and the output between the marks is the
@@ -13,10 +13,10 @@ import sys
 from dataclasses import dataclass
 
 from omnidraft.errors import BundleError, PromptError, reason
-from omnidraft.runtime.bundle import render_template
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.checked_files import checked_bytes
-from omnidraft.runtime.session.conversation import Template
+from omnidraft.runtime.chat import render_template
+from omnidraft.runtime.chat.prompt_template import Template
 
 MOST_BYTES = 1 << 18  # of a chat template; published ones have up to 12 kB
 MOST_SECONDS = 4.5  # of a rendering, which takes some 0.1 s
@@ -35,16 +35,30 @@ class JinjaTemplate:
     source: str
     names: dict[str, str]
 
-    def parts(self, turns: int) -> list[str]:
-        """The strings around the messages of a conversation; see `conversation.Template.parts`.
+    def parts(self, turns: int, *, system: bool = False) -> list[str]:
+        """The strings around the messages of a conversation; see `Template.parts`.
 
         Raises:
             PromptError: the template fails, or does not keep every message in one piece.
         """
-        marks = [_MARK.format(i) for i in range(2 * turns - 1)]
-        roles = ("user", "assistant")
-        rest = self._render([{"role": roles[i % 2], "content": mark} for i, mark in enumerate(marks)])
-        parts = []
+        parts = self.pieces(turns, system=system)
+        rest = parts[-1]
+        # Templates strip answers and write the space before them; our answers keep the space they begin with.
+        for i in range(2 if system else 1, len(parts) - 1, 2):
+            if parts[i].startswith(rest) and not parts[i][len(rest) :].strip():
+                parts[i] = rest
+        return parts
+
+    def pieces(self, turns: int, *, system: bool = False) -> list[str]:
+        """The strings around the messages as the template writes them, with the space before an answer.
+
+        Raises:
+            PromptError: see `parts`.
+        """
+        marks = [_MARK.format(i) for i in range(2 * turns - (not system))]
+        roles = [*(["system"] if system else []), *["user", "assistant"] * turns][: len(marks)]
+        messages = [{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)]
+        rest, parts = self.render(messages), []
         for mark in marks:
             part, separator, rest = rest.partition(mark)
             if not separator or mark in rest:
@@ -52,14 +66,17 @@ class JinjaTemplate:
                     f"the chat template does not keep the messages of {turns} turns in one piece"
                 )
             parts.append(part)
-        parts.append(rest)
-        # Templates strip answers and write the space before them; our answers keep the space they begin with.
-        for i in range(1, len(parts) - 1, 2):
-            if parts[i].startswith(rest) and not parts[i][len(rest) :].strip():
-                parts[i] = rest
-        return parts
+        return [*parts, rest]
 
-    def _render(self, messages: list[dict[str, str]]) -> str:
+    def render(self, messages: list[dict[str, str]]) -> str:
+        """The text of a conversation, up to the place where an answer begins.
+
+        Args:
+            messages: each with role and content.
+
+        Raises:
+            PromptError: the template fails, or takes too much time or memory.
+        """
         request = {"path": sys.path, "source": self.source, "names": self.names, "messages": messages}
         try:
             done = subprocess.run(
@@ -88,7 +105,7 @@ def jinja_is_installed() -> bool:
 
 
 def template_of(bundle: Bundle) -> Template:
-    """The chat template of a bundle: its compiled form, or jinja2 where four strings cannot express it.
+    """The chat template of a bundle: its compiled form, or jinja2 where strings cannot express it.
 
     Raises:
         BundleError: the template is not UTF-8, has more than 256 KiB, or is not the file that was hashed.

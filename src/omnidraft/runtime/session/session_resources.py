@@ -1,0 +1,235 @@
+"""What a session works with: models, n-grams, recorder, statistics, and the state of its text."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.memory import peak_bytes
+from omnidraft.runtime.chat.messages import checked_text
+from omnidraft.runtime.chat.prompt_template import Template
+from omnidraft.runtime.decoding.draft_length import Costs, LengthState
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.models.adapter_fit import Role
+from omnidraft.runtime.session.conversation import Turn, conversation_ids
+from omnidraft.runtime.session.decode import DecoderModels
+from omnidraft.runtime.session.generation import Generation
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.measure import measure_costs
+from omnidraft.runtime.session.session_models import SessionModels
+from omnidraft.runtime.session.start_generation import Recording, turn
+from omnidraft.runtime.session.statistics import SessionStatistics, Statistics
+from omnidraft.runtime.session.text_state import TextState
+from omnidraft.runtime.traces.recorder import open_trace
+from omnidraft.runtime.traces.trace_memory import TraceMemory
+from omnidraft.runtime.traces.trace_store import TraceStore
+from omnidraft.runtime.traces.tracer import Tracer
+from omnidraft.runtime.vocab.cache_store import open_cache, write_cache
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
+from omnidraft.runtime.vocab.tokenizer import Tokenizer
+from omnidraft.runtime.vocab.vocab_map import VocabMap
+
+
+class SessionResources:
+    """The models, n-grams and recorder of a session, and the state of its text.
+
+    Attributes:
+        loaded: shared with other sessions.
+        models: of this session.
+        text: the state of its text.
+        template: the text around messages; the bundle's compiled template unless replaced.
+        cache_notice: why the cache is empty though a file was given, in one sentence; else None.
+        adapter_notice: that a restored session was saved with another adapter of the drafter; else None.
+        trace: where generations are recorded for training (see `TraceStore.pause`); None for nowhere.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedBundle,
+        *,
+        cache: str | Path | None = None,
+        adapter: Adapter | str | Path | None = None,
+        bitwise: bool = False,
+        trace: TraceStore | TraceMemory | str | Path | None = None,
+    ) -> None:
+        """
+        Args:
+            loaded: from `load_bundle`.
+            cache: a file of learned n-grams; a file that is absent or refused gives an empty cache.
+            adapter: for `use_adapter`.
+            bitwise: compute the target's rows alike in passes of all lengths (see `EvenModel`), so that
+                greedy text equals plain text in int8 and int4 too; single tokens take 1.3 times as long.
+            trace: a directory to record generations in, text included, or a store that sessions share.
+                With a `TraceMemory` nothing reaches a disk.
+
+        Raises:
+            AdapterError: the adapter is refused.
+            TraceFileError: nothing can be recorded there.
+        """
+        self.loaded = loaded
+        self.models = SessionModels(loaded, bitwise=bitwise)
+        ngrams, self.cache_notice = (
+            (NgramCache(self.vocab_map), None) if cache is None else open_cache(cache, self.vocab_map)
+        )
+        self.text = TextState(ngrams, loaded.bundle.costs)
+        self.template: Template = loaded.bundle.prompt
+        self.adapter_notice: str | None = None
+        if adapter is not None:
+            self.use_adapter(adapter)
+        self.trace: TraceStore | TraceMemory | None = None
+        if trace is not None:
+            self.trace = open_trace(trace, self.vocab_map)
+
+    @property
+    def bundle(self) -> Bundle:
+        """The bundle on disk."""
+        return self.loaded.bundle
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """The target's tokenizer."""
+        return self.loaded.target_tokenizer
+
+    @property
+    def vocab_map(self) -> VocabMap:
+        """How the drafter's tokens spell the target's."""
+        return self.loaded.vocab_map
+
+    @property
+    def cache(self) -> NgramCache:
+        """N-grams learned so far."""
+        return self.text.cache
+
+    @cache.setter
+    def cache(self, cache: NgramCache) -> None:
+        self.text.cache = cache
+
+    @property
+    def costs(self) -> Costs:
+        """Seconds on this device, which the draft length "auto" uses."""
+        return self.text.costs
+
+    @costs.setter
+    def costs(self, costs: Costs) -> None:
+        self.text.costs = costs
+
+    @property
+    def answer(self) -> Generation | None:
+        """The last generation."""
+        return self.text.answer
+
+    @property
+    def turns(self) -> list[Turn]:
+        """Earlier turns of the conversation."""
+        return self.text.turns
+
+    @property
+    def message(self) -> str | None:
+        """The message that is being answered; None outside a conversation."""
+        return self.text.message
+
+    @property
+    def system(self) -> str | None:
+        """The system prompt of texts that begin in the template; None for none. It applies to the next text.
+
+        Raises:
+            PromptError: where it is set: the template has no place for one, or it is not a text.
+        """
+        return self.text.system
+
+    @system.setter
+    def system(self, system: str | None) -> None:
+        if system is not None:
+            self.template.parts(1, system=True)
+            checked_text(system)
+        with self.turn():
+            self.text.system = system
+
+    @property
+    def stats(self) -> SessionStatistics:
+        """What was generated since the conversation began or was loaded, and the memory of this process."""
+        totals, answer = Statistics(), self.text.answer
+        totals.merge(self.text.totals)
+        if answer is not None:
+            totals.merge(answer.statistics)
+        return SessionStatistics(self.text.answers, totals, peak_bytes())
+
+    @property
+    def adapters(self) -> dict[Role, Adapter]:
+        """The adapters in use, by role."""
+        return self.models.adapters
+
+    def use_adapter(self, adapter: Adapter | str | Path | None, role: Role | None = None) -> None:
+        """Use an adapter from the next round on, also of a running generation; from any thread.
+
+        No weights are loaded again; the model reads its context again. An adapter of the drafter changes
+        speed only; an adapter of the target changes the output.
+
+        Args:
+            adapter: the adapter, or its file; None takes adapters away.
+            role: the model that it is of; by the fingerprint of its base when None.
+
+        Raises:
+            AdapterError: the file is refused, or is of other models; the adapter in use stays.
+        """
+        self.models.use_adapter(adapter, role)
+
+    def save_cache(self, path: str | Path) -> Path | None:
+        """Write the n-grams learned so far; no crash can spoil the file.
+
+        Returns:
+            where the file before was moved to, if it is not a whole cache of these vocabularies; else None.
+
+        Raises:
+            CacheFileError: the file cannot be written.
+            SessionError: another thread is using this session.
+        """
+        with self.turn():
+            return write_cache(path, self.cache)
+
+    def reset_cache(self) -> None:
+        """Forget all learned n-grams, and how often drafts were accepted."""
+        self.text.cache = NgramCache(self.vocab_map)
+        self.text.lengths = LengthState()
+
+    def measure(self, prompt: str) -> Costs:
+        """Time this device and count accepted drafts; the draft length "auto" uses the result.
+
+        New costs can change which sampled text a seed gives.
+        """
+        with self.turn():
+            ids = self.encode(prompt)
+            models = DecoderModels(self.models.target, self.models.drafter, self.cache, self.models.clock)
+            prior = self.bundle.costs.acceptance
+            self.text.costs = measure_costs(models, ids, self.loaded.draft_prompt(ids), prior=prior)
+            self.text.decoder.cached.clear()  # the timing used the target's KV cache
+            return self.text.costs
+
+    def encode(self, prompt: str, *, raw: bool = False) -> list[int]:
+        """Target ids of a prompt, inside the template and behind the system prompt unless `raw`.
+
+        Raises:
+            PromptError: the template has no place for the session's system prompt.
+        """
+        if raw:
+            return self.target_tokenizer.encode_prompt("", prompt, "")
+        return conversation_ids(self.target_tokenizer, self.template, [], prompt, self.system)
+
+    def draft_prompt(self, prompt_ids: Sequence[int]) -> list[int]:
+        """The visible text of a prompt in draft ids; empty without a drafter."""
+        return self.loaded.draft_prompt(prompt_ids)
+
+    def turn(self) -> AbstractContextManager[None]:
+        """One user of the models at a time, with the adapters that were given last.
+
+        Raises:
+            SessionError: another thread is using this session.
+        """
+        return turn(self.models, self.text)
+
+    def _recording(self) -> Recording | None:
+        """Where the next generation is recorded."""
+        store = self.trace
+        if store is None:
+            return None
+        return Recording(store, Tracer(self.vocab_map, lambda: store.is_recording))
