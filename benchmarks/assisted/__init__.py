@@ -1,0 +1,1 @@
+"""Beside the assisted generation of transformers: universal assisted generation (UAG) and TLI."""
