@@ -17,7 +17,16 @@ from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 from support.configs import config_of
-from support.toy import GRAMS, ContextModel, HeadedModel, processed, toy_cache, toy_map
+from support.toy import (
+    BAD_ROWS,
+    GRAMS,
+    ContextModel,
+    HeadedModel,
+    UnsoundModel,
+    processed,
+    toy_cache,
+    toy_map,
+)
 
 T = TypeVar("T")
 LENGTH = 3  # tokens whose joint distribution is compared
@@ -94,6 +103,7 @@ class Case:
     rounds: int = 1
     prompt: tuple[int, ...] = PROMPT
     swaps: bool = False  # the drafter gets other weights between rounds, as with another adapter
+    bad_rows: str = ""  # the drafter gives such rows (see `BAD_ROWS`) after some texts
     head_threshold: float | None = None  # the drafter has a head; "auto" draft length where it is negative
 
     def length(self) -> DraftLength:
@@ -110,7 +120,9 @@ def distribution_of_output(case: Case, vocab_map: VocabMap | None = None) -> Joi
     """The distribution of the first tokens, by the real loop, drafter, translator and verifier."""
     vocab_map = vocab_map or toy_map()
     kind = ContextModel if case.head_threshold is None else HeadedModel
-    drafter_model = kind(2 * case.seed + 1, vocab_map.draft_size)
+    drafter_model = (UnsoundModel if case.bad_rows else kind)(2 * case.seed + 1, vocab_map.draft_size)
+    if isinstance(drafter_model, UnsoundModel):
+        drafter_model.spoil = BAD_ROWS[case.bad_rows]
     swapped = ContextModel(2 * case.seed + 101, vocab_map.draft_size)
     target = ContextModel(2 * case.seed, vocab_map.target_size)
 

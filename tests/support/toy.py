@@ -1,7 +1,7 @@
 """A language small enough to enumerate: six to eight draft tokens, ten target tokens, random models."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -102,6 +102,40 @@ class HeadedModel(ContextModel):
         logits = super().score(tokens, num_logits)
         self.acceptance = float(1.0 / (1.0 + np.exp(-self.row([*self.context, -1])[0])))
         return logits
+
+
+Spoil = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.floating]]
+BAD_ROWS: Mapping[str, Spoil] = {
+    "one NaN": lambda row: np.where(np.arange(len(row)) == 2, np.nan, row),
+    "NaN": lambda row: np.full(len(row), np.nan),
+    "one infinity": lambda row: np.where(np.arange(len(row)) == 3, np.inf, row),
+    "infinity": lambda row: np.full(len(row), np.inf),
+    "nothing": lambda row: np.full(len(row), -np.inf),
+}
+ABSURD_ROWS: Mapping[str, Spoil] = {
+    "one is left": lambda row: np.where(np.arange(len(row)) == 1, row, -np.inf),
+    "huge": lambda row: row * 1e38,
+    "tens of thousands": lambda row: row * 1e4,
+    "float32's edges": lambda row: np.where(row > 0.0, 3.4e38, -3.4e38).astype(np.float32),
+    "all equal": lambda row: np.zeros(len(row)),
+}
+
+
+class UnsoundModel(HeadedModel):
+    """A model whose logits, or whose head, are spoiled after some texts; after all of them with share 1."""
+
+    spoil: Spoil
+    share = 0.4
+
+    def score(self, tokens: Sequence[int], num_logits: int | None = None) -> npt.NDArray[np.float64]:
+        before = self.length
+        rows = super().score(tokens)
+        texts = [self.context[: before + n + 1] for n in range(len(tokens))]
+        drawn = [float(abs(self.row([*text, -2])[0]) % 1.0) for text in texts]
+        rows = np.array([self.spoil(r) if d < self.share else r for r, d in zip(rows, drawn, strict=True)])
+        if self.share <= drawn[-1] < self.share * 1.5:
+            self.acceptance = float("nan")
+        return rows[-(num_logits or len(rows)) :]
 
 
 def processed(

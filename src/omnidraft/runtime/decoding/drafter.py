@@ -15,7 +15,7 @@ from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, DraftLengt
 from omnidraft.runtime.decoding.early_stop import survival_of
 from omnidraft.runtime.decoding.model import HasHead, Logits, Model
 from omnidraft.runtime.decoding.rng import RandomSource
-from omnidraft.runtime.decoding.sampling import draft_distribution
+from omnidraft.runtime.decoding.sampling import LogitsError, draft_distribution
 
 READ_CHUNK = 64  # tokens of a pass that reads a text; a cancellation waits for one pass
 READ_AHEAD = 32  # missing tokens from which on reading is worth a thread
@@ -29,11 +29,14 @@ class Draft:
         tokens: draft ids; none where the context was copied from.
         distributions: one for each draft token, over the draft vocabulary.
         copied: target ids from the context.
+        unsound: whether the draft ended because the drafter gave logits, or its head an acceptance, of which
+            nothing can be drawn: NaN or infinity. A damaged adapter or graph does.
     """
 
     tokens: list[int] = field(default_factory=list)
     distributions: list[Distribution] = field(default_factory=list)
     copied: list[int] = field(default_factory=list)
+    unsound: bool = False
 
 
 class Drafter:
@@ -105,12 +108,19 @@ class Drafter:
             self._cached += pending
             if drawn and length.stops_early:
                 acceptance = self.model.acceptance if isinstance(self.model, HasHead) else 1.0
+                if not 0.0 <= acceptance <= 1.0:  # also NaN
+                    draft.unsound = True
+                    break
                 survival *= survival_of(acceptance, confidence)
                 if survival < 1.0:
                     count = min(longest, drawn + length.more(drawn, survival))
                     if count <= drawn:
                         break
-            distribution = draft_distribution(row, temperature, banned)
+            try:
+                distribution = draft_distribution(row, temperature, banned)
+            except LogitsError:  # what was drawn before is right, and the round goes on with it
+                draft.unsound = True
+                break
             token = random.sample(distribution)
             if length.stops_early and drawn + 1 < count:  # before the next pass overwrites the row
                 confidence = _confidence(row, token, banned)
@@ -180,7 +190,8 @@ def no_drafter(vocab_size: int) -> Drafter:
 
 def _confidence(row: Logits, token: int, banned: Ids) -> float:
     """Probability of a token at temperature 1, among those that may be drawn."""
-    weights = np.exp(row - row.max())
+    with np.errstate(over="ignore"):
+        weights = np.exp(row - row.max())
     weight = float(weights[token])
     total = float(weights.sum()) - float(weights[banned].sum())
     return weight / max(total, weight) if weight > 0.0 else 0.0

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnidraft.errors import SettingError
+from omnidraft.errors import BundleError, SettingError
 from omnidraft.runtime.decoding.distribution import Categorical, Distribution, Ids, OneHot, Row
 from omnidraft.runtime.decoding.model import Logits
 
 _COLDEST = 1e-4
 _LEAST = 1e-200  # of the largest weight of a drafter's distribution: smaller sums cannot be divided by
 _FLOORS = (2.0**-6, 2.0**-9, 2.0**-12, 2.0**-16, 2.0**-24, 0.0)  # of a weight, relative to the largest
+
+
+class LogitsError(BundleError):
+    """A row of logits of which no distribution can be made: its largest logit is NaN or infinite."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +81,17 @@ def target_distribution(logits: Row, sampling: SamplingConfig, context: Sequence
         logits: one row, any float dtype; the weights keep it (float64 in, float64 throughout).
         sampling: what is done to it.
         context: target ids before the row, for the repetition penalty.
+
+    Raises:
+        LogitsError: `logits`; the largest logit, after the penalty, is not finite.
     """
     if sampling.repetition_penalty != 1.0 and len(context):
         logits = _penalised(logits, sampling.repetition_penalty, np.unique(np.asarray(context)))
+    best = int(logits.argmax())  # of a NaN, where there is one
+    _check_finite(logits[best], "target")
     if sampling.temperature == 0.0:
-        return OneHot(int(logits.argmax()), len(logits))
-    weights = _weights(logits, sampling.temperature)
+        return OneHot(best, len(logits))
+    weights = _weights(logits, logits[best], sampling.temperature)
     if sampling.top_k or sampling.top_p < 1.0:
         kept = _nucleus(weights, sampling)
         weights, full = np.zeros_like(weights), weights
@@ -136,7 +145,8 @@ class TargetProbs:
 def _penalised(logits: Row, penalty: float, ids: Ids) -> Row:
     logits = logits.copy()
     values = logits[ids]
-    logits[ids] = np.where(values > 0.0, values / penalty, values * penalty)
+    with np.errstate(over="ignore"):
+        logits[ids] = np.where(values > 0.0, values / penalty, values * penalty)
     return logits
 
 
@@ -175,31 +185,49 @@ def draft_distribution(logits: Row, temperature: float, banned: Ids) -> Distribu
     """The drafter's distribution of one row, shape [vocab], without the ids that it may not propose.
 
     In float64: the verifier divides by sums of it.
+
+    Raises:
+        LogitsError: `logits`; the largest logit is not finite, or that of the ids that are not banned.
     """
+    best = int(logits.argmax())
+    _check_finite(logits[best], "drafter")
     if temperature == 0.0:
-        best = int(logits.argmax())
-        if not (banned == best).any():  # the usual case needs no copy
-            return OneHot(best, len(logits))
-        logits = logits.copy()
-        logits[banned] = -np.inf
-        return OneHot(int(logits.argmax()), len(logits))
+        if (banned == best).any():  # the usual case needs no copy
+            best = _best_allowed(logits.copy(), banned)
+        return OneHot(best, len(logits))
     wide = logits.astype(np.float64)
-    weights = _weights(wide, temperature)
+    weights = _weights(wide, wide[best], temperature)
     weights[banned] = 0.0
     if weights.max() < _LEAST:  # at a low temperature a banned likeliest token leaves no weight to the others
-        wide[banned] = -np.inf
-        weights = _weights(wide, temperature)
+        weights = _weights(wide, wide[_best_allowed(wide, banned)], temperature)
     return Categorical(weights)
 
 
-def _weights(logits: Row, temperature: float) -> Row:
-    scaled = logits - logits.max()
-    if temperature != 1.0:
-        # A divisor below the dtype's range would be 0: then only the ties of the largest logit are left.
-        with np.errstate(over="ignore"):
+def _best_allowed(logits: Row, banned: Ids) -> int:
+    """The id of the largest logit of the ids that are not banned; the logits of the others become -inf."""
+    logits[banned] = -np.inf
+    best = int(logits.argmax())
+    _check_finite(logits[best], "drafter")
+    return best
+
+
+def _weights(logits: Row, largest: float, temperature: float) -> Row:
+    with np.errstate(over="ignore"):  # what is far below the largest has no weight
+        scaled = logits - largest
+        if temperature != 1.0:
+            # A divisor below the dtype's range would be 0: then only the ties of the largest logit are left.
             scaled /= max(temperature, float(np.finfo(scaled.dtype).tiny))
     weights: Row = np.exp(scaled, out=scaled)
     return weights
+
+
+def _check_finite(largest: float, role: str) -> None:
+    if not math.isfinite(largest):
+        raise LogitsError(
+            f"the largest logit of the {role} is {largest}, so nothing can be drawn",
+            "use another bundle, or no adapter",
+            fault="logits",
+        )
 
 
 def check_temperature(temperature: float) -> float:

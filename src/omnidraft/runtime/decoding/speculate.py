@@ -51,6 +51,7 @@ class Round:
         evaluated, accepted_drafts: draft tokens up to the one that ended the round, and accepted ones.
         learned: number of n-grams that are new in the cache.
         copied: whether the proposed ids were copied from the context.
+        unsound: whether the drafter gave NaN or infinity, so that the draft ended there.
         logprobs: natural log-probabilities of the emitted ids under the distribution that they were sampled
             from, after penalty, temperature and truncation; at temperature 0 under the softmax of the
             penalised logits. Empty unless asked for.
@@ -66,6 +67,7 @@ class Round:
     accepted_drafts: int
     learned: int = 0
     copied: bool = False
+    unsound: bool = False
     logprobs: tuple[float, ...] = ()
     seconds: Seconds = Seconds()
     read: TextRead = TextRead()
@@ -77,7 +79,8 @@ class Round:
         draft, proposed = tuple(outcome.draft.tokens), tuple(outcome.proposal.tokens)
         accepted = min(verdict.accepted, len(emitted))
         counts = verdict.evaluated, verdict.accepted_drafts, learned
-        return cls(draft, proposed, accepted, emitted, *counts, bool(outcome.draft.copied))
+        copied, unsound = bool(outcome.draft.copied), outcome.draft.unsound
+        return cls(draft, proposed, accepted, emitted, *counts, copied, unsound)
 
 
 @dataclass
