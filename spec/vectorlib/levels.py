@@ -10,6 +10,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "files": (
         "cache/load", "cache/valid", "cache/invalid", "cache/merge", "session/valid", "session/invalid",
         "bundle/graph", "signing", "adapter/valid", "adapter/invalid", "adapter/fit", "costs",
+        "archive/valid", "archive/invalid", "archive/index", "archive/address", "archive/open",
     ),
     "learning": (
         "trace/rows", "trace/valid", "trace/invalid", "learner/align", "learner/trace", "learner/calls",

@@ -19,6 +19,7 @@ FOLDERS = {
     "11": {"adapter"},
     "12": {"trace"},
     "15": {"sync"},
+    "16": {"archive"},
 }
 NO_FILE = "a vector is bytes; this is about a path: tests of the runtime have it"
 WRITING = "of writing: tests of the runtime have it"
@@ -44,6 +45,13 @@ WITHOUT_VECTOR: dict[str, dict[str, str]] = {
         "unreadable": NO_FILE,
         "absent": "of going back, which reads no file from outside",
         "no_fingerprint": "of a bundle that cannot share: tests of sync have it",
+    },
+    "16": {
+        "unreadable": NO_FILE,
+        "limits": "1,028 entries are 16 MB: tests of the runtime have it",
+        "left_out": "the vectors of archive/open have it as a place",
+        "unwritable": WRITING,
+        "space": WRITING,
     },
 }
 

@@ -17,7 +17,7 @@ from conformance.decoding.run_generate import run_generate
 from conformance.decoding.run_tokenize import run_draft_prompt, run_template, run_tokenize
 from conformance.decoding.run_translate import run_translate
 from conformance.decoding.run_verify import run_verify
-from conformance.files import run_adapter, run_cache, run_costs, run_map, run_sync, run_trace
+from conformance.files import run_adapter, run_archive, run_cache, run_costs, run_map, run_sync, run_trace
 from conformance.files.run_bundle import run_bundle, run_graph
 from conformance.files.run_session import run_invalid_session, run_valid_session
 from conformance.files.run_signing import run_signing
@@ -28,6 +28,11 @@ from conformance.vectors import ROOT, Vector, counts, vectors_of
 RUNNERS: dict[str, Callable[[Vector], None]] = {
     "bundle": run_bundle,
     "bundle/graph": run_graph,
+    "archive/address": run_archive.run_address,
+    "archive/index": run_archive.run_index,
+    "archive/invalid": run_archive.run_invalid,
+    "archive/open": run_archive.run_open,
+    "archive/valid": run_archive.run_valid,
     "adapter/fit": run_adapter.run_fit,
     "adapter/invalid": run_adapter.run_invalid,
     "adapter/valid": run_adapter.run_valid,
