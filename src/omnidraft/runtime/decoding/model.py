@@ -59,10 +59,14 @@ class SessionModel(Model, Protocol):
     """A model as a session uses it: cancelled between its passes, and adapted.
 
     Attributes:
-        cancelled: called before each run of a graph; where it returns True, `Cancelled` is raised instead.
+        cancelled: called before each run of a graph, and after each that was interrupted; where it returns
+            True, `Cancelled` is raised.
     """
 
     cancelled: Callable[[], bool]
+
+    def interrupt(self) -> None:
+        """End the run of a graph that is going on, from any thread; `cancelled` decides what comes then."""
 
     def use_adapter(self, tensors: Mapping[str, npt.NDArray[np.float32]]) -> None:
         """Use an adapter's tensors, by the names of the graph's inputs; with none, the model itself.

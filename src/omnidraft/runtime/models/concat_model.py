@@ -77,7 +77,6 @@ class ConcatModel:
 
     Attributes:
         cancelled: called before each run of the graph; if it returns True, `Cancelled` is raised instead.
-        interrupt: ends the run that is going on; see `EngineRun`.
     """
 
     def __init__(self, graph: ConcatGraph) -> None:
@@ -90,7 +89,6 @@ class ConcatModel:
         self.vocab_size, self.max_length, self.length = graph.vocab_size, kv.max_length, 0
         self.cancelled: Callable[[], bool] = never
         self._engine = EngineRun(graph.session, str(graph.path))
-        self.interrupt = self._engine.interrupt
         self._names = kv_names(kv.num_layers)
         self._past = [buffer.reshape(-1) for buffer in kv_buffers(kv).values()]
         self._present = [buffer.reshape(-1) for buffer in kv_buffers(kv).values()]
@@ -105,6 +103,10 @@ class ConcatModel:
             self._run(tokens[:CHUNK])
             tokens = tokens[CHUNK:]
         return self._run(tokens)[-count:]
+
+    def interrupt(self) -> None:
+        """End the run that is going on; see `EngineRun`."""
+        self._engine.interrupt()
 
     def rewind(self, length: int) -> None:
         """Forget every position from `length` on; the next pass leaves them out of its past."""

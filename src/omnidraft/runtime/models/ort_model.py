@@ -90,7 +90,6 @@ class OrtModel:
     Attributes:
         acceptance: output of the head for the last token that was read; 1 without a head.
         cancelled: called before each run of the graph; if it returns True, `Cancelled` is raised instead.
-        interrupt: ends the run that is going on; see `EngineRun`.
     """
 
     def __init__(self, path: Path, kv: KvShape, vocab_size: int, *, threads: int = 1) -> None:
@@ -108,7 +107,6 @@ class OrtModel:
         kv = graph.kv
         self._session = graph.session
         self._engine = EngineRun(graph.session, str(graph.path))
-        self.interrupt = self._engine.interrupt
         self.vocab_size = graph.vocab_size
         self.max_length = kv.max_length
         self.length = 0
@@ -135,6 +133,10 @@ class OrtModel:
             self._run(tokens[:_PREFILL_CHUNK], 1)
             tokens, head = tokens[_PREFILL_CHUNK:], head - _PREFILL_CHUNK
         return self._run(tokens, count)
+
+    def interrupt(self) -> None:
+        """End the run that is going on; see `EngineRun`."""
+        self._engine.interrupt()
 
     def rewind(self, length: int) -> None:
         """Forget every position from `length` on: later passes overwrite them."""

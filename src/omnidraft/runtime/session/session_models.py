@@ -108,9 +108,14 @@ class SessionModels:
                 changed = True
         return changed
 
+    def interrupt(self) -> None:
+        """End the run of a graph that is going on, in this thread or another; see `SessionModel`."""
+        for model in self.all:
+            model.interrupt()
+
     @contextmanager
     def cancelled_by(self, is_cancelled: Callable[[], bool]) -> Iterator[None]:
-        """Let `is_cancelled` cancel passes inside the context, each before it begins."""
+        """Let `is_cancelled` cancel passes inside the context: before they begin, or when interrupted."""
         for model in self.all:
             model.cancelled = is_cancelled
         try:
