@@ -32,7 +32,7 @@ def whole(rng: random.Random) -> bytes:
     )
     graph = field(5, tensor) + field(15, field(1, tensor))
     for _ in range(rng.randrange(4)):
-        graph = field(1, field(5, field(rng.choice((5, 6, 10, 11)), graph)))[: 1 << 13]
+        graph = field(1, field(5, field(rng.choice((5, 5, 6, 10)), graph)))[: 1 << 13]
     return field(7, graph)
 
 

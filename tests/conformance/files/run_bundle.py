@@ -14,7 +14,7 @@ import pytest
 from conformance.vectors import ROOT, Vector
 from omnidraft.errors import BundleError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
-from omnidraft.runtime.bundle.external_data import external_files
+from omnidraft.runtime.bundle.external_data import GraphFileError, external_files
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, seal_of
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 
@@ -45,8 +45,9 @@ def run_graph(vector: Vector) -> None:
     if expect["fault"] is None:
         assert sorted(external_files(data)) == expect["files"]
         return
-    with pytest.raises(ValueError, match=r"."):  # `checked_graph` makes `outside` of it
+    with pytest.raises(GraphFileError) as refused:
         external_files(data)
+    assert refused.value.fault == expect["fault"]
 
 
 def _manifest(given: dict[str, Any]) -> bytes:

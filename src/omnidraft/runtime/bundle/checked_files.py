@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from omnidraft.errors import BundleError
 from omnidraft.runtime.bundle.bundle import Bundle
-from omnidraft.runtime.bundle.external_data import external_files
+from omnidraft.runtime.bundle.external_data import GraphFileError, external_files
 from omnidraft.runtime.disk.read_file import open_file, read_whole
 
 _ORT = ".ort"  # graphs of onnxruntime's own format hold their weights
@@ -63,7 +63,9 @@ def checked_graph(bundle: Bundle, name: str) -> Path:
     try:
         with open_file(file) as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as data:
             places = external_files(data)
-    except (OSError, ValueError) as error:  # ValueError: also an empty file
+    except GraphFileError as error:
+        raise _refused(file, str(error), error.fault) from None
+    except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
         raise _refused(file, str(error)) from None
     _check_places(bundle, name, places, PurePosixPath(name).parent)
     return file
@@ -86,8 +88,8 @@ def checked_step(bundle: Bundle, name: str, folder: str) -> bytes:
     data = checked_bytes(bundle, name, MOST_STEP)
     try:
         places = external_files(data)
-    except ValueError as error:
-        raise _refused(bundle.file(name), str(error)) from None
+    except GraphFileError as error:
+        raise _refused(bundle.file(name), str(error), error.fault) from None
     _check_places(bundle, name, places, path)
     return data
 
@@ -101,5 +103,5 @@ def _check_places(bundle: Bundle, name: str, places: set[str], folder: PurePosix
             )
 
 
-def _refused(file: Path, why: str) -> BundleError:
-    return BundleError(f"{file} is refused: {why}", "do not use this bundle", fault="outside")
+def _refused(file: Path, why: str, fault: str = "outside") -> BundleError:
+    return BundleError(f"{file} is refused: {why}", "do not use this bundle", fault=fault)
