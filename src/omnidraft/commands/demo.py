@@ -18,6 +18,8 @@ from omnidraft.commands.starters import (
 )
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.output import Table
+from omnidraft.packing.share_drafter import users_of
+from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.session.api import load
 from omnidraft.sample_prompts import PROMPTS, word_problems
 
@@ -59,6 +61,7 @@ def demo(
     if as_json:
         return options.print_json(demo_json(results))
     show_demo(results, picture)
+    output.say(sharing(pairs))
     for line in what_next(place):
         output.say(line)
 
@@ -139,6 +142,17 @@ def show_demo(results: Sequence[DemoResult], picture: Path) -> None:
     output.out.print(demo_table(results))
     _print_bars(results)
     output.out.print(f"\npicture: {picture}")
+
+
+def sharing(pairs: Sequence[StarterPair]) -> str:
+    """What the shared drafter saves on the disk, a sentence."""
+    place = open_bundle(pairs[0].untrained).places.shared
+    assert place is not None, "the starter pairs share their drafter"
+    users, total = users_of(place).bundles, sum(f.stat().st_size for f in place.rglob("*") if f.is_file())
+    return (
+        f"{' and '.join(users)} have one drafter on disk, {place}: {output.size(total)} once, "
+        f"which saves {output.size((len(users) - 1) * total)}"
+    )
 
 
 def what_next(place: Path) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """`omnidraft export`: turn two checkpoints into a checked bundle."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,12 +9,13 @@ import typer
 
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
+from omnidraft.commands.terminal.static_options import static_options
 from omnidraft.errors import SettingError
 from omnidraft.export.npu.npu_providers import NAMED
 from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
+from omnidraft.packing.share_drafter import share_drafter, users_of
 
 if TYPE_CHECKING:
-    from omnidraft.export.npu.npu import NpuOptions
     from omnidraft.export.report import Report
 
 
@@ -44,6 +45,13 @@ def export(
         typer.Option(help="GB of float32 weights that the checks may hold (default: what is free)."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing bundle.")] = False,
+    share: Annotated[
+        bool,
+        typer.Option(
+            "--share-drafter",
+            help="Keep the drafter in drafters/ADDRESS beside the bundle, where other bundles use it too.",
+        ),
+    ] = False,
     quant: Annotated[
         str,
         typer.Option(
@@ -204,7 +212,7 @@ def export(
         overwrite,
         pairs=tuple(pair or ()),
         check_memory=None if check_memory is None else int(1e9 * check_memory),
-        npu=_npu(npu or [], (kv_length, prefill_chunk, num_draft_tokens), texts, npu_lora_rank),
+        npu=static_options(npu or [], (kv_length, prefill_chunk, num_draft_tokens), texts, npu_lora_rank),
         calibration=texts,
         lora_drafter=not no_lora,
         lora_target=lora_target,
@@ -214,9 +222,13 @@ def export(
     )
     with output.progress_bar("export", quiet=as_json) as bar:
         report = export_bundle(target, drafter, out, settings, bar.stage)
+    shared = share_drafter(out) if share else None
     if as_json:
-        verdict = asdict(report.verdict)
-        return options.print_json({"verdict": verdict, **asdict(report), "path": str(report.path)})
+        verdict, paths = asdict(report.verdict), {"path": str(report.path)}
+        paths |= {} if shared is None else {"drafter_path": str(shared)}
+        return options.print_json({"verdict": verdict, **asdict(report), **paths})
+    if shared is not None:
+        output.say(f"the drafter is in {shared}, used by {', '.join(users_of(shared).bundles)}")
     for line in _lines(report):
         output.say(line)
 
@@ -267,34 +279,3 @@ def _train_rank(train_step: bool, rank: int | None) -> int | None:
     if not train_step and rank is not None:
         raise SettingError(f"--train-rank {rank} is for --train-step", "add that, or leave --train-rank out")
     return USUAL_RANK if train_step and rank is None else rank
-
-
-def _npu(
-    names: list[str],
-    lengths: tuple[int | None, int | None, int],
-    calibration: tuple[str, ...] | None,
-    lora_rank: int | None,
-) -> "NpuOptions | None":
-    """Options of the static graphs; None where no accelerator is named.
-
-    Args:
-        names: of accelerators.
-        lengths: --kv-length, --prefill-chunk and --num-draft-tokens, in tokens.
-        calibration: texts; built-in prompts when None.
-        lora_rank: that static float graphs take.
-
-    Raises:
-        SettingError: an option of static graphs without --npu, or an unknown accelerator.
-    """
-    from omnidraft.export.npu.npu import NpuOptions
-    from omnidraft.export.npu.npu_providers import accelerators
-
-    providers = accelerators(names)
-    if not providers:
-        values = {"--kv-length": lengths[0], "--prefill-chunk": lengths[1], "--npu-lora-rank": lora_rank}
-        for option, value in values.items():
-            if value is not None:
-                raise SettingError(f"{option} {value} is for --npu", f"add that, or leave {option} out")
-        return None
-    npu = NpuOptions(providers, *lengths, lora_rank=lora_rank)
-    return npu if calibration is None else replace(npu, calibration=calibration)

@@ -72,7 +72,7 @@ def place_lines(places: FilePlaces, archive: Archive | None) -> Iterator[str]:
         yield f"left out: {', '.join(places.index.left_out)}"
     if places.shared is not None:
         users = users_of(places.shared)
-        yield f"the drafter is in {places.shared}, which {', '.join(users.bundles)} use"
+        yield f"the drafter is in {places.shared}, used by {', '.join(users.bundles)}"
 
 
 def archive_json(archive: Archive) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _show_users(drafter: Path, as_json: bool) -> None:
     if as_json:
         return options.print_json(asdict(users))
     if users.bundles:
-        output.say(f"{drafter}: a drafter that {', '.join(users.bundles)} use")
+        output.say(f"{drafter}: a drafter, used by {', '.join(users.bundles)}")
     elif not users.unknown:
         output.say(f"{drafter}: a drafter that no bundle beside it uses; it can be deleted")
     if users.unknown:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from omnidraft.errors import BundleError, SettingError
 from omnidraft.learning.online.profiles import profile_of
+from omnidraft.packing.share_drafter import share_drafter
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.models.adapter_file import read_adapter
 from omnidraft.sample_prompts import word_problems
@@ -83,8 +84,9 @@ def export_starters(
 ) -> list[StarterPair]:
     """Export both starter pairs, and both again with the learned adapter folded into the drafter.
 
-    The adapter is folded in because the places for adapters in a graph cost this small drafter much of its
-    time. Bundles that exist and are whole are kept.
+    The untrained drafter of both targets is the same, and they share it in `drafters`. The adapter is folded
+    in because the places for adapters in a graph cost this small drafter much of its time. Bundles that exist
+    and are whole are kept.
 
     Args:
         place: directory of the bundles.
@@ -98,6 +100,7 @@ def export_starters(
     for name in STARTERS:
         target = models / name
         untrained = _exported(target, models / "drafter", place / f"starter-{name}", progress)
+        share_drafter(untrained)
         profile = profile_of(models / "learned", open_bundle(untrained))
         drafter = place / f"drafter-learned-{name}"
         if not drafter.exists():

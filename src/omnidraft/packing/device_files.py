@@ -131,7 +131,12 @@ def _cpu_graphs(bundle: Bundle, options: PackOptions) -> Iterable[str]:
 def _with_weights(bundle: Bundle, graph: str, folder: str) -> Iterable[str]:
     """A graph, and the files that its weights are in."""
     yield graph
-    for place in external_files(read_file(bundle.file(graph))):
+    file = bundle.file(graph)
+    try:
+        places = external_files(read_file(file))
+    except (OSError, ValueError) as error:
+        raise BundleError(f"{file} is refused: {error}", "do not use this bundle", fault="outside") from None
+    for place in places:
         yield (PurePosixPath(folder) / place).as_posix()
 
 
