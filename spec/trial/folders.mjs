@@ -15,7 +15,8 @@ import { draftChange, paperDistribution, verifyBlock, verifyMatch, verifyPaper, 
 import { NgramCache } from './vocab/ngram_cache.mjs';
 import { Fault, openBundle, plain, sha256 } from './files/bundle.mjs';
 import { firstContext } from './vocab/context.mjs';
-import { conversation } from './vocab/template.mjs';
+import { conversation, givenIds } from './vocab/template.mjs';
+import { ThoughtStream, answerStart, keptIds, keptStart } from './text/thought.mjs';
 import { Tokenizer } from './text/tokenizer.mjs';
 import { readTokenizerFile } from './text/tokenizer_file.mjs';
 import { fingerprint } from './vocab/fingerprint.mjs';
@@ -215,6 +216,7 @@ function manifestOf(input, folder) {
 }
 
 const COSTS = { target: 0, draft: 0, host: 0, acceptance: 0 };
+const PROMPT = { prefix: '', suffix: '', between: null, after: null, begin: '', lead: '', system: null, think: null };
 const MODEL = ['graph', 'tokenizer', 'tokenizer_fingerprint', 'vocab_size', 'kv', 'bos_id', 'eos_ids', 'parameters'];
 
 function modelRead(model) {
@@ -234,10 +236,9 @@ function bundle(input, expect, maps, folder) {
   for (const [name, bytes] of Object.entries(input.files)) files.set(name, bytes === null ? null : Buffer.from(bytes, 'hex'));
   return faultOr(() => {
     const read = plain(openBundle(new Listing(files)));
-    const { prefix, suffix, between, after } = read.prompt;
     return {
       read: {
-        seal: read.seal, target: modelRead(read.target), drafter: modelRead(read.drafter), prompt: { prefix, suffix, between, after },
+        seal: read.seal, target: modelRead(read.target), drafter: modelRead(read.drafter), prompt: only(read.prompt, PROMPT),
         costs: only(read.costs, COSTS), measured_on: read.costs.machine ?? null, vocab_map: read.vocab_map, ort: read.ort ?? null,
       },
     };
@@ -345,7 +346,7 @@ function allBytes(tokenizer) {
 function tokenizerHandler(input, expect, maps, folder) {
   const tokenizer = tokenizerOf(folder, input.file);
   if ('spell' in input) return { ids: tokenizer.spell(fromHex(input.spell)) };
-  if ('prefix' in input) return { ids: tokenizer.encodePrompt(input.prefix, input.text, input.suffix, input.goes_on) };
+  if ('prefix' in input) return { ids: tokenizer.encodePrompt([input.prefix, input.text, input.suffix], input.goes_on) };
   if ('text' in input) return { ids: tokenizer.encode(input.text) };
   const tokens = allBytes(tokenizer);
   const controls = tokenizer.control.map((token) => [token.id, token.content]);
@@ -360,13 +361,25 @@ function tokenize(input, expect, maps, folder) {
   const tokenizer = tokenizerOf(folder, input.tokenizer);
   if ('spell' in input) return { ids: tokenizer.spell(fromHex(input.spell)) };
   if (!('prefix' in input)) return { bytes: allBytes(tokenizer).map(hex) };
-  const ids = tokenizer.encodePrompt(input.prefix, input.text, input.suffix, false);
+  const ids = tokenizer.encodePrompt([input.prefix, input.text, input.suffix], false);
   return { ids, bytes: hex(tokenizer.bytes(ids)) };
 }
 
 function template(input, expect, maps, folder) {
-  const ids = conversation(tokenizerOf(join(folder, '..', 'tokenize'), input.tokenizer), input, input.turns, input.message);
+  const tokenizer = tokenizerOf(join(folder, '..', 'tokenize'), input.tokenizer);
+  if ('given' in input) return { ids: givenIds(tokenizer, input.lead, input.think, input.given) };
+  const ids = conversation(tokenizer, input, input.turns, input.message);
   return ids === null ? { refused: true } : { ids };
+}
+
+function thought(input, expect, maps, folder) {
+  if ('ids' in input) {
+    return { ids: keptIds(tokenizerOf(join(folder, '..', 'tokenize'), input.tokenizer), input.ids, input, input.inside) };
+  }
+  const stream = new ThoughtStream(input, input.inside);
+  const parts = [...input.texts.map((text) => stream.push(text)), stream.end()];
+  const output = Buffer.from(input.texts.join(''), 'utf8');
+  return { parts, answer: answerStart(output, input, input.inside), kept: keptStart(output, input, input.inside) };
 }
 
 function draftPrompt(input, expect, maps, folder) {
@@ -377,7 +390,7 @@ function draftPrompt(input, expect, maps, folder) {
 /** Handlers take (input, expect, maps, folder); `expect` only says what is asked. */
 export const FOLDERS = {
   random, sampling, utf8, stop, translate, verify, lookup, draft_length: draftLength, tokenizer: tokenizerHandler,
-  'tokenizer/invalid': tokenizerInvalid, tokenize, template, draft_prompt: draftPrompt, bundle, generate, logprobs: generate, 'cache/learn': cacheLearn, 'map/valid': mapValid, 'map/invalid': mapInvalid, 'map/fingerprint': mapFingerprint,
+  'tokenizer/invalid': tokenizerInvalid, tokenize, template, thought, draft_prompt: draftPrompt, bundle, generate, logprobs: generate, 'cache/learn': cacheLearn, 'map/valid': mapValid, 'map/invalid': mapInvalid, 'map/fingerprint': mapFingerprint,
 };
 
 export function readMap(json) {

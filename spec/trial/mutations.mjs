@@ -433,7 +433,7 @@ const bundle = [
   ['seal_not_checked', '=== sha256(bytes.subarray(AFTER_SEAL))', "!== ''", 'the seal is not compared'],
   ['seal_case', 'head.slice(HEAD.length, AFTER_SEAL) === sha256', 'head.slice(HEAD.length, AFTER_SEAL).toLowerCase() === sha256', 'an upper-case seal'],
   ['seal_from_quote', 'const AFTER_SEAL = HEAD.length + 64;', 'const AFTER_SEAL = HEAD.length + 65;', 'the seal without the closing quotation mark'],
-  ['version_text', "manifest.get('version') !== 2n", "String(manifest.get('version')) !== '2'", 'the version as text or 2.0'],
+  ['version_text', "manifest.get('version') !== 3n", "String(manifest.get('version')) !== '3'", 'the version as text or 3.0'],
   ['seal_after_fields', "  refuse('seal', !sealed(bytes));\n  refuse('field', !fieldsAreRight(manifest));", "  refuse('field', !fieldsAreRight(manifest));\n  refuse('seal', !sealed(bytes));", 'the seal is checked after the fields'],
   ['path_backslash', '/[\\\\:\\u0000-\\u001f]/', '/[:\\u0000-\\u001f]/', 'a backslash in a path'],
   ['path_drive', '/[\\\\:\\u0000-\\u001f]/', '/[\\\\\\u0000-\\u001f]/', 'a colon in a path'],
@@ -596,8 +596,8 @@ const tokenizer = [
   ['normalised_raw', 'this.cut(normalise(this.file, this.classes, outer.text), this.normalised)', 'this.cut(outer.text, this.normalised).map((part) => (part.text === undefined ? part : { ...part, text: normalise(this.file, this.classes, part.text) }))', 'NORMALIZED tokens are searched before the normaliser'],
   ['first_any_part', 'outer.start === 0 && inner.start === 0', 'inner.start === 0', 'text behind an added token begins the text'],
   ['first_inner', 'outer.start === 0 && inner.start === 0', 'outer.start === 0', 'text behind a NORMALIZED token begins the text'],
-  ['control_in_text', '...this.split(prefix), { text }, ...this.split(suffix)', '...this.split(prefix), ...this.split(text), ...this.split(suffix)', "control tokens are read in the user's text"],
-  ['control_across', '...this.split(prefix), { text }, ...this.split(suffix)', '...this.split(prefix + text + suffix)', 'control tokens are read across the parts'],
+  ['control_in_text', '(i % 2 === 1 ? [{ text: part }] : this.split(part))', 'this.split(part)', "control tokens are read in the user's text"],
+  ['control_across', 'parts.flatMap((part, i) => (i % 2 === 1 ? [{ text: part }] : this.split(part)))', "this.split(parts.join(''))", 'control tokens are read across the parts'],
   ['control_in_encode', 'const plain = tokens.filter((token) => !(token.flags & ADDED.CONTROL));', 'const plain = tokens;', 'control tokens are read in a text'],
   ['prompt_not_joined', '        plain += run.text;\n', '        ids.push(...fragment(plain));\n        plain = run.text;\n', "the template's text and the user's are tokenized apart"],
   ['goes_on_ignored', 'goesOn && ids.length === 0 ?', 'false ?', 'text behind an answer has a dummy prefix'],
@@ -609,9 +609,45 @@ const tokenizer = [
 
 const template = [
   ['between_refused', 'if (turns.length > 0 && (between === null || after === null)) return null;', 'if (between === null || after === null) return null;', 'a single turn needs no between'],
-  ['turns_prefix', 'i === 0 ? [prefix, turn.message, suffix] : [between, turn.message, after]', '[prefix, turn.message, suffix]', 'every turn has the first turn\'s strings'],
-  ['turns_goes_on', 'encodePrompt(...strings, i > 0)', 'encodePrompt(...strings, false)', 'a later turn goes on'],
+  ['slot_refused', '  if (system !== null && slot === null) return null;\n', "  slot ??= { before: prefix, after: '' };\n", 'a system prompt where the template has no place for one'],
+  ['slot_always', 'system === null ? [prefix] :', 'slot === null ? [prefix] : system === null ? [slot.before + slot.after] :', 'the strings of the system prompt without one'],
+  ['slot_after_prefix', ': [slot.before, system, slot.after];', ': [prefix + slot.before, system, slot.after];', 'the prefix stays before a system prompt'],
+  ['turns_prefix', 'i === 0 ? first : [between]', 'first', 'every turn has the first turn\'s strings'],
+  ['turns_suffix', 'i === 0 ? suffix : after', 'suffix', 'every turn has the first turn\'s suffix'],
+  ['begin_lost', "(i === turns.length ? begin : '')", "''", 'the text before an answer that is to be written'],
+  ['begin_always', "(i === turns.length ? begin : '')", 'begin', 'it stands before earlier answers, too'],
+  ['turns_goes_on', 'behind], i > 0)', 'behind], false)', 'a later turn goes on'],
   ['answers_lost', ', ...turn.answer);', ');', 'answers are not in the prompt'],
+  ['given_lead', 'lead + answer', 'answer', 'the white space before a given answer'],
+  ['given_lead_alone', "answer === '' ? []", "answer === '' && lead === '' ? []", 'an answer without text has a lead'],
+  ['given_goes_on', "''], true)", "''], false)", 'a given answer has a dummy prefix'],
+  ['given_control', "['', lead + answer, '']", '[lead + answer]', 'control tokens are read in a given answer'],
+];
+
+const thought = [
+  ['start_white', 'while (WHITE.includes(output[at])) at += 1;', '', 'white space before the open tag'],
+  ['start_inside', 'if (!inside && ', 'if (', 'an output that begins inside a thought'],
+  ['start_open', 'if (!inside && !output.subarray(at, at + tag.length).equals(tag)) return 0;', '', 'a close tag alone'],
+  ['start_last', 'output.indexOf(Buffer.from(close', 'output.lastIndexOf(Buffer.from(close', 'the last close tag ends the thought'],
+  ['start_not_closed', 'found < 0 ? output.length :', 'found < 0 ? 0 :', 'a thought that is not closed is the answer'],
+  ['start_characters', 'found + Buffer.byteLength(close)', 'found', 'the close tag belongs to the answer'],
+  ['kept_keep', "  if (tags.earlier === 'keep') return 0;\n", '', 'a template that keeps thoughts'],
+  ['kept_trim', " && tags.earlier === 'trim'", '', 'line feeds are removed where the template keeps them'],
+  ['kept_feeds', 'while (output[start] === 0x0a)', 'while (WHITE.includes(output[start]))', 'other white space is removed, too'],
+  ['kept_feeds_no_thought', 'if (start > 0 && tags', 'if (tags', 'line feeds of an answer without a thought are removed'],
+  ['given_begun', 'text.includes(tags.close)', 'false', 'a given answer without the open tag'],
+  ['given_trim', ".toString('utf8').trim()", ".toString('utf8')", 'white space around a given answer'],
+  ['stream_inside', "inside ? 'thought' : 'start'", "'start'", 'a stream that begins inside a thought'],
+  ['stream_white', 'const begun = trim(this.held);', 'const begun = this.held;', 'white space before the open tag in a stream'],
+  ['stream_open_held', 'else if (this.tags.open.startsWith(begun)) return [];\n', '', 'the beginning of the open tag is not held back'],
+  ['stream_close_held', 'let keep = Math.min(close.length - 1, this.held.length);', 'let keep = 0;', 'the beginning of the close tag is not held back'],
+  ['stream_close_answer', 'const at = this.held.indexOf(close);', 'const at = this.held.indexOf(close) - close.length;', 'the close tag belongs to the answer in a stream'],
+  ['stream_again', "      this.state = 'answer';\n      return", "      this.state = 'start';\n      return", 'a second thought'],
+  ['stream_end', "this.state === 'thought']];\n", 'false]];\n', 'the end of a thought that is not closed'],
+  ['ids_tags', 'written.get(id) ?? ', '', 'a tag that is a control token has no bytes'],
+  ['ids_silent', 'if (start === 0) return ids;\n  for', 'for', 'silent ids before an answer are removed'],
+  ['ids_head', '[...(tokenizer.spell([...data[i].subarray(start)]) ?? []), ...ids.slice(i + 1)]', 'ids.slice(i + 1)', 'bytes behind a thought inside a token are lost'],
+  ['ids_whole', 'if (data[i].length > start) {', 'if (data[i].length >= start) {', 'the token that ends with the thought is kept'],
 ];
 
 const context = [
@@ -634,7 +670,7 @@ const tables = [
 const FOLDERS = {
   decoding: { draft_length, generate, lookup, options, random, reading, sampling, tables, translate, verify },
   vocab: { context, fingerprint, map_file, ngram_cache, template, vocab_map },
-  text: { merge, program, stop, tokenizer, tokenizer_file, utf8, words },
+  text: { merge, program, stop, thought, tokenizer, tokenizer_file, utf8, words },
   files: { bundle, json, manifest, safetensors, schema },
 };
 

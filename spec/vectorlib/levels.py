@@ -3,7 +3,7 @@
 LEVELS: dict[str, tuple[str, ...]] = {
     "core": (
         "random", "sampling", "utf8", "translate", "verify", "draft_length", "lookup", "tokenizer",
-        "tokenizer/invalid", "tokenize", "template",
+        "tokenizer/invalid", "tokenize", "template", "thought",
         "draft_prompt", "stop", "cache/learn", "bundle", "map/fingerprint", "map/valid",
         "map/invalid", "generate", "logprobs",
     ),

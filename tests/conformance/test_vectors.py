@@ -14,7 +14,7 @@ from conformance.decoding import run_sampling, run_stop
 from conformance.decoding.run_compiled import run_invalid_tokenizer, run_tokenizer
 from conformance.decoding.run_draft_length import run_draft_length
 from conformance.decoding.run_generate import run_generate
-from conformance.decoding.run_tokenize import run_draft_prompt, run_template, run_tokenize
+from conformance.decoding.run_tokenize import run_draft_prompt, run_template, run_thought, run_tokenize
 from conformance.decoding.run_translate import run_translate
 from conformance.decoding.run_verify import run_verify
 from conformance.files import run_adapter, run_archive, run_cache, run_costs, run_map, run_sync, run_trace
@@ -71,6 +71,7 @@ RUNNERS: dict[str, Callable[[Vector], None]] = {
     "sync/release": run_sync.run_release,
     "sync/compare": run_sync.run_compare,
     "template": run_template,
+    "thought": run_thought,
     "tokenize": run_tokenize,
     "tokenizer": run_tokenizer,
     "tokenizer/invalid": run_invalid_tokenizer,

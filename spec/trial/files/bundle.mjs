@@ -64,7 +64,7 @@ export function openBundle(directory) {
   refuse('unreadable', bytes.length > MOST_BYTES);
   const manifest = parsed(bytes);
   refuse('not_a_bundle', !(manifest instanceof Map) || manifest.get('format') !== 'omnidraft.bundle');
-  refuse('version', manifest.get('version') !== 2n);
+  refuse('version', manifest.get('version') !== 3n);
   refuse('seal', !sealed(bytes));
   refuse('field', !fieldsAreRight(manifest));
   const files = manifest.get('files');

@@ -58,8 +58,12 @@ const model = object({
   train: optional(train), npu: optional(npu),
 });
 const fourth = string(65536);
+const tag = string(64, 1);
+const tags = object({ open: tag, close: tag, earlier: oneOf('keep', 'cut', 'trim') });
+const think = (v) => tags(v) && v.get('open') !== v.get('close');
 const prompt = object({
-  prefix: fourth, suffix: fourth, between: present(nullable(fourth)), after: present(nullable(fourth)),
+  prefix: fourth, suffix: fourth, between: present(nullable(fourth)), after: present(nullable(fourth)), begin: fourth, lead: fourth,
+  system: present(nullable(object({ before: fourth, after: fourth }))), think: present(nullable(think)),
   template: present(nullable(path)), names: names(0, 64, string(64), fourth),
 });
 const cores = integer(1, 65536);

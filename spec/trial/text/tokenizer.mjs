@@ -159,14 +159,14 @@ export class Tokenizer {
     return this.cut(text, this.control.map((token) => ({ ...token, flags: ADDED.CONTROL })));
   }
 
-  /** goesOn: the prompt follows earlier ids. */
-  encodePrompt(prefix, text, suffix, goesOn) {
+  /** parts: a string of the template, a text, a string of the template, ...; goesOn: the prompt follows earlier ids. */
+  encodePrompt(parts, goesOn) {
     const ids = [];
     const fragment = (plain) => (goesOn && ids.length === 0 ? this.spell([...Buffer.from(plain, 'utf8')]) : null) ?? this.encode(plain);
     const flags = new Map(this.control.map((token) => [token.id, token.flags]));
     let plain = '';
     let strip = false;
-    for (const run of [...this.split(prefix), { text }, ...this.split(suffix)]) {
+    for (const run of parts.flatMap((part, i) => (i % 2 === 1 ? [{ text: part }] : this.split(part)))) {
       if (run.id === undefined) {
         plain += run.text;
         continue;

@@ -95,14 +95,14 @@ class Tokenizer:
                 ids += [self._byte(b) for b in stray] or self._bpe(part.replace(" ", SPACE))
         return ids
 
-    def encode_prompt(self, prefix: str, text: str, suffix: str, *, goes_on: bool = False) -> list[int]:
-        """Ids of a prompt: control tokens are read in the prefix and the suffix, not in the text between.
+    def encode_prompt(self, *parts: str, goes_on: bool = False) -> list[int]:
+        """Ids of a prompt: control tokens are read in the first part, the third, and so on, not in the texts.
 
         With `goes_on` the prompt follows other ids, and its first run of text is a fragment.
         """
         ids: list[int] = []
         plain, strips_after = "", ""
-        for run in (*self._split(prefix), text, *self._split(suffix)):
+        for run in [r for i, p in enumerate(parts) for r in ([p] if i % 2 else self._split(p))]:
             if isinstance(run, str):
                 plain += run
                 continue

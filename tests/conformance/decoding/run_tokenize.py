@@ -1,4 +1,4 @@
-"""Runners of `tokenize`, `template` and `draft_prompt`: bytes of ids, spellings, prompts, chat templates."""
+"""Runners of `tokenize`, `template`, `thought` and `draft_prompt`: bytes, spellings, prompts, templates."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ import pytest
 
 from conformance.vectors import ROOT, Vector
 from omnidraft.errors import PromptError
-from omnidraft.runtime.chat.prompt_template import PromptTemplate
-from omnidraft.runtime.session.conversation import EarlierText, Turn, conversation_ids, draft_context
+from omnidraft.runtime.chat.output_text import OutputText
+from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot, ThinkTags
+from omnidraft.runtime.chat.thinking import ThoughtStream, answer_start, kept_start
+from omnidraft.runtime.session.conversation import (
+    EarlierText,
+    Turn,
+    conversation_ids,
+    draft_context,
+    given_turn,
+)
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
@@ -59,14 +67,39 @@ def run_tokenize(vector: Vector, read: Read) -> None:
 @_with_both
 def run_template(vector: Vector, read: Read) -> None:
     given, expect = vector["input"], vector["expect"]
-    template = PromptTemplate(*(given[name] for name in ("prefix", "suffix", "between", "after")))
+    tokenizer = read(given["tokenizer"])
+    think = None if given.get("think") is None else ThinkTags(**given["think"])
+    if "given" in given:
+        prompt = PromptTemplate("", "", lead=given["lead"], think=think)
+        assert given_turn(tokenizer, prompt, "", given["given"]).answer == tuple(expect["ids"])
+        return
+    names = ("prefix", "suffix", "between", "after", "begin", "lead")
+    slot = None if given["slot"] is None else SystemSlot(**given["slot"])
+    template = PromptTemplate(*(given[name] for name in names), slot, think)
     turns = [Turn(turn["message"], tuple(turn["answer"])) for turn in given["turns"]]
     if "refused" in expect:
-        with pytest.raises(PromptError, match="single turn"):
-            conversation_ids(read(given["tokenizer"]), template, turns, given["message"])
+        with pytest.raises(PromptError, match="single turn|no place for a system prompt"):
+            conversation_ids(tokenizer, template, turns, given["message"], given["system"])
         return
-    ids = conversation_ids(read(given["tokenizer"]), template, turns, given["message"])
+    ids = conversation_ids(tokenizer, template, turns, given["message"], given["system"])
     assert ids == expect["ids"]
+
+
+@_with_both
+def run_thought(vector: Vector, read: Read) -> None:
+    given, expect = vector["input"], vector["expect"]
+    tags, inside = ThinkTags(given["open"], given["close"], given["earlier"]), given["inside"]
+    if "ids" in given:
+        tokenizer = read(given["tokenizer"])
+        output = OutputText(tokenizer, tags, lambda i: tokenizer.tokens[i] or b"")
+        assert output.kept(given["ids"], inside=inside) == tuple(expect["ids"])
+        return
+    stream = ThoughtStream(tags, inside=inside)
+    parts = [*(stream.push(text) for text in given["texts"]), stream.end()]
+    assert [[list(part) for part in each] for each in parts] == expect["parts"]
+    output_bytes = "".join(given["texts"]).encode()
+    assert answer_start(output_bytes, tags, inside=inside) == expect["answer"]
+    assert kept_start(output_bytes, tags, inside=inside) == expect["kept"]
 
 
 @_with_both

@@ -13,6 +13,7 @@ from vectorlib.cases.decoding import (
     sampling,
     stop,
     template,
+    thought,
     tokenize,
     translate,
     verify,
@@ -20,5 +21,5 @@ from vectorlib.cases.decoding import (
 
 CASES = (
     random, sampling, translate, verify, stop, tokenize, draft_length, lookup, generate,
-    template, draft_prompt,
+    template, thought, draft_prompt,
 )  # fmt: skip

@@ -16,6 +16,7 @@ Manifest = dict[str, Any]
 Change = Callable[[Manifest], object]
 Case = tuple[str, str, str | None, bytes, dict[str, str | None]]  # name, why, fault, manifest, other files
 MAP, GRAPH, STEP = "vocab_map.safetensors", "target/cpu/model.onnx", "drafter/train/step.onnx"
+PROMPT = ("prefix", "suffix", "between", "after", "begin", "lead", "system", "think")
 MOST_BYTES, MOST_DEPTH = 1 << 22, 32
 # The content of each file is its own name: a reader of manifests checks only hashes.
 FILES = (
@@ -40,10 +41,12 @@ def _record(name: str) -> Manifest:
 
 
 BASE: Manifest = {
-    "format": "omnidraft.bundle", "version": 2, "omnidraft": "0", "vocab_map": MAP,
+    "format": "omnidraft.bundle", "version": 3, "omnidraft": "0", "vocab_map": MAP,
     "target": _model("target"), "drafter": _model("drafter"),
-    "prompt": {"prefix": "<s>Q ", "suffix": "\n", "between": "é\n", "after": "", "template":
-               "target/chat_template.jinja", "names": {"bos_token": "<s>"}},
+    "prompt": {"prefix": "<s>Q ", "suffix": "\n", "between": "é\n", "after": "", "begin": "<t>\n", "lead": " ",
+               "system": {"before": "<s>", "after": "Q "},
+               "think": {"open": "<t>", "close": "</t>", "earlier": "trim"},
+               "template": "target/chat_template.jinja", "names": {"bos_token": "<s>"}},
     "costs": {"target": [0.5, 0.625], "draft": 0.25, "host": 0, "acceptance": 0.5},
     "files": {name: _record(name) for name in FILES},
 }  # fmt: skip
@@ -169,7 +172,7 @@ def _read(data: bytes) -> Manifest:
         models[role] |= {k: m[role].get(k) for k in ("fingerprint", "lora", "head")}
         models[role]["train"] = m[role].get("train", {}).get("rank")
         models[role]["places"] = ["npu", *m[role]["npu"]["providers"]] if "npu" in m[role] else []
-    strings = {k: m["prompt"][k] for k in ("prefix", "suffix", "between", "after")}
+    strings = {k: m["prompt"][k] for k in PROMPT}
     return {
         "seal": m["seal"], **models, "prompt": strings, "costs": {k: m["costs"][k] for k in BASE["costs"]},
         "measured_on": m["costs"].get("machine"),
@@ -189,8 +192,8 @@ def _valid() -> Iterator[Case]:
     yield good("later", "an unknown field is ignored", made(lambda m: m.update(later=[1e16, None])))
     unknown: Change = lambda m: (m["target"].update(x=1), m["costs"].update(x=1), m["prompt"].update(x=1))  # noqa: E731
     yield good("later_inside", "an unknown field inside another is ignored", made(unknown))
-    bare: Manifest = {"between": None, "after": None, "template": None, "names": {}}
-    yield good("single_turn", "no template and two strings", made(lambda m: m["prompt"].update(bare)))
+    bare: Manifest = {"between": None, "after": None, "template": None, "names": {}, "system": None, "think": None}
+    yield good("single_turn", "no template, two strings, no system prompt, no thoughts", made(lambda m: m["prompt"].update(bare)))
     zero = made(lambda m: m["target"].update(bos_id=0, eos_ids=[]))
     yield good("bos_0", "0 is an id and not an absent one", zero)
     last = made(lambda m: m["target"].update(bos_id=9, eos_ids=[9] * 256, vocab_size=10))
@@ -292,8 +295,8 @@ def _text() -> Iterator[Case]:
     yield bad("null", "null", b"null", "not_a_bundle")
     yield bad("other_format", "another format", made(lambda m: m.update(format="other")), "not_a_bundle")
     yield bad("no_format", "the format is missing", made(lambda m: m.pop("format")), "not_a_bundle")
-    for version in (0, 1, 3, "2", 2.0, None, True):
-        name = f"version_{version}".replace(".", "_").lower() + ("_text" if version == "2" else "")
+    for version in (0, 1, 2, 4, "3", 3.0, None, True):
+        name = f"version_{version}".replace(".", "_").lower() + ("_text" if version == "3" else "")
         yield bad(name, "another version", made(put(["version"], version)), "version")
     old = {**BASE, "version": 1, "seal": "5e" * 32}
     yield bad("version_1_form", "version 1 had the seal elsewhere", body_of(old).encode(), "version")

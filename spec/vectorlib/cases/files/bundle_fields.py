@@ -6,7 +6,7 @@ A vector is the change of a text that has every field: the bytes that are cut, a
 from collections.abc import Iterator
 from typing import Any
 
-from vectorlib.cases.files.bundle import FULL, HEAD_STEP, MACHINE, Change, made, pop, put, training
+from vectorlib.cases.files.bundle import FULL, HEAD_STEP, MACHINE, PROMPT, Change, made, pop, put, training
 from vectorlib.reference.manifest import body_of, sealed
 from vectorlib.writer import VectorWriter, vector
 
@@ -21,7 +21,6 @@ MODEL: dict[str, list[Any]] = {  # field: values outside its range
     "parameters": [-1, LARGE, 5.0], "vocab_size": [0, -1, (1 << 24) + 1, 1 << 31, 10.0, "10"],
 }  # fmt: skip
 KV = {"num_layers": 1 << 10, "num_kv_heads": 1 << 10, "head_dim": 1 << 12, "max_length": 1 << 24}
-PROMPT = ("prefix", "suffix", "between", "after")
 COSTS: dict[str, list[Any]] = {
     "target": [[], [0], [-0.5], [0.5] * 257, [2e9], ["0.5"], [None], [1e-400]],
     "draft": [0, -0.5, 2e9, "0.25", True], "host": [-1e-300, -0.5, 2e9],
@@ -31,7 +30,7 @@ MACHINE_RANGES: dict[str, list[Any]] = {
     "cpu": ["a" * 257], "cores": [0, 65_537, 8.0], "system": ["a" * 65], "onnxruntime": ["a" * 65],
     "threads": [0, 65_537], "target_on": ["a" * 257], "drafter_on": ["a" * 257],
 }  # fmt: skip
-NULLABLE = {"bos_id", "between", "after", "template"}
+NULLABLE = {"bos_id", "between", "template"}
 
 
 def write(writer: VectorWriter) -> None:
@@ -56,6 +55,8 @@ def _paths() -> Iterator[Path]:
     yield from ((role, name) for role in ("target", "drafter") for name in (*MODEL, "kv"))
     yield from (("target", "kv", name) for name in KV)
     yield from (("prompt", name) for name in (*PROMPT, "template", "names"))
+    yield from (("prompt", "system", name) for name in ("before", "after"))
+    yield from (("prompt", "think", name) for name in ("open", "close", "earlier"))
     yield from (("costs", name) for name in COSTS)
     yield from (("costs", "machine", name) for name in MACHINE)
     yield from (("drafter", "lora", name) for name in ("rank", "sites"))
@@ -76,7 +77,8 @@ def _fields() -> Iterator[tuple[str, str, bytes]]:
         maps = ("names", "options", "sites", "forms", "providers")
         value: object = [[1]] if path[-1] in maps else {"a": [True]}
         yield f"kind_{name}", "a value of another kind", made(put(path, value), FULL)
-        if path[-1] not in NULLABLE and path != ("drafter", "lora", "rank"):
+        nullable = path[-1] in NULLABLE or path in (("prompt", "after"), ("prompt", "system"), ("prompt", "think"))
+        if not nullable and path != ("drafter", "lora", "rank"):
             yield f"null_{name}", "null", made(put(path, None), FULL)
     optional: list[tuple[Path, Any]] = [
         (("target", "fingerprint"), "f1"), (("drafter", "compiled_tokenizer"), [1]),
@@ -98,7 +100,10 @@ def _ranges() -> Iterator[tuple[str, str, bytes]]:
         *((("drafter", name), values) for name, values in MODEL.items()),
         *((("target", "kv", name), [0, -1, most + 1, 1.0]) for name, most in KV.items()),
         (("prompt", "prefix"), ["a" * 65_537]), (("prompt", "after"), ["é" * 32_769]),
-        (("prompt", "template"), ["a" * 513]),
+        (("prompt", "template"), ["a" * 513]), (("prompt", "begin"), ["a" * 65_537]),
+        (("prompt", "lead"), ["a" * 65_537]), (("prompt", "system", "before"), ["a" * 65_537]),
+        (("prompt", "think", "open"), ["", "a" * 65, "</t>"]), (("prompt", "think", "close"), ["", "a" * 65]),
+        (("prompt", "think", "earlier"), ["drop", ""]),
         (("prompt", "names"), [{str(i): "" for i in range(65)}, {"a" * 65: ""}, {"": 1}]),
         *((("costs", name), values) for name, values in COSTS.items()),
         *((("costs", "machine", name), values) for name, values in MACHINE_RANGES.items()),

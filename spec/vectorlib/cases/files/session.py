@@ -32,7 +32,7 @@ LOOKUP = replace(GREEDY, mode="lookup", sampling=Sampling(0.7), seed=78, prompt=
 State = dict[str, Any]
 
 
-def pack(state: State, cache: bytes, *, version: int = 3, reserved: int = 0) -> bytes:
+def pack(state: State, cache: bytes, *, version: int = 4, reserved: int = 0) -> bytes:
     """The bytes of a session file."""
     text = dump(state)
     head = struct.pack(
@@ -81,6 +81,7 @@ def state_of(task: Task, num_rounds: int) -> tuple[State, list[int]]:
             "idle": 3,
             "share": bits(0.0025),
         },
+        "system": None,
         "turns": [],
         "message": None,
         "answer": answer,
@@ -117,6 +118,10 @@ def _valid() -> Iterator[tuple[str, str, State, bytes, list[int] | None]]:
     finished = changed(lambda s: s["answer"].update(stop_reason="cancelled"))
     yield "cancelled", "it was cancelled, so it is not resumed", finished, CACHE, None
     yield "conversation", "an earlier turn, and the message being answered", _turns("ab", "S"), empty, DUE
+    told = _turns("ab", "S")
+    yield "system", "a conversation with a system prompt", {**told, "system": "Be \u3042."}, empty, DUE
+    taken_back = {**told, "message": None, "answer": None}
+    yield "taken_back", "every message has its answer: the last one was taken back", taken_back, empty, None
     yield "escapes", "each kind of character in a string", _turns(ODD_TEXT, "S"), empty, DUE
     yield "settings", "numbers and texts that languages print in their own ways", _settings(), empty, None
     huge = changed(lambda s: s["answer"]["config"].update(max_new_tokens=LAST, seed="f" * 16, top_k=LAST))

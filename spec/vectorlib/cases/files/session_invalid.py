@@ -63,7 +63,7 @@ def _bytes() -> Iterator[Case]:
             why = f"the header says {size} bytes of {name}: a reader must not reserve them"
             yield f"{name}_{word}", why, fault, data
     yield "one_byte_more", "a byte after the end", "trailing", GOOD + b"\0"
-    for version in (0, 1, 2, 4):
+    for version in (0, 1, 2, 3, 5):
         yield f"version_{version}", "another version", "version", pack(BASE, CACHE, version=version)
     yield "reserved", "the reserved field is not 0", "reserved", pack(BASE, CACHE, reserved=1)
     for name, at in (("state", 60), ("cache", len(GOOD) - 1)):
@@ -142,7 +142,8 @@ def _fields() -> Iterator[Text]:
         ("logprobs_absent", "log-probabilities were asked for", _config(logprobs=True)),
         ("logprobs_too_few", "one log-probability too few", _logprobs(-1.0, LENGTH - 1)),
         ("logprobs_too_many", "one log-probability too many", _logprobs(-1.0, LENGTH + 1)),
-        ("turn_without_message", "an earlier turn, and no message of the last one",
+        ("system_empty", "a system prompt without text", lambda s: s.update(system="")),
+        ("turn_without_message", "an earlier turn, and an answer without its message",
          lambda s: s.update(turns=[{"message": "S", "answer": []}])),
         ("message_without_answer", "a message, and no answer", lambda s: s.update(message="S", answer=None)),
         ("turn_text", "a turn is an object", lambda s: s.update(turns=["S"], message="S")),

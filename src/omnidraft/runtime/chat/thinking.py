@@ -1,4 +1,4 @@
-"""The thought of an answer: where it ends, and how a stream tells it from the answer. Rules: spec/01-tokens.md.
+"""The thought of an answer: where it ends, and how a stream tells it apart. Rules: spec/01-tokens.md.
 
 An output has at most one thought, at its beginning. It begins inside the thought where the prompt ends with
 the open tag. A thought that was never closed has no answer behind it.

@@ -8,6 +8,7 @@ import onnxruntime as ort
 from omnidraft.errors import BundleError, reason
 from omnidraft.runtime.bundle.places import CPU
 
+ENGINE = str(ort.__version__)
 ERRORS, NOTHING = 3, 4  # levels of onnxruntime's log, which goes to stderr
 NO_PREPACKING = {"session.disable_prepacking": "1"}  # weights stay mapped from their file
 # A small graph can name constants of any size, and folding them would take that memory and time while it is

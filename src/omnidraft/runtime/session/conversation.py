@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omnidraft.runtime.chat.messages import MessageList
-from omnidraft.runtime.chat.prompt_template import Template, ThinkTags
-from omnidraft.runtime.chat.thinking import given_answer, kept_start
+from omnidraft.runtime.chat.prompt_template import PromptTemplate, Template
+from omnidraft.runtime.chat.thinking import given_answer
 from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.decoding.stop import whole_tokens
 from omnidraft.runtime.session.generation import Generation
@@ -53,29 +53,39 @@ def conversation_ids(
     return ids
 
 
+def given_turn(tokenizer: Tokenizer, prompt: PromptTemplate, message: str, text: str) -> Turn:
+    """A turn whose answer a program gives as text.
+
+    The answer is encoded after the white space that the model would have begun it with. White space at both
+    ends of the text does not count, and its thought is left out.
+
+    Args:
+        tokenizer: the target's.
+        prompt: the compiled template.
+        message: of the user.
+        text: the answer.
+    """
+    answer = given_answer(text, prompt.think)
+    ids = tokenizer.encode_prompt("", prompt.lead + answer, "", goes_on=True) if answer else []
+    return Turn(message, tuple(ids))
+
+
 def listed_turns(loaded: LoadedBundle, messages: MessageList, known: Sequence[Turn]) -> list[Turn]:
     """The earlier turns of a list of messages; an answer that this session generated keeps its ids.
-
-    Other answers are encoded, after the white space that the model would have begun them with. White space
-    at both ends of an answer does not count, and its thought is left out.
 
     Args:
         loaded: the bundle.
         messages: the list.
         known: the turns of the session's own conversation.
     """
-    tokenizer, prompt = loaded.target_tokenizer, loaded.bundle.prompt
-    turns: list[Turn] = []
+    prompt, turns, is_own = loaded.bundle.prompt, list[Turn](), True
     for number, (message, text) in enumerate(messages.turns):
-        answer = given_answer(text, prompt.think)
-        own = known[number] if number < len(known) and turns == [*known[:number]] else None
-        if own is not None and own.message == message:
-            written = loaded.output_bytes(own.answer).decode("utf-8", "replace")
-            if given_answer(written, prompt.think) == answer:
-                turns.append(own)
-                continue
-        ids = tokenizer.encode_prompt("", prompt.lead + answer, "", goes_on=True) if answer else []
-        turns.append(Turn(message, tuple(ids)))
+        is_own = is_own and number < len(known) and known[number].message == message
+        if is_own:
+            written = loaded.output_text.text(known[number].answer).decode("utf-8", "replace")
+            is_own = given_answer(written, prompt.think) == given_answer(text, prompt.think)
+        given = given_turn(loaded.target_tokenizer, prompt, message, text)
+        turns.append(known[number] if is_own else given)
     return turns
 
 
@@ -84,40 +94,21 @@ def answer_ids(loaded: LoadedBundle, answer: Generation) -> tuple[int, ...]:
 
     The end token is left out, because the template has its own. A thought is left out where the template
     leaves it out (`ThinkTags.earlier`). Where a stop string begins inside a token, the bytes of that token
-    before it are spelled again, and so are the bytes behind a thought that ends inside a token; all other
-    ids stay as they were generated.
+    before it are spelled again; all other ids stay as they were generated.
 
     Args:
         loaded: the bundle.
         answer: the generation.
     """
-    tokenizer, ids = loaded.target_tokenizer, tuple(answer.token_ids)
+    ids = answer.token_ids
     if answer.stop_start is not None:
-        data = [loaded.output_bytes([t]) for t in ids]
+        data = [loaded.output_text.bytes_of(t) for t in ids]
         whole, head = whole_tokens([len(d) for d in data], answer.stop_start)
-        ids = (*ids[:whole], *_spelled(tokenizer, data[whole][:head] if head else b""))
+        rest = loaded.target_tokenizer.spell(data[whole][:head]) if head else None
+        ids = [*ids[:whole], *(rest or [])]
     elif ids and ids[-1] in loaded.bundle.target.eos_ids:
         ids = ids[:-1]
-    tags = loaded.bundle.prompt.think
-    return ids if tags is None else _without_thought(loaded, ids, tags, inside=answer.begins_inside)
-
-
-def _without_thought(
-    loaded: LoadedBundle, ids: tuple[int, ...], tags: ThinkTags, *, inside: bool
-) -> tuple[int, ...]:
-    """The ids of an answer behind the part of it that a conversation does not keep."""
-    start = kept_start(loaded.output_bytes(ids), tags, inside=inside)
-    if start == 0:
-        return ids
-    data = [loaded.output_bytes([t]) for t in ids]
-    whole, head = whole_tokens([len(d) for d in data], start)
-    if head == 0:
-        return ids[whole:]
-    return (*_spelled(loaded.target_tokenizer, data[whole][head:]), *ids[whole + 1 :])
-
-
-def _spelled(tokenizer: Tokenizer, data: bytes) -> list[int]:
-    return tokenizer.spell(data) or []
+    return loaded.output_text.kept(ids, inside=answer.begins_inside)
 
 
 @dataclass(frozen=True)

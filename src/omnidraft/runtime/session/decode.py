@@ -124,7 +124,7 @@ class Stopwatch:
 
     clock: Clock
     _seconds: dict[str, float] = field(default_factory=dict)
-    _read: TextRead = TextRead()
+    _read: TextRead = field(default_factory=TextRead)
 
     def add(self, part: str, started: float) -> None:
         """Add the time since `started` to a part, a field of `Seconds`."""

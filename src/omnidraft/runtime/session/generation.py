@@ -92,6 +92,7 @@ class Generation:
         logprobs: natural log-probabilities of `token_ids`, if they were asked for.
         statistics: counts so far.
         stop_reason: why it ended; None before.
+        interrupt: ends the run of a graph that is going on.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Generation:
         self._stream = None if thoughts.tags is None else ThoughtStream(thoughts.tags, inside=thoughts.inside)
         self._pieces: list[Piece] = []  # of the last round, that were not yielded yet
         self._cancelled = False
+        self.interrupt: Callable[[], None] = lambda: None
 
     @property
     def begins_inside(self) -> bool:
@@ -150,11 +152,12 @@ class Generation:
         return self._cancelled
 
     def cancel(self) -> None:
-        """End this generation before the next run of a graph; from any thread or signal handler.
+        """End this generation within one operator of a graph; from any thread or signal handler.
 
         The output so far stays, and the session continues from there.
         """
         self._cancelled = True  # one assignment: a signal handler must not wait for a lock
+        self.interrupt()
 
     def __iter__(self) -> Iterator[Piece]:
         while self._pieces or self.stop_reason is None:
@@ -185,7 +188,7 @@ class Generation:
         return pieces + [Piece(text, (), None, thought) for text, thought in others]
 
     def _parts(self, text: str) -> list[tuple[str, bool]]:
-        """Text that became certain, in parts that are thought or answer; at the end all that was held back."""
+        """Text that became certain, in parts of thought or answer; at the end all that was held back."""
         if self._stream is None:
             return [(text, False)] if text else []
         return self._stream.push(text) + (self._stream.end() if self.stop_reason else [])

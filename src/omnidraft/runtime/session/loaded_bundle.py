@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +14,7 @@ from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
 from omnidraft.runtime.bundle.signature import PublicKey
+from omnidraft.runtime.chat.output_text import OutputText
 from omnidraft.runtime.decoding.baselines import Verification
 from omnidraft.runtime.decoding.draft_length import (
     Costs,
@@ -33,7 +33,6 @@ from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 
 THREADS_PER_CORE = 4  # at most; more only take memory and time
-MOST_TAIL = 128  # ids at the end of a prompt in which a think tag is looked for
 USUAL_DRAFT = 4  # draft tokens of the round by which a verification is chosen
 
 
@@ -66,28 +65,10 @@ class LoadedBundle:
             self.target_tokenizer.text_of(prompt_ids).decode("utf-8", "replace")
         )
 
-    def output_bytes(self, ids: Sequence[int]) -> bytes:
-        """Bytes of the text of an output: a think tag is written, every other control token is silent."""
-        return b"".join(self._tags.get(i) or self.vocab_map.bytes_of(i) for i in ids)
-
-    def ends_in_thought(self, prompt_ids: Sequence[int]) -> bool:
-        """Whether an output after these ids begins inside a thought: they end with the open tag.
-
-        White space may stand behind the tag. A tag before another control token does not count.
-        """
-        tags = self.bundle.prompt.think
-        if tags is None:
-            return False
-        controls = {control.id for control in self.target_tokenizer.controls.values()} - self._tags.keys()
-        tail = takewhile(lambda i: i not in controls, reversed(prompt_ids[-MOST_TAIL:]))
-        return self.output_bytes([*tail][::-1]).rstrip().endswith(tags.open.encode())
-
     @cached_property
-    def _tags(self) -> dict[int, bytes]:
-        """The think tags that are control tokens of the target, by id."""
-        tags, controls = self.bundle.prompt.think, self.target_tokenizer.controls
-        names = () if tags is None else (tags.open, tags.close)
-        return {controls[name].id: name.encode() for name in names if name in controls}
+    def output_text(self) -> OutputText:
+        """Reads the ids of outputs as text."""
+        return OutputText(self.target_tokenizer, self.bundle.prompt.think, self.vocab_map.bytes_of)
 
 
 def load_bundle(

@@ -97,7 +97,7 @@ def generate_from_state(
     loaded, decoder = models.loaded, text.decoder
     eos_ids = () if config.ignore_eos else loaded.bundle.target.eos_ids
     stop_text = StopText(config.stop)
-    cut = partial(cut_at_stop, eos_ids=eos_ids, text=stop_text, bytes_of=lambda i: loaded.output_bytes((i,)))
+    cut = partial(cut_at_stop, eos_ids=eos_ids, text=stop_text, bytes_of=loaded.output_text.bytes_of)
     if len(cut(list(emitted.token_ids))[0]) < len(emitted.token_ids):
         raise ValueError("its output continues after an end token or a stop string")
     decoder.restart(decoder.tokens, decoder.context, config.max_new_tokens - len(emitted.token_ids), cut)
@@ -110,9 +110,10 @@ def generate_from_state(
         _recorder_of(models, text, config, recording, has_output=bool(emitted.token_ids)),
     )
     limits = Limits(eos_ids, models.target.max_length)
-    thoughts = Thoughts(loaded.bundle.prompt.think, loaded.ends_in_thought(prompt))
+    thoughts = Thoughts(loaded.bundle.prompt.think, loaded.output_text.ends_in_thought(prompt))
     step = partial(_step, models, text)
     generation = Generation(rounds, config, prompt, stop_text, limits, step, thoughts, models.clock)
+    generation.interrupt = models.interrupt
     generation.replay(emitted)
     return generation
 
