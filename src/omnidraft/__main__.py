@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from types import FrameType
 
 
 def main() -> None:
@@ -10,12 +11,14 @@ def main() -> None:
     before = signal.getsignal(signal.SIGINT)
     deferred = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
     if deferred:  # nothing is open at this point, so nothing has to unwind
-        signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+        signal.signal(signal.SIGINT, _at_once)
     from omnidraft.cli import main as run
 
-    if deferred:
-        signal.signal(signal.SIGINT, before)
     run()
+
+
+def _at_once(number: int, frame: FrameType | None) -> None:
+    os._exit(130)
 
 
 if __name__ == "__main__":

@@ -6,9 +6,7 @@ shell start at once.
 
 import errno
 import os
-import signal
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,6 +17,7 @@ from typer.core import TyperGroup
 
 from omnidraft import __version__
 from omnidraft.commands.terminal.help_text import join_lines
+from omnidraft.commands.terminal.stop_signals import ends_at_once, stop_signals
 from omnidraft.errors import OmnidraftError, SettingError
 
 
@@ -145,7 +144,10 @@ class LazyGroup(TyperGroup):
         name, command, rest = super().resolve_command(*arguments)
         typed = str(name)
         found = next((commands[typed] for commands in COMMANDS.values() if typed in commands), None)
-        return name, command if found is None else loaded(typed, found), rest
+        if found is None:
+            return name, command, rest
+        with ends_at_once():  # what interrupts an import can be lost in a callback of the interpreter
+            return name, loaded(typed, found), rest
 
 
 def loaded(name: str, lazy: LazyCommand) -> Any:
@@ -191,9 +193,14 @@ def _version(
 
 def main() -> None:
     """Run the command line; a refusal is one sentence on standard error and exit status 1."""
-    if threading.current_thread() is threading.main_thread():
-        # SIGTERM unwinds as Ctrl-C does, so that no half-written file is left.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with stop_signals():
+        try:
+            _run()
+        except KeyboardInterrupt:
+            sys.exit(130)
+
+
+def _run() -> None:
     try:
         try:
             app(prog_name="omnidraft")
@@ -205,8 +212,6 @@ def main() -> None:
         _fail(as_typed(error, sys.argv))
     except OmnidraftError as error:
         _fail(str(error))
-    except KeyboardInterrupt:
-        sys.exit(130)
     except UnicodeEncodeError as error:
         _fail(f"the output cannot be written as {error.encoding}; set PYTHONIOENCODING=utf-8")
     except OSError as error:

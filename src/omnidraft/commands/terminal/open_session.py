@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from omnidraft.commands.terminal.stop_signals import ends_at_once
 from omnidraft.errors import SettingError
 from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
@@ -52,13 +53,14 @@ def open_session(options: SessionOptions) -> Session:
         check_place(options.cache)
     bundle = open_bundle(options.path, options.public_key)
     no_drafter = _why_no_drafter(options, bundle) if options.drafter else None
-    loaded = load_bundle(
-        bundle,
-        threads=options.threads,
-        drafter=options.drafter and no_drafter is None,
-        target_on=options.target_on,
-        drafter_on=options.drafter_on,
-    )
+    with ends_at_once():  # loading a damaged graph may take for ever, and nothing is open yet
+        loaded = load_bundle(
+            bundle,
+            threads=options.threads,
+            drafter=options.drafter and no_drafter is None,
+            target_on=options.target_on,
+            drafter_on=options.drafter_on,
+        )
     adapter, cache = _learned(options, bundle)
     session = Session(loaded, cache=cache, adapter=adapter, bitwise=options.bitwise, trace=options.trace)
     session.template = template_of(bundle)

@@ -24,6 +24,7 @@ class EngineRun:
         self._session, self._name = session, name
         self._options = ort.RunOptions()
         self._options.log_severity_level = NOTHING  # failures are reported here
+        self._ends = 0  # calls of `end`
         _RUNS.add(self)
 
     def __call__(self, binding: ort.IOBinding, cancelled: Callable[[], bool]) -> None:
@@ -35,11 +36,12 @@ class EngineRun:
                 cancelled is repeated.
 
         Raises:
-            Cancelled: `cancelled` returned True.
+            Cancelled: `cancelled` returned True, or `end` was called.
             BundleError: `run`; onnxruntime cannot run the graph.
         """
+        ends = self._ends
         while True:
-            if cancelled():
+            if cancelled() or ends != self._ends:
                 raise Cancelled
             try:
                 return self._session.run_with_iobinding(binding, self._options)
@@ -56,8 +58,13 @@ class EngineRun:
         """End the run that is going on, or else the next one, within one operator; from any thread."""
         self._options.terminate = True
 
+    def end(self) -> None:
+        """End the run that is going on as if it was cancelled; from any thread."""
+        self._ends += 1
+        self.interrupt()
 
-def interrupt_all() -> None:
-    """Interrupt every run in this process: a signal handler waits until the main thread leaves the engine."""
+
+def end_all() -> None:
+    """End every run that is going on in this process: a signal's handler waits for the main thread."""
     for run in list(_RUNS):
-        run.interrupt()
+        run.end()

@@ -1,0 +1,109 @@
+"""Ctrl-C and SIGTERM end the program at any moment, also while the main thread is inside onnxruntime.
+
+Python runs a signal handler between two of its own instructions, and a run of a graph is one of them. So a
+thread reads the signals as they arrive and ends the run; then the main thread gets to the handler.
+"""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
+ATTEMPTS, AGAIN = 3, 0.1  # to end what goes on, and seconds between them
+_ENGINE = "omnidraft.runtime.models.engine_run"
+
+
+class StopSignals:
+    """What a signal does: unwind the stack, or end the process at once.
+
+    Attributes:
+        at_once: nothing is open, so nothing has to unwind: while modules are imported, while graphs are
+            loaded, and after the work.
+    """
+
+    at_once = False
+
+    def handle(self, number: int, frame: FrameType | None = None) -> None:
+        """End the process with its status, or raise what ends the command."""
+        if self.at_once:
+            os._exit(STATUS[signal.Signals(number)])
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(STATUS[signal.Signals(number)])
+
+    def arrived(self, number: int) -> None:
+        """In a thread of its own: what a handler would do, where the main thread may not get to it."""
+        if number not in STATUS:
+            return
+        if self.at_once:
+            os._exit(STATUS[signal.Signals(number)])
+        engine = sys.modules.get(_ENGINE)  # importing it here could wait for the main thread
+        for _ in range(ATTEMPTS if engine is not None else 0):  # another thread may be between two runs
+            engine.end_all()
+            time.sleep(AGAIN)
+
+    def lost(self, event: Any) -> None:
+        """A callback of the interpreter swallowed what the handler raised: the signal is sent again."""
+        number = {KeyboardInterrupt: signal.SIGINT, SystemExit: signal.SIGTERM}.get(event.exc_type)
+        if number is None:
+            sys.__unraisablehook__(event)
+        else:
+            threading.Thread(target=_later, args=(number,), daemon=True).start()
+
+
+STOP = StopSignals()
+
+
+@contextmanager
+def stop_signals() -> Iterator[None]:
+    """Handle both signals as above while a command runs, in the main thread; afterwards all is as before."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reading, writing = socket.socketpair()
+    writing.setblocking(False)
+    ours = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # a shell's background process ignores it
+    numbers = [signal.SIGTERM, signal.SIGINT] if ours else [signal.SIGTERM]
+    before = {number: signal.signal(number, STOP.handle) for number in numbers}
+    wakeup, hook = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False), sys.unraisablehook
+    sys.unraisablehook = STOP.lost
+    threading.Thread(target=_watch, args=(reading,), name="signals", daemon=True).start()
+    try:
+        yield
+    finally:
+        STOP.at_once = True
+        signal.set_wakeup_fd(wakeup)
+        sys.unraisablehook = hook
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        writing.close()  # the thread reads the end
+        STOP.at_once = False
+
+
+@contextmanager
+def ends_at_once() -> Iterator[None]:
+    """Inside, a signal ends the process without unwinding: nothing may be open that has to be closed."""
+    before, STOP.at_once = STOP.at_once, True
+    try:
+        yield
+    finally:
+        STOP.at_once = before
+
+
+def _watch(reading: socket.socket) -> None:
+    with reading:
+        while numbers := reading.recv(64):
+            for number in numbers:
+                STOP.arrived(number)
+
+
+def _later(number: int) -> None:
+    time.sleep(AGAIN)
+    os.kill(os.getpid(), number)
