@@ -139,7 +139,7 @@ def test_a_cache_goes_from_one_generation_to_the_next(run: Run, bundle: Path, tm
 
 def test_a_damaged_cache_never_stops_a_generation(run: Run, bundle: Path, tmp_path: Path) -> None:
     path = tmp_path / "learned"
-    names = "a bit of a section", "version 1", "another target", "another kind", "no sections"
+    names = "a bit of a section", "version 1", "no sections"
     for number, name in enumerate(names, 1):
         path.write_bytes(INVALID[name][1])
         code, out, err = run(
@@ -150,11 +150,26 @@ def test_a_damaged_cache_never_stops_a_generation(run: Run, bundle: Path, tmp_pa
         assert first.startswith("omnidraft: starting with an empty cache: "), err
         assert first.endswith("; saving keeps it under another name")
         kept = tmp_path / ("learned.refused" if number == 1 else f"learned.refused-{number}")
-        assert last == f"omnidraft: {path} was not a whole cache of this pair of models and is kept as {kept}"
+        assert last == f"omnidraft: {path} was damaged and is kept as {kept}"
         assert kept.read_bytes() == INVALID[name][1]
         assert json.loads(out)["emitted"] > 0
         session = load(bundle)
         assert open_cache(path, session.vocab_map)[1] is None, name
+
+
+def test_a_wrong_file_is_left_alone(run: Run, bundle: Path, tmp_path: Path) -> None:
+    """A script by mistake: refused. A cache of another bundle: not used and not written."""
+    path = tmp_path / "mine.py"
+    for name, status, sentence in (
+        ("another kind", 1, f"omnidraft: {path} is not an n-gram cache, so it is left alone; give another"),
+        ("another target", 0, f"omnidraft: starting with an empty cache: {path} is refused: it"),
+    ):
+        path.write_bytes(INVALID[name][1])
+        code, out, err = run("generate", bundle, "What is 2 and 2?", "-n", 4, "--cache", path, "--json")
+        assert (code, err.count("\n")) == (status, 1) and err.startswith(sentence), err
+        assert bool(out) is (status == 0)
+        assert [p.name for p in tmp_path.iterdir()] == ["mine.py"]
+        assert path.read_bytes() == INVALID[name][1]
 
 
 def test_a_session_reads_and_saves(bundle: Path, tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ import pytest
 from omnidraft.errors import CacheFileError
 from omnidraft.runtime.vocab.cache_file import decode, encode
 from omnidraft.runtime.vocab.cache_store import (
+    check_cache_place,
     check_place,
+    is_of_another_pair,
     open_cache,
     read_table,
     wipe,
@@ -64,6 +66,8 @@ def test_a_refused_file_is_one_sentence_and_an_empty_cache(name: str, tmp_path: 
     assert len(cache) == 0
     assert notice is not None and notice.startswith(f"starting with an empty cache: {path} is refused: it")
     keeps = "saving replaces it" if name == "empty" else "saving keeps it under another name"
+    if INVALID[name][0] in ("not_a_cache", "foreign_vocabulary") and name != "empty":
+        keeps = "it is left alone, and nothing is saved there"
     assert notice.endswith(f"; {keeps}") and "\n" not in notice
     with pytest.raises(CacheFileError) as caught:
         read_table(path, TOY)
@@ -89,23 +93,40 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         read_table(tmp_path / "c")
 
 
-NOT_OURS = ["another kind", "version 1", "another target", "a bit of a section", "the last byte missing"]
+DAMAGED = ["version 1", "a bit of a section", "the last byte missing"]
+NOT_OURS = {"another kind": "not_a_cache", "another target": "foreign_vocabulary"}
 
 
-def test_what_is_not_ours_is_put_aside_under_names_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", NOT_OURS)
+def test_what_is_not_ours_is_left_alone(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    path.write_bytes(INVALID[name][1])
+    with pytest.raises(CacheFileError, match="so it is left alone") as caught:
+        write_cache(path, NgramCache(TOY))
+    assert caught.value.fault == NOT_OURS[name]
+    assert [p.name for p in tmp_path.iterdir()] == ["c"] and path.read_bytes() == INVALID[name][1]
+    assert is_of_another_pair(path, TOY) is (name == "another target")
+    if name == "another target":
+        check_cache_place(path)  # what it is a cache of is known when the bundle is loaded
+        return
+    with pytest.raises(CacheFileError, match="is not an n-gram cache, so it is left alone"):
+        check_cache_place(path)
+
+
+def test_a_damaged_cache_is_put_aside_under_names_of_its_own(tmp_path: Path) -> None:
     path, cache = tmp_path / "c", NgramCache(TOY)
-    for number, name in enumerate(NOT_OURS, 1):
+    for number, name in enumerate(DAMAGED, 1):
         path.write_bytes(INVALID[name][1])
         kept = write_cache(path, cache)
         assert kept == tmp_path / ("c.refused" if number == 1 else f"c.refused-{number}")
         assert len(read_table(path, TOY)) == 0
     assert write_cache(path, cache) is None, "a cache of ours is replaced"
-    assert [(tmp_path / f"c.refused{n}").read_bytes() for n in ("", "-2", "-3", "-4", "-5")] == [
-        INVALID[name][1] for name in NOT_OURS
+    assert [(tmp_path / f"c.refused{n}").read_bytes() for n in ("", "-2", "-3")] == [
+        INVALID[name][1] for name in DAMAGED
     ]
 
 
-@pytest.mark.parametrize("name", NOT_OURS)
+@pytest.mark.parametrize("name", [*DAMAGED, *NOT_OURS])
 def test_a_table_takes_no_other_files_place(name: str, tmp_path: Path) -> None:
     path = tmp_path / "c"
     path.write_bytes(INVALID[name][1])

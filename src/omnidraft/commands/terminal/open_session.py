@@ -14,7 +14,7 @@ from omnidraft.runtime.bundle.chat_template import template_of
 from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
 from omnidraft.runtime.session.api import GenerationConfig, Session, load_bundle
-from omnidraft.runtime.vocab.cache_store import check_place
+from omnidraft.runtime.vocab.cache_store import check_cache_place, is_of_another_pair
 from omnidraft.sync.installed import adapter_in_use
 
 
@@ -50,7 +50,7 @@ def open_session(options: SessionOptions) -> Session:
         OmnidraftError: the bundle or one of the files is refused.
     """
     if options.cache is not None:
-        check_place(options.cache)
+        check_cache_place(options.cache)
     bundle = open_bundle(options.path, options.public_key)
     no_drafter = _why_no_drafter(options, bundle) if options.drafter else None
     with ends_at_once():  # loading a damaged graph may take for ever, and nothing is open yet
@@ -157,9 +157,10 @@ def saved_on_exit(session: Session, cache: Path | None) -> Iterator[None]:
     try:
         yield
     finally:
-        replaced = None if cache is None else session.save_cache(cache)
-        if replaced is not None:
-            tell([f"{cache} was not a whole cache of this pair of models and is kept as {replaced}"])
+        # A cache of another pair was told when the session began.
+        if cache is not None and not is_of_another_pair(cache, session.vocab_map):
+            replaced = session.save_cache(cache)
+            tell([f"{cache} was damaged and is kept as {replaced}"] if replaced else [])
         if session.trace is not None:
             session.trace.close()
             tell([session.trace.problem] if session.trace.problem else [])

@@ -27,6 +27,7 @@ _REMEDIES = {
     "spelling": "use it with the pair of models that it was learned from",
     "id_range": "use it with the pair of models that it was learned from",
 }
+_LEFT_ALONE = ("not_a_cache", "foreign_vocabulary")  # no session replaces or renames such a file
 
 
 def open_cache(
@@ -45,7 +46,9 @@ def open_cache(
         table = _table(path, vocab_map)
     except CacheFileError as error:
         remedy = "saving replaces it" if _is_free(path) else "saving keeps it under another name"
-        if error.fault == "unreadable":
+        if error.fault in _LEFT_ALONE and not _is_free(path):
+            remedy = "it is left alone, and nothing is saved there"
+        elif error.fault == "unreadable":
             remedy = _REMEDIES[error.fault]
         return empty, f"starting with an empty cache: {path} is refused: {error}; {remedy}"
     return NgramCache.of_table(table, vocab_map, capacity=capacity, policy=policy), None
@@ -115,17 +118,48 @@ def check_place(path: str | Path) -> None:
         raise _unwritable(path, error) from None
 
 
+def check_cache_place(path: str | Path) -> None:
+    """`check_place`, and refuse a file that is no cache, so that a wrong path costs nobody a file.
+
+    Raises:
+        CacheFileError: `unwritable` or `not_a_cache`.
+    """
+    check_place(path)
+    if not _is_free(Path(path)):
+        try:
+            _read(Path(path))
+        except CacheFileError as error:
+            if error.fault == "not_a_cache":
+                raise _left_alone(path, error.fault) from None
+
+
+def is_of_another_pair(path: str | Path, vocab_map: VocabMap) -> bool:
+    """Whether a file is a whole cache of other vocabularies: a session leaves it alone."""
+    return _fault_of(Path(path), NgramCache(vocab_map).table()) == "foreign_vocabulary"
+
+
 def write_cache(path: str | Path, cache: NgramCache) -> Path | None:
     """Save a cache; killed at any point, the old file or the new one is there, whole.
 
     Returns:
-        the new name of the old file, if that was not a whole cache of this pair; else None.
+        the new name of the old file, if that was a damaged cache; else None.
 
     Raises:
-        CacheFileError: `unwritable`.
+        CacheFileError: `unwritable`; or `not_a_cache` or `foreign_vocabulary`: the file there is not a cache,
+            or one of another pair, and stays as it is.
     """
     table = cache.table()
-    return _write(Path(path), table, keep=not _may_replace(Path(path), table))
+    fault = _fault_of(Path(path), table)
+    if fault in _LEFT_ALONE:
+        raise _left_alone(path, fault)
+    return _write(Path(path), table, keep=fault is not None)
+
+
+def _left_alone(path: str | Path, fault: str) -> CacheFileError:
+    what = "not an n-gram cache" if fault == "not_a_cache" else "a cache of another pair of models"
+    return CacheFileError(
+        f"{path} is {what}, so it is left alone", "give another file, or the name of a new one", fault=fault
+    )
 
 
 def write_table(path: str | Path, table: CacheTable, *, overwrite: bool = False) -> None:
@@ -135,7 +169,7 @@ def write_table(path: str | Path, table: CacheTable, *, overwrite: bool = False)
         CacheFileError: `unwritable`.
     """
     check_place(path)
-    if not overwrite and not _may_replace(Path(path), table):
+    if not overwrite and _fault_of(Path(path), table) is not None:
         raise CacheFileError(
             f"{path} is not a whole cache of this pair of models, so it is not replaced",
             "choose another place or add --overwrite",
@@ -156,16 +190,17 @@ def _unwritable(path: str | Path, error: OSError) -> CacheFileError:
     return CacheFileError(sentence, _REMEDIES["unwritable"], fault="unwritable")
 
 
-def _may_replace(path: Path, table: CacheTable) -> bool:
-    """Whether a table may replace a file: there is none, or a whole cache of the same vocabularies."""
+def _fault_of(path: Path, table: CacheTable) -> str | None:
+    """Why a table may not replace a file; None for no file and for a whole cache of the same pair."""
     if _is_free(path):
-        return True
+        return None
     try:
         old = _table(path, None)
-    except CacheFileError:
-        return False
+    except CacheFileError as error:
+        return error.fault
     fingerprints = table.draft_fingerprint, table.target_fingerprint
-    return (old.draft_fingerprint, old.target_fingerprint) == fingerprints
+    same = (old.draft_fingerprint, old.target_fingerprint) == fingerprints
+    return None if same else "foreign_vocabulary"
 
 
 def wipe(path: str | Path) -> int:
