@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +23,11 @@ from support.recordings import LEARNED, record
 if TYPE_CHECKING:
     from omnidraft.sync.store import Store
     from support.exported_graphs import Export
+
+# What this device remembers of bundles; children and workers share the directory.
+if "OMNIDRAFT_STATE" not in os.environ:
+    os.environ["OMNIDRAFT_STATE"] = tempfile.mkdtemp(prefix="omnidraft-state-")
+    atexit.register(shutil.rmtree, os.environ["OMNIDRAFT_STATE"], ignore_errors=True)
 
 # A shell lets its background processes ignore Ctrl-C, and children inherit that; some tests send Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

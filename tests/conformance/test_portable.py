@@ -13,7 +13,19 @@ LIST = json.loads((ROOT.parent / "portable.json").read_text(encoding="utf-8"))
 PORTABLE: dict[str, dict[str, str]] = LIST["portable"]
 NOT_MIRRORED: dict[str, dict[str, str]] = LIST["not_mirrored"]
 SOURCE = ROOT.parents[1] / "src/omnidraft"
-ROOMS = {"decoding", "vocab", "chat", "device", "device", "parts", "bundle", "archive", "models", "session", "traces", "learning"}
+ROOMS = {
+    "decoding",
+    "vocab",
+    "chat",
+    "device",
+    "parts",
+    "bundle",
+    "archive",
+    "models",
+    "session",
+    "traces",
+    "learning",
+}
 
 
 def folder_of(room: str) -> Path:

@@ -15,6 +15,7 @@ from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.models.ort_model import OrtModel
 from omnidraft.runtime.session.api import Session, load_bundle
+from omnidraft.runtime.session.loaded_bundle import with_ort_files
 from support.places import STARTERS
 
 pytestmark = pytest.mark.usefixtures("export_packages")
@@ -50,7 +51,7 @@ def walk(model: Model) -> np.ndarray:
 
 def test_the_same_logits(with_ort: Path) -> None:
     assert (with_ort / "target/cpu/model.onnx.data").is_file()
-    onnx, ort = load_bundle(with_ort), load_bundle(with_ort, ort_format=True)
+    onnx, ort = load_bundle(with_ort), load_bundle(with_ort_files(open_bundle(with_ort)))
     for graphs in ((onnx.target, ort.target), (onnx.drafter, ort.drafter)):
         rows = [walk(graph.new_model()) for graph in graphs if graph is not None]
         assert len(rows) == 2
@@ -72,11 +73,8 @@ def test_the_same_logits_in_float32(bundle: Path, tmp_path: Path) -> None:
 
 def test_the_same_text(with_ort: Path) -> None:
     texts = [
-        Session(load_bundle(with_ort, ort_format=ort))
-        .generate("One day", max_new_tokens=24)
-        .finish()
-        .token_ids
-        for ort in (False, True)
+        Session(load_bundle(opened)).generate("One day", max_new_tokens=24).finish().token_ids
+        for opened in (open_bundle(with_ort), with_ort_files(open_bundle(with_ort)))
     ]
     assert len(texts[0]) > 4
     assert texts[0] == texts[1]
@@ -157,7 +155,7 @@ def test_a_sparse_file_of_two_gigabytes_is_refused(tmp_path: Path) -> None:
 
 def test_a_bundle_without_them_says_so(bundle: Path) -> None:
     with pytest.raises(BundleError, match=r"holds no \.ort files; export it again with --ort"):
-        load_bundle(bundle, ort_format=True)
+        load_bundle(with_ort_files(open_bundle(bundle)))
 
 
 @pytest.mark.parametrize(

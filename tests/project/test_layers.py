@@ -23,7 +23,6 @@ LAYERS = [
     ["runtime.vocab"],
     ["runtime.decoding"],
     ["runtime.device"],
-    ["runtime.device"],
     ["runtime.chat"],
     ["runtime.parts"],
     ["runtime.bundle", "runtime.traces"],

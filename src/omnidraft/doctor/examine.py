@@ -16,7 +16,7 @@ from omnidraft.runtime.bundle.bundle import Bundle, open_bundle, unlisted_files
 from omnidraft.runtime.bundle.memory import available_bytes
 from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.bundle.signature import PublicKey, read_signature
-from omnidraft.runtime.session.loaded_bundle import load_bundle
+from omnidraft.runtime.session.loaded_bundle import load_bundle, with_ort_files
 
 NOISE = 1e-3  # largest difference between the logits of two forms of one graph
 ExamineProgress = Callable[[str, int, int], None]  # name of the step, its number, number of steps
@@ -64,7 +64,8 @@ def _bundle_checks(path: Path, public_key: PublicKey | None, progress: ExaminePr
         return
     progress("graphs", 2, 3)
     yield from _loading_checks(bundle)
-    for name in sorted(name for name in bundle.manifest["files"] if name.endswith(".onnx")):
+    present = bundle.places.present(bundle.manifest["files"])
+    for name in sorted(name for name in present if name.endswith(".onnx")):
         yield from _graph_checks(bundle, name)
 
 
@@ -93,7 +94,7 @@ def _loading_checks(bundle: Bundle) -> Iterator[Check]:
         yield Check("loading", "ok", "graphs, tokenizers and vocabulary map load and fit each other")
         if bundle.ort is None:
             return
-        others = load_bundle(bundle, ort_format=True)
+        others = load_bundle(with_ort_files(bundle), measure="never")
     except OmnidraftError as error:
         yield _refused("loading", error)
         return

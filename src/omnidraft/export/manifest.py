@@ -17,7 +17,11 @@ from omnidraft.runtime.bundle.bundle import OrtFiles
 from omnidraft.runtime.bundle.chat_template import JinjaTemplate
 from omnidraft.runtime.bundle.hashes import file_sha256
 from omnidraft.runtime.bundle.manifest_file import FORMAT, MANIFEST, MAX_BYTES, VERSION, sealed
+from omnidraft.runtime.bundle.placement import CPU_GRAPH
 from omnidraft.runtime.bundle.train_step_entry import step_object
+from omnidraft.runtime.device.machine import this_machine
+from omnidraft.runtime.models.onnx_session import ENGINE
+from omnidraft.runtime.session.loaded_bundle import threads_for
 
 VOCAB_MAP = "vocab_map.safetensors"
 CHAT_TEMPLATE = "target/chat_template.jinja"
@@ -52,7 +56,7 @@ def write_manifest(
         "vocab_map": VOCAB_MAP,
         "prompt": prompt,
         "pairs": list(options.pairs),
-        "costs": asdict(report.costs),
+        "costs": {**asdict(report.costs), "machine": _machine(models[0])},
         "checks": {**_checks(report), "tokenizers": {m.role: m.not_compiled for m in models}},
         "files": _files(work),
     }
@@ -101,6 +105,11 @@ def _files(work: Path) -> dict[str, Any]:
         for file in sorted(work.rglob("*"))
         if file.is_file()
     }
+
+
+def _machine(target: ModelExport) -> dict[str, Any]:
+    """The machine that the costs were measured on."""
+    return this_machine(ENGINE, threads_for(target.parameters), CPU_GRAPH, CPU_GRAPH).as_json()
 
 
 def _model_entry(model: ModelExport) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from omnidraft.runtime.chat.prompt_template import PromptTemplate
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.session.decode import DecoderModels
+from omnidraft.runtime.session.loaded_bundle import threads_for
 from omnidraft.runtime.session.measure import measure_costs
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.vocab_map import VocabMap
@@ -69,7 +70,9 @@ def measure_shipped(
     """
     target, drafter = models
     decoder_models = DecoderModels(
-        target.shipped_model(work), Drafter(drafter.shipped_model(work), drafter.start), NgramCache(vocab_map)
+        target.shipped_model(work, threads_for(target.parameters)),  # as a runtime runs it
+        Drafter(drafter.shipped_model(work), drafter.start),
+        NgramCache(vocab_map),
     )
     after = measure_acceptance(
         decoder_models.target, decoder_models.drafter, lambda: NgramCache(vocab_map), prompts

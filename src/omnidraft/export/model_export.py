@@ -92,18 +92,18 @@ class ModelExport:
         """Whether the float32 graph has all layers."""
         return self.reference_layers == self.checkpoint.shape.num_layers
 
-    def shipped_model(self, work: Path) -> SessionModel:
-        """Load the shipped graph."""
-        return self._model(work / self.graph, self.kv)
+    def shipped_model(self, work: Path, threads: int = 1) -> SessionModel:
+        """Load the shipped graph, to run on so many threads."""
+        return self._model(work / self.graph, self.kv, threads)
 
     def reference_model(self, work: Path) -> SessionModel:
         """Load the float32 graph."""
         return self._model(work / self.reference, replace(self.kv, num_layers=self.reference_layers))
 
-    def _model(self, file: Path, kv: KvShape) -> SessionModel:
+    def _model(self, file: Path, kv: KvShape, threads: int = 1) -> SessionModel:
         if self.layout == "concat":
-            return ConcatGraph(file, kv, self.checkpoint.shape.vocab_size).new_model()
-        return OrtModel(file, kv, self.checkpoint.shape.vocab_size)
+            return ConcatGraph(file, kv, self.checkpoint.shape.vocab_size, threads=threads).new_model()
+        return OrtModel(file, kv, self.checkpoint.shape.vocab_size, threads=threads)
 
 
 def read_model(role: str, name: str) -> ModelExport:

@@ -84,7 +84,8 @@ def _fields() -> Iterator[tuple[str, str, bytes]]:
         (("target", "fingerprint"), "f1"), (("drafter", "compiled_tokenizer"), [1]),
         (("target", "layout"), "other"), (("target", "layout"), None),
         (("target", "npu"), [1]), (("drafter", "lora"), [1]), (("drafter", "head"), [4, 1]),
-        (("drafter", "train"), "step.onnx"), (("costs", "machine"), "Cortex-A78"), (("ort",), ["a"]), (("drafter", "train", "head"), [1]),
+        (("drafter", "train"), "step.onnx"),
+        (("costs", "machine"), "Cortex-A78"), (("ort",), ["a"]), (("drafter", "train", "head"), [1]),
     ]  # fmt: skip
     for i, (path, value) in enumerate(optional):
         yield (

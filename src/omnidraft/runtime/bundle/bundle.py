@@ -20,8 +20,8 @@ from omnidraft.runtime.bundle.signature import (
     key_id,
     read_public_key,
     read_signature,
-    verify,
 )
+from omnidraft.runtime.bundle.signature import verify as verify_signature
 from omnidraft.runtime.chat.prompt_template import MAX_PROMPT, PromptTemplate, read_prompt
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.device.check_record import Stamp
@@ -100,15 +100,13 @@ class Bundle:
         return self.places.file(name)
 
 
-def open_bundle(
-    path: str | Path, public_key: PublicKey | None = None, check: Verify = "full"
-) -> Bundle:
+def open_bundle(path: str | Path, public_key: PublicKey | None = None, verify: Verify = "full") -> Bundle:
     """Read and verify a bundle.
 
     Args:
         path: the directory.
         public_key: of the signer; a bundle without a signature by this key is refused. None checks nothing.
-        check: "full" hashes every file; "stamp" only where this device has no record that all files have the
+        verify: "full" hashes every file; "stamp" only where this device has no record that all files have the
             stamps of its last full check (spec/03-bundle.md, "Stamps").
 
     Raises:
@@ -121,9 +119,9 @@ def open_bundle(
     key = None if public_key is None else read_public_key(public_key)
     data = read_manifest(path)
     if key is not None:  # before any field of the manifest is used
-        verify(data, read_signature(path), key)
+        verify_signature(data, read_signature(path), key)
     bundle, files = described_bundle(path, data)
-    stamps = verify_files(bundle.places, files, bundle.manifest["seal"], check)
+    stamps = verify_files(bundle.places, files, bundle.manifest["seal"], verify)
     return replace(bundle, stamps=stamps, signed_by=None if key is None else key_id(key))
 
 

@@ -1,4 +1,4 @@
-"""The files of a bundle against its manifest: hashed, or known by their stamps, and unchanged after loading."""
+"""The files of a bundle against its manifest: hashed, or known by their stamps, and unchanged afterwards."""
 
 import hashlib
 import time
@@ -93,7 +93,7 @@ def is_inside(name: str) -> bool:
 
 
 def verify_files(
-    places: FilePlaces, files: Mapping[str, Record], seal: str, check: Verify
+    places: FilePlaces, files: Mapping[str, Record], seal: str, verify: Verify
 ) -> dict[str, Stamp]:
     """Hash every file that a manifest lists and that was not left out; return the stamps from before.
 
@@ -101,13 +101,13 @@ def verify_files(
         places: where the files are.
         files: from `check_files`.
         seal: of the manifest, for the record of this check.
-        check: "stamp" hashes nothing where all stamps are those of the last full check on this device.
+        verify: "stamp" hashes nothing where all stamps are those of the last full check on this device.
 
     Raises:
         BundleError: a file is absent, cut short or changed.
     """
     now = time.time_ns()
-    if check == "stamp":
+    if verify == "stamp":
         known = _stamps(places, files)
         if known and was_checked(places.path, seal, known):
             return known

@@ -3,7 +3,8 @@
 Acceptance belongs to the pair of models and not to the device, so only a manifest has it.
 """
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from omnidraft.runtime.decoding.draft_length import Costs
@@ -18,6 +19,21 @@ MAX_PASSES, MAX_SECONDS = 256, 1e9
 Measure = Literal["auto", "never", "always"]
 MEASURES: tuple[Measure, ...] = ("auto", "never", "always")
 CostsSource = Literal["manifest", "kept", "measured"]
+
+
+@dataclass(frozen=True)
+class DeviceCosts:
+    """The costs that a device uses.
+
+    Attributes:
+        costs: with the acceptance of the manifest.
+        source: the manifest, a record of an earlier measurement, or a measurement now.
+        machine: this one.
+    """
+
+    costs: Costs
+    source: CostsSource
+    machine: Machine
 
 
 def read_costs(data: dict[str, Any]) -> Costs:
@@ -65,6 +81,35 @@ def source_of_costs(
     return "manifest" if measured_on == here else "measure"
 
 
+def device_costs(
+    seal: str,
+    costs: Costs,
+    measured_on: Machine | None,
+    here: Machine,
+    measure: Measure,
+    timed: Callable[[], Costs | None],
+) -> DeviceCosts:
+    """The costs of this machine: the manifest's, those that were kept, or those that are measured now.
+
+    Args:
+        seal: of the bundle's manifest.
+        costs: of the manifest.
+        measured_on: the machine that they name; None where they name none.
+        here: this machine.
+        measure: what the caller asked for.
+        timed: measures this machine; None where it cannot.
+    """
+    kept = kept_costs(seal, here) if measure == "auto" else None
+    if kept is not None:
+        return DeviceCosts(replace(kept, acceptance=costs.acceptance), "kept", here)
+    if source_of_costs(measure, measured_on, here, kept=False) == "measure":
+        measured = timed()
+        if measured is not None:
+            keep_costs(seal, here, measured)
+            return DeviceCosts(replace(measured, acceptance=costs.acceptance), "measured", here)
+    return DeviceCosts(costs, "manifest", here)
+
+
 def kept_costs(seal: str, machine: Machine) -> Costs | None:
     """The costs that were kept for a machine and the bundle with a seal; None where there are none."""
     data = read_record(KIND, costs_key(seal, machine))
@@ -103,11 +148,6 @@ def parse_costs(data: bytes, seal: str, machine: Machine) -> Costs | None:
     except (KeyError, ValueError):
         return None
     return costs
-
-
-def with_acceptance(costs: Costs, acceptance: float) -> Costs:
-    """Costs of this device with the acceptance of the manifest."""
-    return replace(costs, acceptance=acceptance)
 
 
 def _seconds(value: object) -> float:

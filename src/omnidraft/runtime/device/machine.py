@@ -1,4 +1,4 @@
-"""The machine that costs were measured on: what decides how long a pass takes, and nothing that names its user."""
+"""The machine that costs were measured on: what decides how long a pass takes, nothing that names a user."""
 
 import os
 import platform
@@ -94,8 +94,9 @@ def _cpu() -> str:
 
 
 def cpu_of(cpuinfo: str) -> str:
-    """The model of the processor in the text of /proc/cpuinfo: its name, or the numbers of its kinds of cores."""
-    fields = [(name.strip(), value.strip()) for name, _, value in (x.partition(":") for x in cpuinfo.split("\n"))]
+    """The model of the processor in the text of /proc/cpuinfo: its name, or its kinds of cores by number."""
+    lines = (line.partition(":") for line in cpuinfo.split("\n"))
+    fields = [(name.strip(), value.strip()) for name, _, value in lines]
     for name, value in fields:
         if name == "model name" and value:
             return value

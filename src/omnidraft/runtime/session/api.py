@@ -1,9 +1,8 @@
 """Text in, text out: load a bundle and stream text. All names that a program needs are in this module."""
 
 from pathlib import Path
+from typing import Any
 
-from omnidraft.runtime.bundle.placement import CPU_GRAPH
-from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.session.generation import Generation, Piece
 from omnidraft.runtime.session.generation_config import GenerationConfig
@@ -31,25 +30,20 @@ __all__ = [
 def load(
     path: str | Path,
     *,
-    threads: int | None = None,
     cache: str | Path | None = None,
-    target_on: str = CPU_GRAPH,
-    drafter_on: str = CPU_GRAPH,
     adapter: Adapter | str | Path | None = None,
-    public_key: PublicKey | None = None,
     trace: TraceStore | str | Path | None = None,
+    **loading: Any,
 ) -> Session:
-    """Open a bundle for generation: verify its hashes, load both graphs and what was learned.
+    """Open a bundle for generation: check its files, load both graphs and what was learned.
 
     Args:
         path: the bundle's directory.
-        threads: of a target pass; by the target's size when None.
         cache: a file of learned n-grams. Where it is absent or refused, the session starts with an empty
             cache; `cache_notice` says why it was refused.
-        target_on, drafter_on: "cpu", or a place for which the bundle has NPU graphs (see `placement.placed`).
         adapter: of the drafter or of the target, or its file.
-        public_key: a PEM file (or 32 bytes); a bundle without a signature by that key is refused.
         trace: a directory to record generations in, text included; None records nothing.
+        loading: threads, drafter, target_on, drafter_on, public_key, verify and measure (see `load_bundle`).
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is damaged, incomplete or unsigned.
@@ -58,7 +52,4 @@ def load(
         SettingError: the bundle has no graphs for a place, the public key is not a key, or the `cryptography`
             package is missing.
     """
-    loaded = load_bundle(
-        path, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key
-    )
-    return Session(loaded, cache=cache, adapter=adapter, trace=trace)
+    return Session(load_bundle(path, **loading), cache=cache, adapter=adapter, trace=trace)

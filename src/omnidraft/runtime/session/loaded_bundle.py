@@ -10,7 +10,7 @@ from typing import Literal
 from omnidraft.errors import BundleError, SettingError
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.checked_files import checked_graph
-from omnidraft.runtime.bundle.hashes import check_unchanged
+from omnidraft.runtime.bundle.hashes import Verify, check_unchanged
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
 from omnidraft.runtime.bundle.signature import PublicKey
@@ -23,17 +23,27 @@ from omnidraft.runtime.decoding.draft_length import (
     LengthState,
     MeasuredLength,
 )
+from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.decoding.verifier import block_pays
+from omnidraft.runtime.device.device_costs import DeviceCosts, Measure, device_costs
+from omnidraft.runtime.device.machine import Machine, this_machine
 from omnidraft.runtime.models.concat_model import ConcatGraph
+from omnidraft.runtime.models.onnx_session import ENGINE
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs
+from omnidraft.runtime.session.decode import DecoderModels
 from omnidraft.runtime.session.generation_config import GenerationConfig
+from omnidraft.runtime.session.measure import measure_within
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap, load_vocab_map
 
 THREADS_PER_CORE = 4  # at most; more only take memory and time
 USUAL_DRAFT = 4  # draft tokens of the round by which a verification is chosen
+MEASURE_SECONDS = 1.5  # for timing a device; a pass that has begun then is finished
+MEASURED_TEXT = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
+MEASURED_TOKENS, LEAST_CONTEXT = 16, 64  # tokens of that text, and positions that timing takes at most
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,7 @@ class LoadedBundle:
         target_tokenizer: the target's tokenizer.
         vocab_map: how the drafter's tokens spell the target's.
         drafter, drafter_tokenizer: as for the target; None where the drafter was not loaded.
+        device: costs on this device, and where they come from; None where the bundle's are used unasked.
     """
 
     bundle: Bundle
@@ -56,6 +67,12 @@ class LoadedBundle:
     vocab_map: VocabMap
     drafter: Graph | StaticGraphs | None
     drafter_tokenizer: Tokenizer | None
+    device: DeviceCosts | None = None
+
+    @property
+    def costs(self) -> Costs:
+        """Seconds that the draft length "auto" begins with."""
+        return self.bundle.costs if self.device is None else self.device.costs
 
     def draft_prompt(self, prompt_ids: Sequence[int]) -> list[int]:
         """The visible text of a prompt in draft ids; empty without a drafter."""
@@ -79,7 +96,8 @@ def load_bundle(
     target_on: str = CPU_GRAPH,
     drafter_on: str = CPU_GRAPH,
     public_key: PublicKey | None = None,
-    ort_format: bool = False,
+    verify: Verify | None = None,
+    measure: Measure = "auto",
 ) -> LoadedBundle:
     """Load the graphs of a bundle once, for any number of sessions.
 
@@ -90,7 +108,9 @@ def load_bundle(
         target_on, drafter_on: where each of them runs (see `placement.placed`).
         public_key: of the signer; a bundle without a signature by this key is refused. `open_bundle` checks
             the signature, so a `Bundle` must have been opened with the key.
-        ort_format: load the bundle's .ort files instead of its .onnx graphs.
+        verify: how its files are checked (see `open_bundle`); None is "full" with a public key, else "stamp".
+        measure: "auto" times this device first, for less than two seconds, where neither the bundle nor this
+            device has costs of it; "always" times it anyhow; "never" takes the bundle's costs.
 
     Raises:
         BundleError, VocabMapError, TokenizerError: the bundle is damaged, incomplete or unsigned.
@@ -99,11 +119,12 @@ def load_bundle(
     """
     if threads is not None:
         check_threads(threads)
-    opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key)
+    if isinstance(bundle, Bundle):
+        opened = bundle
+    else:
+        opened = open_bundle(bundle, public_key, verify or ("stamp" if public_key is None else "full"))
     assert public_key is None or opened.signed_by, "the signature is checked where the bundle is opened"
-    opened = placed(
-        _with_ort_files(opened) if ort_format else opened, target_on=target_on, drafter_on=drafter_on
-    )
+    opened = placed(opened, target_on=target_on, drafter_on=drafter_on)
     target_tokenizer = load_tokenizer(opened, opened.target)
     drafter_tokenizer = load_tokenizer(opened, opened.drafter) if drafter else None
     vocab_map = load_vocab_map(opened.file(opened.vocab_map))
@@ -113,7 +134,7 @@ def load_bundle(
         opened.drafter.vocab_size,
         opened.target.vocab_size,
     )
-    threads = _threads_for(opened.target.parameters) if threads is None else threads
+    threads = threads_for(opened.target.parameters) if threads is None else threads
     loaded = LoadedBundle(
         bundle=opened,
         target=_graph(opened, opened.target, threads),
@@ -123,7 +144,30 @@ def load_bundle(
         drafter_tokenizer=drafter_tokenizer,
     )
     check_unchanged(opened.places, opened.stamps)
-    return loaded
+    places = _where(opened.target, target_on), _where(opened.drafter, drafter_on)
+    return replace(loaded, device=_device_costs(loaded, this_machine(ENGINE, threads, *places), measure))
+
+
+def _device_costs(loaded: LoadedBundle, machine: Machine, measure: Measure) -> DeviceCosts:
+    """The costs of the models here; they are timed where nothing is known of this machine."""
+    bundle, drafter = loaded.bundle, loaded.drafter
+
+    def timed() -> Costs | None:
+        ids = loaded.target_tokenizer.encode(MEASURED_TEXT)[:MEASURED_TOKENS]
+        shortest = min(bundle.target.kv.max_length, bundle.drafter.kv.max_length)
+        if drafter is None or not ids or shortest < LEAST_CONTEXT:
+            return None
+        start = [] if bundle.drafter.bos_id is None else [bundle.drafter.bos_id]
+        cache, target = NgramCache(loaded.vocab_map), loaded.target.new_model()
+        models = DecoderModels(target, Drafter(drafter.new_model(), start), cache)
+        return measure_within(models, ids, loaded.draft_prompt(ids), MEASURE_SECONDS)
+
+    return device_costs(bundle.manifest["seal"], bundle.costs, bundle.measured_on, machine, measure, timed)
+
+
+def _where(entry: ModelEntry, place: str) -> str:
+    """The place of a model in the description of a machine."""
+    return "ort" if entry.place is None and entry.graph.endswith(".ort") else place
 
 
 def load_tokenizer(bundle: Bundle, entry: ModelEntry) -> Tokenizer:
@@ -150,7 +194,12 @@ def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
     return drafter
 
 
-def _with_ort_files(bundle: Bundle) -> Bundle:
+def with_ort_files(bundle: Bundle) -> Bundle:
+    """The bundle with its .ort files in place of its .onnx graphs.
+
+    Raises:
+        BundleError: it has none.
+    """
     if bundle.ort is None:
         raise BundleError(f"{bundle.path} holds no .ort files", "export it again with --ort", fault="graph")
     target = replace(bundle.target, graph=bundle.ort.target)
@@ -160,9 +209,14 @@ def _with_ort_files(bundle: Bundle) -> Bundle:
 def _graph(bundle: Bundle, entry: ModelEntry, threads: int) -> Graph | StaticGraphs:
     place = entry.place
     if place is not None:
-        return StaticGraphs(static_form(bundle, entry), place.provider, threads=threads)
+        graphs = StaticGraphs(static_form(bundle, entry), place.provider, threads=threads)
+        graphs.check_adapters(entry.lora)
+        return graphs
     kind = ConcatGraph if entry.layout == "concat" else Graph
-    return kind(checked_graph(bundle, entry.graph), entry.kv, entry.vocab_size, threads=threads)
+    graph = kind(checked_graph(bundle, entry.graph), entry.kv, entry.vocab_size, threads=threads)
+    if entry.layout == "shared":
+        graph.check_adapters(entry.lora, entry.head)
+    return graph
 
 
 def static_form(bundle: Bundle, entry: ModelEntry) -> StaticForm:
@@ -170,7 +224,8 @@ def static_form(bundle: Bundle, entry: ModelEntry) -> StaticForm:
     place = entry.place
     assert place is not None
     graphs = {block: checked_graph(bundle, name) for block, name in place.form.graphs.items()}
-    return StaticForm(graphs, bundle.file(place.host), entry.kv, entry.vocab_size, place.form.mask)
+    host = bundle.file(place.host)
+    return StaticForm(graphs, host, entry.kv, entry.vocab_size, place.form.mask)
 
 
 def check_threads(threads: int) -> None:
@@ -188,7 +243,7 @@ def check_threads(threads: int) -> None:
         )
 
 
-def _threads_for(parameters: int) -> int:
+def threads_for(parameters: int) -> int:
     """Threads of a target pass; waking threads costs a small model more time than they save."""
     return 1 if parameters < 50_000_000 else min(8, os.cpu_count() or 1)
 
