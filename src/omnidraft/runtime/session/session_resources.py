@@ -71,7 +71,7 @@ class SessionResources:
         ngrams, self.cache_notice = (
             (NgramCache(self.vocab_map), None) if cache is None else open_cache(cache, self.vocab_map)
         )
-        self.text = TextState(ngrams, loaded.bundle.costs)
+        self.text = TextState(ngrams, loaded.costs)
         self.template: Template = loaded.bundle.prompt
         self.adapter_notice: str | None = None
         if adapter is not None:
@@ -178,10 +178,10 @@ class SessionResources:
         """Write the n-grams learned so far; no crash can spoil the file.
 
         Returns:
-            where the file before was moved to, if it is not a whole cache of these vocabularies; else None.
+            where the file before was moved to, if it is a damaged cache; else None.
 
         Raises:
-            CacheFileError: the file cannot be written.
+            CacheFileError: the file cannot be written, or another file than a cache of this pair is there.
             SessionError: another thread is using this session.
         """
         with self.turn():
