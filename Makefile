@@ -76,6 +76,7 @@ fuzz: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_trace --count 20000 --seconds 120
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_sync --count 100000 --seconds 120
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_graph --count 100000 --seconds 60
+	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_archive --count 10000 --seconds 60
 
 # What an attacker tries: bundles, templates, stores, servers, kills. Each test names its attack.
 hostile: $(READY)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuzz import fuzz_cache, fuzz_graph, fuzz_manifest, fuzz_sync, fuzz_trace
+from fuzz import fuzz_archive, fuzz_cache, fuzz_graph, fuzz_manifest, fuzz_sync, fuzz_trace
 
 
 def test_mutated_caches_are_refused_by_name_or_valid() -> None:
@@ -44,3 +44,12 @@ def test_mutated_records_of_a_store_are_refused_by_name_or_valid() -> None:
 def test_mutated_graphs_name_no_file_outside() -> None:
     seen = fuzz_graph.fuzz(3_000, 120.0, seed=1)
     assert seen["read"] > 300 and seen["refused"] > 300, seen
+
+
+def test_mutated_archives_are_refused_by_name_or_the_same() -> None:
+    seen = fuzz_archive.fuzz(1_500, 120.0, seed=1)
+    assert sum(seen.values()) == 1_500
+    assert set(seen) >= {
+        "valid", "not_an_archive", "truncated", "header", "encrypted", "compressed", "outside", "alignment",
+        "directory", "duplicate", "entries", "size", "checksum", "seal", "index",
+    }, seen  # fmt: skip
