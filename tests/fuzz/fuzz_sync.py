@@ -17,15 +17,8 @@ from omnidraft.errors import SyncError
 from omnidraft.runtime.bundle.signature import FILE_BYTES, Signature, decode
 from omnidraft.sync.installed import POINTER, Installed, Used, read_installed
 from omnidraft.sync.push_record import Push, decode_push, encode_push
-from omnidraft.sync.release import (
-    Channel,
-    Release,
-    Seen,
-    StoredFile,
-    check_release,
-    decode_release,
-    encode_release,
-)
+from omnidraft.sync.record_lines import Channel, StoredFile
+from omnidraft.sync.release import Release, Seen, check_release, decode_release, encode_release
 
 CHANNEL = Channel("a" * 64, "b" * 64, "d" * 64, "e" * 64)
 FILE, OTHER = StoredFile("1" * 64, 4096), StoredFile("2" * 64, 1 << 28)

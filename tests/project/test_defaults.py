@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 import pytest
 
 from omnidraft.learning import averaged, compare
-from omnidraft.learning.online import adaptation, interval
+from omnidraft.learning.online import interval, interval_end
 from omnidraft.learning.online.adapted_target import AdaptOptions
 from omnidraft.learning.online.guard import GuardOptions
 from omnidraft.learning.positions import from_traces
@@ -21,7 +21,7 @@ from omnidraft.runtime.traces import trace, trace_store
 from omnidraft.runtime.vocab import cache_file, cache_table
 from omnidraft.runtime.vocab.cache_store import open_cache
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
-from omnidraft.sync import push_record, release
+from omnidraft.sync import push_record, record_lines, release
 from support.places import ROOT
 
 DEFAULTS = json.loads((ROOT / "spec/defaults.json").read_text())
@@ -105,7 +105,7 @@ def test_what_a_learner_goes_by_agrees_with_the_spec() -> None:
         "max_rest": interval.MAX_COOLDOWN,
         "slower": interval.ROLLBACK_SCALE,
         "recovery": interval.RECOVERY_SCALE,
-        "batch": adaptation.BATCH,
+        "batch": interval_end.BATCH,
         **{name: options[name] for name in names},
     }
 
@@ -117,7 +117,7 @@ def test_sync_limits_agree_with_the_spec() -> None:
     assert DEFAULTS["sync"] == {
         "max_release_bytes": release.MOST_BYTES,
         "max_push_bytes": push_record.MOST_BYTES,
-        "max_file_bytes": release.MAX_FILE,
+        "max_file_bytes": record_lines.MAX_FILE,
         "kept_releases": publish.KEPT,
         "least_generations": compare.LEAST_GENERATIONS,
         "recent_records": trial.RECENT,

@@ -27,7 +27,8 @@ from omnidraft.sync.publish import Publisher, publish
 from omnidraft.sync.published import PublisherMemory
 from omnidraft.sync.pull import Device, Pulled, pull
 from omnidraft.sync.push import Pushed, PushItem, adapter_item, cache_item, push, push_of, trace_items
-from omnidraft.sync.release import LARGEST, Release
+from omnidraft.sync.record_lines import LARGEST
+from omnidraft.sync.release import Release
 from omnidraft.sync.release_contents import Contents, mean_of, merged
 from omnidraft.sync.store import Store, open_store
 from support.adapters import BASE, OPEN, adapter

@@ -16,6 +16,7 @@ pytest.importorskip("fsspec", reason="syncing needs fsspec")
 pytest.importorskip("cryptography", reason="signatures need the package cryptography")
 
 from omnidraft.errors import SyncError
+from omnidraft.runtime.bundle.head import Head, HeadShape
 from omnidraft.runtime.models.adapter_file import decode_adapter, write_adapter
 from omnidraft.sync.average import ABSURD_NORM, MOST_NORM, MOST_SHARE, bounded_norms, bounded_share, size
 from omnidraft.sync.channel import (
@@ -28,7 +29,7 @@ from omnidraft.sync.channel import (
 )
 from omnidraft.sync.device_pushes import sent_by_devices
 from omnidraft.sync.push import adapter_item, push, push_of
-from omnidraft.sync.release import LARGEST
+from omnidraft.sync.record_lines import LARGEST
 from omnidraft.sync.release_contents import MOST_COUNT, coarse, mean_of, merged
 from omnidraft.sync.store import Store
 from support.adapters import adapter
@@ -146,14 +147,20 @@ def test_leftovers_of_a_killed_publisher_are_removed(folder: Store, tmp_path: Pa
 
 
 def pushed(
-    store: Store, place: Path, name: str, scale: float = 1.0, accepted: int = 100, rank: int = 2
+    store: Store,
+    place: Path,
+    name: str,
+    scale: float = 1.0,
+    accepted: int = 100,
+    rank: int = 2,
+    head: Head | None = None,
 ) -> None:
     """Push an adapter of a device, multiplied by a factor."""
     place.mkdir(exist_ok=True)
     plain = adapter(rank, 3)
     tensors = {site: (a, (b * scale).astype(np.float32)) for site, (a, b) in plain.tensors.items()}
     file = place / f"{name}.safetensors"
-    write_adapter(file, replace(plain, tensors=tensors))
+    write_adapter(file, replace(plain, tensors=tensors, head=head))
     items = [adapter_item(file, PAIR.bundle, TOY)]
     push(store, push_of(items, name, CHANNEL, accepted, utc()), items)
 
@@ -203,11 +210,15 @@ def test_one_devices_weight_and_size_are_bounded(folder: Store, tmp_path: Path) 
 def test_one_devices_rank_and_head_are_bounded(folder: Store, tmp_path: Path) -> None:
     for name in ("a", "b", "c"):
         pushed(folder, tmp_path / "own", name, accepted=100)
-    pushed(folder, tmp_path / "own", "evil", accepted=1, rank=3)
+    head = Head({n: np.ones(s, np.float32) for n, s in HeadShape(3, 1).sizes().items()})
+    pushed(folder, tmp_path / "own", "evil", accepted=1, rank=3, head=head)
     sent = sent_by_devices(folder, PAIR)
-    mean = mean_of(sent, None)
-    assert mean is not None and mean.averaged.adapter.rank == 2
-    assert mean_of(sent, 3) is not None
+    assert [each.adapter is not None and each.adapter.head is not None for each in sent] == [False] * 3 + [
+        True
+    ]
+    mean, asked = mean_of(sent, None), mean_of(sent, 3)
+    assert mean is not None and (mean.averaged.adapter.rank, mean.averaged.adapter.head) == (2, None)
+    assert asked is not None and (asked.averaged.adapter.rank, asked.averaged.adapter.head) == (3, None)
 
 
 def test_a_release_has_no_counts_of_single_devices() -> None:

@@ -27,7 +27,7 @@ from omnidraft.sync.device_pushes import sent_by_devices
 from omnidraft.sync.installed import POINTER, adapter_in_use, read_installed
 from omnidraft.sync.publish import latest_release
 from omnidraft.sync.push import check_owner, push_of
-from omnidraft.sync.release import LARGEST
+from omnidraft.sync.record_lines import LARGEST
 from omnidraft.sync.store import Store
 from omnidraft.sync.transport.bounded_time import within
 from support.adapters import adapter

@@ -22,7 +22,7 @@ from omnidraft.sync.channel import (
 from omnidraft.sync.device_pushes import sent_by_devices
 from omnidraft.sync.publish import KEPT, latest_release
 from omnidraft.sync.push import push, push_of
-from omnidraft.sync.release import LARGEST
+from omnidraft.sync.record_lines import LARGEST
 from omnidraft.sync.store import Store
 from support.adapters import adapter
 from support.sync_world import (

@@ -19,7 +19,7 @@ from omnidraft.sync.device_pushes import sent_by_devices
 from omnidraft.sync.fetch import fetch
 from omnidraft.sync.push import missing, push_of, read_push, withdraw
 from omnidraft.sync.push_record import MOST_BYTES, Push, decode_push, encode_push
-from omnidraft.sync.release import StoredFile
+from omnidraft.sync.record_lines import StoredFile
 from omnidraft.sync.store import Store
 from support.adapters import adapter
 from support.sync_world import (

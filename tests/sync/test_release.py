@@ -16,7 +16,8 @@ from omnidraft.runtime.vocab.cache_store import write_table
 from omnidraft.signing import raw_public, sign
 from omnidraft.sync.channel import files_folder, latest_name
 from omnidraft.sync.installed import POINTER, read_installed
-from omnidraft.sync.release import Release, StoredFile, decode_release, encode_release
+from omnidraft.sync.record_lines import StoredFile
+from omnidraft.sync.release import Release, decode_release, encode_release
 from omnidraft.sync.store import Store
 from support.adapters import adapter
 from support.sync_world import (

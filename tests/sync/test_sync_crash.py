@@ -24,7 +24,7 @@ from omnidraft.sync.channel import device_folder
 from omnidraft.sync.device_pushes import sent_by_devices
 from omnidraft.sync.installed import POINTER, adapter_in_use, read_installed
 from omnidraft.sync.publish import latest_release
-from omnidraft.sync.release import StoredFile
+from omnidraft.sync.record_lines import StoredFile
 from support.adapters import adapter
 from support.kills import KILLS, kill_once, start_writer
 from support.sync_world import PAIR, PUBLIC, cache_of, folder_store, publish_number, pull_into, push_number

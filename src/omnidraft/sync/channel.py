@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 from omnidraft.errors import SyncError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.vocab.vocab_map import VocabMap
-from omnidraft.sync.release import Channel
+from omnidraft.sync.record_lines import Channel
 
 RECORD = "push"  # name of the record of a device, beside its files
 LATEST = "latest"  # name of the newest release

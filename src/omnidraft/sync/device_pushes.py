@@ -16,7 +16,7 @@ from omnidraft.sync.average import check_values
 from omnidraft.sync.channel import RECORD, channel_of_bundle, device_folder, devices_folder
 from omnidraft.sync.installed import ADAPTER, CACHE
 from omnidraft.sync.push_record import DEVICE, MOST_BYTES, Push, decode_push
-from omnidraft.sync.release import Channel, StoredFile
+from omnidraft.sync.record_lines import Channel, StoredFile
 from omnidraft.sync.store import Store, TransferProgress, short
 
 MOST_DEVICES = 10_000

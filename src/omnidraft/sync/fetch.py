@@ -11,7 +11,7 @@ from omnidraft.sync.channel import device_folder
 from omnidraft.sync.device_pushes import ChannelPair, sent_by_devices
 from omnidraft.sync.installed import unwritable
 from omnidraft.sync.push import TRACE
-from omnidraft.sync.release import StoredFile
+from omnidraft.sync.record_lines import StoredFile
 from omnidraft.sync.store import Store, TransferProgress, short
 
 

@@ -16,16 +16,8 @@ from omnidraft.errors import ClaimError, SyncError
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.disk.claim import claim
 from omnidraft.runtime.disk.read_file import read_file, read_whole
-from omnidraft.sync.release import (
-    CHANNEL_LINES,
-    COUNT,
-    HASH,
-    NUMBER,
-    Channel,
-    Seen,
-    StoredFile,
-    channel_of,
-)
+from omnidraft.sync.record_lines import CHANNEL_LINES, COUNT, HASH, NUMBER, Channel, StoredFile, channel_of
+from omnidraft.sync.release import Seen
 
 POINTER = "current"
 ADAPTER, CACHE = ".safetensors", ".odc"  # endings of file names, after the SHA-256

@@ -22,15 +22,8 @@ from omnidraft.sync.channel import (
 )
 from omnidraft.sync.installed import ADAPTER, CACHE
 from omnidraft.sync.published import Published, PublisherMemory
-from omnidraft.sync.release import (
-    LARGEST,
-    MOST_BYTES,
-    Channel,
-    Release,
-    StoredFile,
-    decode_release,
-    encode_release,
-)
+from omnidraft.sync.record_lines import LARGEST, Channel, StoredFile
+from omnidraft.sync.release import MOST_BYTES, Release, decode_release, encode_release
 from omnidraft.sync.release_contents import Contents
 from omnidraft.sync.store import Store
 

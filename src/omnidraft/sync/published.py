@@ -13,7 +13,8 @@ from pathlib import Path
 from omnidraft.errors import SyncError
 from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.disk.read_file import read_whole
-from omnidraft.sync.release import HASH, LARGEST, NUMBER, Channel, Release, Seen, StoredFile
+from omnidraft.sync.record_lines import HASH, LARGEST, NUMBER, Channel, StoredFile
+from omnidraft.sync.release import Release, Seen
 
 _TITLE = "omnidraft.published 1\n"
 _LINE = re.compile(f"({HASH} {HASH}) ({NUMBER}) ({NUMBER} {HASH}|none)")

@@ -38,14 +38,8 @@ from omnidraft.sync.installed import (
     tidy,
 )
 from omnidraft.sync.published import seen_of
-from omnidraft.sync.release import (
-    MOST_BYTES,
-    Channel,
-    Release,
-    StoredFile,
-    check_release,
-    decode_release,
-)
+from omnidraft.sync.record_lines import Channel, StoredFile
+from omnidraft.sync.release import MOST_BYTES, Release, check_release, decode_release
 from omnidraft.sync.store import Store, TransferProgress, short
 
 Trial = Callable[[Adapter | None, Adapter], AdapterComparison]  # the adapter in use, the offered one

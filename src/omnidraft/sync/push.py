@@ -23,7 +23,7 @@ from omnidraft.sync.channel import RECORD, device_folder
 from omnidraft.sync.installed import ADAPTER, CACHE
 from omnidraft.sync.push_record import MOST_BYTES, Push, decode_push, encode_push
 from omnidraft.sync.push_record import check_device as check_device
-from omnidraft.sync.release import LARGEST, MAX_FILE, Channel, StoredFile
+from omnidraft.sync.record_lines import LARGEST, MAX_FILE, Channel, StoredFile
 from omnidraft.sync.store import Store, TransferProgress
 
 TRACE = SUFFIX

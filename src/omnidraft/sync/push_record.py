@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from omnidraft.errors import SettingError, SyncError
-from omnidraft.sync.release import (
+from omnidraft.sync.record_lines import (
     CHANNEL_LINES,
     COUNT,
     FILE,

@@ -22,7 +22,8 @@ from omnidraft.sync.channel import files_folder, utc
 from omnidraft.sync.device_pushes import Sent, verified_file
 from omnidraft.sync.installed import CACHE
 from omnidraft.sync.pull import bounded
-from omnidraft.sync.release import LARGEST, Release
+from omnidraft.sync.record_lines import LARGEST
+from omnidraft.sync.release import Release
 from omnidraft.sync.store import Store
 
 MOST_COUNT = 1 << 10  # of an n-gram in a release

@@ -4,7 +4,6 @@ A write is whole or absent. In a folder it is a temporary file and a rename; an 
 objects; in other file systems a temporary name is moved to its place.
 """
 
-import errno
 import os
 import re
 import secrets
@@ -17,17 +16,14 @@ from typing import Any
 
 from omnidraft.errors import OmnidraftError, SettingError, SyncError, install, reason
 from omnidraft.errors import shown as printable
-from omnidraft.runtime.disk.read_file import open_file
 from omnidraft.sync.transport.bounded_time import pieces, within
-from omnidraft.sync.transport.folder_files import remove_all_leftovers, write_in_folder
+from omnidraft.sync.transport.folder_files import open_in_folder, remove_all_leftovers, write_in_folder
 from omnidraft.sync.transport.web_files import WebFiles
 
 TransferProgress = Callable[[str, int, int], None]  # name of the file, bytes done, bytes in total
 _OBJECTS = {"s3", "s3a", "gs", "gcs", "abfs", "az", "adl", "oci", "oss", "tos", "hf", "memory"}
 _READ_ONLY = {"http", "https"}
 _CHUNK = 1 << 18
-# What someone else can do to a name in a folder: a pipe, no permission, a link to itself, a file as a folder.
-_NO_FILE = {errno.EINVAL, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG}
 MOST_NAMES = 1 << 16  # in one folder
 PATIENCE = 10.0  # seconds
 
@@ -206,14 +202,7 @@ class Store:
 
     def _open(self, name: str) -> Any:
         path = self._path(name)
-        if not self._is_folder:
-            return self._fs.open(path, "rb")
-        try:
-            return open_file(path)
-        except OSError as error:
-            if error.errno in _NO_FILE and os.path.isdir(self._root):
-                raise FileNotFoundError(path) from None
-            raise
+        return open_in_folder(path, self._root) if self._is_folder else self._fs.open(path, "rb")
 
     @property
     def _is_folder(self) -> bool:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from omnidraft.errors import SettingError
 from omnidraft.learning.positions.alignment import Aligned
 from omnidraft.training.data.batch import TensorBatch, collate
+from omnidraft.training.data.processes import Processes
 from omnidraft.training.head.head_trainer import HeadTrainer
 from omnidraft.training.lora import add_lora
 from omnidraft.training.objectives import objective as objective_of
@@ -61,7 +62,7 @@ class Trainer:
             SettingError: the objective is unknown, or the LoRA rank cannot be used.
         """
         self.options = options or TrainerOptions()
-        self._accelerator = accelerator
+        self._processes = Processes(accelerator)
         self._device = next(model.parameters()).device if accelerator is None else accelerator.device
         self.objective = objective_of(self.options.objective) if objective is None else objective
         self.model = model.float().to(self._device).train()
@@ -91,16 +92,6 @@ class Trainer:
             weight_decay=self.options.weight_decay,
         )
 
-    @property
-    def num_processes(self) -> int:
-        """Number of processes that train together."""
-        return 1 if self._accelerator is None else self._accelerator.num_processes
-
-    @property
-    def is_main(self) -> bool:
-        """Whether this process writes files and shows progress."""
-        return self._accelerator is None or self._accelerator.is_main_process
-
     def step(self, responses: Sequence[Aligned]) -> StepReport:
         """Learn from one batch; if several processes train, each calls this with the same responses.
 
@@ -110,7 +101,7 @@ class Trainer:
         if not responses:
             raise SettingError("a step was given no responses", "give at least one")
         self.optimizer.zero_grad(set_to_none=True)
-        mine = list(responses)[self._rank :: self.num_processes]
+        mine = list(responses)[self._processes.share]
         means, loss = self._backward(mine or list(responses)[:1], idle=not mine)
         norm, finite = self._apply(self.parameters, loss)
         self.steps += 1
@@ -122,14 +113,13 @@ class Trainer:
     def _head_step(self, head: HeadTrainer, responses: Sequence[Aligned]) -> float:
         """One step of the head, after the drafter's: the drafter has no gradients then and stays as it is."""
         examples = head.examples(responses, self.steps)
-        share = slice(self._rank, None, self.num_processes)
-        loss = head.backward(examples, self.steps, share, self._summed)
+        loss = head.backward(examples, self.steps, self._processes.share, self._processes.summed)
         self._apply(head.parameters, loss)
         return loss
 
     def _apply(self, parameters: Mapping[str, nn.Parameter], loss: float) -> tuple[float, bool]:
         """One step of the optimiser on these parameters; returns the norm, and whether all was finite."""
-        self._sum_gradients(parameters)
+        self._processes.sum_gradients(parameters.values())
         norm = float(torch.nn.utils.clip_grad_norm_(parameters.values(), self.options.clip_norm))
         finite = bool(np.isfinite(loss) and np.isfinite(norm))
         if finite:
@@ -173,8 +163,8 @@ class Trainer:
         size, reports = self.options.batch_size, list[StepReport]()
         total = -(-len(responses) // size)
         with (
-            open_log(log if self.is_main else None, done) as lines,
-            progress_bar(progress and self.is_main, self.options.objective, total, done) as show,
+            open_log(log if self._processes.is_main else None, done) as lines,
+            progress_bar(progress and self._processes.is_main, self.options.objective, total, done) as show,
         ):
             for at in range(done, total):
                 self.set_rate(self.options.rate_at(at, total))
@@ -200,7 +190,7 @@ class Trainer:
         Raises:
             SettingError: the file cannot be written.
         """
-        if self.is_main:
+        if self._processes.is_main:
             counts = {
                 "steps": self.steps,
                 "skipped": self.skipped,
@@ -209,8 +199,7 @@ class Trainer:
             }
             more = {} if self.head is None else self.head.arrays()
             write_state(path, self._all_parameters, self.optimizer, asdict(self.options), counts, more)
-        if self._accelerator is not None:
-            self._accelerator.wait_for_everyone()
+        self._processes.wait()
 
     def resume(self, path: Path, responses: int = 0) -> None:
         """Continue from a file that `save` wrote, with the same results as an uninterrupted training.
@@ -231,10 +220,6 @@ class Trainer:
     def _all_parameters(self) -> dict[str, nn.Parameter]:
         return self.parameters | ({} if self.head is None else self.head.parameters)
 
-    @property
-    def _rank(self) -> int:
-        return 0 if self._accelerator is None else self._accelerator.process_index
-
     def _backward(self, responses: Sequence[Aligned], *, idle: bool) -> tuple[dict[str, float], float]:
         """Compute the gradients of this process's part of the loss.
 
@@ -249,7 +234,7 @@ class Trainer:
         terms = self.objective(self._drafted(batch), batch)
         keep = 0.0 if idle else 1.0
         local = torch.stack([torch.stack([t.sum.detach().float(), t.count.float()]) for t in terms.values()])
-        summed = self._summed(local * keep)  # [terms, 2]
+        summed = self._processes.summed(local * keep)  # [terms, 2]
         counts = {name: summed[i, 1] for i, name in enumerate(terms)}
         if not idle:
             loss_of(terms, counts).backward()  # type: ignore[no-untyped-call]
@@ -275,28 +260,6 @@ class Trainer:
         if self.options.precision == "fp32":
             return nullcontext()
         return torch.autocast(self._device.type, torch.bfloat16)
-
-    def _summed(self, values: Tensor) -> Tensor:
-        """The sum over all processes."""
-        if self._accelerator is None or self.num_processes == 1:
-            return values
-        total: Tensor = self._accelerator.reduce(values, "sum")
-        return total
-
-    def _sum_gradients(self, parameters: Mapping[str, nn.Parameter]) -> None:
-        """Sum the gradients over all processes, in one message.
-
-        The parts of the loss are already divided by the counts of all processes.
-        """
-        for parameter in parameters.values():
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        if self.num_processes == 1:
-            return
-        grads = [p.grad for p in parameters.values() if p.grad is not None]
-        summed = self._summed(torch.cat([g.reshape(-1) for g in grads]))
-        for grad, part in zip(grads, torch.split(summed, [g.numel() for g in grads]), strict=True):
-            grad.copy_(part.view_as(grad))
 
 
 def train(

@@ -20,15 +20,8 @@ from omnidraft.runtime.bundle.signature import Signature, decode, key_id
 from omnidraft.sync.installed import read_installed
 from omnidraft.sync.pull import Device, pull
 from omnidraft.sync.push_record import decode_push, encode_push
-from omnidraft.sync.release import (
-    Channel,
-    Release,
-    Seen,
-    StoredFile,
-    check_release,
-    decode_release,
-    encode_release,
-)
+from omnidraft.sync.record_lines import Channel, StoredFile
+from omnidraft.sync.release import Release, Seen, check_release, decode_release, encode_release
 from omnidraft.sync.store import open_store
 
 

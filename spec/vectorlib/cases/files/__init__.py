@@ -1,14 +1,12 @@
 """Cases of the file formats: good files, and for each fault at least one bad file.
 
 `CASES` lists the modules; each has a function `write`.
-Begin with signing.py, the shortest; bundle.py is the manifest.
+Begin with signing.py, the shortest; the manifest is in ../manifests.
 """
 
 from vectorlib.cases.files import (
     adapter,
     adapter_fit,
-    bundle,
-    bundle_fields,
     cache,
     cache_invalid,
     graph_files,
@@ -18,7 +16,6 @@ from vectorlib.cases.files import (
     sync,
     sync_pull,
     tokenizer,
-    trace,
     vocab_map,
 )
 
@@ -28,14 +25,11 @@ CASES = (
     cache_invalid,
     session,
     session_invalid,
-    bundle,
-    bundle_fields,
     graph_files,
     vocab_map,
     signing,
     adapter,
     adapter_fit,
-    trace,
     sync,
     sync_pull,
 )

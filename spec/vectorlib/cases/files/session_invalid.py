@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from vectorlib.cases.files.bundle import pop, put
 from vectorlib.cases.files.cache import EXAMPLE
 from vectorlib.cases.files.session import (
     BASE,
@@ -18,6 +17,7 @@ from vectorlib.cases.files.session import (
     changed,
     pack,
 )
+from vectorlib.cases.manifests.manifests import pop, put
 from vectorlib.reference.json_text import bits, dump
 from vectorlib.reference.ngram_cache import encode
 from vectorlib.writer import VectorWriter, vector

@@ -1,9 +1,9 @@
-"""Cases of 13-learner.md: what a drafter learns from, and what happens at the end of an interval.
+"""Cases of 12-trace.md and 13-learner.md: what a trace keeps, what a drafter learns from it, and when.
 
 `CASES` lists the modules; each has a function `write`.
-Begin with alignment.py, which turns a response into training positions.
+Begin with trace.py; alignment.py turns a response into training positions.
 """
 
-from vectorlib.cases.learning import alignment, intervals, tensors
+from vectorlib.cases.learning import alignment, intervals, tensors, trace, trace_invalid
 
-CASES = (alignment, intervals, tensors)
+CASES = (trace, trace_invalid, alignment, intervals, tensors)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vectorlib.cases.files.bundle import BASE, FILES, full, made
 from vectorlib.cases.files.signing import MANIFEST as OTHER
 from vectorlib.cases.files.signing import RFC_8032, file_of
+from vectorlib.cases.manifests.manifests import BASE, FILES, full, made
 from vectorlib.reference.archive import (
     ALIGNMENT,
     Part,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from vectorlib.cases.files.bundle import BASE, FILES
+from vectorlib.cases.manifests.manifests import BASE, FILES
 from vectorlib.cases.packing.archive import INDEX, LEFT_OUT, SEALED
 from vectorlib.reference.archive import address_of, held, index_bytes, index_of
 from vectorlib.writer import VectorWriter, vector

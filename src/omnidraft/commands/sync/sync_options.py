@@ -12,7 +12,8 @@ from omnidraft.commands.terminal import options, output
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
-from omnidraft.sync.release import Release, StoredFile
+from omnidraft.sync.record_lines import StoredFile
+from omnidraft.sync.release import Release
 
 if TYPE_CHECKING:
     from omnidraft.sync.device_pushes import ChannelPair

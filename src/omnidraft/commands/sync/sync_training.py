@@ -20,7 +20,7 @@ from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.open_session import tell
 from omnidraft.commands.terminal.output import Table
 from omnidraft.errors import SettingError, counted
-from omnidraft.sync.release import LARGEST
+from omnidraft.sync.record_lines import LARGEST
 
 if TYPE_CHECKING:
     from omnidraft.sync.device_pushes import Sent

@@ -89,6 +89,9 @@ class Chain:
         self.step(StepOp.SPLIT, self.program(node, lambda _: members), behaviour)
 
 
+Add = Callable[[Chain, dict[str, Any]], None]  # appends the steps of a node
+
+
 def _members_of(each: CodePoint) -> Members:
     plain = each.single and not each.pattern.startswith("(?i:")
     return code_points.only(each.single) if plain else code_points.matched(each.pattern)
@@ -100,26 +103,7 @@ def add_normaliser(chain: Chain, node: dict[str, Any] | None) -> None:
     Raises:
         TokenizerError: a node that is not supported.
     """
-    if node is None:
-        return
-    kind = node["type"]
-    if kind == "Sequence":
-        for each in node["normalizers"]:
-            add_normaliser(chain, each)
-    elif kind == "NFC":
-        chain.step(StepOp.NFC, chain.code_class(code_points.normalised()))
-    elif kind == "Prepend":
-        chain.step(StepOp.PREPEND, chain.string(node["prepend"]))
-    elif kind == "Replace":
-        content = chain.string(node["content"])
-        if "String" in node["pattern"]:
-            if node["pattern"]["String"]:
-                chain.step(StepOp.REPLACE, chain.string(node["pattern"]["String"]), content)
-        else:
-            program = chain.program(parse_regex(node["pattern"]["Regex"]))
-            chain.step(StepOp.REPLACE_MATCHES, program, content)
-    else:
-        raise TokenizerError(f"the normaliser {kind} is not supported")
+    _add(chain, node, "normaliser", "normalizers", _NORMALISERS)
 
 
 def add_pre_tokenizer(chain: Chain, node: dict[str, Any] | None) -> None:
@@ -128,16 +112,48 @@ def add_pre_tokenizer(chain: Chain, node: dict[str, Any] | None) -> None:
     Raises:
         TokenizerError: a node that is not supported.
     """
+    _add(chain, node, "pre-tokenizer", "pretokenizers", _PRE_TOKENIZERS)
+
+
+def _add(chain: Chain, node: dict[str, Any] | None, role: str, parts: str, kinds: dict[str, Add]) -> None:
+    """Append the steps of a node, or of the nodes of a sequence.
+
+    Args:
+        chain: it is appended to.
+        node: None has no steps.
+        role: of the node, for the message.
+        parts: name of the nodes of a sequence.
+        kinds: what appends the steps of each type of node.
+
+    Raises:
+        TokenizerError: a node that is not supported.
+    """
     if node is None:
         return
     kind = node["type"]
     if kind == "Sequence":
-        for each in node["pretokenizers"]:
-            add_pre_tokenizer(chain, each)
-    elif kind in _NODES:
-        _NODES[kind](chain, node)
+        for each in node[parts]:
+            _add(chain, each, role, parts, kinds)
+    elif kind in kinds:
+        kinds[kind](chain, node)
     else:
-        raise TokenizerError(f"the pre-tokenizer {kind} is not supported")
+        raise TokenizerError(f"the {role} {kind} is not supported")
+
+
+def _add_nfc(chain: Chain, node: dict[str, Any]) -> None:
+    chain.step(StepOp.NFC, chain.code_class(code_points.normalised()))
+
+
+def _add_prepend(chain: Chain, node: dict[str, Any]) -> None:
+    chain.step(StepOp.PREPEND, chain.string(node["prepend"]))
+
+
+def _add_replace(chain: Chain, node: dict[str, Any]) -> None:
+    content, pattern = chain.string(node["content"]), node["pattern"]
+    if "String" not in pattern:
+        chain.step(StepOp.REPLACE_MATCHES, chain.program(parse_regex(pattern["Regex"])), content)
+    elif pattern["String"]:
+        chain.step(StepOp.REPLACE, chain.string(pattern["String"]), content)
 
 
 def _add_split(chain: Chain, node: dict[str, Any]) -> None:
@@ -198,7 +214,8 @@ def _add_metaspace(chain: Chain, node: dict[str, Any]) -> None:
         chain.split(literal(letter), Behaviour.MERGED_WITH_NEXT)
 
 
-_NODES: dict[str, Callable[[Chain, dict[str, Any]], None]] = {
+_NORMALISERS: dict[str, Add] = {"NFC": _add_nfc, "Prepend": _add_prepend, "Replace": _add_replace}
+_PRE_TOKENIZERS: dict[str, Add] = {
     "Split": _add_split,
     "ByteLevel": _add_byte_level,
     "Digits": _add_digits,

@@ -14,12 +14,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 
-import numpy as np
-
-from omnidraft.errors import AdapterError, ClaimError, SettingError
+from omnidraft.errors import ClaimError, SettingError
 from omnidraft.learning.online.adapted_target import AdaptedTarget, AdaptOptions
-from omnidraft.learning.online.curve import Curve, CurveLine, Event, costs_of, steady_seconds
-from omnidraft.learning.online.interval import decide, roll_back, take_up
+from omnidraft.learning.online.curve import Curve, CurveLine, costs_of, steady_seconds
+from omnidraft.learning.online.interval_end import end_interval
 from omnidraft.learning.online.profiles import AdaptationProgress, AdaptSettings, Profile, profiles_in
 from omnidraft.learning.step.learner import Learner
 from omnidraft.runtime.disk.atomic_write import write_atomically
@@ -33,7 +31,6 @@ from omnidraft.runtime.traces.trace_memory import segment_of
 from omnidraft.runtime.vocab.cache_store import write_cache
 
 CURVE = "curve.jsonl"
-BATCH = 8  # new answers in one step, as in the paper
 _PLAIN_TOKENS, _PLAIN_KEPT = 16, 5  # tokens of a measurement of plain decoding, and measurements kept
 
 
@@ -151,7 +148,7 @@ class Adaptation:
         ends = len(progress.pending) >= self.options.interval
         if ends:
             started = self._clock()
-            event, loss = self._end_interval(target)
+            event, loss = end_interval(target, self.options)
             line = replace(line, event=event, loss=loss, learning=self._clock() - started)
         self.curve.append(line)
         if ends:
@@ -232,53 +229,6 @@ class Adaptation:
         if len(rounds) > 1:
             seconds = steady_seconds(*costs_of(rounds)) / len(rounds)
             target.progress.plain = [*target.progress.plain, seconds][-_PLAIN_KEPT:]
-
-    def _end_interval(self, target: AdaptedTarget) -> tuple[Event, float | None]:
-        """Judge the adapter in use, then learn the next one.
-
-        Returns:
-            what happened; and the loss, None where nothing was learned.
-        """
-        new, earlier = target.progress.pending, target.progress.memory
-        decision, is_good = decide(target.progress, target.guard, self.options.memory)
-        if is_good:
-            target.keep_good()
-        if decision == "roll back":
-            target.go_back()
-            return "rolled back", None
-        return ("rested", None) if decision == "cool down" else self._learn(target, new, earlier)
-
-    def _learn(self, target: AdaptedTarget, new: list[int], earlier: list[int]) -> tuple[Event, float | None]:
-        """Learn from the new answers, with some earlier answers in each step, and use the new adapter."""
-        try:
-            loss = self._steps(target, new, earlier)
-            if loss is None:
-                return "skipped", None
-            target.learner.adapter()  # raises if a value is not finite
-            take_up(target.progress)
-            target.forget_answers()
-            target.swap_in()
-        except AdapterError as error:
-            if error.fault != "non_finite":
-                raise
-            roll_back(target.progress, target.guard, self.options.memory)
-            target.go_back()
-            return "rolled back", None
-        return "learned", loss
-
-    def _steps(self, target: AdaptedTarget, new: list[int], earlier: list[int]) -> float | None:
-        """The loss of the last finite step; None where no step was finite."""
-        options, loss = self.options, None
-        draw = np.random.default_rng([options.seed, target.progress.learned])
-        for _ in range(options.passes):
-            for at in range(0, len(new), BATCH):
-                count = min(options.replayed, len(earlier))
-                again = [earlier[i] for i in draw.choice(len(earlier), count, replace=False)] if count else []
-                batch = [a for n in (*new[at : at + BATCH], *again) for a in target.aligned.get(n, [])]
-                if batch:
-                    step = target.learner.learn(batch)
-                    loss = loss if step.skipped else step.loss
-        return loss
 
 
 def _rounds_of(generation: Generation) -> list[tuple[int, float]]:

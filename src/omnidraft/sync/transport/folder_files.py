@@ -1,16 +1,41 @@
 """Files of a store in a folder that several processes write to: exclusive creation, and leftovers."""
 
 import contextlib
+import errno
 import os
 import re
 import secrets
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 from omnidraft.runtime.disk.atomic_write import write_atomically
+from omnidraft.runtime.disk.read_file import open_file
 
 _LEFT = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 _STALE_SECONDS = 60.0  # no write takes that long, so the writer of an older leftover was killed
+
+# What someone else can do to a name in a folder: a pipe, no permission, a link to itself, a file as a folder.
+_NO_FILE = {errno.EINVAL, errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG}
+
+
+def open_in_folder(path: str, root: str) -> BinaryIO:
+    """Open a file for reading; what someone else put under its name counts as an absent file.
+
+    Args:
+        path: the file.
+        root: the folder of the store.
+
+    Raises:
+        FileNotFoundError: there is no file that can be read, and the store's folder is there.
+        OSError: the folder cannot be read.
+    """
+    try:
+        return open_file(path)
+    except OSError as error:
+        if error.errno in _NO_FILE and os.path.isdir(root):
+            raise FileNotFoundError(path) from None
+        raise
 
 
 def write_in_folder(path: Path, data: bytes, *, new: bool, private: bool) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
+
+import torch
+from torch import Tensor, nn
 
 from omnidraft.errors import OmnidraftError, SettingError
 
@@ -51,6 +54,38 @@ class Processes:
     def is_main(self) -> bool:
         """Whether this process writes files and prints."""
         return self.rank == 0
+
+    @property
+    def share(self) -> slice:
+        """The part of a list that this process computes: one of `count` elements."""
+        return slice(self.rank, None, self.count)
+
+    def wait(self) -> None:
+        """Wait until every process has called this."""
+        if self.accelerator is not None:
+            self.accelerator.wait_for_everyone()
+
+    def summed(self, values: Tensor) -> Tensor:
+        """The sum over all processes; all processes must call this."""
+        if self.accelerator is None or self.count == 1:
+            return values
+        total: Tensor = self.accelerator.reduce(values, "sum")
+        return total
+
+    def sum_gradients(self, parameters: Collection[nn.Parameter]) -> None:
+        """Sum the gradients over all processes, in one message; a missing gradient becomes zeros.
+
+        The parts of the loss are already divided by the counts of all processes.
+        """
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        if self.count == 1:
+            return
+        grads = [p.grad for p in parameters if p.grad is not None]
+        summed = self.summed(torch.cat([g.reshape(-1) for g in grads]))
+        for grad, part in zip(grads, torch.split(summed, [g.numel() for g in grads]), strict=True):
+            grad.copy_(part.view_as(grad))
 
     def gathered(self, value: Value) -> list[Value]:
         """The values of all processes, by rank; all processes must call this."""

@@ -6,7 +6,17 @@ A vector is the change of a text that has every field: the bytes that are cut, a
 from collections.abc import Iterator
 from typing import Any
 
-from vectorlib.cases.files.bundle import FULL, HEAD_STEP, MACHINE, PROMPT, Change, made, pop, put, training
+from vectorlib.cases.manifests.manifests import (
+    FULL,
+    HEAD_STEP,
+    MACHINE,
+    PROMPT,
+    Change,
+    made,
+    pop,
+    put,
+    training,
+)
 from vectorlib.reference.manifest import body_of, sealed
 from vectorlib.writer import VectorWriter, vector
 
@@ -77,7 +87,11 @@ def _fields() -> Iterator[tuple[str, str, bytes]]:
         maps = ("names", "options", "sites", "forms", "providers")
         value: object = [[1]] if path[-1] in maps else {"a": [True]}
         yield f"kind_{name}", "a value of another kind", made(put(path, value), FULL)
-        nullable = path[-1] in NULLABLE or path in (("prompt", "after"), ("prompt", "system"), ("prompt", "think"))
+        nullable = path[-1] in NULLABLE or path in (
+            ("prompt", "after"),
+            ("prompt", "system"),
+            ("prompt", "think"),
+        )
         if not nullable and path != ("drafter", "lora", "rank"):
             yield f"null_{name}", "null", made(put(path, None), FULL)
     optional: list[tuple[Path, Any]] = [
