@@ -7,7 +7,8 @@
 Both starter targets in fp32 with their drafter (fp32 in transformers, int8 in the bundle), untrained and
 learned, on unseen prompts of four tasks. Counted are output tokens for each pass of the target, which
 needs no clock; whether greedy text is that of plain decoding; and, at temperature 1, how far the first
-two tokens are from the target's exact distribution. Each arm is a line of the results.
+two tokens are from the target's exact distribution. Each arm is a line of the results; an arm that has
+one is not measured again.
 """
 
 import argparse
@@ -32,9 +33,11 @@ from omnidraft.commands.starters import StarterPair, export_starters
 from omnidraft.runtime.session.api import load
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "assisted.jsonl"
+SPEEDS = RESULTS.with_name("assisted_speed.jsonl")
 NEW_TOKENS = 96
 DRAWN_TASKS = ("GSM8K", "MBPP")  # whose first prompts are drawn again and again
 Prompts = dict[str, list[list[int]]]  # target ids by task
+Key = tuple[str, str, float, bool]  # target, arm, temperature, whether the drafter has learned
 
 
 def count(arm: Arm, prompts: Prompts, plain: dict[str, list[Answer]]) -> dict[str, Any]:
@@ -77,8 +80,8 @@ def ratios(arm: Arm, prompts: Prompts) -> dict[str, list[float]]:
     return {task: [ratio(p, seed) for seed, p in enumerate(each)] for task, each in prompts.items()}
 
 
-def measure(pair: StarterPair, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """A line for each arm."""
+def measure(pair: StarterPair, options: argparse.Namespace, done: list[Key]) -> Iterator[dict[str, Any]]:
+    """A line for each arm that is not done."""
     encode = load(pair.untrained).encode
     prompts = {task: [encode(text) for text in texts] for task, texts in unseen(options.prompts).items()}
     target = plain_transformers(pair)
@@ -86,6 +89,8 @@ def measure(pair: StarterPair, options: argparse.Namespace) -> Iterator[dict[str
     exact = [pairs(target, prompt, options.draws) for prompt in drawn]
     plain = dict[str, dict[str, list[Answer]]]()
     for arm in arms(pair):
+        if (pair.name, arm.name, arm.temperature, arm.learned) in done:
+            continue
         runtime = arm.name.split()[0]
         if runtime not in plain:
             decoder = arm.plain()
@@ -102,25 +107,37 @@ def measure(pair: StarterPair, options: argparse.Namespace) -> Iterator[dict[str
         yield line | {"commit": commit(), "seconds": round(time.monotonic() - started, 1)}
 
 
+def read(results: Path) -> list[dict[str, Any]]:
+    """The lines of a file of results, if there is one."""
+    text = results.read_text(encoding="utf-8") if results.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def key(line: dict[str, Any]) -> Key:
+    """What tells arms apart."""
+    return line["target"], line["arm"], line["temperature"], line["learned"]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--prompts", type=int, default=8, help="prompts of each of the four tasks")
     parser.add_argument("--draws", type=int, default=300, help="texts drawn of a prompt at temperature 1")
     parser.add_argument("--bundles", type=Path, help="directory of exported starter pairs; it is kept")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="file to write")
+    parser.add_argument("--results", type=Path, help="file to write")
     parser.add_argument("--speed", action="store_true", help="time the arms; takes an idle machine")
     parser.add_argument("--table", action="store_true", help="measure nothing and print the tables")
     options = parser.parse_args()
+    options.results = options.results or (SPEEDS if options.speed else RESULTS)
     if not options.table:
         require("tasks")
         torch.set_num_threads(1)
-        with tempfile.TemporaryDirectory() as place, options.results.open("w", encoding="utf-8") as file:
+        done = [key(line) for line in read(options.results)]
+        with tempfile.TemporaryDirectory() as place, options.results.open("a", encoding="utf-8") as file:
             for pair in export_starters(options.bundles or Path(place), lambda *_: None):
-                for line in measure(pair, options):
+                for line in measure(pair, options, done):
                     file.write(json.dumps(line) + "\n")
                     file.flush()
-    lines = [json.loads(line) for line in options.results.read_text(encoding="utf-8").splitlines()]
-    print("\n".join(tables(lines)))
+    print("\n".join(tables(read(options.results))))
 
 
 if __name__ == "__main__":
