@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from vectorlib.reference import device_costs as rule
+from vectorlib.reference.files import device_costs as rule
 from vectorlib.reference.json_text import bits
 from vectorlib.writer import VectorWriter, vector
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+from vectorlib.reference.files.safetensors import Table, packed, with_header
 from vectorlib.reference.manifest import fingerprint
-from vectorlib.reference.safetensors import Table, packed, with_header
 from vectorlib.reference.vocab_map import MAPS, TOY, VocabMap
 from vectorlib.writer import VectorWriter, vector
 

@@ -10,7 +10,7 @@ from typing import Any
 from vectorlib.cases.files.signing import MANIFEST as OTHER
 from vectorlib.cases.files.signing import RFC_8032, file_of
 from vectorlib.cases.manifests.manifests import BASE, FILES, full, made
-from vectorlib.reference.archive import (
+from vectorlib.reference.files.archive import (
     ALIGNMENT,
     Part,
     address_of,

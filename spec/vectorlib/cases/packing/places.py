@@ -6,7 +6,7 @@ from typing import Any
 
 from vectorlib.cases.manifests.manifests import BASE, FILES
 from vectorlib.cases.packing.archive import INDEX, LEFT_OUT, SEALED
-from vectorlib.reference.archive import address_of, held, index_bytes, index_of
+from vectorlib.reference.files.archive import address_of, held, index_bytes, index_of
 from vectorlib.writer import VectorWriter, vector
 
 OWN = [name for name in FILES if not name.startswith("drafter/")]
