@@ -16,12 +16,13 @@ pytest.importorskip("onnx")
 pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+import onnxruntime as ort  # noqa: E402
 import torch  # noqa: E402
-from onnx import ModelProto, TensorProto, numpy_helper  # noqa: E402
+from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
 
 from omnidraft.checkpoints.checkpoint import read_checkpoint  # noqa: E402
 from omnidraft.errors import SettingError  # noqa: E402
-from omnidraft.export.graph.passes import matmuls  # noqa: E402
+from omnidraft.export.graph.passes import drop_dead, matmuls  # noqa: E402
 from omnidraft.export.graph.write import write_graph  # noqa: E402
 from omnidraft.export.options import Options  # noqa: E402
 from omnidraft.export.quantize.cpu import export_cpu  # noqa: E402
@@ -116,7 +117,8 @@ def test_a_form_holds_what_its_name_says(quantized: Quantized, form: Quantizatio
         settings = [{a.name: a.i for a in node.attribute} for node in nodes]
         assert {each["accuracy_level"] for each in settings} == {4}
         assert {each["block_size"] for each in settings} == {form.block}
-        assert [each["bits"] for each in settings] == [form.bits] * 8 + [form.head_bits or form.bits]
+        head = form.embedding_bits if form.one_table else form.head_bits or form.bits  # the head is tied
+        assert [each["bits"] for each in settings] == [form.bits] * 8 + [head]
     full = [t.name for t in proto.graph.initializer if t.data_type == TensorProto.FLOAT and len(t.dims) == 2]
     full = [name for name in full if not name.endswith(".scales") and not name.startswith("rotary")]
     table, products = form.embedding_bits == 32, 9 if form.bits == 32 else 0
@@ -131,6 +133,45 @@ def test_4_bits_stay_near(quantized: Quantized, method: str) -> None:
     for block in (32, 128):
         actual = score(quantized(Quantization(4, block, method=method))[1], ids)
         assert np.linalg.norm(actual - expected) < 0.25 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize(
+    ("one", "bits"), [("int4-e8", 8), ("int8-e8", 8), ("int4-e4", 4), ("int4-b128-e8", 8)]
+)
+def test_a_tied_head_and_the_embedding_are_stored_once(quantized: Quantized, one: str, bits: int) -> None:
+    """And with blocks of 32 the embedding is, bit for bit, the embedding that is stored alone."""
+    proto, alone = quantized(named(one))[0], quantized(named(f"fp32-e{bits}"))[0]
+    codes = [t for t in proto.graph.initializer if t.name.endswith(".q") and t.dims[0] == VOCAB]
+    assert [t.name for t in codes] == ["embedding.weight.q"]
+    assert [len(t.raw_data) for t in codes] == [VOCAB * 128 * bits // 8]
+    rows, expected = (embedded(each) for each in (proto, alone))
+    if named(one).block == 32:
+        assert np.array_equal(rows, expected)
+    else:
+        assert np.linalg.norm(rows - expected) < 0.01 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("two", ["int4-e4-h8", "int8-e4", "int4-e4-gptq", "fp32-e8"])
+def test_a_tied_head_with_other_codes_is_stored_apart(quantized: Quantized, two: str) -> None:
+    assert not named(two).one_table
+    names = {t.name for t in quantized(named(two))[0].graph.initializer if t.dims and VOCAB in t.dims}
+    assert "embedding.q" in names and len(names) > 2
+
+
+def embedded(proto: ModelProto) -> np.ndarray:
+    """The embedding of every token, float32 [1, vocab, hidden], by onnxruntime."""
+    model = ModelProto()
+    model.CopyFrom(proto)
+    norm = next(node for node in model.graph.node if "SimplifiedLayerNorm" in node.op_type)
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_tensor_value_info(norm.input[0], TensorProto.FLOAT, None))
+    drop_dead(model)
+    used = {name for node in model.graph.node for name in node.input}
+    for value in [value for value in model.graph.input if value.name not in used]:
+        model.graph.input.remove(value)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    rows: np.ndarray = session.run(None, {"input_ids": np.arange(VOCAB)[None]})[0]
+    return rows
 
 
 def test_an_int8_head_is_closer(quantized: Quantized) -> None:
@@ -205,10 +246,16 @@ def test_names_are_read_as_they_are_said() -> None:
 def test_choices_reach_the_models_that_they_mean_something_to() -> None:
     pair = with_choices(["fp32", "int4-b128"], Choices(32, "int8", "int8", "gptq"))
     assert [each.name for each in pair] == ["fp32-e8", "int4-b128-e8-h8-gptq"]
-    assert [q.name for q in with_choices(["int8", "int4-rtn"], Choices(128, method="hqq"))] == [
+    assert [q.name for q in with_choices(["int8", "int4-rtn"], Choices(128, "fp32", method="hqq"))] == [
         "int8-b128",
         "int4-b128-rtn",
     ]
+
+
+def test_embeddings_are_int8_where_weights_are_quantised() -> None:
+    """Unless the name or the choice says otherwise."""
+    usual = [q.name for q in with_choices(["fp32", "int8", "int4", "int4-e4", "int4-b128-gptq"], Choices())]
+    assert usual == ["fp32", "int8-e8", "int4-e8", "int4-e4", "int4-b128-e8-gptq"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +19,18 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 
 from omnidraft.checkpoints.checkpoint import Checkpoint, read_checkpoint  # noqa: E402
+from omnidraft.doctor.mobile import estimate  # noqa: E402
 from omnidraft.errors import ExportError  # noqa: E402
 from omnidraft.export.graph.write import write_graph  # noqa: E402
-from omnidraft.export.npu.npu import StaticShapes, write_static  # noqa: E402
+from omnidraft.export.npu.npu import HOST, WEIGHTS, StaticShapes, write_static  # noqa: E402
+from omnidraft.export.npu.static_halves import halved, store_halves  # noqa: E402
 from omnidraft.export.npu.static_weights import refuse_static  # noqa: E402
 from omnidraft.export.quantize.cpu import export_cpu  # noqa: E402
 from omnidraft.export.quantize.parity import compare_with_torch  # noqa: E402
 from omnidraft.export.quantize.quantize import FP32  # noqa: E402
 from omnidraft.runtime.models.ort_model import OrtModel  # noqa: E402
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs, StaticModel  # noqa: E402
-from support.exported_graphs import CASES, VOCAB, save, tokens  # noqa: E402
+from support.exported_graphs import CASES, STORED, VOCAB, save, tokens  # noqa: E402
 
 REFUSED = [case for case in CASES if "window" in case or case.startswith(("gemma", "gpt-neox"))]
 STATIC = [case for case in CASES if case not in REFUSED]
@@ -133,6 +137,40 @@ def test_mobile_checkers_take_every_shape_whole(
                 f"{name} should work well for this model as there is one partition covering 100.0%"
                 in caplog.text
             )
+
+
+@pytest.mark.parametrize("case", ["llama3-tied", "qwen2"])
+def test_weights_are_float16_on_disk_and_float32_in_the_products(
+    written: Write, case: str, tmp_path: Path
+) -> None:
+    """Products and embeddings take half the bytes; the providers of phones still take every shape whole."""
+    checkpoint, before = written(case)
+    folder = tmp_path / "npu"
+    shutil.copytree(before.host.parent, folder)
+    graphs = {block: folder / path.name for block, path in before.graphs.items()}
+    form = replace(before, graphs=graphs, host=folder / before.host.name)
+    store_halves(form)
+    sizes = [(at / name).stat().st_size for name in (WEIGHTS, HOST) for at in (before.host.parent, folder)]
+    assert sizes[1] < 0.6 * sizes[0]
+    assert sizes[3] < 0.6 * sizes[2]
+    rows = [tokens(n, n) for n in (3, 17, SHAPES.kv_length)]
+    kinds = [StaticModel(StaticGraphs(each)) for each in (before, form)]
+    whole, half = compare_with_torch(checkpoint, kinds, rows)
+    assert half.max_difference < 0.02
+    assert (half.max_difference == whole.max_difference) == (STORED.get(case) == "float16")
+    for path in graphs.values():
+        onnx.checker.check_model(str(path))
+        graph = onnx.load(path, load_external_data=False).graph
+        halves = [t for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT16]
+        assert len(halves) == len([node for node in graph.node if node.op_type == "Cast"]) == 9
+        taken = estimate(path)
+        assert [(each.partitions, each.taken == each.nodes) for each in taken] == [(1, True)] * 2
+
+
+def test_a_weight_that_float16_cannot_hold_stays_float32() -> None:
+    assert halved(np.array([[1.0, -65504.0]], np.float32)).dtype == np.float16
+    large = np.array([[1.0, -65520.0]], np.float32)
+    assert halved(large) is large
 
 
 def test_what_has_no_static_form_is_refused_by_name(tmp_path: Path) -> None:

@@ -76,12 +76,13 @@ def export(
         ),
     ] = 32,
     embedding: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help=f"How embedding tables are stored: {options.one_of(WEIGHTS)}. The speed is the same.",
+            help=f"How embedding tables are stored: {options.one_of(WEIGHTS)} (default: int8 where weights "
+            "are quantised). The speed is the same; a tied LM head is stored with the table, once.",
             rich_help_panel=options.WEIGHTS,
         ),
-    ] = "fp32",
+    ] = None,
     lm_head: Annotated[
         str,
         typer.Option(

@@ -12,6 +12,7 @@ from omnidraft.export.model_export import ModelExport
 from omnidraft.export.npu.npu import WEIGHTS, NpuOptions, let_adapters_in
 from omnidraft.export.npu.npu_providers import ACCELERATORS
 from omnidraft.export.npu.npu_quantize import write_quantized
+from omnidraft.export.npu.static_halves import store_halves
 from omnidraft.export.quantize.parity import Parity, compare_with_torch
 from omnidraft.runtime.models.static_model import StaticForm, StaticGraphs, StaticModel
 
@@ -44,6 +45,7 @@ def finish_static(
     lora_rank = None if model.lora is None else options.lora_rank
     if lora_rank is not None:
         let_adapters_in(first, lora_rank)
+    store_halves(first)
     graphs = [StaticModel(StaticGraphs(form)) for form in model.static.values()]
     measured = compare_with_torch(model.checkpoint, graphs, [row[:limit] for row in rows])
     parities = dict(zip(model.static, measured, strict=True))

@@ -26,7 +26,8 @@ class Quantization:
         embedding_bits: 32, 8 or 4, of the embedding table, in blocks of 32 values of a token. The table has
             most of the bytes of a small drafter, but one row is read for each token, so this setting
             affects size, not speed.
-        head_bits: 8 if the LM head keeps 8 bits while the rest has 4; None for the same as the rest.
+        head_bits: 8 if the LM head keeps 8 bits while the rest has 4; None for the same as the rest, or as
+            the embedding where the head is tied to it (see `one_table`).
         method: how 4-bit weights are found, one of `METHODS`; 8-bit weights are always rounded.
 
     Raises:
@@ -72,6 +73,17 @@ class Quantization:
         }
         return weights + "".join(part for part, shown in parts.items() if shown)
 
+    @property
+    def one_table(self) -> bool:
+        """Whether a tied LM head and the embedding have the same codes, which are then stored once.
+
+        The head has at least the bits of the rest. 4-bit codes are found by the method in the head and
+        rounded in the embedding.
+        """
+        table = self.embedding_bits
+        same = self.bits <= table < 32 and self.head_bits in (None, table)
+        return same and (table == 8 or self.method == "round")
+
     def block_for(self, rows: int) -> int:
         """The block size of a weight of `rows` rows."""
         return self.block if rows % self.block == 0 else 32
@@ -99,7 +111,7 @@ class Choices:
 
     Attributes:
         block: as in `Quantization`.
-        embedding: fp32, int8 or int4.
+        embedding: fp32, int8 or int4; None for int8 where the weights are int8 or int4, and fp32 elsewhere.
         head: int8, or "same" as the rest.
         method: as in `Quantization`.
 
@@ -108,13 +120,13 @@ class Choices:
     """
 
     block: int = 32
-    embedding: str = "fp32"
+    embedding: str | None = None
     head: str = "same"
     method: str = "round"
 
     def __post_init__(self) -> None:
         Quantization(4, self.block, method=self.method)  # checks block and method
-        if self.embedding not in WEIGHTS:
+        if self.embedding is not None and self.embedding not in WEIGHTS:
             raise SettingError(
                 f'an embedding in "{self.embedding}" is not supported', f"use {', '.join(WEIGHTS)}"
             )
@@ -143,8 +155,8 @@ def with_choices(names: Sequence[str], choices: Choices) -> list[Quantization]:
 
 
 def _with(quantization: Quantization, choices: Choices) -> Quantization:
-    q, embedding = quantization, WEIGHTS[choices.embedding]
-    four = q.bits == 4
+    q, four = quantization, quantization.bits == 4
+    embedding = max(8, q.bits) if choices.embedding is None else WEIGHTS[choices.embedding]
     return replace(
         q,
         block=choices.block if q.block == 32 and q.bits < 32 else q.block,

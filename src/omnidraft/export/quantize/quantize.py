@@ -13,15 +13,15 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, helper, numpy_helper
 
 from omnidraft.export.graph.passes import consumers, drop_dead, initializer, matmuls, untie_head
-from omnidraft.export.quantize.gptq import Calibration, CalibrationSite, compensate, hessians, inverse_factor
-from omnidraft.export.quantize.grids import GRIDS, Codes, Floats, Grid, codes_on, packed
+from omnidraft.export.quantize.embedding import quantize_embedding, read_table_of_head, shares_table
+from omnidraft.export.quantize.gptq import Calibration, CalibrationSite, hessians, inverse_factor
+from omnidraft.export.quantize.grids import Floats
 from omnidraft.export.quantize.quantization import FP32, INT4, INT4_B128, INT4_E8, INT8, Quantization
+from omnidraft.export.quantize.rounded import rounded
 
 __all__ = ["FP32", "INT4", "INT4_B128", "INT4_E8", "INT8", "Calibration", "Quantization", "quantize"]
 
 _INT8_ACTIVATIONS = 4  # accuracy_level; at level 0 a block of two tokens costs as much as in fp32
-_COLUMNS = 4096
-_EMBEDDING_BLOCK = 32
 
 
 def quantize(
@@ -36,12 +36,15 @@ def quantize(
     """
     if (quantization.bits, quantization.embedding_bits) == (32, 32):
         return model
+    shared = shares_table(model.graph, quantization)
     if quantization.bits < 32:
         _quantize_products(model, quantization, calibration)
     else:
         untie_head(model)
-    if quantization.embedding_bits < 32:
-        _quantize_embedding(model, quantization.embedding_bits)
+    if shared:
+        read_table_of_head(model.graph)
+    elif quantization.embedding_bits < 32:
+        quantize_embedding(model.graph, quantization.embedding_bits)
     return drop_dead(model)
 
 
@@ -50,7 +53,8 @@ def _quantize_products(
 ) -> None:
     graph = model.graph
     products = matmuls(graph)
-    bits = [_bits_of(node, quantization) for node in products]
+    shared = shares_table(graph, quantization)
+    bits = [_bits_of(node, quantization, shared) for node in products]
     inputs_squared = None
     if quantization.method == "gptq":
         assert calibration is not None, "gptq needs calibration rows"
@@ -69,7 +73,7 @@ def _quantize_products(
             tensor.name == inputs[0] for tensor in graph.initializer
         ):  # equal weights are quantised once
             method = quantization.method if b == 4 else "round"
-            for tensor, value in zip(inputs, _round(weight, b, block, method, factor), strict=False):
+            for tensor, value in zip(inputs, rounded(weight, b, block, method, factor), strict=False):
                 graph.initializer.append(numpy_helper.from_array(value, tensor))
         constants = {tensor.name for tensor in graph.initializer}
         node.CopyFrom(_product(node, [i for i in inputs if i in constants], weight.shape, b, block))
@@ -77,8 +81,10 @@ def _quantize_products(
         _drop_unused(graph, name)
 
 
-def _bits_of(node: NodeProto, quantization: Quantization) -> int:
-    return quantization.head_bits if node.name == "lm_head" and quantization.head_bits else quantization.bits
+def _bits_of(node: NodeProto, quantization: Quantization, shared: bool) -> int:
+    if node.name != "lm_head":
+        return quantization.bits
+    return quantization.embedding_bits if shared else quantization.head_bits or quantization.bits
 
 
 def _weight(graph: GraphProto, node: NodeProto) -> Floats:
@@ -96,53 +102,6 @@ def _drop_unused(graph: GraphProto, name: str) -> None:
         places = [i for i, tensor in enumerate(graph.initializer) if tensor.name == name]
         for place in reversed(places):
             del graph.initializer[place]
-
-
-def _quantize_embedding(model: ModelProto, bits: int) -> None:
-    graph = model.graph
-    node = next(node for node in graph.node if node.op_type == "Gather" and node.input[1] == "input_ids")
-    table = numpy_helper.to_array(initializer(graph, node.input[0]))  # [vocab, hidden]
-    codes, scales = _round(table.T, bits, _EMBEDDING_BLOCK, "round", None)
-    codes = codes.reshape(len(table), -1)[:, : table.shape[1] * bits // 8]  # an embedding is not padded
-    graph.initializer.append(numpy_helper.from_array(codes, "embedding.q"))
-    graph.initializer.append(numpy_helper.from_array(scales, "embedding.scales"))
-    node.CopyFrom(
-        helper.make_node(
-            "GatherBlockQuantized",
-            ["embedding.q", "input_ids", "embedding.scales"],
-            list(node.output),
-            "embedding",
-            domain="com.microsoft",
-            bits=bits,
-            block_size=_EMBEDDING_BLOCK,
-            gather_axis=0,
-            quantize_axis=1,
-        )
-    )
-
-
-def _round(weight: Floats, bits: int, block: int, method: str, factor: Floats | None) -> list[Codes | Floats]:
-    """Packed codes [n, blocks, block * bits / 8], scales [n, blocks] and, if not symmetric, packed zeros.
-
-    A few thousand columns are rounded at a time, because a large LM head takes much memory.
-    """
-    parts = []
-    for at in range(0, weight.shape[1], _COLUMNS):
-        columns = np.ascontiguousarray(weight[:, at : at + _COLUMNS], np.float32)
-        if factor is None:
-            codes, grid = _nearest(columns, bits, block, method)
-        else:
-            codes, grid = compensate(columns, factor, bits, block)
-        zeros = [] if grid[1] is None else [packed(grid[1], bits)]
-        parts.append([packed(codes, bits), grid[0], *zeros])
-    return [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
-
-
-def _nearest(weight: Floats, bits: int, block: int, method: str) -> tuple[Codes, Grid]:
-    k, n = weight.shape
-    values = np.pad(weight.T, ((0, 0), (0, -k % block))).reshape(n, -1, block)
-    grid = GRIDS[method](values, bits)
-    return codes_on(values, grid, bits), grid
 
 
 def _product(

@@ -6,6 +6,7 @@ and put back: models of all sizes use the same quantisation code.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from omnidraft.export.graph.passes import consumers
 from omnidraft.export.graph.skeleton import Skeleton
 from omnidraft.export.graph.weights import GraphWeights, give
 from omnidraft.export.graph.write import EXTERNAL_ABOVE, GraphWriter, shell_of
+from omnidraft.export.quantize.embedding import shares_table
 from omnidraft.export.quantize.quantize import Quantization, quantize
 
 
@@ -38,7 +40,9 @@ def write_skeleton(
     """
     model = ModelProto()
     model.CopyFrom(skeleton.proto)
-    if (quantization.bits, quantization.embedding_bits) != (32, 32):
+    if (quantization.bits, quantization.embedding_bits) != (32, 32) and not shares_table(
+        model.graph, quantization
+    ):
         untie(model)
     shell = shell_of(model)
     with GraphWriter(path, external_above) as writer:
@@ -54,29 +58,30 @@ def _write_weight(
     writer: GraphWriter, graph: GraphProto, name: str, weights: GraphWeights, quantization: Quantization
 ) -> None:
     """Quantise and write one weight, and replace the nodes of `graph` that read it."""
-    nodes = consumers(graph, name)
+    nodes = consumers(graph, name)  # two, if the LM head reads the embedding
     bits = {quantization.embedding_bits if node.op_type == "Gather" else quantization.bits for node in nodes}
     if bits == {32}:
         writer.add_values(name, weights.read(name))
         return
-    (node,) = nodes
-    piece = _piece(name, node, weights)
+    piece = _piece(name, nodes, weights)
     # quantize() looks for the embedding if embedding_bits ask for it, and only one piece has the embedding.
-    alone = quantization if node.op_type == "Gather" else replace(quantization, embedding_bits=32)
-    quantize(piece, alone)
+    embeds = any(node.op_type == "Gather" for node in nodes)
+    quantize(piece, quantization if embeds else replace(quantization, embedding_bits=32))
     for tensor in piece.graph.initializer:
         writer.add(tensor)
-    place = list(graph.node).index(node)
-    del graph.node[place]
-    for offset, quantized in enumerate(piece.graph.node):
-        graph.node.insert(place + offset, quantized)
+    for node in reversed(nodes):
+        own = [each for each in piece.graph.node if (each.name == "lm_head") == (node.name == "lm_head")]
+        place = list(graph.node).index(node)
+        del graph.node[place]
+        for offset, quantized in enumerate(own):
+            graph.node.insert(place + offset, quantized)
 
 
-def _piece(name: str, node: NodeProto, weights: GraphWeights) -> ModelProto:
-    """A model of one node and the weight that it reads."""
+def _piece(name: str, nodes: Sequence[NodeProto], weights: GraphWeights) -> ModelProto:
+    """A model of the nodes that read a weight, and the weight."""
     model = ModelProto()
-    model.graph.node.append(node)
-    model.graph.output.extend(ValueInfoProto(name=output) for output in node.output)
+    model.graph.node.extend(nodes)
+    model.graph.output.extend(ValueInfoProto(name=output) for node in nodes for output in node.output)
     values = weights.read(name)
     give(model.graph.initializer.add(name=name, data_type=TensorProto.FLOAT, dims=values.shape), values)
     return model

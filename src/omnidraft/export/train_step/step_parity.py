@@ -201,8 +201,7 @@ def _dequantised(shipped: Shipped, name: str) -> NDArray[np.float32]:
     node = shipped.node(name)
     settings: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     bits, block, is_table = settings["bits"], settings["block_size"], node.op_type == "GatherBlockQuantized"
-    scales = shipped.values(node.input[2])
-    codes = shipped.values(node.input[0 if is_table else 1])
+    codes, scales = map(shipped.values, shipped.codes(name))
     codes = _unpacked(codes.reshape(len(codes), -1), bits)
     scales = scales.reshape(len(codes), -1)
     zeros = np.full(scales.shape, 1 << (bits - 1))

@@ -17,7 +17,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from omnidraft.export.graph.markers import EMBEDDING
+from omnidraft.export.graph.markers import EMBEDDING, HEAD
 from omnidraft.export.graph.passes import initializer
 from omnidraft.export.quantize.grids import packed
 
@@ -48,9 +48,23 @@ class Shipped:
         reader: NodeProto = next(node for node in self.graph.node if node.name == name)
         return reader
 
+    @property
+    def one_table(self) -> bool:
+        """Whether the LM head reads the table of the embedding."""
+        table = self.node(EMBEDDING).input[0]
+        return table in self.node(HEAD).input
+
     def is_quantised(self, weight: str) -> bool:
         """Whether a weight is stored as codes."""
         return self.node(weight).op_type in _QUANTISED
+
+    def codes(self, weight: str) -> tuple[str, str]:
+        """The names of the codes and scales of a quantised weight."""
+        node = self.node(weight)
+        if weight != EMBEDDING:  # inputs of a product: x, codes, scales, zeros
+            return node.input[1], node.input[2]
+        # Inputs of a table: codes, ids, scales. Those of the LM head's table have another shape.
+        return node.input[0], self.node(HEAD).input[2] if self.one_table else node.input[2]
 
     def shared(self, name: str, dims: Sequence[int] | None = None, kind: int | None = None) -> TensorProto:
         """A reference to the same bytes, with a path from the folder above the graph's folder.
@@ -98,9 +112,8 @@ def _dequantised(shipped: Shipped, name: str) -> tuple[list[TensorProto], list[N
     node = shipped.node(name)
     settings: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     bits, block = settings["bits"], settings["block_size"]
-    # Inputs of a table: codes, ids, scales. Inputs of a product: x, codes, scales, zeros.
     is_table = node.op_type == "GatherBlockQuantized"
-    codes, scales = (node.input[0 if is_table else 1], node.input[2])
+    codes, scales = shipped.codes(name)
     rows, *rest = initializer(shipped.graph, codes).dims
     columns = int(np.prod(rest)) * 8 // bits  # the last block of a product is padded
     blocks = -(-columns // block)

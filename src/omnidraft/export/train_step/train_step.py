@@ -9,7 +9,6 @@ from pathlib import Path
 from onnx import ModelProto
 
 from omnidraft.checkpoints.thin_model import ThinModel
-from omnidraft.export.graph.markers import HEAD
 from omnidraft.export.graph.skeleton import Skeleton
 from omnidraft.export.graph.write import write_graph
 from omnidraft.export.quantize.parity import StepParity
@@ -61,7 +60,7 @@ def train_steps(
         head: shape of the adaptive head; None without one.
         stage: called with the name of a step when it begins; with many layers each step takes minutes.
     """
-    tied = thin.tied and not Shipped.read(graph).is_quantised(HEAD)
+    tied = thin.tied and Shipped.read(graph).one_table
     frozen = Frozen(thin, skeleton.weights.sites, tied)
     stage("trace the training step, which takes minutes")
     step = trace_step(frozen, layout)
