@@ -31,7 +31,6 @@ WITHOUT_VECTOR: dict[str, dict[str, str]] = {
     "08": {
         "unverifiable": "of a platform without Ed25519",
         "memory": "of an app that passes in its free memory",
-        "space": "of a platform's storage",
         "cancelled": "not an error",
     },
     "09": {"unreadable": NO_FILE},
