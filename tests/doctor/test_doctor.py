@@ -22,6 +22,7 @@ from omnidraft.doctor.placement import can_ask, placement
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.places import CPU, Form, Place, Provider
+from omnidraft.runtime.session.loaded_bundle import known_costs
 from support.command_line import Run
 from support.places import ROOT
 
@@ -31,6 +32,12 @@ Doctor = Callable[..., tuple[int, str]]  # arguments -> exit status, standard ou
 @pytest.fixture
 def doctor(run: Run) -> Doctor:
     return lambda *arguments: run("doctor", *arguments)[:2]
+
+
+def health(bundle: Path) -> list[Check]:
+    """The checks of a bundle by its manifest."""
+    opened = open_bundle(bundle)
+    return pair.health_checks(opened, known_costs(opened))
 
 
 @pytest.fixture
@@ -215,13 +222,13 @@ def test_acceptance(copy: Path, before: float, after: float, verdict: str, words
             manifest["checks"]["acceptance"][when]["of_drafted"] = value
 
     rewrite(copy, change)
-    check = by_name(pair.health_checks(open_bundle(copy)))["acceptance"]
+    check = by_name(health(copy))["acceptance"]
     assert check.verdict == verdict and words in check.remedy
 
 
 def test_a_manifest_that_measured_nothing_is_told(copy: Path) -> None:
     rewrite(copy, lambda m: m.update(checks={}))
-    (check,) = pair.health_checks(open_bundle(copy))
+    (check,) = health(copy)
     assert check.verdict == "warn" and check.message == "the manifest does not have it"
 
 
@@ -234,7 +241,7 @@ def test_the_length_that_the_costs_allow(copy: Path, passes: list[float], best: 
         manifest["checks"]["acceptance"]["after"] = {"of_drafted": 0.7, "tokens_per_target_pass": 3.8}
 
     rewrite(copy, change)
-    check = by_name(pair.health_checks(open_bundle(copy)))["drafting"]
+    check = by_name(health(copy))["drafting"]
     assert check.details["num_draft_tokens"] == best
     assert check.verdict == ("ok" if best else "warn")
 

@@ -16,6 +16,7 @@ from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.parts.file_places import FilePlaces
 from omnidraft.runtime.parts.pack_index import ONLY, WITHOUT
+from omnidraft.runtime.session.loaded_bundle import known_costs
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.tokenizer_file import read_tokenizer_file
 from omnidraft.runtime.vocab.vocab_map import decode_vocab_map
@@ -36,7 +37,7 @@ def inspect(
     if as_json:
         packed = {} if archive is None else {"archive": archive_json(archive)}
         memory = {"memory": memory_json(opened), "signed_by": opened.signed_by}
-        return options.print_json({**opened.manifest, **packed, **memory})
+        return options.print_json({**opened.manifest, **packed, **memory, "costs_here": costs_json(opened)})
     output.out.print(bundle_table(opened))
     for line in place_lines(opened.places, archive):
         output.say(line)
@@ -108,10 +109,10 @@ def bundle_table(bundle: Bundle) -> Table:
     target, drafter = _cells(bundle, bundle.target), _cells(bundle, bundle.drafter)
     for row in zip(_NAMES, target, drafter, strict=True):
         table.add_row(*row)
-    costs = bundle.costs
-    table.add_row(
-        "one token here, at export", f"{1e3 * costs.target[0]:.2f} ms", f"{1e3 * costs.draft:.2f} ms"
-    )
+    device = known_costs(bundle)
+    costs = device.costs
+    table.add_row("time of one token", f"{1e3 * costs.target[0]:.2f} ms", f"{1e3 * costs.draft:.2f} ms")
+    table.add_row("  where it comes from", device.origin)
     for when in ("before", "after"):
         table.add_row(f"acceptance {when} quantisation", "", _acceptance(bundle, when))
     with_drafter, plain = memory_need(bundle), memory_need(bundle, drafter=False)
@@ -165,6 +166,13 @@ def _acceptance(bundle: Bundle, when: str) -> str:
         return f"{bundle.manifest['checks']['acceptance'][when]['of_drafted']:.1%}"
     except (KeyError, TypeError, ValueError):
         return "not recorded"
+
+
+def costs_json(bundle: Bundle) -> dict[str, Any]:
+    """The costs that are known of this machine, and where they come from."""
+    device = known_costs(bundle)
+    here = {"source": device.source, "machine": device.machine.as_json()}
+    return {**here, "of_this_machine": device.are_of_this_machine, **asdict(device.costs)}
 
 
 def memory_json(bundle: Bundle) -> dict[str, dict[str, int]]:

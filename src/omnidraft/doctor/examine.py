@@ -16,7 +16,12 @@ from omnidraft.runtime.bundle.bundle import Bundle, open_bundle, unlisted_files
 from omnidraft.runtime.bundle.memory import available_bytes
 from omnidraft.runtime.bundle.places import CPU
 from omnidraft.runtime.bundle.signature import PublicKey, read_signature
-from omnidraft.runtime.session.loaded_bundle import load_bundle, with_ort_files
+from omnidraft.runtime.session.loaded_bundle import (
+    LoadedBundle,
+    known_costs,
+    load_bundle,
+    with_ort_files,
+)
 
 NOISE = 1e-3  # largest difference between the logits of two forms of one graph
 ExamineProgress = Callable[[str, int, int], None]  # name of the step, its number, number of steps
@@ -58,8 +63,8 @@ def _bundle_checks(path: Path, public_key: PublicKey | None, progress: ExaminePr
         yield Check("other files", "warn", message, remedy, {"files": extra})
     memory = memory_check(bundle, available_bytes())
     yield memory
-    yield from health_checks(bundle)
     if memory.verdict == "fail":
+        yield from health_checks(bundle, known_costs(bundle))
         yield Check("graphs", "warn", "not loaded: the memory is too short", memory.remedy)
         return
     progress("graphs", 2, 3)
@@ -88,12 +93,23 @@ def _signature_check(bundle: Bundle) -> Check:
 
 
 def _loading_checks(bundle: Bundle) -> Iterator[Check]:
-    """The parts load and fit each other; the .ort files give the logits of the .onnx graphs."""
+    """The pair is sound and fast here; its parts load and fit each other, and so do the .ort files."""
     try:
-        weights = load_bundle(bundle)
-        yield Check("loading", "ok", "graphs, tokenizers and vocabulary map load and fit each other")
-        if bundle.ort is None:
-            return
+        weights = load_bundle(bundle)  # times this machine where the bundle does not name it
+    except OmnidraftError as error:
+        yield from health_checks(bundle, known_costs(bundle))
+        yield _refused("loading", error)
+        return
+    yield from health_checks(bundle, weights.device or known_costs(bundle))
+    yield Check("loading", "ok", "graphs, tokenizers and vocabulary map load and fit each other")
+    if bundle.ort is not None:
+        yield from _ort_checks(bundle, weights)
+
+
+def _ort_checks(bundle: Bundle, weights: LoadedBundle) -> Iterator[Check]:
+    """The .ort files give the logits of the .onnx graphs."""
+    assert bundle.ort is not None
+    try:
         others = load_bundle(with_ort_files(bundle), measure="never")
     except OmnidraftError as error:
         yield _refused("loading", error)

@@ -4,7 +4,7 @@ from omnidraft.doctor.check import DRAFTING, Check
 from omnidraft.pair_verdict import CHANCE, CountedDrafts, chance_verdict, expected_verdict
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.memory import memory_need
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.device.device_costs import DeviceCosts
 
 
 def memory_check(bundle: Bundle, free: int | None) -> Check:
@@ -24,8 +24,8 @@ def memory_check(bundle: Bundle, free: int | None) -> Check:
     return Check("memory", "fail", message, remedy, details)
 
 
-def health_checks(bundle: Bundle) -> list[Check]:
-    """The acceptance at export, and whether drafting pays by the costs at export."""
+def health_checks(bundle: Bundle, device: DeviceCosts) -> list[Check]:
+    """The acceptance at export, and whether drafting pays by the costs that are known of this machine."""
     try:
         measured = bundle.manifest["checks"]["acceptance"]
         after = measured["after"]
@@ -38,7 +38,7 @@ def health_checks(bundle: Bundle) -> list[Check]:
     except (KeyError, TypeError, ValueError):
         message = "the manifest does not have it"
         return [Check("acceptance", "warn", message, "run `omnidraft export` again, or `omnidraft bench`")]
-    return [_acceptance(before, counted), _drafting(bundle.costs, counted)]
+    return [_acceptance(before, counted), _drafting(device, counted)]
 
 
 def _acceptance(before: float, counted: CountedDrafts) -> Check:
@@ -57,14 +57,15 @@ def _acceptance(before: float, counted: CountedDrafts) -> Check:
     return Check("acceptance", "ok", message, details=details)
 
 
-def _drafting(costs: Costs, counted: CountedDrafts) -> Check:
-    verdict = expected_verdict(costs, counted)
+def _drafting(device: DeviceCosts, counted: CountedDrafts) -> Check:
+    verdict = expected_verdict(device.costs, counted)
     details = {
         "num_draft_tokens": verdict.num_draft_tokens,
         "expected_speed_up": verdict.speed_up,
-        "acceptance_per_token": costs.acceptance,
+        "acceptance_per_token": device.costs.acceptance,
+        "costs_from": device.source,
     }
-    message = f"{verdict.sentence} (by the costs measured at export)"
+    message = f"{verdict.sentence} (by costs {device.origin})"
     if verdict.good:
         return Check(DRAFTING, "ok", message, details=details)
     remedy = f"`omnidraft bench BUNDLE` measures this machine; {verdict.remedy}"

@@ -107,7 +107,8 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None, verify: V
         path: the directory.
         public_key: of the signer; a bundle without a signature by this key is refused. None checks nothing.
         verify: "full" hashes every file; "stamp" only where this device has no record that all files have the
-            stamps of its last full check (spec/03-bundle.md, "Stamps").
+            stamps of its last full check (spec/08-phones.md, "Stamps"); "auto" is "full" with a public key,
+            else "stamp".
 
     Raises:
         BundleError: no bundle at the path, another format version, a missing field, or a file that is absent,
@@ -121,6 +122,8 @@ def open_bundle(path: str | Path, public_key: PublicKey | None = None, verify: V
     if key is not None:  # before any field of the manifest is used
         verify_signature(data, read_signature(path), key)
     bundle, files = described_bundle(path, data)
+    if verify == "auto":
+        verify = "stamp" if key is None else "full"
     stamps = verify_files(bundle.places, files, bundle.manifest["seal"], verify)
     return replace(bundle, stamps=stamps, signed_by=None if key is None else key_id(key))
 

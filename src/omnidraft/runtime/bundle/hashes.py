@@ -13,7 +13,8 @@ from omnidraft.runtime.disk.json_fields import hexadecimal, integer, mapping
 from omnidraft.runtime.disk.read_file import open_file
 from omnidraft.runtime.parts.file_places import FilePlaces
 
-Verify = Literal["full", "stamp"]
+Verify = Literal["auto", "full", "stamp"]
+VERIFIES: tuple[Verify, ...] = ("auto", "full", "stamp")
 MAX_FILES, MAX_PATH = 1024, 512  # files of a bundle, and bytes of a path
 
 

@@ -29,11 +29,28 @@ class DeviceCosts:
         costs: with the acceptance of the manifest.
         source: the manifest, a record of an earlier measurement, or a measurement now.
         machine: this one.
+        measured_on: the machine that the manifest names; None where it names none.
     """
 
     costs: Costs
     source: CostsSource
     machine: Machine
+    measured_on: Machine | None
+
+    @property
+    def are_of_this_machine(self) -> bool:
+        """Whether they were measured here, in the same places and with as many threads."""
+        return self.source != "manifest" or self.measured_on == self.machine
+
+    @property
+    def origin(self) -> str:
+        """Where the costs come from, as the end of a sentence."""
+        if self.source != "manifest":
+            return f"measured on this machine{' before, and kept' if self.source == 'kept' else ''}"
+        if self.measured_on is None:
+            return "measured at export, on a machine that the bundle does not name"
+        here = "this machine" if self.are_of_this_machine else f"another machine ({self.measured_on})"
+        return f"measured at export, on {here}"
 
 
 def read_costs(data: dict[str, Any]) -> Costs:
@@ -101,13 +118,13 @@ def device_costs(
     """
     kept = kept_costs(seal, here) if measure == "auto" else None
     if kept is not None:
-        return DeviceCosts(replace(kept, acceptance=costs.acceptance), "kept", here)
+        return DeviceCosts(replace(kept, acceptance=costs.acceptance), "kept", here, measured_on)
     if source_of_costs(measure, measured_on, here, kept=False) == "measure":
         measured = timed()
         if measured is not None:
             keep_costs(seal, here, measured)
-            return DeviceCosts(replace(measured, acceptance=costs.acceptance), "measured", here)
-    return DeviceCosts(costs, "manifest", here)
+            return DeviceCosts(replace(measured, acceptance=costs.acceptance), "measured", here, measured_on)
+    return DeviceCosts(costs, "manifest", here, measured_on)
 
 
 def kept_costs(seal: str, machine: Machine) -> Costs | None:

@@ -96,7 +96,7 @@ def load_bundle(
     target_on: str = CPU_GRAPH,
     drafter_on: str = CPU_GRAPH,
     public_key: PublicKey | None = None,
-    verify: Verify | None = None,
+    verify: Verify = "auto",
     measure: Measure = "auto",
 ) -> LoadedBundle:
     """Load the graphs of a bundle once, for any number of sessions.
@@ -108,7 +108,7 @@ def load_bundle(
         target_on, drafter_on: where each of them runs (see `placement.placed`).
         public_key: of the signer; a bundle without a signature by this key is refused. `open_bundle` checks
             the signature, so a `Bundle` must have been opened with the key.
-        verify: how its files are checked (see `open_bundle`); None is "full" with a public key, else "stamp".
+        verify: how its files are checked, where `bundle` is a directory (see `open_bundle`).
         measure: "auto" times this device first, for less than two seconds, where neither the bundle nor this
             device has costs of it; "always" times it anyhow; "never" takes the bundle's costs.
 
@@ -119,10 +119,7 @@ def load_bundle(
     """
     if threads is not None:
         check_threads(threads)
-    if isinstance(bundle, Bundle):
-        opened = bundle
-    else:
-        opened = open_bundle(bundle, public_key, verify or ("stamp" if public_key is None else "full"))
+    opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key, verify)
     assert public_key is None or opened.signed_by, "the signature is checked where the bundle is opened"
     opened = placed(opened, target_on=target_on, drafter_on=drafter_on)
     target_tokenizer = load_tokenizer(opened, opened.target)
@@ -144,8 +141,23 @@ def load_bundle(
         drafter_tokenizer=drafter_tokenizer,
     )
     check_unchanged(opened.places, opened.stamps)
-    places = _where(opened.target, target_on), _where(opened.drafter, drafter_on)
-    return replace(loaded, device=_device_costs(loaded, this_machine(ENGINE, threads, *places), measure))
+    machine = machine_here(opened, threads, target_on, drafter_on)
+    return replace(loaded, device=_device_costs(loaded, machine, measure))
+
+
+def machine_here(
+    bundle: Bundle, threads: int | None = None, target_on: str = CPU_GRAPH, drafter_on: str = CPU_GRAPH
+) -> Machine:
+    """This machine, as costs name it; for the arguments see `load_bundle`."""
+    threads = threads_for(bundle.target.parameters) if threads is None else threads
+    places = _where(bundle.target, target_on), _where(bundle.drafter, drafter_on)
+    return this_machine(ENGINE, threads, *places)
+
+
+def known_costs(bundle: Bundle) -> DeviceCosts:
+    """The costs that are known of this machine without measuring it, for the dynamic graphs."""
+    here, seal = machine_here(bundle), bundle.manifest["seal"]
+    return device_costs(seal, bundle.costs, bundle.measured_on, here, "auto", lambda: None)
 
 
 def _device_costs(loaded: LoadedBundle, machine: Machine, measure: Measure) -> DeviceCosts:
