@@ -121,7 +121,7 @@ def load_bundle(
         check_threads(threads)
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle, public_key, verify)
     assert public_key is None or opened.signed_by, "the signature is checked where the bundle is opened"
-    opened = placed(opened, target_on=target_on, drafter_on=drafter_on)
+    opened = placed(_with_graphs_there(opened), target_on=target_on, drafter_on=drafter_on)
     target_tokenizer = load_tokenizer(opened, opened.target)
     drafter_tokenizer = load_tokenizer(opened, opened.drafter) if drafter else None
     vocab_map = load_vocab_map(opened.file(opened.vocab_map))
@@ -204,6 +204,14 @@ def load_drafter(bundle: Bundle) -> Graph | StaticGraphs:
     drafter = _graph(bundle, bundle.drafter, 1)
     check_unchanged(bundle.places, bundle.stamps)
     return drafter
+
+
+def _with_graphs_there(bundle: Bundle) -> Bundle:
+    """The bundle with its .ort files where it was packed with them in place of its .onnx graphs."""
+    left_out = bundle.places.left_out
+    if bundle.ort is None or left_out(bundle.ort.drafter) or not left_out(bundle.drafter.graph):
+        return bundle
+    return with_ort_files(bundle)
 
 
 def with_ort_files(bundle: Bundle) -> Bundle:
