@@ -1,11 +1,13 @@
-"""CPU seconds and peak memory of `omnidraft generate BUNDLE hi -n 1`, with and without compiled tokenizers.
+"""Sizes of bundles, and CPU seconds and peak memory of `omnidraft generate BUNDLE hi -n 1`, before and now.
 
-    python -m benchmarks.startup [--repeat N] [--json] [NAME=BUNDLE...]
+    python -m benchmarks.startup [--repeat N] [--json] [NAME=BUNDLE[,BEFORE]...]
 
-Without bundles it exports three into a temporary directory: both starter targets with their drafter, and
-small random models with the vocabularies of Qwen2 (target) and Llama-2 (drafter), which needs the task data
-(OMNIDRAFT_DATA). The arm `tokenizer.json` is the same bundle without its compiled tokenizers. Each number is
-the smallest of N runs (seconds) or the largest (memory); the arms take turns.
+Without bundles it exports these into a temporary directory, in fp32 and int4: both starter targets with
+their drafter, and small random models with the vocabularies of Qwen2 (target) and Llama-2 (drafter), which
+needs the task data (OMNIDRAFT_DATA). *Before* is without compiled tokenizers, and int4 with float32
+embeddings and a tied head stored again, as it was the default once; a bundle that is named alone is compared
+with itself without compiled tokenizers. Each number is the smallest of N runs (seconds) or the largest
+(memory); the arms take turns.
 """
 
 import argparse
@@ -32,7 +34,8 @@ print(usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
 sys.exit(os.waitstatus_to_exitcode(status))
 """
 STARTERS = Path(__file__).resolve().parents[1] / "examples/starters"
-ARMS = ("tokenizer.json", "compiled")
+ROLES = ("target", "drafter")
+ARMS = ("before", "now")
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,17 @@ class Startup:
     Attributes:
         bundle: its name.
         arm: of ARMS.
+        target_megabytes, drafter_megabytes: graph and weights of each model.
+        bundle_megabytes: all files.
         cpu_seconds: user and system time of the process, the least of all runs.
         peak_megabytes: maximum resident set size, the largest of all runs.
     """
 
     bundle: str
     arm: str
+    target_megabytes: float
+    drafter_megabytes: float
+    bundle_megabytes: float
     cpu_seconds: float
     peak_megabytes: float
 
@@ -75,9 +83,9 @@ def one_run(bundle: Path, cache: Path) -> tuple[float, float]:
     return float(seconds), unit * int(peak) / 1e6
 
 
-def measure(name: str, bundle: Path, repeat: int, work: Path) -> Iterator[Startup]:
+def measure(name: str, now: Path, before: Path, repeat: int, work: Path) -> Iterator[Startup]:
     """Both arms of a bundle, in turns, after a run of each that is not counted."""
-    places = {"tokenizer.json": without_compiled(bundle, work / f"{name}-before"), "compiled": bundle}
+    places = {"before": before, "now": now}
     runs: dict[str, list[tuple[float, float]]] = {arm: [] for arm in ARMS}
     for turn in range(repeat + 1):
         for arm in ARMS:
@@ -85,7 +93,16 @@ def measure(name: str, bundle: Path, repeat: int, work: Path) -> Iterator[Startu
             runs[arm] += [run] if turn else []
     for arm in ARMS:
         seconds, peaks = zip(*runs[arm], strict=True)
-        yield Startup(name, arm, min(seconds), max(peaks))
+        yield Startup(name, arm, *megabytes(places[arm]), min(seconds), max(peaks))
+
+
+def megabytes(bundle: Path) -> tuple[float, float, float]:
+    """Of the target's graph and weights, of the drafter's, and of all files."""
+    sizes = {path: path.stat().st_size / 1e6 for path in bundle.rglob("*") if path.is_file()}
+    parts = [
+        sum(size for path, size in sizes.items() if path.parent == bundle / role / "cpu") for role in ROLES
+    ]
+    return parts[0], parts[1], sum(sizes.values())
 
 
 def without_compiled(bundle: Path, out: Path) -> Path:
@@ -93,7 +110,7 @@ def without_compiled(bundle: Path, out: Path) -> Path:
     shutil.copytree(bundle, out)
     manifest = dict(open_bundle(bundle).manifest)
     files = dict(manifest["files"])
-    for role in ("target", "drafter"):
+    for role in ROLES:
         compiled = manifest[role]["compiled_tokenizer"]
         if compiled is None:
             raise SystemExit(f"{bundle} has no compiled tokenizer of its {role} to compare with")
@@ -119,12 +136,12 @@ def small_checkpoint(tokenizer: Path, vocab_size: int, out: Path) -> Path:
     return out
 
 
-def made_bundles(work: Path) -> dict[str, Path]:
-    """The three bundles that are measured where none is named."""
+def made_bundles(work: Path) -> dict[str, tuple[Path, Path]]:
+    """The bundles that are measured where none is named, now and before."""
     from benchmarks.support.task_data import require
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantize import FP32
+    from omnidraft.export.quantize.quantize import FP32, INT4, INT4_E8
 
     data = require("tokenizers")
     pairs = {f"starter-{name}": (STARTERS / name, STARTERS / "drafter") for name in ("a", "b")}
@@ -134,28 +151,42 @@ def made_bundles(work: Path) -> dict[str, Path]:
     )
     bundles = {}
     for name, (target, drafter) in pairs.items():
-        bundles[name] = work / f"{name.replace(' ', '')}-bundle"
-        export_bundle(str(target), str(drafter), bundles[name], Options(FP32, FP32))
+        made = []
+        for form in (FP32, INT4, INT4_E8):
+            made.append(work / f"{name.replace(' ', '')}-{form.name}")
+            export_bundle(str(target), str(drafter), made[-1], Options(form, form))
+        bundles[f"{name}, fp32"] = made[0], made[0]
+        bundles[f"{name}, int4"] = made[2], made[1]
+    return bundles
+
+
+def named_bundles(arguments: list[str]) -> dict[str, tuple[Path, Path]]:
+    """Bundles given as NAME=BUNDLE or NAME=BUNDLE,BEFORE."""
+    bundles = {}
+    for name, _, places in (each.partition("=") for each in arguments):
+        now, _, before = places.partition(",")
+        bundles[name] = Path(now), Path(before or now)
     return bundles
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("bundles", nargs="*", metavar="NAME=BUNDLE")
+    parser.add_argument("bundles", nargs="*", metavar="NAME=BUNDLE[,BEFORE]")
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        work = Path(directory)
-        named = (each.partition("=") for each in options.bundles)
-        bundles = {name: Path(path) for name, _, path in named} or made_bundles(work)
-        rows = [row for name, path in bundles.items() for row in measure(name, path, options.repeat, work)]
+        work, rows = Path(directory), []
+        for name, (now, before) in (named_bundles(options.bundles) or made_bundles(work)).items():
+            parsed = without_compiled(before, work / f"{len(rows)}-before")
+            rows += measure(name, now, parsed, options.repeat, work)
     if options.json:
         print(json.dumps([asdict(row) for row in rows], indent=2))
         return
-    print(f"{'bundle':16} {'tokenizers':16} {'CPU seconds':>12} {'peak MB':>8}")
+    print("| bundle | | target MB | drafter MB | bundle MB | CPU seconds | peak MB |\n|" + "---|" * 7)
     for row in rows:
-        print(f"{row.bundle:16} {row.arm:16} {row.cpu_seconds:12.2f} {row.peak_megabytes:8.0f}")
+        sizes = f"{row.target_megabytes:.1f} | {row.drafter_megabytes:.2f} | {row.bundle_megabytes:.1f}"
+        print(f"| {row.bundle} | {row.arm} | {sizes} | {row.cpu_seconds:.2f} | {row.peak_megabytes:.0f} |")
 
 
 if __name__ == "__main__":

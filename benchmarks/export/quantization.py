@@ -1,6 +1,6 @@
 """The starter pairs in every quantisation: size, perplexity, acceptance and tokens a second, beside fp32.
 
-    python -m benchmarks.export.quantization [--prompts N] [--json] [--write docs/quantization.md]
+    python -m benchmarks.export.quantization [--prompts N] [--forms fp32,int4-e8] [--json] [--write PAGE]
 
 Both models of a pair are stored in the same form. Perplexity is per token, on rows that no starter model was
 trained on. Acceptance is of 4 draft tokens a round, greedy, with a cold cache. Each prompt is decoded in all
@@ -84,7 +84,7 @@ class Row:
     speculative: list[float] = field(default_factory=list)
 
 
-def forms() -> list[Form]:
+def all_forms() -> list[Form]:
     own = [Form(named(name)) for name in NAMES]
     return [*own, *(Form(named(name), with_rows=True) for name in WITH_ROWS)]
 
@@ -137,8 +137,10 @@ def read_source(name: str, entry: ModelEntry, tokenizer: Tokenizer, place: Path)
     return Source(proto, place / f"{name}.onnx", entry, tokenizer, [start])
 
 
-def measure_pair(name: str, place: Path, prompts: Sequence[str], step: Callable[[str], None]) -> list[Row]:
-    """All forms of one pair."""
+def measure_pair(
+    name: str, forms: Sequence[Form], place: Path, prompts: Sequence[str], step: Callable[[str], None]
+) -> list[Row]:
+    """Some forms of one pair; ratios are to the first."""
     bundle = place / f"starter-{name}"
     step(f"export starter-{name}")
     export_bundle(str(starter(name)), str(starter("drafter")), bundle, Options(FP32))
@@ -152,7 +154,7 @@ def measure_pair(name: str, place: Path, prompts: Sequence[str], step: Callable[
     texts = [t for task in ("gsm8k", "mbpp", "humaneval", "scitldr") for t in documents[task][:_DOCUMENTS]]
     trained = [chat(row["question"], row["answer"]) for row in rows("gsm8k/train")[:CALIBRATION_ROWS]]
     measured, sessions = [], []
-    for form in forms():
+    for form in forms:
         step(f"starter-{name} in {form.name}")
         graphs, sizes = zip(*(source.stored(form, trained) for source in sources), strict=True)
         session = Session(replace(weights, target=graphs[0], drafter=graphs[1]))
@@ -235,18 +237,22 @@ def write_table(file: Path, text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--prompts", type=int, default=2, help="prompts of each of the four tasks")
+    parser.add_argument("--forms", help="names, separated by commas; the first is the reference")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--write", type=Path, help="a page to write the table into")
     parser.add_argument("--machine", default="two x86-64 cores with AVX-512", help="for the page")
     options = parser.parse_args()
     require("tasks")
     prompts = [prompt for prompts in unseen(options.prompts).values() for prompt in prompts]
-    steps = len(STARTERS) * (2 + len(forms()) + len(prompts))
+    names = options.forms and options.forms.split(",")
+    forms = [Form(named(each)) for each in names] if names else all_forms()
+    steps = len(STARTERS) * (2 + len(forms) + len(prompts))
     measured: list[Row] = []
     with tempfile.TemporaryDirectory() as place, progress_bar("quantization") as bar:
         done = iter(range(steps))
         for name in STARTERS:
-            measured += measure_pair(name, Path(place), prompts, lambda s: bar.stage(s, next(done), steps))
+            report = lambda s: bar.stage(s, next(done), steps)  # noqa: E731
+            measured += measure_pair(name, forms, Path(place), prompts, report)
     if options.json:
         print(json.dumps([asdict(row) for row in measured], indent=2))
     else:
