@@ -44,7 +44,7 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
             "Continue a prompt. The text has the target's own distribution; drafting only saves time.",
         ),
         "chat": LazyCommand(
-            "chat",
+            "chat.chat",
             "chat",
             "Talk to a bundle in the terminal. Ctrl-C cancels an answer; /help lists the commands.",
         ),

@@ -78,7 +78,7 @@ def test_importing_omnidraft_loads_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["omnidraft.runtime.session.api", "omnidraft.runtime.models.ort_model", "omnidraft.commands.generate"],
+    ["omnidraft.runtime.session.api", "omnidraft.runtime.models.ort_model", "omnidraft.commands.demo"],
 )
 def test_telemetry_is_off_before_onnxruntime_loads(module: str) -> None:
     """For every module that may be imported first, the variable is set before onnxruntime is searched for."""

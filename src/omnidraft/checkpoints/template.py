@@ -1,12 +1,13 @@
 """Compile a chat template to strings, so that a phone needs no template engine."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from omnidraft.errors import CheckpointError, PromptError
-from omnidraft.runtime.bundle.chat_template import JinjaTemplate
+from omnidraft.runtime.bundle.chat_template import JinjaTemplate, probe
 from omnidraft.runtime.chat.prompt_template import PromptTemplate, SystemSlot, ThinkTags
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 
@@ -52,6 +53,8 @@ def compile_template(directory: Path, tokenizer: Tokenizer) -> CompiledTemplate:
             replace(bare, think=_think_tags(None, tokenizer)), None, "the model has no chat template"
         )
     template = JinjaTemplate(source, _special_names(directory))
+    with suppress(PromptError):  # one conversation may fail for all: then each is rendered by itself
+        template.render_ahead([probe(n, system=system) for n in CHECKED_TURNS for system in (False, True)])
     try:
         prompt = _compile_turns(template, *template.parts(1))
     except PromptError as error:
@@ -106,18 +109,22 @@ def _earlier_thoughts(template: JinjaTemplate, tags: ThinkTags) -> ThinkTags:
     """The tags, with what the template keeps of an earlier thought."""
     written = f"{tags.open}\n{_THOUGHT}\n{tags.close}\n\n{_ANSWER}"
 
-    def rendered(answer: str) -> str | None:
-        roles = ("user", "assistant", "user")
-        messages = [{"role": r, "content": c} for r, c in zip(roles, ("a", answer, "b"), strict=True)]
-        try:
-            return template.render(messages)
-        except PromptError:  # a template for single questions refuses an answer
-            return None
-
-    whole = rendered(written)
-    if whole is None or _THOUGHT in whole:
+    probes = [
+        [
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": each},
+            {"role": "user", "content": "b"},
+        ]
+        for each in (written, _ANSWER)
+    ]
+    try:
+        template.render_ahead(probes)
+        whole, without = map(template.render, probes)
+    except PromptError:  # a template for single questions refuses an answer
         return tags
-    return replace(tags, earlier="trim" if whole == rendered(_ANSWER) else "cut")
+    if _THOUGHT in whole:
+        return tags
+    return replace(tags, earlier="trim" if whole == without else "cut")
 
 
 def _template_source(directory: Path) -> str | None:

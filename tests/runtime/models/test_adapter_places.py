@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from omnidraft import cli, load
-from omnidraft.commands.chat import Chat
+from omnidraft.commands.chat.chat_loop import Chat
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.models.adapter_file import write_adapter

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import omnidraft
 from omnidraft import GenerationConfig, Session, load
 from omnidraft.cli import app
-from omnidraft.commands.generate import summary
+from omnidraft.commands.terminal.generation_summary import summary
 from omnidraft.errors import PromptError, SettingError
 from omnidraft.runtime.decoding.rng import fresh_seed
 from support.places import ROOT

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from omnidraft.commands.terminal.loading import loading
 from omnidraft.commands.terminal.stop_signals import ends_at_once
 from omnidraft.errors import SettingError
 from omnidraft.learning.online.profiles import Profile, profile_of
@@ -51,6 +52,14 @@ def open_session(options: SessionOptions) -> Session:
     """
     if options.cache is not None:
         check_cache_place(options.cache)
+    with loading(options.path.name):
+        session, notices = _opened(options)
+    tell(notices)
+    return session
+
+
+def _opened(options: SessionOptions) -> tuple[Session, list[str]]:
+    """The session, and sentences about what is not used."""
     bundle = open_bundle(options.path, options.public_key)
     no_drafter = _why_no_drafter(options, bundle) if options.drafter else None
     with ends_at_once():  # loading a damaged graph may take for ever, and nothing is open yet
@@ -65,8 +74,7 @@ def open_session(options: SessionOptions) -> Session:
     session = Session(loaded, cache=cache, adapter=adapter, bitwise=options.bitwise, trace=options.trace)
     session.template = template_of(bundle)
     notices = [no_drafter, session.cache_notice, *_unused_of_profile(options, adapter)]
-    tell(notice for notice in notices if notice)
-    return session
+    return session, [notice for notice in notices if notice]
 
 
 def _why_no_drafter(options: SessionOptions, bundle: Bundle) -> str | None:

@@ -11,9 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from omnidraft.errors import SettingError, install, reason
-from omnidraft.export.adopt.find_graph import find_graph
-from omnidraft.learning.step.schedule import SCHEDULES
-from omnidraft.runtime.decoding.baselines import MODES, VERIFICATIONS
+
+# Names that options take. Their modules need numpy, and `--help` is to be there at once; a test compares.
+MODES = ("trie", "match", "direct", "paper", "lookup", "plain")
+VERIFICATIONS = ("token", "block")
+SCHEDULES = ("constant", "decay")
 
 # Panels of `--help`; options without a panel come first, under "Options".
 TEXT, DRAFTING, LEARNED, MACHINE = "Text", "Drafting", "Learned and recorded", "Machine"
@@ -83,6 +85,24 @@ Stop = Annotated[
 ]
 Raw = Annotated[
     bool, typer.Option("--raw", help="Leave out the bundle's prompt template.", rich_help_panel=TEXT)
+]
+System = Annotated[
+    str | None,
+    typer.Option(
+        "--system", metavar="TEXT", help="System prompt: instructions before the first message.",
+        rich_help_panel=TEXT,
+    ),
+]  # fmt: skip
+Messages = Annotated[
+    Path | None,
+    typer.Option(
+        "--messages",
+        metavar="FILE",
+        help="A conversation: a JSON list of role (system, user, assistant) and content. Its last message is "
+        "answered.",
+        readable=False,
+        rich_help_panel=TEXT,
+    ),
 ]
 Logprobs = Annotated[
     bool,
@@ -203,6 +223,24 @@ DrafterOn = Annotated[
     str,
     typer.Option(metavar="PLACE", help="Where the drafter runs: the same places.", rich_help_panel=MACHINE),
 ]
+VerifyFiles = Annotated[
+    str,
+    typer.Option(
+        "--verify",
+        help="How the bundle's files are checked: full (hash all), stamp (hash them where they changed since "
+        "this device last did), or auto: full with --public-key, else stamp.",
+        rich_help_panel=MACHINE,
+    ),
+]
+MeasureCosts = Annotated[
+    str,
+    typer.Option(
+        "--measure",
+        help="Time this machine for -k auto, for less than two seconds: always, never, or auto: once, where "
+        "the bundle's costs are of another machine.",
+        rich_help_panel=MACHINE,
+    ),
+]
 
 Schedule = Annotated[
     str,
@@ -250,6 +288,8 @@ def need_export_packages(*models: str) -> None:
     Raises:
         SettingError: a package is missing.
     """
+    from omnidraft.export.adopt.find_graph import find_graph
+
     checkpoint = next((name for name in models if find_graph(name) is None), None)
     if models and checkpoint is None:
         if missing := [name for name in ("onnx", "jinja2") if not find_spec(name)]:

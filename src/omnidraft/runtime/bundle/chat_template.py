@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from omnidraft.errors import BundleError, PromptError, reason
 from omnidraft.runtime.bundle.bundle import Bundle
@@ -20,6 +21,7 @@ from omnidraft.runtime.chat.prompt_template import Template
 
 MOST_BYTES = 1 << 18  # of a chat template; published ones have up to 12 kB
 MOST_SECONDS = 4.5  # of a rendering, which takes some 0.1 s
+Conversation = list[dict[str, str]]  # messages, each with role and content
 _MARK = "\u2063omnidraft{}\u2063"  # replaces a message
 
 
@@ -34,6 +36,7 @@ class JinjaTemplate:
 
     source: str
     names: dict[str, str]
+    _known: dict[str, dict[str, str]] = field(default_factory=dict, compare=False, repr=False)
 
     def parts(self, turns: int, *, system: bool = False) -> list[str]:
         """The strings around the messages of a conversation; see `Template.parts`.
@@ -55,10 +58,9 @@ class JinjaTemplate:
         Raises:
             PromptError: see `parts`.
         """
-        marks = [_MARK.format(i) for i in range(2 * turns - (not system))]
-        roles = [*(["system"] if system else []), *["user", "assistant"] * turns][: len(marks)]
-        messages = [{"role": role, "content": mark} for role, mark in zip(roles, marks, strict=True)]
-        rest, parts = self.render(messages), []
+        messages = probe(turns, system=system)
+        marks = [message["content"] for message in messages]
+        rest, parts = self.render(messages), list[str]()
         for mark in marks:
             part, separator, rest = rest.partition(mark)
             if not separator or mark in rest:
@@ -68,7 +70,7 @@ class JinjaTemplate:
             parts.append(part)
         return [*parts, rest]
 
-    def render(self, messages: list[dict[str, str]]) -> str:
+    def render(self, messages: Conversation) -> str:
         """The text of a conversation, up to the place where an answer begins.
 
         Args:
@@ -77,24 +79,49 @@ class JinjaTemplate:
         Raises:
             PromptError: the template fails, or takes too much time or memory.
         """
-        request = {"path": sys.path, "source": self.source, "names": self.names, "messages": messages}
+        answer = self._known.get(json.dumps(messages)) or self._answers([messages])[0]
+        if "error" in answer:
+            raise PromptError(f"the chat template fails ({answer['error']})")
+        return str(answer["text"])
+
+    def render_ahead(self, conversations: Sequence[Conversation]) -> None:
+        """Render several conversations in one process; `render` and `parts` then have their texts at once.
+
+        Raises:
+            PromptError: rendering takes too much time or memory.
+        """
+        keys = [json.dumps(messages) for messages in conversations]
+        self._known.update(zip(keys, self._answers(conversations), strict=True))
+
+    def _answers(self, conversations: Sequence[Conversation]) -> list[dict[str, str]]:
+        """Text or error of each conversation."""
+        request = {"path": sys.path, "source": self.source, "names": self.names}
         try:
             done = subprocess.run(
                 [sys.executable, "-I", render_template.__file__],
-                input=json.dumps(request).encode(),
+                input=json.dumps({**request, "conversations": conversations}).encode(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 timeout=MOST_SECONDS,
                 check=True,
             )
-            answer = json.loads(done.stdout)
+            answers: list[dict[str, str]] = json.loads(done.stdout)
         except OSError as error:
             raise PromptError(f"the chat template cannot be rendered ({reason(error)})") from None
         except (subprocess.SubprocessError, ValueError):  # ValueError: it was killed before it answered
             raise PromptError("the chat template fails (it takes too much time or memory)") from None
-        if "error" in answer:
-            raise PromptError(f"the chat template fails ({answer['error']})")
-        return str(answer["text"])
+        return answers
+
+
+def probe(turns: int, *, system: bool = False) -> Conversation:
+    """A conversation with marks in place of its messages.
+
+    Args:
+        turns: messages of the user.
+        system: whether a system prompt stands before them.
+    """
+    roles = [*(["system"] if system else []), *["user", "assistant"] * turns][: 2 * turns - (not system)]
+    return [{"role": role, "content": _MARK.format(i)} for i, role in enumerate(roles)]
 
 
 def jinja_is_installed() -> bool:

@@ -1,0 +1,119 @@
+"""Messages as they are typed, pasted or piped: a text of several lines is one message."""
+
+import glob
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+MOST_LINES = 1 << 16  # of one message
+FENCE = '"""'  # begins and ends a text of several lines
+_PASTED_WITHIN = 0.02  # seconds; what is there by then was pasted with the line before
+
+
+class ChatInput:
+    '''Reads one message at a time.
+
+    A message is one line. A line that ends with a backslash goes on in the next one. A line that begins with
+    """ begins a text that goes on to the next """. In a terminal, lines that are pasted together are one
+    message, too.
+
+    Args:
+        source: standard input, or another text file.
+        commands: what the tab key completes at the beginning of a line.
+    '''
+
+    def __init__(self, source: TextIO, commands: Sequence[str]) -> None:
+        self._source, self._commands = source, commands
+        self.is_terminal = source is sys.stdin and source.isatty()
+        if self.is_terminal:
+            self._edit_lines()
+
+    def read(self) -> tuple[str, bool] | None:
+        """The next message, and whether it can be a command; None at the end of the input.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C, in a terminal.
+        """
+        line = self._line("> ")
+        if line is None:
+            return None
+        if line.lstrip().startswith(FENCE):
+            return self._fenced(line.lstrip().removeprefix(FENCE)), False
+        lines = [line]
+        while lines[-1].endswith("\\") and len(lines) < MOST_LINES:
+            lines[-1] = lines[-1][:-1]
+            following = self._line(". ")
+            if following is None:
+                break
+            lines.append(following)
+        while not line.startswith("/") and self._was_pasted() and len(lines) < MOST_LINES:
+            following = self._line("")
+            if following is None:
+                break
+            lines.append(following)
+        text = "\n".join(lines).strip()
+        return text, "\n" not in text
+
+    def _fenced(self, text: str) -> str:
+        """The text up to the closing fence, or to the end of the input."""
+        lines = [text]
+        while FENCE not in lines[-1] and len(lines) < MOST_LINES:
+            following = self._line(". ")
+            if following is None:
+                break
+            lines.append(following)
+        lines[-1] = lines[-1].split(FENCE)[0]
+        return "\n".join(lines).strip("\n")
+
+    def _line(self, prompt: str) -> str | None:
+        """The next line without its end; None at the end of the input."""
+        if not self.is_terminal:
+            line = self._source.readline()
+            return line.removesuffix("\n") if line else None
+        try:
+            return input(prompt)
+        except EOFError:
+            return None
+
+    def _was_pasted(self) -> bool:
+        """Whether more input is there already, which no one can have typed since the last line."""
+        if not self.is_terminal or os.name == "nt":  # Windows waits for files other than sockets in no way
+            return False
+        import select
+
+        return bool(select.select([self._source], [], [], _PASTED_WITHIN)[0])
+
+    def _edit_lines(self) -> None:
+        """Line editing, history and completion, where Python has them."""
+        try:
+            import readline
+        except ImportError:  # Windows
+            return
+        gnu = "libedit" not in (readline.__doc__ or "")
+        # A bracketed paste is one line with line feeds in it, also where the terminal sends it slowly.
+        readline.parse_and_bind("set enable-bracketed-paste on" if gnu else "bind -e")
+        readline.parse_and_bind("tab: complete" if gnu else "bind ^I rl_complete")
+        readline.set_completer_delims(" \t\n")
+        readline.set_completer(completer(self._commands, readline.get_line_buffer))
+
+
+def completer(commands: Sequence[str], line: Callable[[], str]) -> Callable[[str, int], str | None]:
+    """A function for `readline.set_completer`: it completes commands, and names of files behind them.
+
+    Args:
+        commands: with their slash.
+        line: gives the line as it is so far.
+    """
+
+    def complete(text: str, number: int) -> str | None:
+        if line().lstrip() == text:
+            found = [name for name in commands if text and name.startswith(text)]
+        elif line().lstrip().startswith("/"):
+            names = sorted(glob.glob(os.path.expanduser(glob.escape(text)) + "*"))
+            found = [f"{name}/" if os.path.isdir(name) else name for name in names]
+        else:
+            found = []
+        return found[number] if number < len(found) else None
+
+    return complete

@@ -1,0 +1,103 @@
+"""Compiled templates against jinja2: system prompts, thoughts, and answers that a program gives."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from omnidraft.checkpoints.template import CompiledTemplate, compile_template
+from omnidraft.errors import PromptError
+from omnidraft.runtime.chat.prompt_template import SystemSlot, ThinkTags
+from omnidraft.runtime.session.conversation import conversation_ids, given_turn
+from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
+from support.chat_templates import (
+    CHATML,
+    DEFAULT_SYSTEM,
+    GEMMA,
+    LLAMA2,
+    LLAMA3,
+    OPENED,
+    QWEN3,
+    SYSTEM_LAST,
+)
+from support.tiny_tokenizers import byte_level
+
+pytest.importorskip("jinja2")
+
+NAMES = {"bos_token": "<s>", "eos_token": "</s>"}
+CONTROLS = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|User|>", "<|Assistant|>", "<|end|>", "<|eot_id|>"]
+TURNS = [("Why is it so?", "Because."), ("And then?", "Nothing, {{ bos_token }}.")]
+MESSAGE, SYSTEM = "Is that <s> all?", "Be brief."
+
+
+def compiled(place: Path, source: str, tokenizer: LibraryTokenizer) -> CompiledTemplate:
+    (place / "tokenizer_config.json").write_text(json.dumps({**NAMES, "chat_template": source}))
+    return compile_template(place, tokenizer)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> LibraryTokenizer:
+    return LibraryTokenizer(byte_level(controls=CONTROLS))
+
+
+@pytest.mark.parametrize(
+    "source", [CHATML, DEFAULT_SYSTEM, LLAMA2, LLAMA3, QWEN3, OPENED],
+    ids=["chatml", "default_system", "llama2", "llama3", "qwen3", "opened"],
+)  # fmt: skip
+def test_a_conversation_is_the_templates_own_rendering(
+    source: str, tokenizer: LibraryTokenizer, tmp_path: Path
+) -> None:
+    """Its text is jinja's rendering of the messages themselves, with and without a system prompt."""
+    result = compiled(tmp_path, source, tokenizer)
+    assert result.jinja is not None and result.no_system is None and result.prompt.between is not None
+    for turns, system in ((0, None), (0, SYSTEM), (2, None), (2, SYSTEM)):
+        given = [given_turn(tokenizer, result.prompt, *turn) for turn in TURNS[:turns]]
+        first = [] if system is None else [{"role": "system", "content": system}]
+        pairs = [(("user", m), ("assistant", a)) for m, a in TURNS[:turns]]
+        spoken = [{"role": r, "content": c} for pair in pairs for r, c in pair]
+        rendered = result.jinja.render([*first, *spoken, {"role": "user", "content": MESSAGE}])
+        ids = conversation_ids(tokenizer, result.prompt, given, MESSAGE, system)
+        # The tokenizer knows no piece longer than a byte, so ids of text are its bytes in order.
+        names = {control.id: name.encode() for name, control in tokenizer.controls.items()}
+        assert b"".join(names.get(i) or tokenizer.text_of([i]) for i in ids).decode() == rendered
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"), [(GEMMA, "System role not supported"), (SYSTEM_LAST, "in one piece|later turns")]
+)
+def test_a_template_without_a_place_for_a_system_prompt_says_why(
+    source: str, reason: str, tokenizer: LibraryTokenizer, tmp_path: Path
+) -> None:
+    result = compiled(tmp_path, source, tokenizer)
+    assert result.prompt.between is not None and result.prompt.system is None
+    assert result.no_system is not None
+    assert re.search(reason, result.no_system), result.no_system
+    with pytest.raises(PromptError, match="no place for a system prompt; put the instructions into"):
+        result.prompt.parts(1, system=True)
+
+
+def test_what_a_template_does_with_thoughts_is_found_out(tokenizer: LibraryTokenizer, tmp_path: Path) -> None:
+    assert compiled(tmp_path, CHATML, tokenizer).prompt.think is None
+    qwen, opened = (compiled(tmp_path, source, tokenizer).prompt for source in (QWEN3, OPENED))
+    assert qwen.think == ThinkTags("<think>", "</think>", "trim") and qwen.begin == ""
+    assert opened.think == ThinkTags("<think>", "</think>", "cut") and opened.begin == "<think>\n"
+    assert opened.system == SystemSlot("<s>", "<|User|>")
+    thinking = LibraryTokenizer(byte_level(controls=[*CONTROLS, "<think>", "</think>"]))
+    kept = compiled(tmp_path, CHATML, thinking).prompt.think
+    assert kept == ThinkTags("<think>", "</think>", "keep"), "the tokenizer has the tags, the template not"
+
+
+def test_templates_of_real_tokenizers(data: Path) -> None:
+    """The template of a published model, with its own tokenizer."""
+    place = data / "tokenizers/qwen2"
+    tokenizer = LibraryTokenizer.from_file(place)
+    result = compile_template(place, tokenizer)
+    assert result.no_system is None and result.jinja is not None
+    ids = conversation_ids(tokenizer, result.prompt, [], "Hi", "Be brief.")
+    assert ids == tokenizer.encode_prompt(
+        "<|im_start|>system\n", "Be brief.", "<|im_end|>\n<|im_start|>user\n", "Hi",
+        "<|im_end|>\n<|im_start|>assistant\n",
+    )  # fmt: skip
