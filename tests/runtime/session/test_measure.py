@@ -10,7 +10,7 @@ import pytest
 from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.decoding.drafter import Drafter
 from omnidraft.runtime.session.decode import DecoderModels
-from omnidraft.runtime.session.measure import measure_costs
+from omnidraft.runtime.session.measure import measure_costs, measure_within
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from support.toy import DRAFT, TARGET, ContextModel, toy_map
 from support.toy_round import PROMPT
@@ -45,12 +45,16 @@ class Timed(ContextModel):
         return super().score(tokens, num_logits)
 
 
-def measured(clock: Clock, length: int = 256) -> Costs:
-    """Costs of a target that takes 1 s and 0.1 s a token, and a drafter that takes 0.2 s and 0.01 s."""
-    vocab_map = toy_map()
+def models_of(clock: Clock, length: int = 256) -> DecoderModels:
+    """A target that takes 1 s and 0.1 s a token, and a drafter that takes 0.2 s and 0.01 s."""
     target = Timed(clock, 0, len(TARGET), 1.0, 0.1, length)
     drafter = Drafter(Timed(clock, 1, len(DRAFT), 0.2, 0.01, 256), (7,))
-    models = DecoderModels(target, drafter, NgramCache(vocab_map), clock)
+    return DecoderModels(target, drafter, NgramCache(toy_map()), clock)
+
+
+def measured(clock: Clock, length: int = 256) -> Costs:
+    """Costs of a target that takes 1 s and 0.1 s a token, and a drafter that takes 0.2 s and 0.01 s."""
+    models = models_of(clock, length)
     costs = measure_costs(models, PROMPT, PROMPT)
     assert len(models.cache) == 0, "the measurement must not change the cache"
     return costs
@@ -79,3 +83,22 @@ def test_a_short_context_gives_fewer_rounds_and_figures_all_the_same(length: int
     assert costs.target[0] == pytest.approx(1.1)
     assert len(costs.target) == 9
     assert costs.draft > 0.0
+
+
+@pytest.mark.parametrize("seconds", [15.0, 20.0, 30.0, 60.0, 100.0, 1000.0])
+def test_a_measurement_in_bounded_time_has_the_same_figures(seconds: float) -> None:
+    """However few passes fit the time; those that are missing lie on a line."""
+    clock = Clock()
+    costs = measure_within(models_of(clock), PROMPT, PROMPT, seconds)
+    assert clock.now <= seconds
+    assert costs is not None
+    assert costs.target == pytest.approx([1.0 + 0.1 * n for n in range(1, len(costs.target) + 1)])
+    assert len(costs.target) >= 5
+    assert costs.draft == pytest.approx(0.22, rel=0.06)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 2.0, 4.0])
+def test_a_machine_that_is_too_slow_has_no_figures(seconds: float) -> None:
+    clock = Clock()
+    assert measure_within(models_of(clock), PROMPT, PROMPT, seconds) is None
+    assert clock.now <= seconds + 1.0 + 0.1 * len(PROMPT), "the first pass is finished"

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from statistics import median
 
 from omnidraft.runtime.decoding.draft_length import PRIOR_ACCEPTANCE, PRIOR_ROUNDS, Costs, FixedLength
@@ -26,6 +25,7 @@ _TURNS, _ROUNDS, _REPEATS = 4, 5, 3  # turns; rounds and repeats of each pass in
 _TOKENS = 96  # more than all these rounds can emit
 _PASSES = (1, 5, 9, 3, 7, 2, 4, 6, 8)  # tokens of the timed passes; the others follow from the first ones
 _PASSES_SHARE = 0.6  # of a turn's time, for passes; the rest is for rounds
+_ROUND_PASSES = 2  # a round takes less time than so many of the longest passes
 _LEAST_PASSES = 2  # timed before a turn may end early; and one round
 
 
@@ -37,11 +37,13 @@ class Timings:
         passes: seconds of target passes by their tokens.
         rounds: all rounds.
         timed: rounds with a draft before which the drafter had nothing to read.
+        longest: seconds of the longest pass of the target.
     """
 
     passes: dict[int, list[float]] = field(default_factory=dict)
     rounds: list[Round] = field(default_factory=list)
     timed: list[Round] = field(default_factory=list)
+    longest: float = 0.0
 
     def costs(self, prior: float) -> Costs:
         """The costs; passes that were not timed lie on the line between those that were."""
@@ -80,7 +82,7 @@ def measure_costs(
 def measure_within(
     models: DecoderModels, prompt: Sequence[int], draft_prompt: Sequence[int], seconds: float
 ) -> Costs | None:
-    """The same in bounded time: no pass begins after these seconds.
+    """The same in bounded time: nothing begins that would end later, if it takes as long as before.
 
     Returns:
         None where the time was too short to time two passes and a draft.
@@ -100,44 +102,51 @@ def _measure(
     loop = decode(trial, text, GenerationConfig(), FixedLength(_DRAFTED), SplitMix64(0))
     started = clock()
 
-    def over(turns: float, enough: bool) -> bool:
-        """Whether all the time is over, or the time of so many turns where there is enough of each figure."""
+    def over(turns: float, enough: bool, passes: int) -> bool:
+        """Whether more passes would end after all the time, or begin after the turns and there is enough."""
         passed = clock() - started
-        return passed >= seconds or (enough and passed >= seconds * turns / _TURNS)
+        return passed + passes * timings.longest >= seconds or (enough and passed >= seconds * turns / _TURNS)
 
     for turn in range(_TURNS):
-        model, before = target, prompt[: target.max_length - max(_PASSES)]
-        _time_passes(model, before, timings.passes, clock, partial(over, turn + _PASSES_SHARE))
+        before = prompt[: target.max_length - max(_PASSES)]
+        _time_passes(target, before, timings, clock, partial(over, turn + _PASSES_SHARE))
         text.cached.clear()  # the KV cache holds other positions now
-        for i, r in enumerate(islice(loop, _ROUNDS)):
+        for i in range(_ROUNDS):
+            r = None if over(turn + 1, bool(timings.timed), _ROUND_PASSES) else next(loop, None)
+            if r is None:
+                break
             timings.rounds.append(r)
             if i and r.draft:  # in the first round the drafter reads its context again
                 timings.timed.append(r)
-            if over(turn + 1, bool(timings.timed)):
-                break
-        if over(_TURNS, enough=True):
-            break
     return timings
 
 
 def _time_passes(
     model: Model,
     prompt: Sequence[int],
-    times: dict[int, list[float]],
+    timings: Timings,
     clock: Callable[[], float],
-    over: Callable[[bool], bool],
+    over: Callable[[bool, int], bool],
 ) -> None:
     """Append the seconds of passes after a prompt, by their tokens; their ids do not matter."""
+
+    def timed(tokens: Sequence[int]) -> float:
+        started = clock()
+        model.score(tokens, num_logits=1 if tokens is prompt else None)
+        seconds = clock() - started
+        timings.longest = max(timings.longest, seconds)
+        return seconds
+
+    if over(len(timings.passes) >= _LEAST_PASSES, 1):
+        return
     model.rewind(0)
-    model.score(prompt, num_logits=1)
+    timed(prompt)
     past = model.length
     for _ in range(_REPEATS):
         for n in _PASSES:
-            if over(len(times) >= _LEAST_PASSES):
+            if over(len(timings.passes) >= _LEAST_PASSES, 1):
                 return
-            started = clock()
-            model.score([prompt[0]] * n)
-            times.setdefault(n, []).append(clock() - started)
+            timings.passes.setdefault(n, []).append(timed([prompt[0]] * n))
             model.rewind(past)
 
 
