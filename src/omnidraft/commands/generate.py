@@ -106,7 +106,9 @@ def generate(
                 sys.stdout.write(piece.text)
                 sys.stdout.flush()
         if as_json:
-            options.print_json(json_of(generation, len(session.cache), session.stats))
+            device = session.loaded.device
+            costs = {"costs_from": device.source if device else "manifest"}
+            options.print_json({**json_of(generation, len(session.cache), session.stats), **costs})
     if not as_json:
         if not generation.text.endswith("\n"):  # a line of a file or a pipe ends too
             sys.stdout.write("\n")

@@ -5,18 +5,23 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from omnidraft.commands.terminal.loading import loading
 from omnidraft.commands.terminal.stop_signals import ends_at_once
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.profiles import Profile, profile_of
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.chat_template import template_of
+from omnidraft.runtime.bundle.hashes import VERIFIES
 from omnidraft.runtime.bundle.memory import available_bytes, memory_need, why_plain
 from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
-from omnidraft.runtime.session.api import GenerationConfig, Session, load_bundle
+from omnidraft.runtime.device.device_costs import MEASURES
+from omnidraft.runtime.session.api import GenerationConfig, LoadedBundle, Session, load_bundle
 from omnidraft.runtime.vocab.cache_store import check_cache_place, is_of_another_pair
 from omnidraft.sync.installed import adapter_in_use
+
+AllowedValue = TypeVar("AllowedValue", bound=str)
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class SessionOptions:
         drafter: load the drafter, if the memory suffices.
         cache, adapter, bitwise, trace: see `Session`; `adapter` may also be a directory of `sync pull`.
         profile: a directory of `omnidraft adapt`, whose adapter and n-grams the session begins with.
+        verify, measure: see `load_bundle`; a value that is not one of theirs is refused.
     """
 
     path: Path
@@ -42,6 +48,8 @@ class SessionOptions:
     bitwise: bool = False
     trace: Path | None = None
     profile: Path | None = None
+    verify: str = "auto"
+    measure: str = "auto"
 
 
 def open_session(options: SessionOptions) -> Session:
@@ -60,7 +68,8 @@ def open_session(options: SessionOptions) -> Session:
 
 def _opened(options: SessionOptions) -> tuple[Session, list[str]]:
     """The session, and sentences about what is not used."""
-    bundle = open_bundle(options.path, options.public_key)
+    measure = one_of("measure", options.measure, MEASURES)
+    bundle = open_bundle(options.path, options.public_key, verify=one_of("verify", options.verify, VERIFIES))
     no_drafter = _why_no_drafter(options, bundle) if options.drafter else None
     with ends_at_once():  # loading a damaged graph may take for ever, and nothing is open yet
         loaded = load_bundle(
@@ -69,12 +78,46 @@ def _opened(options: SessionOptions) -> tuple[Session, list[str]]:
             drafter=options.drafter and no_drafter is None,
             target_on=options.target_on,
             drafter_on=options.drafter_on,
+            measure=measure,
         )
     adapter, cache = _learned(options, bundle)
     session = Session(loaded, cache=cache, adapter=adapter, bitwise=options.bitwise, trace=options.trace)
     session.template = template_of(bundle)
-    notices = [no_drafter, session.cache_notice, *_unused_of_profile(options, adapter)]
+    notices = [
+        no_drafter,
+        _timed(loaded, measure),
+        session.cache_notice,
+        *_unused_of_profile(options, adapter),
+    ]
     return session, [notice for notice in notices if notice]
+
+
+def one_of(setting: str, value: str, allowed: tuple[AllowedValue, ...]) -> AllowedValue:
+    """The value of an option, if it is allowed.
+
+    Raises:
+        SettingError: it is not.
+    """
+    for each in allowed:
+        if value == each:
+            return each
+    names = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+    raise SettingError(f"{setting} {value!r:.40} is not {names}", "leave it out", setting=setting)
+
+
+def measure_for(config: GenerationConfig, measure: str) -> str:
+    """Whether to time this machine for a generation: only -k auto uses the costs."""
+    used = config.num_draft_tokens == "auto" and config.mode != "plain"
+    return measure if used or measure != "auto" else "never"
+
+
+def _timed(loaded: LoadedBundle, measure: str) -> str | None:
+    """That this machine was timed, and why; None where it was not, or where that was asked for."""
+    if measure != "auto" or loaded.device is None or loaded.device.source != "measured":
+        return None
+    other = loaded.bundle.measured_on
+    costs = "name no machine" if other is None else "are of another machine, place or number of threads"
+    return f"timed this machine for -k auto: the costs of the bundle {costs}"
 
 
 def _why_no_drafter(options: SessionOptions, bundle: Bundle) -> str | None:
@@ -172,6 +215,18 @@ def saved_on_exit(session: Session, cache: Path | None) -> Iterator[None]:
         if session.trace is not None:
             session.trace.close()
             tell([session.trace.problem] if session.trace.problem else [])
+        tell(_unsound(session))
+
+
+def _unsound(session: Session) -> Iterator[str]:
+    """A sentence where the drafter gave NaN or infinity in the last answer."""
+    rounds = 0 if session.answer is None else session.answer.statistics.unsound
+    if rounds:
+        remedy = "take its adapter away" if "drafter" in session.adapters else "export the bundle again"
+        yield (
+            f"the drafter gave numbers that are not finite in {counted(rounds, 'round')} and drafted nothing "
+            f"there, which changes the speed and not the text; {remedy}"
+        )
 
 
 def tell(notices: Iterable[str]) -> None:

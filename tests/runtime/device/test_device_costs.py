@@ -1,0 +1,112 @@
+"""Costs of another machine are measured once, and kept by machine and bundle."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from omnidraft.errors import SettingError
+from omnidraft.runtime.bundle.bundle import open_bundle
+from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.device import device_costs
+from omnidraft.runtime.device.device_costs import Measure
+from omnidraft.runtime.device.machine import Machine, this_machine
+from omnidraft.runtime.session.api import Session, load_bundle
+from omnidraft.runtime.session.loaded_bundle import known_costs
+from support.command_line import Run
+
+SEAL = "5e" * 32
+HERE = this_machine("1.23.0", 1, "cpu", "cpu")
+OTHER = replace(HERE, cpu="another")
+MANIFEST = Costs((1.0, 1.5), 0.5, 0.25, 0.75)
+MEASURED = Costs((2.0, 2.5), 0.125, 0.0, 0.5)
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OMNIDRAFT_STATE", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def ask(
+    measure: Measure, measured_on: Machine | None, measured: Costs | None = MEASURED
+) -> tuple[str, Costs]:
+    found = device_costs.device_costs(SEAL, MANIFEST, measured_on, HERE, measure, lambda: measured)
+    return found.source, found.costs
+
+
+def test_another_machine_is_measured_once() -> None:
+    mine = replace(MEASURED, acceptance=MANIFEST.acceptance)
+    assert ask("auto", HERE) == ("manifest", MANIFEST)
+    assert ask("never", OTHER) == ("manifest", MANIFEST)
+    assert ask("auto", OTHER) == ("measured", mine)
+    assert ask("auto", OTHER, None) == ("kept", mine)
+    assert ask("auto", HERE, None) == ("kept", mine), "measured later than the export"
+    assert ask("never", OTHER) == ("manifest", MANIFEST)
+    other = Costs((3.0,), 0.5, 0.0, 0.5)
+    assert ask("always", HERE, other) == ("measured", replace(other, acceptance=MANIFEST.acceptance))
+    assert ask("auto", OTHER)[1].target == (3.0,)
+
+
+def test_what_cannot_be_measured_is_the_manifests() -> None:
+    assert ask("auto", None, None) == ("manifest", MANIFEST)
+    assert ask("always", HERE, None) == ("manifest", MANIFEST)
+
+
+def test_nothing_is_kept_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMNIDRAFT_STATE", "/dev/null")
+    assert [ask("auto", OTHER)[0] for _ in range(2)] == ["measured", "measured"]
+
+
+def test_a_damaged_record_is_none(state: Path) -> None:
+    ask("auto", OTHER)
+    (record,) = (state / "costs").iterdir()
+    record.write_bytes(record.read_bytes()[:-1])
+    assert ask("auto", OTHER)[0] == "measured"
+
+
+def test_no_record_names_its_user(state: Path) -> None:
+    """Nor the host, nor a path."""
+    ask("auto", OTHER)
+    (record,) = (state / "costs").iterdir()
+    text = record.read_text()
+    for private in (Path.home(), Path.cwd(), shutil.os.uname().nodename):
+        assert str(private) not in text
+
+
+def test_an_exported_bundle_names_this_machine(bundle: Path) -> None:
+    opened = open_bundle(bundle)
+    assert known_costs(opened).source == "manifest"
+    assert known_costs(opened).are_of_this_machine
+    assert load_bundle(bundle).costs == opened.costs
+
+
+def test_other_threads_are_measured_and_kept(bundle: Path) -> None:
+    first = load_bundle(bundle, threads=2)
+    again = load_bundle(bundle, threads=2)
+    assert first.device is not None and again.device is not None
+    assert (first.device.source, again.device.source) == ("measured", "kept")
+    assert Session(first).costs == Session(again).costs != first.bundle.costs
+    assert len(first.costs.target) > 1 and min(first.costs.target) > 0.0
+    assert first.costs.acceptance == first.bundle.costs.acceptance
+
+
+def test_the_command_says_that_it_measured(bundle: Path, run: Run) -> None:
+    command = ("generate", bundle, "hi", "-n", "1", "--threads", "2")
+    for option, told in (((), True), ((), False), (("--measure", "never"), False), (("-k", "2"), False)):
+        code, _, err = run(*command, *option)
+        assert code == 0
+        assert ("timed this machine" in err) == told, (option, err)
+    for option in ("--measure", "--verify"):
+        code, _, err = run(*command, option, "perhaps")
+        assert code != 0 and "'perhaps' is not auto" in err
+
+
+def test_a_measure_that_is_none_is_refused() -> None:
+    from omnidraft.commands.terminal.open_session import one_of
+
+    with pytest.raises(SettingError, match="measure 'x' is not auto, never or always"):
+        one_of("measure", "x", device_costs.MEASURES)
