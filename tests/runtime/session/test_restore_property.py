@@ -96,7 +96,7 @@ def play(answer: Generation | str, most: int | None = None) -> Record:
     while answer.stop_reason is None and (most is None or len(record) < most):
         piece = next(iter(answer))
         assert piece.round is not None
-        record.append({**asdict(piece.round), "text": piece.text, "seconds": None})
+        record.append({**asdict(piece.round), "text": piece.text, "seconds": None, "read": None})
     return record
 
 
