@@ -98,17 +98,19 @@ def measure(name: str, now: Path, before: Path, repeat: int, work: Path) -> Iter
 
 def megabytes(bundle: Path) -> tuple[float, float, float]:
     """Of the target's graph and weights, of the drafter's, and of all files."""
-    sizes = {path: path.stat().st_size / 1e6 for path in bundle.rglob("*") if path.is_file()}
-    parts = [
-        sum(size for path, size in sizes.items() if path.parent == bundle / role / "cpu") for role in ROLES
-    ]
+    files = open_bundle(bundle).manifest["files"]
+    sizes = {name: record["bytes"] / 1e6 for name, record in files.items()}
+    parts = [sum(size for name, size in sizes.items() if name.startswith(f"{role}/cpu/")) for role in ROLES]
     return parts[0], parts[1], sum(sizes.values())
 
 
 def without_compiled(bundle: Path, out: Path) -> Path:
     """A copy of a bundle whose manifest names no compiled tokenizers, so that tokenizer.json is parsed."""
     shutil.copytree(bundle, out)
-    manifest = dict(open_bundle(bundle).manifest)
+    opened = open_bundle(bundle)
+    if opened.places.shared is not None:
+        shutil.copytree(opened.places.shared, out / "drafter")
+    manifest = dict(opened.manifest)
     files = dict(manifest["files"])
     for role in ROLES:
         compiled = manifest[role]["compiled_tokenizer"]

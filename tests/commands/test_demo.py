@@ -8,6 +8,7 @@ import pytest
 from omnidraft.commands import demo, starters
 from omnidraft.commands.starters import STARTERS, StarterPair, export_starters, find_starters
 from omnidraft.errors import SettingError
+from omnidraft.packing.share_drafter import users_of
 from omnidraft.runtime.session.api import load
 from omnidraft.sample_prompts import word_problems
 from support import places
@@ -97,6 +98,13 @@ def test_what_is_there_is_kept(pairs: list[StarterPair], place: Path) -> None:
     assert export_starters(place, lambda stage, *_: stages.append(stage)) == pairs
     assert not stages
     assert len({bundle for pair in pairs for bundle in (pair.untrained, pair.learned)}) == 4
+
+
+def test_both_targets_have_one_drafter_on_disk(pairs: list[StarterPair], place: Path) -> None:
+    (drafter,) = (place / "drafters").iterdir()
+    assert users_of(drafter).bundles == ["starter-a", "starter-b"]
+    assert not any((pair.untrained / "drafter").exists() for pair in pairs)
+    assert demo.sharing(pairs).startswith("starter-a and starter-b have one drafter on disk")
 
 
 def test_what_it_shows(pairs: list[StarterPair], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

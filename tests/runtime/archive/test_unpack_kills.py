@@ -1,4 +1,4 @@
-"""A kill while an archive is unpacked leaves the old bundle, the new one or none; the next writer tidies up."""
+"""A kill while an archive is unpacked leaves the old, the new or no bundle; the next writer tidies up."""
 
 from __future__ import annotations
 
