@@ -4,7 +4,7 @@
 
 Without bundles it exports these into a temporary directory, in fp32 and int4: both starter targets with
 their drafter, and small random models with the vocabularies of Qwen2 (target) and Llama-2 (drafter), which
-needs the task data (OMNIDRAFT_DATA). *Before* is without compiled tokenizers, and int4 with float32
+needs the task data (OMNIDRAFT_DATA). *Before* is with every file hashed, without compiled tokenizers, and int4 with float32
 embeddings and a tied head stored again, as it was the default once; a bundle that is named alone is compared
 with itself without compiled tokenizers. Each number is the smallest of N runs (seconds) or the largest
 (memory); the arms take turns.
@@ -60,21 +60,28 @@ class Startup:
     peak_megabytes: float
 
 
-def one_run(bundle: Path, cache: Path) -> tuple[float, float]:
+def one_run(bundle: Path, work: Path, verify: str) -> tuple[float, float]:
     """CPU seconds and peak MB of one generation of one token.
 
     Args:
         bundle: its directory.
-        cache: of compiled modules, as an installed package has them beside its sources.
+        work: holds compiled modules, as an installed package has them beside its sources, and what a device
+            remembers of bundles.
+        verify: how the files are checked.
     """
     command = [sys.executable, "-m", "omnidraft", "generate", str(bundle), "hi", "-n", "1", "--json"]
+    command += ["--verify", verify]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     child = subprocess.run(
         [sys.executable, "-I", "-S", "-c", LAUNCHER, *command],
         capture_output=True,
         text=True,
         check=False,
-        env={**environment, "PYTHONPYCACHEPREFIX": str(cache)},
+        env={
+            **environment,
+            "PYTHONPYCACHEPREFIX": str(work / "pycache"),
+            "OMNIDRAFT_STATE": str(work / "state"),
+        },
     )
     if child.returncode:
         raise RuntimeError(f"{' '.join(command)} failed: {child.stderr.strip()}")
@@ -89,7 +96,7 @@ def measure(name: str, now: Path, before: Path, repeat: int, work: Path) -> Iter
     runs: dict[str, list[tuple[float, float]]] = {arm: [] for arm in ARMS}
     for turn in range(repeat + 1):
         for arm in ARMS:
-            run = one_run(places[arm], work / "pycache")
+            run = one_run(places[arm], work, "stamp" if arm == "now" else "full")
             runs[arm] += [run] if turn else []
     for arm in ARMS:
         seconds, peaks = zip(*runs[arm], strict=True)
