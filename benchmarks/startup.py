@@ -4,10 +4,10 @@
 
 Without bundles it exports these into a temporary directory, in fp32 and int4: both starter targets with
 their drafter, and small random models with the vocabularies of Qwen2 (target) and Llama-2 (drafter), which
-needs the task data (OMNIDRAFT_DATA). *Before* is with every file hashed, without compiled tokenizers, and int4 with float32
-embeddings and a tied head stored again, as it was the default once; a bundle that is named alone is compared
-with itself without compiled tokenizers. Each number is the smallest of N runs (seconds) or the largest
-(memory); the arms take turns.
+needs the task data (OMNIDRAFT_DATA). *Before* is with every file hashed, without compiled tokenizers, and
+int4 with float32 embeddings and a tied head stored again, as it was the default once; a bundle that is named
+alone is compared with itself without compiled tokenizers. *Now* files are known by their stamps. Each number
+is the smallest of N runs (seconds) or the largest (memory); the arms take turns.
 """
 
 import argparse
