@@ -10,6 +10,7 @@ import typer
 
 from omnidraft.commands.terminal import options
 from omnidraft.errors import SettingError
+from omnidraft.runtime.archive.archive import check_hashes, is_archive, open_archive
 from omnidraft.runtime.bundle.bundle import open_bundle, unlisted_files
 
 PASSPHRASE = "OMNIDRAFT_KEY_PASSPHRASE"
@@ -62,8 +63,13 @@ def verify(
     as_json: options.Json = False,
 ) -> None:
     """Check a bundle's signature and every hash, and name the files that it does not cover."""
-    opened = open_bundle(bundle, key)
-    unlisted, count = unlisted_files(opened), len(opened.stamps)
+    if is_archive(bundle):
+        archive = open_archive(bundle, key)
+        check_hashes(archive)
+        opened, unlisted, count = archive.bundle, [], len(archive.files)
+    else:
+        opened = open_bundle(bundle, key)
+        unlisted, count = unlisted_files(opened), len(opened.stamps)
     if as_json:
         return options.print_json({"key": opened.signed_by, "files": count, "unlisted": unlisted})
     sys.stdout.write(f"{bundle}: signed with key {opened.signed_by}, all {count} hashes match\n")

@@ -21,6 +21,7 @@ from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST
 from omnidraft.runtime.bundle.signature import SIGNATURE
 from omnidraft.runtime.parts.pack_index import DEVICES, INDEX
+from support.command_line import Run
 from support.packable import DRAFTER, NEEDS, ORT, TARGET, TRAIN, packable
 
 
@@ -121,7 +122,7 @@ def test_a_drafter_of_another_device_is_completed(whole: Path, tmp_path: Path) -
     assert [file.name for file in place.parent.iterdir()] == [place.name], "nothing is left beside it"
 
 
-def test_a_signed_bundle_stays_signed(whole: Path, tmp_path: Path) -> None:
+def test_a_signed_bundle_stays_signed(whole: Path, tmp_path: Path, run: Run) -> None:
     pytest.importorskip("cryptography")
     from omnidraft.signing import make_keys, sign_bundle
 
@@ -137,6 +138,8 @@ def test_a_signed_bundle_stays_signed(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(SignatureError) as refused:
         open_archive(archive.path, other)
     assert refused.value.fault == "other_key"
+    status, out, _ = run("verify", archive.path, "--key", public)
+    assert status == 0 and f"signed with key {name}, all {len(archive.files)} hashes match" in out
 
 
 def test_a_place_that_exists_is_left_alone(whole: Path, tmp_path: Path) -> None:
