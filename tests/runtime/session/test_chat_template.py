@@ -1,4 +1,4 @@
-"""Chat templates: rendered for whole conversations, compiled to four strings, with the same result."""
+"""Chat templates: rendered for whole conversations, compiled to strings, with the same result."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_message_never_writes_a_control_token(bundle: Path) -> None:
 
 def test_a_bundle_carries_its_template(bundle: Path) -> None:
     session = Session(load_bundle(bundle))
-    assert template_of(session.bundle) is session.bundle.prompt, "four strings express it"
+    assert template_of(session.bundle) is session.bundle.prompt, "strings express it"
     compiled, rendered = session.bundle.prompt, template_of(single_turn(session.bundle))
     assert isinstance(rendered, JinjaTemplate)
     assert [compiled.parts(n) for n in (1, 2, 3)] == [rendered.parts(n) for n in (1, 2, 3)]
@@ -205,5 +205,5 @@ def test_a_template_that_is_no_text_is_refused(bundle: Path, tmp_path: Path) -> 
 
 
 def single_turn(bundle: Bundle) -> Bundle:
-    """The bundle as if four strings could not express its template."""
+    """The bundle as if strings could not express its template."""
     return replace(bundle, prompt=replace(bundle.prompt, between=None, after=None))

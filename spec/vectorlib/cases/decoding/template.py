@@ -1,4 +1,4 @@
-"""Vectors of `template`: the four strings of a compiled chat template, turns, and the ids of the prompt."""
+"""Vectors of `template`: the strings of a compiled chat template, turns, and the ids of the prompt."""
 
 from typing import Any
 
