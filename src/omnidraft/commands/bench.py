@@ -37,7 +37,11 @@ def bench_command(
         typer.Option(help="File with a prompt on each line (default: built-in prompts).", readable=False),
     ] = None,
     measure: Annotated[
-        bool, typer.Option("--measure/--no-measure", help="Time this machine first, for -k auto.")
+        bool,
+        typer.Option(
+            "--measure/--no-measure",
+            help="Time this machine with a prompt first, for -k auto; else take the costs of `generate`.",
+        ),
     ] = True,
     max_new_tokens: options.MaxNewTokens = 128,
     temperature: options.Temperature = 0.0,
@@ -55,7 +59,12 @@ def bench_command(
     """Time plain against speculative decoding, interleaved, prompt by prompt."""
     config = generation_config(context)
     loaded = load_bundle(
-        bundle, threads=threads, target_on=target_on, drafter_on=drafter_on, public_key=public_key
+        bundle,
+        threads=threads,
+        target_on=target_on,
+        drafter_on=drafter_on,
+        public_key=public_key,
+        measure="never" if measure else "auto",  # measured below, with a prompt and the adapter
     )
     session = Session(loaded, adapter=adapter and adapter_file(adapter), bitwise=bitwise)
     tell(idle_head(session, config))

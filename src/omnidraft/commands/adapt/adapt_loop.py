@@ -120,7 +120,7 @@ class Loop:
         return lines
 
     def _load(self, path: Path) -> None:
-        loaded = load_bundle(open_bundle(path, self.public_key), threads=self.threads)
+        loaded = load_bundle(open_bundle(path, self.public_key, verify="auto"), threads=self.threads)
         self.adaptation.switch(loaded, self.learning.settings(loaded.bundle))
         self.adaptation.session.template = template_of(loaded.bundle)
 
