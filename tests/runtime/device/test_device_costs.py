@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,21 @@ def test_a_damaged_record_is_none(state: Path) -> None:
     (record,) = (state / "costs").iterdir()
     record.write_bytes(record.read_bytes()[:-1])
     assert ask("auto", OTHER)[0] == "measured"
+
+
+def test_any_bytes_are_costs_or_none(state: Path) -> None:
+    rng, whole = random.Random(3), device_costs.costs_record(SEAL, HERE, MEASURED)
+    read = 0
+    for _ in range(2000):
+        data = bytearray(whole)
+        for _ in range(rng.randint(1, 3)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        costs = device_costs.parse_costs(
+            bytes(data[: rng.choice((len(data), rng.randrange(len(data))))]), SEAL, HERE
+        )
+        read += costs is not None
+        assert costs is None or min(*costs.target, costs.draft) > 0.0 <= costs.host
+    assert 0 < read < 1000, "a digit of a number may change"
 
 
 def test_no_record_names_its_user(state: Path) -> None:
