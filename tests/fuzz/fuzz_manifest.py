@@ -72,6 +72,8 @@ def make_bundle(place: Path) -> dict[str, Any]:
     }  # fmt: skip
     manifest["prompt"] = {
         "prefix": "Q: ", "suffix": "\nA:", "between": "\nQ: ", "after": "\nA:",
+        "begin": "<think>", "lead": " ", "system": {"before": "S: ", "after": "\n"},
+        "think": {"open": "<think>", "close": "</think>", "earlier": "trim"},
         "template": names[0], "names": {"bos_token": "<s>"},
     }  # fmt: skip
     manifest["costs"] = {"target": [0.1, 0.11], "draft": 0.01, "host": 0.001, "acceptance": 0.5}
