@@ -28,7 +28,9 @@ CHAT_TEMPLATE = (
     "{%- for message in messages -%}"
     "{%- if message['role'] == 'user' -%}{{ 'Question: ' + message['content'] + '\\nAnswer:' }}"
     "{%- elif message['role'] == 'assistant' -%}{{ ' ' + message['content'] + eos_token }}"
-    "{%- else -%}{{ raise_exception('Only the roles user and assistant are known to this model.') }}"
+    "{%- elif message['role'] == 'system' and loop.first -%}{{ message['content'] + '\\n\\n' }}"
+    "{%- else -%}"
+    "{{ raise_exception('The roles of this model are system (the first message), user and assistant.') }}"
     "{%- endif -%}"
     "{%- endfor -%}"
 )

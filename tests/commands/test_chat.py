@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -14,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft import GenerationConfig, load
+from omnidraft import Generation, GenerationConfig, load
 from support.places import ROOT
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "dumb"}
 QUESTION = "What is 3 and 4?"
+SAME = "the answer is the same again; -t 0.8 samples)"
 
 
 def piped(bundle: Path, *lines: str, options: tuple[str, ...] = ("-n", "24")) -> str:
@@ -32,9 +34,15 @@ def piped(bundle: Path, *lines: str, options: tuple[str, ...] = ("-n", "24")) ->
     return process.stdout
 
 
+def shown(answer: Generation) -> str:
+    """An answer as the chat shows it: with a mark where the limit cut it."""
+    cut = f" [cut at {len(answer.finish().token_ids)} tokens; -n sets the limit]"
+    return answer.text + (cut if answer.stop_reason == "length" else "")
+
+
 def test_a_conversation_through_a_pipe(bundle: Path, tmp_path: Path) -> None:
     session, config = load(bundle), GenerationConfig(max_new_tokens=24)
-    answers = [session.chat(q, config).finish().text for q in (QUESTION, "And then?")]
+    answers = [shown(session.chat(q, config)) for q in (QUESTION, "And then?")]
     file = tmp_path / "a.session"
     out = piped(
         bundle, QUESTION, f"/save {file}", "And then?", "/reset", "And then?", f"/load {file}", "And then?",
@@ -43,7 +51,9 @@ def test_a_conversation_through_a_pipe(bundle: Path, tmp_path: Path) -> None:
     assert out.startswith(answers[0] + "\n" + f"saved as {file}\n" + answers[1] + "\na new conversation\n")
     assert out.count(answers[1]) == 2, "after /load the conversation goes on as it went"
     assert f"1 turn from {file}\n> {QUESTION}\n{answers[0]}\n" in out
-    assert re.search(r"2 answers, \d+ tokens, .* per target pass", out)
+    assert re.search(r"1 turn loaded, since then 1 answer, \d+ tokens, .* per target pass", out)
+    assert re.search(r"\d+ tokens of prompts read at \d+ a second, first token after \d+\.\d+ s\n", out)
+    assert re.search(r"positions used, [\d.]+ MB of memory at the peak", out) or sys.platform == "win32"
     assert re.search(r"\d+ of 256 positions used", out)
     assert "/nonsense is not a command" in out and "/save needs a file" in out
     assert "no/such/file cannot be read" in out and "/reset" in out
@@ -53,7 +63,7 @@ def test_a_conversation_through_a_pipe(bundle: Path, tmp_path: Path) -> None:
 def test_an_error_does_not_end_the_chat(bundle: Path) -> None:
     out = piped(bundle, "word " * 300, QUESTION)
     assert "context holds 256" in out and "or /reset" in out
-    assert load(bundle).chat(QUESTION, GenerationConfig(max_new_tokens=24)).finish().text in out
+    assert shown(load(bundle).chat(QUESTION, GenerationConfig(max_new_tokens=24))) in out
 
 
 def test_an_unfinished_answer_goes_on_after_a_load(bundle: Path, tmp_path: Path) -> None:
@@ -62,7 +72,40 @@ def test_an_unfinished_answer_goes_on_after_a_load(bundle: Path, tmp_path: Path)
     next(iter(answer))
     session.save(tmp_path / "a")
     out = piped(bundle, f"/load {tmp_path / 'a'}", "/quit")
-    assert out == f"1 turn from {tmp_path / 'a'}\n> {QUESTION}\n{answer.finish().text}\n"
+    assert out == f"1 turn from {tmp_path / 'a'}\n> {QUESTION}\n{shown(answer)}\n"
+
+
+def test_undo_regenerate_and_instructions(bundle: Path, tmp_path: Path) -> None:
+    session, config = load(bundle), GenerationConfig(max_new_tokens=8)
+    session.system = "Be brief."
+    first = shown(session.chat(QUESTION, config))
+    second = shown(session.chat("And\nthen?", config))
+    session.system = None
+    third = shown(session.regenerate(config))
+    file = tmp_path / "messages.json"
+    file.write_text(json.dumps([{"role": "user", "content": QUESTION}]))
+    out = piped(
+        bundle, "Never mind.", "/undo", '"""And', 'then?"""', "/undo", "And \\", "then?", "/undo",
+        '"""And', 'then?"""', "/system none", "/regenerate", "/undo", "/undo", "/undo",
+        "/regenerate", "/quit",
+        options=("-n", "8", "--system", "Be brief.", "--messages", str(file)),
+    )  # fmt: skip
+    assert out.startswith(first + "\n")
+    assert out.count(second + "\n") >= 2 and "taken back: Never mind." in out
+    assert f"there are no instructions (from the next answer on)\n(at temperature 0 {SAME}\n{third}\n" in out
+    assert out.endswith(
+        "no message to take back; begin with one\nthere is no answer to generate again; begin "
+        "with a message\n"
+    )
+
+
+def test_a_seed_gives_each_answer_other_random_numbers(bundle: Path) -> None:
+    """Also where an answer is generated again; the same program gives the same texts."""
+    lines, options = (QUESTION, "/regenerate", "/regenerate", "/quit"), ("-n", "8", "-t", "1", "--seed", "3")
+    out = piped(bundle, *lines, options=options)
+    assert len(set(out.strip().split("tokens; -n sets the limit]"))) >= 3 and out == piped(
+        bundle, *lines, options=options
+    )
 
 
 def test_files_are_named_as_people_type_them(
@@ -150,7 +193,7 @@ def test_ctrl_c_cancels_the_answer_and_not_the_program(bundle: Path) -> None:
         chat.type("\x03")  # with nothing to cancel
         chat.wait_for(r"/quit leaves\r\n> ")
         chat.type("/stats\r")
-        assert int(re.findall(r"(\d+) answers", chat.wait_for(r"positions used\r\n> "))[0]) == 3
+        assert int(re.findall(r"(\d+) answers", chat.wait_for(r"positions used.*\r\n> "))[0]) == 3
         chat.type("What is 3 and 4?\r")
         chat.wait_for(r"4\?\r\n")
         assert chat.wait_for(r"\n> ").strip(" >\r\n")
@@ -169,6 +212,26 @@ def test_a_cancelled_answer_says_so(bundle: Path) -> None:
         started = time.monotonic()
         chat.wait_for(r"\[cancelled\]")
         assert time.monotonic() - started < 5.0
+        chat.wait_for("> ")
+        chat.type("/quit\r")
+        assert chat.process.wait(60) == 0
+
+
+def test_pasted_lines_are_one_message(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With brackets around the paste, as terminals send them, and without, as old ones do."""
+    monkeypatch.setitem(ENVIRONMENT, "TERM", "xterm")
+    with terminal(bundle, "-n", "4") as chat:
+        chat.wait_for(r"with the drafter .*; /help lists the commands")
+        chat.wait_for("> ")
+        for sent in ("\x1b[200~one\rtwo\x1b[201~\r", "one\rtwo\r"):
+            chat.type(sent)
+            chat.wait_for(r"limit\]\r\n")
+            chat.wait_for("> ")
+            chat.type("/undo\r")
+            chat.wait_for(r"taken back: one\r\ntwo\r\n")
+            chat.wait_for("> ")
+        chat.type("/sys\t\r")
+        chat.wait_for("there are no instructions")
         chat.wait_for("> ")
         chat.type("/quit\r")
         assert chat.process.wait(60) == 0

@@ -53,6 +53,7 @@ def made(learnable: Path, learned_traces: Path, tmp_path_factory: pytest.TempPat
     shutil.copytree(learned_traces, place / "my-trace")
     lay_out(place, learnable, STARTERS)
     (place / "two.txt").write_text("How many?\nHow much?\n")
+    (place / "talk.json").write_text('[{"role": "user", "content": "How many?"}]')
     return place
 
 

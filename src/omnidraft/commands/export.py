@@ -10,7 +10,7 @@ import typer
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.commands.terminal.static_options import static_options
-from omnidraft.errors import SettingError
+from omnidraft.errors import SettingError, shown
 from omnidraft.export.npu.npu_providers import NAMED
 from omnidraft.export.quantize.quantization import BLOCKS, HEADS, METHODS, WEIGHTS
 from omnidraft.packing.share_drafter import share_drafter, users_of
@@ -259,6 +259,8 @@ def _lines(report: "Report") -> Iterator[str]:
         f"({report.before.tokens_per_target_pass:.2f} tokens per target pass), "
         f"{report.after.of_drafted:.1%} as exported ({report.after.tokens_per_target_pass:.2f})"
     )
+    if report.no_system is not None:
+        yield f"  no system prompt: {shown(report.no_system)}"
     for limit in report.limits:
         yield f"  not checked wholly: {limit}"
     peak = "" if report.peak_bytes is None else f", {output.size(report.peak_bytes)} of memory at the peak"

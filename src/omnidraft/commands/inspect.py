@@ -128,7 +128,16 @@ def bundle_table(bundle: Bundle) -> Table:
     table.add_row("  Python and onnxruntime", size(plain.base), "")
     signed = f"by key {bundle.signed_by}" if bundle.signed_by else "not checked (--public-key checks it)"
     table.add_row("signature", signed)
-    table.add_row("prompt template", f"{bundle.prompt.prefix!r} TEXT {bundle.prompt.suffix!r}")
+    prompt, checks = bundle.prompt, bundle.manifest.get("checks")
+    why = checks.get("no_system") if isinstance(checks, dict) else None
+    table.add_row("prompt template", f"{prompt.prefix!r} TEXT {prompt.suffix + prompt.begin!r}")
+    none = "none" if why is None else f"none: {why}"
+    slot = prompt.system
+    table.add_row("system prompt", none if slot is None else f"{slot.before!r} TEXT {slot.after!r}")
+    if prompt.think is not None:
+        table.add_row(
+            "thoughts", f"{prompt.think.open} {prompt.think.close}, earlier ones: {prompt.think.earlier}"
+        )
     return table
 
 

@@ -91,8 +91,9 @@ class ChatInput:
         except ImportError:  # Windows
             return
         gnu = "libedit" not in (readline.__doc__ or "")
-        # A bracketed paste is one line with line feeds in it, also where the terminal sends it slowly.
-        readline.parse_and_bind("set enable-bracketed-paste on" if gnu else "bind -e")
+        if gnu and os.environ.get("TERM", "dumb") != "dumb":
+            # A bracketed paste is one line with line feeds in it, also where the terminal sends it slowly.
+            readline.parse_and_bind("set enable-bracketed-paste on")
         readline.parse_and_bind("tab: complete" if gnu else "bind ^I rl_complete")
         readline.set_completer_delims(" \t\n")
         readline.set_completer(completer(self._commands, readline.get_line_buffer))

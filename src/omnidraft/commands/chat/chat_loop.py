@@ -132,9 +132,10 @@ class Chat:
         self._say(f"taken back: {message[:LONGEST]}{'...' if len(message) > LONGEST else ''}")
 
     def _regenerate(self, _: str) -> None:
+        answer = self._session.regenerate(self._seeded())
         if self._config.temperature == 0.0:
             self._say("(at temperature 0 the answer is the same again; -t 0.8 samples)")
-        self._stream(self._session.regenerate(self._seeded()))
+        self._stream(answer)
 
     def _reset(self, _: str) -> None:
         self._session.reset()

@@ -38,9 +38,12 @@ def reading(s: Statistics, prompt_tokens: int | None = None) -> str:
         s: the counts.
         prompt_tokens: of the prompt; None to leave them out.
     """
-    prompt = "" if prompt_tokens is None else f"prompt of {counted(prompt_tokens, 'token')}, "
     speed = f" at {s.read_per_second:.0f} a second" if s.read else ""
-    return f"{prompt}{s.read} read{speed}, first token after {s.first_token_seconds:.2f} s"
+    if prompt_tokens is None:
+        read = f"{counted(s.read, 'token')} of prompts read{speed}"
+    else:
+        read = f"prompt of {counted(prompt_tokens, 'token')}, {s.read} of them read{speed}"
+    return f"{read}, first token after {s.first_token_seconds:.3f} s"
 
 
 def session_summary(session: Session, loaded: int = 0) -> str:
