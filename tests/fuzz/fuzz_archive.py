@@ -20,7 +20,8 @@ from fuzz.command import command
 from omnidraft.errors import BundleError
 from omnidraft.packing.device_files import PackOptions
 from omnidraft.packing.write_archive import pack
-from omnidraft.runtime.archive.archive import check_hashes, open_archive
+from omnidraft.runtime.archive.archive import check_hashes
+from omnidraft.runtime.archive.open_archive import open_archive
 from omnidraft.runtime.archive.unpack import unpack
 from omnidraft.runtime.archive.zip_layout import ArchiveEntry, central_directory
 from omnidraft.runtime.parts.pack_index import INDEX

@@ -11,7 +11,7 @@ from omnidraft.errors import ArchiveError, BundleError
 from omnidraft.packing.device_files import PackOptions
 from omnidraft.packing.share_drafter import address_of, is_shared_drafter, share_drafter, users_of
 from omnidraft.packing.write_archive import pack
-from omnidraft.runtime.archive.archive import open_archive
+from omnidraft.runtime.archive.open_archive import open_archive
 from omnidraft.runtime.archive.unpack import unpack
 from omnidraft.runtime.bundle.bundle import open_bundle, unlisted_files
 from omnidraft.runtime.bundle.manifest_file import MANIFEST

@@ -10,7 +10,8 @@ from omnidraft.commands.terminal.output import Table, size
 from omnidraft.errors import counted
 from omnidraft.packing.device_files import on_device
 from omnidraft.packing.share_drafter import is_shared_drafter, users_of
-from omnidraft.runtime.archive.archive import Archive, check_hashes, is_archive, open_archive
+from omnidraft.runtime.archive.archive import Archive, check_hashes
+from omnidraft.runtime.archive.open_archive import is_archive, open_archive
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.model_entry import ModelEntry

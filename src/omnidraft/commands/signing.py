@@ -10,7 +10,8 @@ import typer
 
 from omnidraft.commands.terminal import options
 from omnidraft.errors import SettingError
-from omnidraft.runtime.archive.archive import check_hashes, is_archive, open_archive
+from omnidraft.runtime.archive.archive import check_hashes
+from omnidraft.runtime.archive.open_archive import is_archive, open_archive
 from omnidraft.runtime.bundle.bundle import open_bundle, unlisted_files
 
 PASSPHRASE = "OMNIDRAFT_KEY_PASSPHRASE"

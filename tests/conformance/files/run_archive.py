@@ -1,4 +1,4 @@
-"""Runners of `archive`: archives that are read or refused, indices, addresses, and bundles that lack files."""
+"""Runners of `archive`: archives that are read or refused, indices, addresses, bundles that lack files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 
 from conformance.vectors import ROOT, Vector
 from omnidraft.errors import BundleError
-from omnidraft.runtime.archive.archive import check_hashes, open_archive
+from omnidraft.runtime.archive.archive import check_hashes
+from omnidraft.runtime.archive.open_archive import open_archive
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.hashes import Record
 from omnidraft.runtime.bundle.manifest_file import MANIFEST

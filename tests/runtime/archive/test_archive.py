@@ -13,7 +13,8 @@ import pytest
 from omnidraft.errors import ArchiveError, BundleError, SettingError, SignatureError
 from omnidraft.packing.device_files import PackOptions
 from omnidraft.packing.write_archive import pack
-from omnidraft.runtime.archive.archive import check_hashes, is_archive, open_archive
+from omnidraft.runtime.archive.archive import check_hashes
+from omnidraft.runtime.archive.open_archive import is_archive, open_archive
 from omnidraft.runtime.archive.unpack import unpack
 from omnidraft.runtime.archive.zip_layout import ALIGNMENT, ArchiveEntry, central_directory
 from omnidraft.runtime.archive.zip_reader import read_entries

@@ -11,7 +11,7 @@ import pytest
 
 from omnidraft.packing.device_files import PackOptions
 from omnidraft.packing.write_archive import pack
-from omnidraft.runtime.archive.archive import open_archive
+from omnidraft.runtime.archive.open_archive import open_archive
 from omnidraft.runtime.archive.unpack import unpack
 from omnidraft.runtime.bundle.bundle import open_bundle
 from support.packable import NEEDS, packable
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="directories are
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from omnidraft.runtime.archive.archive import open_archive
+from omnidraft.runtime.archive.open_archive import open_archive
 from omnidraft.runtime.archive.unpack import unpack
 archive, out, when, calls = open_archive(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), 0
 def dying(call):

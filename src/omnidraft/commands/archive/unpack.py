@@ -8,7 +8,7 @@ import typer
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
 from omnidraft.errors import counted
-from omnidraft.runtime.archive.archive import open_archive
+from omnidraft.runtime.archive.open_archive import open_archive
 from omnidraft.runtime.archive.unpack import unpack as write
 from omnidraft.runtime.parts.drafter_address import shared_place
 from omnidraft.runtime.parts.pack_index import ONLY, WITHOUT
