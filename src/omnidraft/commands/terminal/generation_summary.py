@@ -66,6 +66,8 @@ def session_summary(session: Session, loaded: int = 0) -> str:
         lines[0] += f", {s.tokens_per_second:.0f} a second, {s.tokens_per_target_pass:.2f} per target pass"
         lines.append(reading(s))
     lines.append(f"{drafted}, {counted(len(session.cache), 'n-gram')} learned")
+    if session.loaded.device is not None:
+        lines.append(f"costs of -k auto: {session.loaded.device.origin}")
     length = session.bundle.target.kv.max_length
     lines.append(f"{used} of {length} positions used{_memory(stats.peak_memory)}")
     return "\n".join(lines)
