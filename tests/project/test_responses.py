@@ -28,7 +28,9 @@ def test_rows_of_a_response_are_the_targets_distributions_at_temperature_1() -> 
 def test_hidden_states_are_those_that_the_rows_came_from() -> None:
     """The target's head on the hidden states gives the rows."""
     target = tiny_drafter(3).eval()
-    for response in respond(target, [[1, 2, 3], [4]], max_new_tokens=5, top=8, hidden=True):
+    responses = list(respond(target, [[1, 2, 3], [4]], max_new_tokens=5, top=8, hidden=True))
+    assert len(responses) == 2
+    for response in responses:
         assert response.hidden is not None and response.hidden.shape == (5, 32)
         distributions = target.lm_head(torch.from_numpy(response.hidden)).softmax(-1).detach().numpy()
         kept = np.take_along_axis(distributions, response.rows.ids.astype(np.int64), axis=1)

@@ -221,6 +221,7 @@ def test_after_every_round_the_target_holds_the_text_but_its_last_token(
         assert each.emitted[: each.accepted] == each.proposed[: each.accepted]
         assert 0 <= each.accepted_drafts <= each.evaluated <= len(each.draft) == 4 or len(text) >= 40
         assert len(each.proposed) <= MAX_PROPOSED
+    assert len(text) > len(PROMPT)
 
 
 @pytest.mark.parametrize("mode", SPECULATIVE)
