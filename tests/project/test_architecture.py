@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
+from support.parsed import parsed
 from support.places import ROOT
 
 RUNTIME = sorted((ROOT / "src/omnidraft/runtime").rglob("*.py"))
@@ -25,7 +26,7 @@ WHERE_ASKED = {"signature": {"cryptography"}, "render_template": {"jinja2", "jin
 def imported(file: Path) -> set[str]:
     """Full names of the modules that a file imports anywhere in it."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -9,10 +9,12 @@ import ast
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from support.parsed import parsed
 from support.places import ROOT
 
 SOURCE = ROOT / "src"
@@ -72,9 +74,14 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(file: Path) -> Iterator[str]:
+@cache
+def imports(file: Path) -> tuple[str, ...]:
     """Full names of what a file imports, of a `from` import each name too where it is a module."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    return tuple(_imports(file))
+
+
+def _imports(file: Path) -> Iterator[str]:
+    for node in ast.walk(parsed(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -139,7 +146,7 @@ def test_stems_of_the_runtime_are_unique() -> None:
 def test_public_class_names_are_unique() -> None:
     classes = Counter[str]()
     for file in MODULES.values():
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        tree = parsed(file)
         classes.update(n.name for n in tree.body if isinstance(n, ast.ClassDef) and n.name[0] != "_")
     assert len(classes) > 200
     assert [name for name, count in classes.items() if count > 1] == []

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from support.parsed import parsed
 from support.places import ROOT
 
 MOST_FILES, MOST_LINES, MOST_PARAMETERS = 16, 60, 8
@@ -19,7 +20,7 @@ def python_files() -> list[Path]:
 
 
 def functions(file: Path) -> Iterator[Function]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(file)):
         if isinstance(node, Function):
             yield node
 
@@ -75,6 +76,6 @@ def test_the_loop_is_one_screen() -> None:
     assert loop.end_lineno is not None and loop.end_lineno - first.lineno + 1 <= 32
     stored = {n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     assert len(stored) <= 15
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = parsed(file)
     own = [n for n in tree.body if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("omnidraft")]
     assert len(own) <= 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from functools import cache
 
 import pytest
 
@@ -27,23 +28,27 @@ TEXTS = (".py", ".md")
 OURSELVES = "tests/project/test_words.py"
 
 
-def texts() -> list[str]:
+@cache
+def texts() -> dict[str, str]:
+    """The text of every file, by its name."""
     listed = subprocess.run(
         ["git", "-C", str(ROOT), "ls-files", "--", *PATHS], capture_output=True, text=True, check=True
     ).stdout.split()
     kept = [name for name in listed if name.endswith(TEXTS) and name != OURSELVES]
-    return [name for name in kept if (ROOT / name).is_file() and not name.startswith("spec/vectors/")]
+    found = [name for name in kept if (ROOT / name).is_file() and not name.startswith("spec/vectors/")]
+    assert len(found) > 400
+    return {name: (ROOT / name).read_text(encoding="utf-8") for name in found}
+
+
+def line_of(text: str, at: int) -> int:
+    """The number of the line of a character."""
+    return text.count("\n", 0, at) + 1
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="the list of files comes from git")
 @pytest.mark.parametrize("pattern", WORST)
 def test_the_worst_words_are_not_used(pattern: str) -> None:
-    names = texts()
-    assert len(names) > 400
-    found = []
-    for name in names:
-        lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-        found += [
-            f"{name}:{n}" for n, line in enumerate(lines, 1) if re.search(rf"\b({pattern})\b", line, re.I)
-        ]
+    worst, found = re.compile(rf"\b({pattern})\b", re.IGNORECASE), []
+    for name, text in texts().items():
+        found += [f"{name}:{line_of(text, each.start())}" for each in worst.finditer(text)]
     assert not found, f"say {WORST[pattern]} instead: {', '.join(found[:20])} ({len(found)} lines)"
