@@ -16,7 +16,7 @@ from omnidraft.runtime.bundle import signature
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.hashes import check_unchanged
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
-from omnidraft.runtime.bundle.signature import SIGNATURE
+from omnidraft.runtime.bundle.signature import SIGNATURE, Signature, fault_of, key_id
 from omnidraft.runtime.session.api import load
 from support.command_line import Run
 
@@ -247,3 +247,14 @@ def test_a_file_that_changes_after_hashing_is_noticed(signed: Path) -> None:
     file.unlink()
     with pytest.raises(BundleError, match="was changed while it was loaded"):
         check_unchanged(bundle.places, bundle.stamps)
+
+
+@pytest.mark.parametrize("sign", [0, 0x80])
+def test_a_key_that_every_signature_fits_is_refused(sign: int) -> None:
+    """With a public key of small order, R = the neutral element and S = 0 fit any manifest."""
+    prime, eight = 2**255 - 19, 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+    for y in (0, 1, eight, prime - eight, prime - 1, prime, prime + 1):
+        key = y.to_bytes(32, "little")
+        key = key[:31] + bytes([key[31] | sign])
+        forged = Signature(key_id(key), b"\x01" + bytes(63))
+        assert fault_of(b"any manifest", forged, key) == "wrong_signature"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
 from omnidraft.runtime.decoding.baselines import MODES, Mode, Verification

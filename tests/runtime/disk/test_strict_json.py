@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnidraft.runtime.disk.strict_json import MAX_DEPTH, bits_of, dump, number_of, parse
+from omnidraft.runtime.disk.strict_json import MAX_CONTAINERS, MAX_DEPTH, bits_of, dump, number_of, parse
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
@@ -62,6 +62,15 @@ def test_the_depth_is_bounded_before_the_parser_is_called(pair: str, closed: boo
     opening = pair[0] if pair == "[]" else '{"a":'
     with pytest.raises(ValueError, match=f"nested more than {MAX_DEPTH} deep"):
         parse((opening * 500_000 + (pair[1] * 500_000 if closed else "")).encode())
+
+
+def test_the_number_of_values_is_bounded() -> None:
+    """Brackets inside strings are none; a list of empty lists takes fifty times its bytes."""
+    assert len(parse(b"[" + b"[]," * (MAX_CONTAINERS - 2) + b"[]]")) == MAX_CONTAINERS - 1
+    for text in (b"[" + b"[]," * MAX_CONTAINERS + b"[]]", b"[" + b"{}," * MAX_CONTAINERS + b"{}]"):
+        with pytest.raises(ValueError, match=f"more than {MAX_CONTAINERS} arrays and objects"):
+            parse(text)
+    assert parse(b'"' + b"[" * (MAX_CONTAINERS + 1) + b'"') == "[" * (MAX_CONTAINERS + 1)
 
 
 @pytest.mark.parametrize("tail", ["", "\\", '"', "\\\\"])

@@ -1,4 +1,4 @@
-"""Runs of graphs: an endless one can be ended, errors are sentences, and graphs that do not fit are refused."""
+"""Runs of graphs: an endless one can be ended, errors are sentences, and what does not fit is refused."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 import tokenizers
 
 from omnidraft.errors import TokenizerError
-from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
+from omnidraft.runtime.vocab.library_tokenizer import MAX_TOKENS, LibraryTokenizer
 from support.real_tokenizers import TokenizerOf
 from support.tiny_tokenizers import LETTERS, SPACE, byte_level, letters, sentencepiece, unigram
 
@@ -231,6 +231,48 @@ def test_no_tokenizer_in_the_file(tmp_path: Path, content: bytes, expected: str)
     (tmp_path / "tokenizer.json").write_bytes(content)
     message = refusal(tmp_path / "tokenizer.json")
     assert expected in message and str(tmp_path) in message and "; save it again" in message
+
+
+def regex(text: str) -> dict[str, Any]:
+    return {"type": "Split", "pattern": {"Regex": text}, "behavior": "Isolated", "invert": False}
+
+
+DOUBLING = [{"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 40
+HOSTILE: list[tuple[dict[str, Any], str]] = [
+    *(
+        ({name: kind}, "is not a readable")
+        for name in ("model", "added_tokens")
+        for kind in (1, "x", [[]], True)
+    ),
+    *(({name: {"type": 1}}, "is not a readable") for name in ("normalizer", "pre_tokenizer", "decoder")),
+    *(({"post_processor": kind}, "is not a readable") for kind in (1, "x", [1])),
+    ({"added_tokens": [{"content": "<x>", "id": 10**9}]}, "id 1000000000 is not from 0"),
+    ({"added_tokens": [{"content": "<x>", "id": -1}]}, "id -1 is not from 0"),
+    (
+        {"added_tokens": [{"content": f"<{i}>", "id": i} for i in range(MAX_TOKENS)]},
+        "tokens, more than 524288",
+    ),
+    ({"normalizer": {"type": "Sequence", "normalizers": DOUBLING}}, "more than 4096 characters of one"),
+    ({"pre_tokenizer": regex("(")}, "is not a readable"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_a_hostile_tokenizer_is_one_sentence(number: int) -> None:
+    changes, expected = HOSTILE[number]
+    with pytest.raises(TokenizerError, match=expected):
+        LibraryTokenizer({**byte_level(), **changes})
+
+
+def test_a_panic_of_the_package_is_one_sentence() -> None:
+    tokenizer = LibraryTokenizer({**byte_level(), "pre_tokenizer": regex("(x+x+)+y")})
+    with pytest.raises(TokenizerError, match="is not a readable"):
+        tokenizer.encode("x" * 200)
+
+
+def test_lists_in_lists_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("[" * 100_000)
+    assert "is not a readable tokenizer.json" in refusal(tmp_path)
 
 
 def unreadable(model: Any) -> dict[str, Any]:

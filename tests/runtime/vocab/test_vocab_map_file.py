@@ -15,9 +15,9 @@ from test_vocab_map import DRAFTER, TARGET
 
 from omnidraft.errors import VocabMapError
 from omnidraft.export.build_vocab_map import build_vocab_map
-from omnidraft.runtime.vocab.vocab_map import VocabMap, decode_vocab_map, load_vocab_map
+from omnidraft.runtime.vocab.vocab_map import VocabMap, _sorted_by_spelling, decode_vocab_map, load_vocab_map
 from support.real_tokenizers import TokenizerOf
-from support.toy import toy_map
+from support.toy import ragged, toy_map
 
 
 def write(vocab_map: VocabMap, path: Path, **changes: npt.NDArray[Any]) -> Path:
@@ -113,6 +113,19 @@ def test_leaves_in_disorder_below_the_first_token_are_refused(tmp_path: Path) ->
     path = write(TOY, tmp_path / "map.safetensors", leaves=swapped(TOY.leaves))
     with pytest.raises(VocabMapError, match="not sorted"):
         load_vocab_map(path)
+
+
+@pytest.mark.parametrize(("last", "sorted_right"), [(1, True), (0, False), (-1, False)])
+def test_spellings_of_any_length_are_compared(last: int, sorted_right: bool) -> None:
+    """Two of a million draft tokens that differ in the last one, not at all, or in the wrong order."""
+    long = np.zeros((2, 1_000_000), np.int32)
+    long[0, -1], long[1, -1] = max(0, -last), max(0, last)
+    rows = [[], *(row.tolist() for row in long)]
+    whole = VocabMap(
+        ragged([b""] * 3, np.uint8), np.array([-1, -1], np.int32), ragged(rows), ragged([[], []]),
+        np.array([1, 2], np.int32), np.array([True, True]), "d" * 64, "e" * 64,
+    )  # fmt: skip
+    assert _sorted_by_spelling(whole) is sorted_right
 
 
 def test_a_direct_pair_that_is_no_leaf_is_refused(tmp_path: Path) -> None:

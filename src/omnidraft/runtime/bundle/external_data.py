@@ -38,7 +38,7 @@ class GraphFileError(ValueError):
     """A graph that no engine may read.
 
     Attributes:
-        fault: `outside` for the name of a file and for what is no graph, `graph` for what a graph may not hold.
+        fault: `outside` for the name of a file and for what is no graph, `graph` for what no graph may hold.
     """
 
     def __init__(self, message: str, fault: str = "outside") -> None:

@@ -17,6 +17,13 @@ _FIRST_LINES = b"omnidraft.signature 1\nalgorithm ed25519\nkey "
 FILE_BYTES = len(_FIRST_LINES) + 16 + len(b"\nsignature ") + 128 + 1
 MAX_KEY_BYTES = 1 << 16  # of a PEM file
 _INSTALL = install("sign")
+# y of the points of small order, without the sign of x: anybody can make a signature that fits such a key.
+# The last two are not the least numbers of their y. The list is that of libsodium.
+_P = (1 << 255) - 19
+_ORDER_8 = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER = frozenset(
+    y.to_bytes(32, "little") for y in (0, 1, _ORDER_8, _P - _ORDER_8, _P - 1, _P, _P + 1)
+)
 
 
 @dataclass(frozen=True)
@@ -113,6 +120,8 @@ def fault_of(data: bytes, signature: Signature, public_key: bytes) -> str | None
     """
     if signature.key_id != key_id(public_key):
         return "other_key"
+    if public_key[:31] + bytes([public_key[31] & 0x7F]) in _SMALL_ORDER:
+        return "wrong_signature"
     return None if _is_valid(data, signature.value, public_key) else "wrong_signature"
 
 

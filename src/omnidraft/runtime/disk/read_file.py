@@ -51,7 +51,8 @@ def read_whole(path: str | Path, most: int) -> bytes:
         OSError: see `open_file`; or the file is larger.
     """
     with open_file(path) as file:
-        data = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
+        size = os.fstat(file.fileno()).st_size  # a read of `most` bytes would take that memory at once
+        data = file.read(size + 1) if size <= most else None
     if data is None or len(data) > most:
         raise OSError(errno.EFBIG, f"it has more than {most} bytes")
     return data

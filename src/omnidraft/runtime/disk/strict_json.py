@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 MAX_DEPTH = 32  # arrays and objects inside each other; the outermost is 1
+MAX_CONTAINERS = 1 << 18  # arrays and objects together
 MAX_NUMBER = 32  # characters of a number
 # A whole string, also one without its end (so that each byte is looked at once), or one bracket.
 _TOKEN = re.compile(r'"[^"\\]*(?:\\(?:.|\Z)[^"\\]*)*(?:"|\Z)|[\[{]|[\]}]', re.DOTALL)
@@ -82,12 +83,15 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _check_depth(text: str) -> None:
-    depth = 0
+    depth = opened = 0
     for match in _TOKEN.finditer(text):
         first = match.group()[0]
         depth += (first in "[{") - (first in "]}")
+        opened += first in "[{"
         if depth > MAX_DEPTH:
             raise ValueError(f"its arrays and objects are nested more than {MAX_DEPTH} deep")
+        if opened > MAX_CONTAINERS:
+            raise ValueError(f"it has more than {MAX_CONTAINERS} arrays and objects")
 
 
 def _check_text(value: object) -> None:

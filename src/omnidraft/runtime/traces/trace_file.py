@@ -23,7 +23,7 @@ from omnidraft.runtime.traces.trace_payload import (
 MAGIC = b"\x89ODT\r\n\x1a\n"
 VERSION = 1
 MAX_VOCABULARY = 1 << 31
-MAX_SEGMENT_BYTES = 1 << 28  # no segment is larger; a larger file is not read
+MAX_SEGMENT_BYTES = 1 << 22  # no segment is larger; a larger file is not read: it may hold 150,000 tokens
 # magic, version, widths of drafter and target, reserved, their fingerprints, number of the segment
 _HEADER = struct.Struct("<8s4I32s32sQ")
 HEADER_BYTES = _HEADER.size + 4  # with its CRC-32

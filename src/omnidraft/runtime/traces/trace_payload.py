@@ -29,6 +29,7 @@ _ROUND = struct.Struct("<I5B3s")  # position, draft ids, evaluated, accepted dra
 _TOKEN = struct.Struct("<I4BI4f")
 _ACCEPTED, _INSIDE = 1, 2
 _NONE = bytes(32)
+_NOTHING = Masses(np.zeros(0, np.int32), np.zeros(0, np.float16), 1.0)
 _ROUNDING = 2.0**-8  # more than 64 roundings to float16 can add up to
 
 
@@ -173,19 +174,26 @@ def _masses(cursor: "_Cursor", column: tuple[str, int, int], rest: float, beside
         beside: mass outside the distribution.
     """
     kind, count, size = column
+    if not count:  # of most tokens of a hostile file, and not worth a few arrays each
+        _demand_whole(rest, beside)
+        return _NOTHING if rest == 1.0 else Masses(_NOTHING.ids, _NOTHING.probabilities, rest)
     ids = cursor.column(kind, count).astype(np.int32 if size < 1 << 31 else np.int64)
     probabilities = cursor.column("<f2", count).astype(np.float16)
     demand(bool((np.diff(ids) > 0).all()), "order", "the ids of a distribution do not ascend")
-    demand(count == 0 or int(ids[-1]) < size, "id_range", f"it holds id {ids.max(initial=0)} of {size}")
+    demand(int(ids[-1]) < size, "id_range", f"it holds id {ids.max(initial=0)} of {size}")
     # As a comparison that NaN fails too.
     right = bool(((probabilities >= FLOOR) & (probabilities <= 1.0)).all())
     demand(right, "number", "a distribution has a probability outside 2^-14 to 1")
+    _demand_whole(rest, beside, float(probabilities.sum(dtype=np.float64)))
+    return Masses(ids, probabilities, rest)
+
+
+def _demand_whole(rest: float, beside: float, listed: float = 0.0) -> None:
     demand(_is_share(rest), "number", f"it has a rest of {rest}")
-    whole = float(probabilities.sum(dtype=np.float64)) + rest + beside
+    whole = listed + rest + beside
     demand(
         abs(whole - 1.0) <= _ROUNDING, "mass", f"the masses of a distribution add up to {whole:.4f}, not 1"
     )
-    return Masses(ids, probabilities, rest)
 
 
 def _check_flags(tokens: tuple[TracedToken, ...]) -> None:

@@ -1,17 +1,26 @@
-"""A tokenizer that the package `tokenizers` runs: for exports, training, and what cannot be compiled."""
+"""A tokenizer that the package `tokenizers` runs: for exports, training, and what cannot be compiled.
+
+A tokenizer.json comes from outside: whatever its values are, it is read or refused in a sentence. The package
+panics on some regular expressions, and its normalisers could make any amount of text out of a little.
+"""
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tokenizers
 
-from omnidraft.errors import TokenizerError
+from omnidraft.errors import TokenizerError, reason
+from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.vocab.text_steps import LETTERS
 from omnidraft.runtime.vocab.tokenizer import SPACE, Control, Kind, Tokenizer
 
+T = TypeVar("T")
+MAX_FILE_BYTES, MAX_TOKENS, MAX_ID = 1 << 26, 1 << 19, 1 << 20
+MAX_GROWTH = 1 << 12  # characters that the normalisers may make of one
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _CONTROL_FORM = re.compile(r"<.*>|\[.*\]", re.DOTALL)
 
@@ -29,7 +38,16 @@ class LibraryTokenizer(Tokenizer):
 
     def __init__(self, spec: dict[str, Any], name: str = "tokenizer.json") -> None:
         self.name = name
-        self.kind: Kind = _kind(spec, name)
+        try:
+            _check_sizes(spec)
+            self._read(spec)
+        except TokenizerError:
+            raise
+        except Exception as error:  # of values of all kinds; the package's exceptions share no narrower base
+            raise _unreadable(name, error) from None
+
+    def _read(self, spec: dict[str, Any]) -> None:
+        self.kind: Kind = _kind(spec, self.name)
         added = spec.get("added_tokens") or []
         controls = [t for t in added if t.get("special") or _CONTROL_FORM.fullmatch(t["content"])]
         self.controls = {
@@ -41,7 +59,7 @@ class LibraryTokenizer(Tokenizer):
         # Only a prompt's template places control tokens. The engine has none: text such as "<s>" stays text.
         plain = {**spec, "added_tokens": [t for t in added if t["content"] not in self.controls]}
         plain |= {"post_processor": None, "truncation": None, "padding": None}
-        self._engine = tokenizers.Tokenizer.from_str(json.dumps(plain))
+        self._engine = self._run(tokenizers.Tokenizer.from_str, json.dumps(plain))
         # The engine renumbers added tokens when some of them are missing: translate its ids back.
         theirs = {self._engine.token_to_id(t["content"]): t["id"] for t in plain["added_tokens"]}
         self._true_ids = {a: b for a, b in theirs.items() if a != b}
@@ -56,15 +74,13 @@ class LibraryTokenizer(Tokenizer):
         path = Path(path)
         file = path / "tokenizer.json" if path.is_dir() else path
         try:
-            spec = json.loads(file.read_text(encoding="utf-8"))
+            spec = json.loads(read_whole(file, MAX_FILE_BYTES).decode("utf-8"))
         except FileNotFoundError:
             raise TokenizerError(
                 f"no tokenizer at {file}", "give a tokenizer.json or a directory that holds one"
             ) from None
-        except (OSError, ValueError) as error:
-            raise TokenizerError(
-                f"{file} is not a readable tokenizer.json ({error})", "save it again"
-            ) from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise _unreadable(file, error) from None
         if not isinstance(spec, dict) or "model" not in spec:
             raise TokenizerError(
                 f'{file} is not a tokenizer.json: it has no "model"', "save it again with tokenizers"
@@ -85,8 +101,25 @@ class LibraryTokenizer(Tokenizer):
 
     def encode(self, text: str) -> list[int]:
         """Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos."""
-        ids = self._engine.encode(text, add_special_tokens=False).ids if text else []
+        ids = self._run(self._encoded, text) if text else []
         return [self._true_ids.get(i, i) for i in ids] if self._true_ids else list(ids)
+
+    def _encoded(self, text: str) -> list[int]:
+        ids: list[int] = self._engine.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def _run(self, call: Callable[..., T], *arguments: object) -> T:
+        """Call the package.
+
+        Raises:
+            TokenizerError: it fails; a panic of the package is no `Exception`.
+        """
+        try:
+            return call(*arguments)
+        except BaseException as error:
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            raise _unreadable(self.name, error) from None
 
     def _spell_bytes(self, part: bytes) -> list[int] | None:
         if self.kind == "byte_level":
@@ -97,12 +130,12 @@ class LibraryTokenizer(Tokenizer):
     def _spell_words(self, text: str) -> list[int]:
         whole = "".join(LETTERS[b] for b in text.encode())
         pre = self._engine.pre_tokenizer
-        words = [w for w, _ in pre.pre_tokenize_str(text)] if pre else []
+        words = [w for w, _ in self._run(pre.pre_tokenize_str, text)] if pre else []
         # A pre-tokenizer that adds a prefix space changes the bytes: then the fragment is one word.
         return [i for w in (words if "".join(words) == whole else [whole]) for i in self._pieces(w)]
 
     def _pieces(self, word: str) -> list[int]:
-        return [piece.id for piece in self._engine.model.tokenize(word)]
+        return [piece.id for piece in self._run(self._engine.model.tokenize, word)]
 
     def _read_tokens(self, spec: dict[str, Any], added: list[dict[str, Any]]) -> list[bytes | None]:
         vocab = spec["model"]["vocab"]
@@ -128,6 +161,42 @@ class LibraryTokenizer(Tokenizer):
             else:
                 tokens[i] = piece.replace(SPACE, " ").encode()
         return tokens
+
+
+def _unreadable(name: object, error: BaseException) -> TokenizerError:
+    return TokenizerError(
+        f"{name} is not a readable tokenizer.json ({type(error).__name__}: {reason(error)})",
+        "save it again with tokenizers",
+    )
+
+
+def _check_sizes(spec: dict[str, Any]) -> None:
+    """Refuse numbers and sizes that no tokenizer has, before anything is made of them.
+
+    Raises:
+        ValueError: too many tokens, an id out of range, or normalisers that make long texts of short ones.
+    """
+    vocab, added = spec["model"]["vocab"], spec.get("added_tokens") or []
+    if len(vocab) + len(added) > MAX_TOKENS:
+        raise ValueError(f"it has {len(vocab) + len(added)} tokens, more than {MAX_TOKENS}")
+    ids = [*(vocab.values() if isinstance(vocab, dict) else ()), *(token["id"] for token in added)]
+    wrong = next((i for i in ids if type(i) is not int or not 0 <= i < MAX_ID), None)
+    if wrong is not None:
+        raise ValueError(f"id {wrong!r:.40} is not from 0 to {MAX_ID - 1}")
+    growth = 1
+    for content in _replacements(spec.get("normalizer")):
+        growth *= max(1, len(content))
+        if growth > MAX_GROWTH:
+            raise ValueError(f"its normalisers make more than {MAX_GROWTH} characters of one")
+
+
+def _replacements(node: object) -> Iterator[str]:
+    """What the normalisers write for a match, in their order."""
+    if isinstance(node, dict):
+        if node.get("type") == "Replace":
+            yield str(node.get("content", ""))
+        for each in node.get("normalizers") or ():
+            yield from _replacements(each)
 
 
 def _kind(spec: dict[str, Any], name: str) -> Kind:

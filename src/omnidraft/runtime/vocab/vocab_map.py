@@ -21,6 +21,8 @@ from omnidraft.runtime.disk.tensor_file import Tensor, TensorFileError, read_hea
 Ids = npt.NDArray[np.int32]
 FORMAT, FORMAT_VERSION = "omnidraft.vocab_map", "1"
 MAX_FILE_BYTES, MAX_HEADER_BYTES, MAX_IDS = 1 << 28, 1 << 16, 1 << 24
+_COLUMNS = 8  # draft tokens of a spelling that are compared for all leaves at once
+_COLUMNS = 8  # draft tokens of a spelling that are compared for all leaves at once
 _BYTES = ("target_bytes", "draft_allowed")  # the tensors of u8; the others are i32
 _NAMES = (
     "target_bytes", "target_byte_offsets", "direct", "spellings", "spelling_offsets", "expansions",
@@ -282,14 +284,26 @@ def _ragged(m: VocabMap) -> dict[str, Ragged]:
 
 def _sorted_by_spelling(m: VocabMap) -> bool:
     """Whether each leaf's spelling is greater than the one before it."""
-    longest = int(m.leaf_lengths.max(initial=0))
-    before = np.full(len(m.leaves) - 1, True) if len(m.leaves) else np.empty(0, dtype=np.bool_)
-    # Column by column: `before` holds the neighbours that agree so far.
-    for depth in range(longest + 1):
-        column = np.full(len(m.leaves), -1, dtype=np.int64)
-        has = m.leaf_lengths > depth
-        column[has] = m.spellings.values[m.leaf_starts[has] + depth]
-        if (before & (column[:-1] > column[1:])).any():
+    undecided = np.arange(1, len(m.leaves))  # leaves that agree so far with the one before them
+    # Column by column while that decides most of them; what is left is compared whole, however long it is.
+    for depth in range(_COLUMNS):
+        a, b = _column(m, undecided - 1, depth), _column(m, undecided, depth)
+        if (a > b).any():
             return False
-        before &= column[:-1] == column[1:]
-    return not before.any()
+        undecided = undecided[a == b]
+    return all(_is_less(*(m.spellings.row(m.leaves[leaf]) for leaf in (i - 1, i))) for i in undecided)
+
+
+def _column(m: VocabMap, leaves: npt.NDArray[np.intp], depth: int) -> npt.NDArray[np.int64]:
+    """The draft token at a depth in the spellings of some leaves; -1 where a spelling has ended."""
+    column = np.full(len(leaves), -1, dtype=np.int64)
+    has = m.leaf_lengths[leaves] > depth
+    column[has] = m.spellings.values[m.leaf_starts[leaves[has]] + depth]
+    return column
+
+
+def _is_less(a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> bool:
+    """Whether a spelling comes before another; a beginning of it does."""
+    both = min(len(a), len(b))
+    differs = np.flatnonzero(a[:both] != b[:both])
+    return bool(a[differs[0]] < b[differs[0]]) if len(differs) else len(a) < len(b)
