@@ -120,12 +120,12 @@ def test_any_bytes_are_read_or_refused() -> None:
         for _ in range(rng.randint(1, 3)):
             data[rng.randrange(len(data))] = rng.randrange(256)
         try:
-            places = external_files(bytes(data[: rng.randint(2, len(data))]))
+            places = external_files(bytes(data[: rng.choice((len(data), rng.randint(2, len(data))))]))
         except ValueError:
             continue
         read += bool(places)
         assert not any(".." in place or place.startswith(("/", ".")) for place in places)
-    assert 10 < read < 990, "some name a file, others are refused"
+    assert 50 < read < 900, "some name a file, others are refused"
 
 
 @pytest.fixture
