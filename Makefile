@@ -78,8 +78,14 @@ fuzz: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_graph --count 100000 --seconds 60
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_archive --count 10000 --seconds 60
 
-# What an attacker tries: bundles, templates, stores, servers, kills. Each test names its attack.
+# What an attacker tries: bundles, files, templates, stores, servers, kills and signals. Each attempt on a bundle runs
+# in a process with five seconds and 500 MB; any traceback, hang, crash, foreign byte or larger growth is an error.
+HOSTILE := .cache/hostile
 hostile: $(READY)
+	test -d $(HOSTILE) || $(BIN)/omnidraft export examples/starters/a -d examples/starters/drafter \
+		-o $(HOSTILE) --quant fp32 --max-length 256
+	PYTHONPATH=tests $(BIN)/python -m hostile $(HOSTILE)
+	PYTHONPATH=tests $(BIN)/python -m hostile.signals $(HOSTILE)
 	PYTHONPATH=tests $(BIN)/python -m fuzz.fuzz_graph --count 100000 --seconds 60
 	$(BIN)/python -m pytest tests/runtime/bundle/test_checked_files.py tests/runtime/session/test_chat_template.py \
 		tests/sync/test_hostile_server.py tests/sync/test_hostile_store.py tests/sync/test_hostile_publishing.py \

@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Session } from './decoding/generate.mjs';
 import { TableGraph } from './decoding/tables.mjs';
 import { RandomSource, SplitMix64 } from './decoding/random.mjs';
-import { Distribution, drafterDistribution, targetDistribution } from './decoding/sampling.mjs';
+import { Distribution, NoDistribution, drafterDistribution, targetDistribution } from './decoding/sampling.mjs';
 import { TextStream } from './text/utf8.mjs';
 import { Output } from './text/stop.mjs';
 import { VocabMap, trie } from './vocab/vocab_map.mjs';
@@ -67,10 +67,16 @@ function random(input, expect) {
 }
 
 function sampling(input) {
-  const law = 'banned' in input
-    ? drafterDistribution(input.logits, input.temperature, input.banned)
-    : targetDistribution(input.logits, input.settings, input.context);
-  return { probabilities: law.weights.map((w) => w / law.total) };
+  const logits = input.logits.map(Number); // NaN and infinities are text
+  try {
+    const law = 'banned' in input
+      ? drafterDistribution(logits, input.temperature, input.banned)
+      : targetDistribution(logits, input.settings, input.context);
+    return { probabilities: law.weights.map((w) => w / law.total), fault: null };
+  } catch (error) {
+    if (!(error instanceof NoDistribution)) throw error;
+    return { probabilities: null, fault: 'logits' };
+  }
 }
 
 function utf8(input) {

@@ -12,7 +12,7 @@ SPEC = ROOT.parent
 # A chapter's own folders of vectors, by their first name.
 FOLDERS = {
     "02": {"tokenizer"},
-    "03": {"bundle", "map"},
+    "03": {"bundle", "map", "sampling"},
     "06": {"cache"},
     "09": {"session"},
     "10": {"signing"},
@@ -23,10 +23,10 @@ FOLDERS = {
 }
 NO_FILE = "a vector is bytes; this is about a path: tests of the runtime have it"
 WRITING = "of writing: tests of the runtime have it"
-LOADING = "an engine refuses a graph, and each runtime has its own engine and test"
+LOADING = "an engine or the system refuses, and each runtime has its own engine and test"
 WITHOUT_VECTOR: dict[str, dict[str, str]] = {
     "02": {"unreadable": NO_FILE},
-    "03": {"graph": LOADING},
+    "03": {"run": LOADING, "memory": LOADING},
     "06": {"unreadable": NO_FILE},
     "08": {
         "unverifiable": "of a platform without Ed25519",

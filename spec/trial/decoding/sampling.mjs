@@ -35,6 +35,13 @@ export function largest(logits) {
   return best;
 }
 
+/** No distribution can be made of a row with a NaN, or whose largest logit is infinite. */
+export class NoDistribution extends Error {}
+
+function check(row) {
+  if (row.some((x) => Number.isNaN(x)) || !Number.isFinite(row[largest(row)])) throw new NoDistribution('logits');
+}
+
 function certain(logits) {
   const id = largest(logits);
   return new Distribution(Array.from(logits, (_, i) => (i === id ? 1 : 0)), id);
@@ -78,6 +85,7 @@ function keepTopP(w, topP) {
 export function targetDistribution(logits, settings, context) {
   const s = { ...SETTINGS, ...settings };
   const row = penalised(logits, s.repetition_penalty, context);
+  check(row);
   if (s.temperature === 0) return certain(row);
   const w = heated(row, s.temperature);
   if (s.top_k > 0) keepTopK(w, s.top_k);
@@ -89,7 +97,9 @@ export function targetDistribution(logits, settings, context) {
 /** The drafter's distribution: the temperature only, and weight 0 for banned ids. */
 export function drafterDistribution(logits, temperature, banned) {
   const row = Array.from(logits);
+  check(row);
   for (const id of banned) row[id] = -Infinity;
+  check(row);
   return temperature === 0 ? certain(row) : new Distribution(heated(row, temperature));
 }
 

@@ -8,6 +8,10 @@ from math import fsum
 from vectorlib.reference.random_source import Distribution, TooClose
 
 
+class NoDistribution(ValueError):  # noqa: N818 # what the chapter calls it
+    """The largest logit of a row is NaN or infinite."""
+
+
 @dataclass(frozen=True)
 class Sampling:
     """The settings of sampling. The penalty is applied first, then the others in the order of the fields."""
@@ -27,6 +31,7 @@ def target_distribution(
     for token in set(context):
         penalty = settings.repetition_penalty
         row[token] = row[token] / penalty if row[token] > 0 else row[token] * penalty
+    _check(row)
     if settings.temperature == 0.0:
         return one_hot(row)
     weights = [math.exp((x - max(row)) / settings.temperature) for x in row]
@@ -56,10 +61,18 @@ def _nucleus(ranked: list[int], weights: Sequence[float], top_p: float, margin: 
 
 def draft_distribution(logits: Sequence[float], temperature: float, banned: Collection[int]) -> Distribution:
     """The drafter's distribution: temperature only, with weight 0 for the banned ids."""
+    _check(logits)
     row = [-math.inf if t in banned else x for t, x in enumerate(logits)]
+    _check(row)
     if temperature == 0.0:
         return one_hot(row)
     return Distribution(tuple(math.exp((x - max(row)) / temperature) for x in row))
+
+
+def _check(row: Sequence[float]) -> None:
+    """Refuse a row with a NaN, and one whose largest logit is infinite."""
+    if any(x != x for x in row) or abs(max(row)) == math.inf:
+        raise NoDistribution
 
 
 def one_hot(row: Sequence[float]) -> Distribution:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from conformance.given_uniforms import GivenUniforms
 from conformance.vectors import Vector, close
-from omnidraft.runtime.decoding.distribution import Categorical
+from omnidraft.runtime.decoding.distribution import Categorical, Distribution, Row
 from omnidraft.runtime.decoding.prompt_lookup import PromptLookup
 from omnidraft.runtime.decoding.rng import SplitMix64
-from omnidraft.runtime.decoding.sampling import SamplingConfig, draft_distribution, target_distribution
+from omnidraft.runtime.decoding.sampling import (
+    LogitsError,
+    SamplingConfig,
+    draft_distribution,
+    target_distribution,
+)
 
 
 def run_random(vector: Vector) -> None:
@@ -31,18 +37,25 @@ def run_random(vector: Vector) -> None:
 
 def run_sampling(vector: Vector) -> None:
     given, expect = vector["input"], vector["expect"]
-    row = np.array(given["logits"])
-    if "banned" in given:
-        distribution = draft_distribution(
-            row, given["temperature"], np.array(given["banned"], dtype=np.int32)
-        )
-    else:
-        distribution = target_distribution(row, SamplingConfig(**given["settings"]), given["context"])
+    row = np.array([float(x) for x in given["logits"]])
+    if expect.get("fault") is not None:
+        with pytest.raises(LogitsError) as refused:
+            _distribution(given, row)
+        assert refused.value.fault == expect["fault"]
+        return
+    distribution = _distribution(given, row)
     probabilities = distribution.probability(np.arange(distribution.size))
     assert close(probabilities, expect["probabilities"])
     assert ((probabilities > 0) == (np.array(expect["probabilities"]) > 0)).all(), (
         "another set of tokens is kept"
     )
+
+
+def _distribution(given: Vector, row: Row) -> Distribution:
+    if "banned" in given:
+        banned = np.array(given["banned"], dtype=np.int32)
+        return draft_distribution(row, given["temperature"], banned)
+    return target_distribution(row, SamplingConfig(**given["settings"]), given["context"])
 
 
 def run_lookup(vector: Vector) -> None:

@@ -1,9 +1,10 @@
 """Vectors of `sampling`: temperature, truncation and penalty on a row of logits."""
 
+from collections.abc import Callable
 from typing import Any
 
 from vectorlib.reference.random_source import Distribution
-from vectorlib.reference.sampling import Sampling, draft_distribution, target_distribution
+from vectorlib.reference.sampling import NoDistribution, Sampling, draft_distribution, target_distribution
 from vectorlib.writer import VectorWriter, vector
 
 ROW = [2.0, -1.0, 0.5, 2.0, -3.0, 1.5, 0.0, -0.5]
@@ -99,6 +100,56 @@ def write(writer: VectorWriter) -> None:
         distribution = draft_distribution(ROW, temperature, banned)
         vectors.append(vector(name, why, given, {"probabilities": _probabilities(distribution)}))
     writer.vectors("sampling", "drafter", vectors)
+    writer.vectors("sampling", "spoiled", _spoiled())
+
+
+# JSON has no such numbers: a row of a vector holds them as text.
+SPOILED: list[tuple[str, str, list[float | str], dict[str, Any]]] = [
+    ("nan", "a NaN counts as the largest", [0.0, "NaN", 3.0], {"temperature": 1.0}),
+    ("nan_greedy", "also where nothing is divided", [0.0, 1.0, "NaN"], {"temperature": 0.0}),
+    ("nan_penalised", "a NaN stays one", ["NaN", 1.0], {"temperature": 1.0, "repetition_penalty": 2.0}),
+    ("infinite", "infinity minus infinity is no number", [0.0, "Infinity"], {"temperature": 0.7}),
+    ("infinite_greedy", "one infinite logit", ["Infinity", 1.0], {"temperature": 0.0}),
+    ("nothing", "no id has weight", ["-Infinity", "-Infinity"], {"temperature": 1.0}),
+    ("nothing_greedy", "the lowest id is not the largest of nothing", ["-Infinity", "-Infinity"],
+     {"temperature": 0.0}),
+    ("some_nothing", "-inf elsewhere: weight 0", ["-Infinity", 1.0, "-Infinity", 0.0], {"temperature": 1.0}),
+    ("one_left", "one id has all the mass", ["-Infinity", -5.0], {"temperature": 0.5, "top_p": 0.5}),
+    ("wide", "the widest logits of float32", [3e38, -3e38, 3e38], {"temperature": 1.0}),
+]  # fmt: skip
+SPOILED_DRAFT: list[tuple[str, str, list[float | str], float, list[int]]] = [
+    ("nan", "the draft ends", [0.0, "NaN"], 1.0, []),
+    ("nan_banned", "also where the NaN is of a banned id", [0.0, "NaN"], 0.0, [1]),
+    ("infinite_banned", "and infinity", [0.0, "Infinity"], 1.0, [1]),
+    ("all_banned", "no id is left", [0.0, 1.0], 1.0, [0, 1]),
+    ("nothing_left", "the others have no weight", ["-Infinity", 1.0], 1.0, [1]),
+    ("nothing_left_greedy", "at temperature 0, too", ["-Infinity", 1.0], 0.0, [1]),
+    ("some_nothing", "-inf elsewhere has weight 0", ["-Infinity", 1.0, 2.0], 1.0, [2]),
+]
+
+
+def _spoiled() -> list[dict[str, Any]]:
+    vectors = []
+    for name, why, row, settings in SPOILED:
+        given = {"logits": row, "context": [0], "settings": settings}
+        numbers, sampling = [float(x) for x in row], Sampling(**settings)
+        vectors.append(
+            vector(name, why, given, _expected(lambda n=numbers, s=sampling: target_distribution(n, s, [0])))
+        )
+    for name, why, row, temperature, banned in SPOILED_DRAFT:
+        given = {"logits": row, "temperature": temperature, "banned": banned}
+        arguments = [float(x) for x in row], temperature, banned
+        vectors.append(
+            vector(f"draft_{name}", why, given, _expected(lambda a=arguments: draft_distribution(*a)))
+        )
+    return vectors
+
+
+def _expected(made: Callable[[], Distribution]) -> dict[str, Any]:
+    try:
+        return {"probabilities": _probabilities(made()), "fault": None}
+    except NoDistribution:
+        return {"probabilities": None, "fault": "logits"}
 
 
 def _probabilities(distribution: Distribution) -> list[float]:

@@ -117,4 +117,30 @@ def _checks() -> list[dict[str, Any]]:
         given = {"public_key": public.hex(), "manifest": manifest.hex()}
         given_file = None if file is None else file.hex()
         vectors.append(vector(name, why, {**given, "file": given_file}, {"fault": fault}))
+    return vectors + _weak_keys()
+
+
+def _weak_keys() -> list[dict[str, Any]]:
+    """Public keys of small order, with both signs: R = the neutral element and S = 0 fit them."""
+    p, eight = 2**255 - 19, 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+    keys = {
+        "0": 0,
+        "1": 1,
+        "order_8": eight,
+        "order_8_other": p - eight,
+        "p_minus_1": p - 1,
+        "p": p,
+        "p_plus_1": p + 1,
+    }
+    vectors = []
+    for name, y in keys.items():
+        for sign in (0, 1):
+            key = (y | sign << 255).to_bytes(32, "little")
+            given = {
+                "public_key": key.hex(),
+                "manifest": MANIFEST.hex(),
+                "file": file_of(key, b"\x01" + bytes(63)).hex(),
+            }
+            why = "a public key of small order: anybody can make a signature that fits it"
+            vectors.append(vector(f"weak_key_{name}_{sign}", why, given, {"fault": "wrong_signature"}))
     return vectors
