@@ -15,6 +15,7 @@ from omnidraft.checkpoints.thin_model import ThinModel
 from omnidraft.errors import ExportError
 from omnidraft.export.graph import markers, passes, trace
 from omnidraft.export.graph.contract import GraphContract, tensor_specs
+from omnidraft.export.graph.traced_once import traced
 from omnidraft.export.graph.weights import GraphWeights, give, parts_of
 
 
@@ -55,7 +56,7 @@ def skeleton(checkpoint: Checkpoint, thin: ThinModel, max_length: int) -> Skelet
         max_length: positions of the KV buffers.
     """
     shape = checkpoint.shape
-    proto = trace.trace(thin.model)
+    proto = traced(thin.model)
     tables = trace.rotary_tables(thin.model, max_length)
     sites = markers.place_weights(proto, parts_of(thin.stored), thin.tied)
     weights = GraphWeights(thin.stored, sites)
