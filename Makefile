@@ -33,7 +33,7 @@ lint: $(READY)
 	if $(BIN)/python -c '$(SUITS)'; then $(BIN)/mypy; fi
 
 test: $(READY)
-	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile
+	$(BIN)/python -m pytest --numprocesses=auto --dist=loadfile --no-loadscope-reorder
 
 # What every language is compared with; writing it again leaves no diff.
 vectors: $(READY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import shutil
 import signal
@@ -16,9 +17,11 @@ import pytest
 
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from support.command_line import Run
+from support.made_once import MadeOnce, made_once_in
 from support.places import ROOT, STARTERS
 from support.real_tokenizers import TokenizerOf
 from support.recordings import LEARNED, record
+from support.starter_bundles import export_of
 
 if TYPE_CHECKING:
     from omnidraft.sync.store import Store
@@ -29,9 +32,39 @@ if "OMNIDRAFT_STATE" not in os.environ:
     os.environ["OMNIDRAFT_STATE"] = tempfile.mkdtemp(prefix="omnidraft-state-")
     atexit.register(shutil.rmtree, os.environ["OMNIDRAFT_STATE"], ignore_errors=True)
 
+# Workers of pytest-xdist share the cores. With a thread for every core in each of them, torch's threads wait
+# for one another most of the time; it reads these names when it is imported, and so do child processes.
+if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
 # A shell lets its background processes ignore Ctrl-C, and children inherit that; some tests send Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with long tests first, so that no worker has one left when the others are done."""
+    needs: dict[Path, set[str]] = {}
+    for item in items:
+        needs.setdefault(item.path, set(vars(getattr(item, "module", None) or object))).update(
+            getattr(item, "fixturenames", ())
+        )
+    ranks = {path: _rank(names) for path, names in needs.items()}
+    items.sort(key=lambda item: ranks[item.path])
+
+
+def _rank(names: set[str]) -> int:
+    """0 for a file that exports models of its own, 1 where it reads shared ones, 2 where it needs torch.
+
+    Args:
+        names: of the file's fixtures and globals.
+    """
+    if names & {"bundle", "bundle_b", "learnable"}:
+        return 1
+    if "export_packages" in names:
+        return 0
+    return 2 if names & {"torch", "transformers"} else 3
 
 
 @pytest.fixture
@@ -76,36 +109,45 @@ def export_packages() -> None:
 
 
 @pytest.fixture(scope="session")
-def bundle(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A float32 bundle of two starter models, exported once: a target and a drafter of another vocabulary."""
-    from omnidraft.export.bundle import export_bundle
-    from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantize import FP32
-
-    target, drafter = STARTERS / "a", STARTERS / "drafter"
-    for directory in (target, drafter):
-        # They are part of the repository: without them no test below may pass.
-        assert (directory / "model.safetensors").is_file(), directory
-    out = tmp_path_factory.mktemp("bundle") / "starter"
-    export_bundle(str(target), str(drafter), out, Options(FP32, max_length=256, lora_target=True))
-    return out
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """Makes a directory once for all workers; tests only read it."""
+    return made_once_in(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def exported_learnable(
-    export_packages: None, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, list[str]]:
+def bundle(export_packages: None, made_once: MadeOnce) -> Path:
+    """A float32 bundle of two starter models, exported once: a target and a drafter of another vocabulary."""
+    from omnidraft.export.options import Options
+    from omnidraft.export.quantize.quantize import FP32
+
+    # They are part of the repository: without them no test below may pass.
+    assert all((STARTERS / name / "model.safetensors").is_file() for name in ("a", "drafter"))
+    return made_once("starter-a", export_of("a", Options(FP32, max_length=256, lora_target=True)))
+
+
+@pytest.fixture(scope="session")
+def bundle_b(export_packages: None, made_once: MadeOnce) -> Path:
+    """A float32 bundle of the other starter target, whose weights are in a file of their own."""
+    from omnidraft.export.options import Options
+    from omnidraft.export.quantize.quantize import FP32
+
+    return made_once("starter-b", export_of("b", Options(FP32, max_length=256, external_above=1 << 20)))
+
+
+@pytest.fixture(scope="session")
+def exported_learnable(export_packages: None, made_once: MadeOnce) -> tuple[Path, list[str]]:
     """A bundle whose drafter learns on the device, exported once, and the stages of its export."""
-    from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
     from omnidraft.export.quantize.quantize import FP32, INT8
 
-    out, stages = tmp_path_factory.mktemp("bundle") / "learnable", list[str]()
-    options = Options(FP32, INT8, max_length=256, train_rank=8)
-    export_bundle(
-        str(STARTERS / "b"), str(STARTERS / "drafter"), out, options, lambda what, *_: stages.append(what)
-    )
-    return out, stages
+    def make(place: Path) -> None:
+        stages = list[str]()
+        options = Options(FP32, INT8, max_length=256, train_rank=8)
+        export_of("b", options, lambda what, *_: stages.append(what))(place / "bundle")
+        (place / "stages.json").write_text(json.dumps(stages))
+
+    place = made_once("learnable", make)
+    return place / "bundle", json.loads((place / "stages.json").read_text())
 
 
 @pytest.fixture(scope="session")
@@ -115,17 +157,17 @@ def learnable(exported_learnable: tuple[Path, list[str]]) -> Path:
 
 
 @pytest.fixture(scope="session")
-def learned_traces(learnable: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def learned_traces(learnable: Path, made_once: MadeOnce) -> Path:
     """Traces that were recorded with `learnable`: an answer to each of `LEARNED`."""
-    return record(learnable, tmp_path_factory.mktemp("traces") / "trace", LEARNED, 40)
+    return made_once("traces", lambda place: record(learnable, place, LEARNED, 40))
 
 
 @pytest.fixture(scope="session")
-def exported(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Export:
+def exported(export_packages: None, made_once: MadeOnce) -> Export:
     """Tiny models of every architecture by their names in `exported_graphs.CASES`, each exported once."""
     from support.exported_graphs import exporter
 
-    return exporter(tmp_path_factory.mktemp)
+    return exporter(made_once)
 
 
 @pytest.fixture(params=["folder", "memory", "other"])

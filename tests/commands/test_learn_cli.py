@@ -251,7 +251,7 @@ def test_options_of_the_export_are_refused_in_a_sentence(
 def test_a_spoiled_entry_is_refused(
     spoil: Callable[[dict[str, object]], object], fault: str, learnable: Path, tmp_path: Path
 ) -> None:
-    copy = Path(shutil.copytree(learnable, tmp_path / "bundle", copy_function=os.link))
+    copy = Path(shutil.copytree(learnable, tmp_path / "bundle"))
     manifest = json.loads((copy / "manifest.json").read_text())
     spoil(manifest)
     (copy / "manifest.json").unlink()

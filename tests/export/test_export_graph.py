@@ -19,19 +19,49 @@ pytest.importorskip("transformers")
 from omnidraft.checkpoints.checkpoint import read_checkpoint
 from omnidraft.checkpoints.thin_model import logits_of, thin_model
 from omnidraft.errors import ExportError
+from omnidraft.export.graph import traced_once
 from omnidraft.export.graph.passes import attention_nodes, matmuls
 from omnidraft.export.graph.write import write_graph
 from omnidraft.export.quantize.cpu import export_cpu
 from omnidraft.export.quantize.quantize import FP32
-from support.exported_graphs import CASES, MAX_LENGTH, SIZES, VOCAB, Export, Session, exporter, save, tokens
+from support.exported_graphs import CASES, MAX_LENGTH, SIZES, VOCAB, Export, Session, save, tokens, write_case
 
 
 def test_an_export_says_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    exporter(lambda _: tmp_path)("mistral")
+    traced_once.forget()
+    write_case("mistral", tmp_path)
     assert capfd.readouterr() == ("", "")
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_model_is_traced_once_and_another_one_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The graph is the same bytes; one number of a norm or another setting makes another model."""
+    import torch
+    from onnx import GraphProto, ModelProto
+
+    calls = []
+
+    def counted(model: object) -> ModelProto:
+        calls.append(model)
+        return ModelProto(graph=GraphProto(name=str(len(calls))))
+
+    monkeypatch.setattr(traced_once, "trace", counted)
+    traced_once.forget()
+    save("qwen2", tmp_path)
+    models = [thin_model(read_checkpoint(str(tmp_path))).model for _ in range(4)]
+    with torch.no_grad():
+        next(p for n, p in models[2].named_parameters() if "norm" in n)[3] += 1e-3
+    models[3].config.rms_norm_eps *= 2
+    names = [traced_once.traced(model).graph.name for model in (*models, models[0])]
+    assert names == ["1", "1", "2", "3", "1"] and len(calls) == 3
+    first = traced_once.traced(models[0])
+    first.graph.name = "changed by a caller"
+    assert traced_once.traced(models[0]).graph.name == "1"
+    traced_once.forget()
 
 
 def test_contract(exported: Export) -> None:
@@ -115,7 +145,9 @@ def test_sites_are_named_by_what_they_do(exported: Export, case: str) -> None:
 
 @pytest.mark.parametrize("case", ["llama", "llama3-tied", "qwen2", "mistral", "phi3-window-longrope"])
 def test_attention_reads_the_packed_projection(exported: Export, case: str) -> None:
-    for node in attention_nodes(exported(case).proto.graph):
+    nodes = attention_nodes(exported(case).proto.graph)
+    assert len(nodes) == SIZES["num_hidden_layers"]
+    for node in nodes:
         assert node.input[0]
         assert list(node.input[1:3]) == ["", ""]
 

@@ -198,7 +198,7 @@ def test_every_field_of_the_config_reaches_the_session(
     )
 
 
-def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, starter_b: Path, place: Path) -> None:
+def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, learnable: Path, place: Path) -> None:
     """To another target and back in one process: adapter and cache of the first target are unchanged."""
     adaptation = begin(place, weights)
     answers(adaptation, 9)
@@ -206,7 +206,7 @@ def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, starter_b: Pat
     first, cache = adaptation.progress, [*adaptation.session.cache.entries()]
     digest = adaptation.session.adapters["drafter"].digest
     before = adaptation.session
-    adaptation.switch(load_bundle(starter_b))
+    adaptation.switch(load_bundle(learnable))
     assert adaptation.progress.answered == 0 and not len(adaptation.session.cache)
     other = answers(adaptation, 5)
     assert other[-1].version == 1
@@ -217,7 +217,7 @@ def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, starter_b: Pat
     assert [*adaptation.session.cache.entries()] == cache
     assert adaptation.session.adapters["drafter"].digest == digest
     lines = answers(adaptation, 1)
-    adaptation.switch(load_bundle(starter_b))
+    adaptation.switch(load_bundle(learnable))
     assert adaptation.session.adapters["drafter"].digest == second
     assert (lines[0].answer, lines[0].version) == (15, 2)
     adaptation.close()
@@ -227,19 +227,6 @@ def test_each_target_keeps_what_is_its_own(weights: LoadedBundle, starter_b: Pat
     again = Adaptation(place, learner, SMALL, prompts="the same")
     assert (again.answered, again.position) == (15, 15)
     again.close()
-
-
-@pytest.fixture(scope="module")
-def starter_b(export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from omnidraft.export.bundle import export_bundle
-    from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantize import FP32, INT8
-    from support.places import STARTERS
-
-    out = tmp_path_factory.mktemp("bundle") / "starter-b"
-    options = Options(FP32, drafter_quantization=INT8, max_length=256)  # trained in float32, run in int8
-    export_bundle(str(STARTERS / "b"), str(STARTERS / "drafter"), out, options)
-    return out
 
 
 def test_other_prompts_are_begun_with_what_was_learned(weights: LoadedBundle, place: Path) -> None:

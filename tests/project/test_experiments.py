@@ -34,8 +34,12 @@ QUESTIONS = ["How many legs do 3 cats have?", "Mia has 4 boxes with 12 pencils e
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("experiments")
+def work(bundle_b: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A work directory in which one pair was exported."""
+    work = tmp_path_factory.mktemp("experiments")
+    (work / "bundles").mkdir()
+    (work / "bundles/b").symlink_to(bundle_b)
+    return work
 
 
 @pytest.fixture(scope="module")

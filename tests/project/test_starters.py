@@ -16,17 +16,9 @@ UNSEEN = 50
 NEW_TOKENS = 48
 
 
-@pytest.fixture(scope="session")
-def starter_bundles(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    from omnidraft.export.bundle import export_bundle
-    from omnidraft.export.options import Options
-    from omnidraft.export.quantize.quantize import FP32
-
-    out = tmp_path_factory.mktemp("bundle") / "starter-b"
-    # The target's weights are in a file of their own.
-    options = Options(FP32, max_length=256, external_above=1 << 20)
-    export_bundle(str(STARTERS / "b"), str(STARTERS / "drafter"), out, options)
-    return {"a": bundle, "b": out}
+@pytest.fixture
+def starter_bundles(bundle: Path, bundle_b: Path) -> dict[str, Path]:
+    return {"a": bundle, "b": bundle_b}
 
 
 @pytest.mark.usefixtures("export_packages")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from omnidraft.export.graph.contract import GraphContract  # noqa: E402
 from omnidraft.export.graph.skeleton import Skeleton, skeleton  # noqa: E402
 from omnidraft.export.graph.weights import fill  # noqa: E402
 from omnidraft.export.quantize.quantize import FP32, INT4, INT4_B128, INT4_E8, INT8, Quantization, quantize  # noqa: E402
+from support.made_once import MadeOnce  # noqa: E402
 
 Rows = NDArray[np.float32]
 MAX_LENGTH = 64
@@ -103,6 +106,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt-neox": ("gpt_neox", NEOX),
     "gpt-neox-serial": ("gpt_neox", {**NEOX, "use_parallel_residual": False, "attention_bias": False}),
 }
+EXPORTED = "exported.pickle"
 STORED = {"gemma3": "bfloat16", "qwen2": "float16"}  # the others are float32 on disk
 QUANTIZATIONS = (FP32, INT8, INT4, INT4_B128, INT4_E8)
 
@@ -128,21 +132,25 @@ class Exported:
 Export = Callable[[str], Exported]
 
 
-def exporter(new_directory: Callable[[str], Path]) -> Export:
+def exporter(made_once: MadeOnce) -> Export:
     """A function that makes, saves, reads and exports a case, once for each case because it takes seconds."""
-    made: dict[str, Exported] = {}
 
+    @cache
     def export(case: str) -> Exported:
-        if case not in made:
-            directory = new_directory(case)
-            save(case, directory)
-            checkpoint = read_checkpoint(str(directory))
-            bare = skeleton(checkpoint, thin_model(checkpoint), MAX_LENGTH)
-            proto = fill(copy_of(bare.proto), bare.weights)
-            made[case] = Exported(load(directory), proto, bare.contract, bare)
-        return made[case]
+        directory = made_once(f"graph-{case}", lambda place: write_case(case, place))
+        with (directory / EXPORTED).open("rb") as file:
+            bare: Skeleton = pickle.load(file)  # written by a worker of this test run
+        return Exported(load(directory), fill(copy_of(bare.proto), bare.weights), bare.contract, bare)
 
     return export
+
+
+def write_case(case: str, directory: Path) -> None:
+    """Write a model and what was exported of it."""
+    save(case, directory)
+    checkpoint = read_checkpoint(str(directory))
+    with (directory / EXPORTED).open("wb") as file:
+        pickle.dump(skeleton(checkpoint, thin_model(checkpoint), MAX_LENGTH), file)
 
 
 def save(case: str, directory: Path) -> None:
