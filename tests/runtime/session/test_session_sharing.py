@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,19 @@ def test_an_older_generation_is_refused(session: Session) -> None:
     with pytest.raises(SessionError, match="newer generation"):
         old.finish()
     assert len(ids_of(new)) == 6
+
+
+def test_a_session_that_nobody_holds_is_freed_at_once(loaded: LoadedBundle) -> None:
+    """Its buffers take megabytes, and the collector of cycles counts objects: it would come late."""
+    gc.disable()
+    try:
+        session = Session(loaded)
+        session.chat("What is 3 and 4?", max_new_tokens=6).finish()
+        session.chat("And 5?", max_new_tokens=6, temperature=1.0, num_draft_tokens=2).finish()
+        models, generation = weakref.ref(session.models), session.generate("Hello", max_new_tokens=6)
+        del session
+        assert len(generation.finish().token_ids) > 0, "a generation goes on without its session"
+        del generation
+        assert models() is None
+    finally:
+        gc.enable()

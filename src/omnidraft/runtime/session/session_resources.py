@@ -225,7 +225,7 @@ class SessionResources:
         Raises:
             SessionError: another thread is using this session.
         """
-        return turn(self.models, self.text)
+        return turn(self.models, self.text.decoder)
 
     def _recording(self) -> Recording | None:
         """Where the next generation is recorded."""

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from weakref import ref
 
 from omnidraft.errors import SessionError
 from omnidraft.runtime.decoding.draft_length import LengthState
 from omnidraft.runtime.decoding.proposer import Proposer
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
+from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import StopText, cut_at_stop
 from omnidraft.runtime.session.conversation import EarlierText, draft_context
 from omnidraft.runtime.session.decode import DecoderModels, decode
@@ -111,7 +113,7 @@ def generate_from_state(
     )
     limits = Limits(eos_ids, models.target.max_length)
     thoughts = Thoughts(loaded.bundle.prompt.think, loaded.output_text.ends_in_thought(prompt))
-    step = partial(_step, models, text)
+    step = partial(_step, models, decoder, ref(text))  # the text holds its newest generation
     generation = Generation(rounds, config, prompt, stop_text, limits, step, thoughts, models.clock)
     generation.interrupt = models.interrupt
     generation.replay(emitted)
@@ -119,23 +121,34 @@ def generate_from_state(
 
 
 @contextmanager
-def turn(models: SessionModels, text: TextState) -> Iterator[None]:
+def turn(models: SessionModels, decoder: DecoderState) -> Iterator[None]:
     """One user of the models at a time, with the adapters that were set last.
+
+    Args:
+        models: of the session.
+        decoder: the state of its text; the target reads it again where its adapter changed.
 
     Raises:
         SessionError: another thread is using this session.
     """
     with models.turn() as target_changed:
         if target_changed:
-            text.decoder.cached.clear()
+            decoder.cached.clear()
         yield
 
 
 @contextmanager
-def _step(models: SessionModels, text: TextState, generation: Generation) -> Iterator[None]:
-    """Wrap a round: only the newest generation may run, and it can be cancelled before each pass."""
-    with turn(models, text):
-        if generation is not text.answer:
+def _step(
+    models: SessionModels, decoder: DecoderState, text: "ref[TextState]", generation: Generation
+) -> Iterator[None]:
+    """Wrap a round: only the newest generation may run, and it can be cancelled during each pass.
+
+    The text is held weakly, so that a session that nobody holds gives its buffers back at once: no cycle has
+    to be found first. Where it is gone, no newer generation can begin.
+    """
+    with turn(models, decoder):
+        owner = text()
+        if owner is not None and generation is not owner.answer:
             raise SessionError(
                 "a newer generation of this session took over", "start another one to continue"
             )
