@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 from omnidraft.errors import BundleError, ExportError
+from omnidraft.packing.device_files import PackOptions
+from omnidraft.packing.write_archive import pack
+from omnidraft.runtime.archive.open_archive import open_archive
+from omnidraft.runtime.archive.unpack import unpack
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.decoding.model import Model
@@ -69,6 +73,18 @@ def test_the_same_logits_in_float32(bundle: Path, tmp_path: Path) -> None:
         models = [OrtModel(work / file, entry.kv, entry.vocab_size) for file in (entry.graph, name)]
         rows = [walk(model) for model in models]
         assert np.abs(rows[0] - rows[1]).max() <= NOISE
+
+
+def test_an_archive_with_them_alone_runs(with_ort: Path, tmp_path: Path) -> None:
+    archive = pack(with_ort, tmp_path / "x.zip", PackOptions("android-cpu", ort=True)).path
+    loaded = load_bundle(unpack(open_archive(archive), tmp_path / "phone"))
+    assert not list((tmp_path / "phone").rglob("*.onnx*"))
+    assert loaded.bundle.target.graph.endswith(".ort")
+    texts = [
+        Session(each).generate("How many legs?", max_new_tokens=8, num_draft_tokens=3).finish().token_ids
+        for each in (loaded, load_bundle(with_ort_files(open_bundle(with_ort))))
+    ]
+    assert texts[0] == texts[1]
 
 
 def test_the_same_text(with_ort: Path) -> None:
