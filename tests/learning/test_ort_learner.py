@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from omnidraft.errors import AdapterError, ExportError, SettingError  # noqa: E402
-from omnidraft.export.quantize.quantize import INT4, INT8  # noqa: E402
+from omnidraft.export.quantize.quantize import INT4, INT4_E8, INT8  # noqa: E402
 from omnidraft.export.train_step.train_step import step_parities  # noqa: E402
 from omnidraft.learning.learn_traces import LearnOptions, _batch, learn  # noqa: E402
 from omnidraft.learning.losses import losses_of  # noqa: E402
@@ -146,6 +146,19 @@ def test_a_quantised_drafter_learns_against_the_weights_that_run(
     assert losses[0] == pytest.approx(terms[0] / terms[1], rel=2e-2)  # its kernels also round activations
     weights = sum(file.stat().st_size for file in (tmp_path / "drafter/cpu").iterdir())
     assert (tmp_path / "drafter/train/step.onnx.data").exists() is False and weights > 0
+
+
+def test_a_tied_drafter_learns_with_one_quantised_table(tmp_path: Path) -> None:
+    """The step reads the codes that the embedding and the LM head of the drafter share."""
+    tied = toy_step.toy_checkpoint(tmp_path / "tied", tie_word_embeddings=True)
+    toy_bundle(tmp_path / "bundle", tied, INT4_E8)
+    drafter = tmp_path / "bundle/drafter"
+    parities = step_parities(drafter / "cpu/model.onnx", toy_step.STEPS[tied])
+    assert max(each.worst for each in parities.values()) < 2e-5
+    for name in ("step.onnx", "head.onnx"):
+        step = onnx.load(drafter / "train" / name, load_external_data=False).graph
+        tables = [t.name for t in step.initializer if t.name.endswith(".q") and "layers" not in t.name]
+        assert tables == ["embedding.weight.q"]
 
 
 @pytest.mark.parametrize(

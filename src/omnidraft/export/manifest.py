@@ -6,10 +6,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import onnx
+
 from omnidraft import __version__
 from omnidraft.errors import ExportError
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.options import Options
+from omnidraft.export.quantize.embedding import stored_table
 from omnidraft.export.quantize.parity import DRAFTED
 from omnidraft.export.report import Report
 from omnidraft.export.tokenizer.check_compiled import COMPILED
@@ -57,7 +60,11 @@ def write_manifest(
         "prompt": prompt,
         "pairs": list(options.pairs),
         "costs": {**asdict(report.costs), "machine": _machine(models[0])},
-        "checks": {**_checks(report), "tokenizers": {m.role: m.not_compiled for m in models}},
+        "checks": {
+            **_checks(report),
+            "tokenizers": {m.role: m.not_compiled for m in models},
+            "tables": _tables(work, models),
+        },
         "files": _files(work),
     }
     if ort is not None:
@@ -96,6 +103,13 @@ def _checks(report: Report) -> dict[str, Any]:
         "limits": list(report.limits),
         "no_system": report.no_system,
     }
+
+
+def _tables(work: Path, models: Sequence[ModelExport]) -> dict[str, Any]:
+    """The embedding tables by the path of the graph, for the estimate of the memory."""
+    graphs = {m.graph: onnx.load(work / m.graph, load_external_data=False).graph for m in models}
+    tables = {name: stored_table(graph) for name, graph in graphs.items()}
+    return {name: table for name, table in tables.items() if table is not None}
 
 
 def _files(work: Path) -> dict[str, Any]:

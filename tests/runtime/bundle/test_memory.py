@@ -30,10 +30,27 @@ finally:
 """
 
 
+@pytest.fixture(scope="module")
+def real_vocabularies(data: Path, export_packages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small random models in int4 with Qwen2's vocabulary (151,936 tokens) and Llama-2's (32,000)."""
+    from benchmarks.startup import small_checkpoint
+    from omnidraft.export.bundle import export_bundle
+    from omnidraft.export.options import Options
+    from omnidraft.export.quantize.quantization import INT4_E8
+
+    place = tmp_path_factory.mktemp("real")
+    target = small_checkpoint(data / "tokenizers/qwen2", 151_936, place / "qwen2")
+    drafter = small_checkpoint(data / "tokenizers/llama2", 32_000, place / "llama2")
+    export_bundle(str(target), str(drafter), place / "bundle", Options(INT4_E8, max_length=256))
+    return place / "bundle"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("drafter", [True, False])
-def test_the_peak_is_what_was_told(bundle: Path, drafter: bool) -> None:
+@pytest.mark.parametrize("made", ["bundle", "real_vocabularies"])
+def test_the_peak_is_what_was_told(made: str, drafter: bool, request: pytest.FixtureRequest) -> None:
     """Of a generation that fills the context, as GNU time would measure it."""
+    bundle: Path = request.getfixturevalue(made)
     opened = open_bundle(bundle)
     limit = opened.target.kv.max_length
     arguments = [

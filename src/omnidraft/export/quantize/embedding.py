@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,22 @@ def read_table_of_head(graph: GraphProto) -> None:
     del graph.node[place]
     for offset, new in enumerate(made):
         graph.node.insert(place + offset, new)
+
+
+def stored_table(graph: GraphProto) -> dict[str, Any] | None:
+    """How a written graph holds the embedding: its bytes, and whether the LM head reads them too.
+
+    None for a graph whose nodes have other names than an export gives them.
+    """
+    nodes = {node.name: node for node in graph.node if node.name in ("embedding", "lm_head")}
+    if len(nodes) != 2:
+        return None
+    table = nodes["embedding"].input[0]
+    tensor = next((each for each in graph.initializer if each.name == table), None)
+    if tensor is None:
+        return None
+    size = math.prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    return {"bytes": int(size), "shared": table in nodes["lm_head"].input}
 
 
 def _lookup(graph: GraphProto) -> NodeProto:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import ModelEntry
+from omnidraft.runtime.bundle.places import NPU, Place
 from omnidraft.runtime.decoding.speculate import PREFILL_CHUNK
 
 _BASE = 84 << 20  # Python, numpy, onnxruntime with its first session, the command line
@@ -32,7 +33,7 @@ class Need:
         base: Python, numpy and onnxruntime.
         target, drafter: weights, as onnxruntime keeps them.
         kv: the KV buffers at their full length; a short text touches less of them.
-        vocabulary: tokenizers, vocabulary map and an n-gram cache that holds every n-gram of the map.
+        vocabulary: tokenizers, vocabulary map and, with the drafter, an n-gram cache that holds every n-gram.
         work: activations of the longest pass.
     """
 
@@ -68,13 +69,13 @@ def memory_need(bundle: Bundle, *, drafter: bool = True) -> Need:
     """The memory that a generation with a bundle needs, with or without the drafter."""
     models = [bundle.target, bundle.drafter] if drafter else [bundle.target]
     tokenizers = sum(_tokenizer(bundle, entry) for entry in models)
-    ngrams = bundle.target.vocab_size  # at most
+    ngrams = bundle.target.vocab_size if drafter else 0  # at most
     return Need(
         base=_BASE,
         target=_weights(bundle, bundle.target),
         drafter=_weights(bundle, bundle.drafter) if drafter else 0,
         kv=sum(entry.kv_bytes for entry in models),
-        vocabulary=tokenizers + 2 * _size(bundle, bundle.vocab_map) + _CACHE_ENTRY * ngrams,
+        vocabulary=tokenizers + _size(bundle, bundle.vocab_map) + _CACHE_ENTRY * ngrams,
         work=sum(_work(entry) for entry in models),
     )
 
@@ -115,13 +116,36 @@ def _size(bundle: Bundle, name: str) -> int:
 
 
 def _weights(bundle: Bundle, entry: ModelEntry) -> int:
-    if entry.place is not None:  # mapped, and not packed
-        return int(_MAPPED * sum(_size(bundle, name) for name in entry.place.files))
+    if entry.place is not None:
+        return _static_weights(bundle, entry, entry.place)
     # An exported graph has model.onnx.data; an adopted graph may have several files with other endings.
     beside = entry.graph if entry.layout == "concat" else f"{entry.graph}.data"
     files = [name for name in bundle.manifest["files"] if name.startswith(beside) and name != entry.graph]
     mapped = sum(_size(bundle, name) for name in files)
-    return int(_PACKED * _size(bundle, entry.graph) + _MAPPED * mapped)
+    if not mapped:
+        return int(_PACKED * _size(bundle, entry.graph))
+    # A table stays mapped: as a whole beside the packed LM head that shares it, else a few of its pages.
+    table, shared = _table(bundle, entry, mapped)
+    return int(_PACKED * _size(bundle, entry.graph) + _MAPPED * mapped) + (table if shared else -table)
+
+
+def _static_weights(bundle: Bundle, entry: ModelEntry, place: Place) -> int:
+    """Of static graphs: float16 weights become float32 in each graph; the others stay mapped."""
+    weights = _size(bundle, place.form.weights)
+    others = sum(_size(bundle, name) for name in place.files) - weights
+    is_float = place.form.weights == entry.places[NPU].form.weights
+    widened = 2 * len(place.form.graphs) * weights if is_float else 0
+    return int(_MAPPED * (weights + others) + widened)
+
+
+def _table(bundle: Bundle, entry: ModelEntry, most: int) -> tuple[int, bool]:
+    """Bytes of the embedding, and whether the LM head reads them too; 0 where an export recorded none."""
+    try:
+        found = bundle.manifest["checks"]["tables"][entry.graph]
+        table, shared = found["bytes"], found["shared"]
+    except (KeyError, TypeError):
+        return 0, False
+    return (table, shared is True) if isinstance(table, int) and 0 <= table <= most else (0, False)
 
 
 def _work(entry: ModelEntry) -> int:
