@@ -9,7 +9,6 @@ through the resident memory after the first fifth, in bytes a generation.
 
 import argparse
 import json
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -19,11 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
+from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import LoadedBundle, Session, load_bundle
 from omnidraft.runtime.session.generation_config import GenerationConfig
 
 PROMPTS = ("How many legs do 3 cats have?", "Name a colour.", "What is 7 and 5?", "def double(x):", "Hello")
-MODES = ("trie", "lookup", "plain", "trie")
+MODES: tuple[Mode, ...] = ("trie", "lookup", "plain", "trie")
 TOKENS = 12  # of an answer
 RENEWED = 200  # generations of a session
 SAMPLES = 30  # readings of the memory
@@ -133,4 +133,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

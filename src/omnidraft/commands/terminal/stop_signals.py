@@ -45,7 +45,9 @@ class StopSignals:
         if self.at_once:
             os._exit(STATUS[signal.Signals(number)])
         engine = sys.modules.get(_ENGINE)  # importing it here could wait for the main thread
-        for _ in range(ATTEMPTS if engine is not None else 0):  # another thread may be between two runs
+        if engine is None:
+            return
+        for _ in range(ATTEMPTS):  # another thread may be between two runs
             engine.end_all()
             time.sleep(AGAIN)
 

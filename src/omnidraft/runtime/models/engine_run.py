@@ -44,7 +44,8 @@ class EngineRun:
             if cancelled() or ends != self._ends:
                 raise Cancelled
             try:
-                return self._session.run_with_iobinding(binding, self._options)
+                self._session.run_with_iobinding(binding, self._options)
+                return
             except Exception as error:  # onnxruntime's own exceptions share no narrower base
                 if not self._options.terminate:
                     raise BundleError(
