@@ -82,7 +82,7 @@ def test_a_missing_file_is_refused(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda m: m.update(version=1), "version 1 and this omnidraft reads version 2"),
+        (lambda m: m.update(version=2), "version 2 and this omnidraft reads version 3"),
         (lambda m: m.update(format="something"), "is not an omnidraft.bundle manifest"),
         (lambda m: m.pop("prompt"), "has no 'prompt'"),
         (lambda m: m["files"].clear(), "lists no files"),
