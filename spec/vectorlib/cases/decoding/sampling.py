@@ -108,7 +108,7 @@ SPOILED: list[tuple[str, str, list[float | str], dict[str, Any]]] = [
     ("nan", "a NaN counts as the largest", [0.0, "NaN", 3.0], {"temperature": 1.0}),
     ("nan_greedy", "also where nothing is divided", [0.0, 1.0, "NaN"], {"temperature": 0.0}),
     ("nan_penalised", "a NaN stays one", ["NaN", 1.0], {"temperature": 1.0, "repetition_penalty": 2.0}),
-    ("infinite", "infinity minus infinity is no number", [0.0, "Infinity"], {"temperature": 0.7}),
+    ("infinite", "infinity minus infinity is NaN", [0.0, "Infinity"], {"temperature": 0.7}),
     ("infinite_greedy", "one infinite logit", ["Infinity", 1.0], {"temperature": 0.0}),
     ("nothing", "no id has weight", ["-Infinity", "-Infinity"], {"temperature": 1.0}),
     ("nothing_greedy", "the lowest id is not the largest of nothing", ["-Infinity", "-Infinity"],

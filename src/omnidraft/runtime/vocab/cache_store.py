@@ -119,7 +119,7 @@ def check_place(path: str | Path) -> None:
 
 
 def check_cache_place(path: str | Path) -> None:
-    """`check_place`, and refuse a file that is no cache, so that a wrong path costs nobody a file.
+    """`check_place`, and refuse a file that is not a cache, so that a wrong path costs nobody a file.
 
     Raises:
         CacheFileError: `unwritable` or `not_a_cache`.
