@@ -103,7 +103,7 @@ def test_a_list_that_is_no_conversation_is_refused_and_changes_nothing(tmp_path:
         ([{"role": "user", "content": ["a"]}], "the content of message 1 is a list; give text"),
         ([{"role": "user", "content": " \n"}], "message 1, of the user, has no text"),
         ([{"role": "user", "content": "\ud800"}], "half a surrogate pair"),
-        (7, "the messages are a int; give a list"), ("", "empty"),
+        (7, "the prompt is a int; give a text, or a list of messages"), ("", "empty"),
     ]  # fmt: skip
     for messages, sentence in refused:
         with pytest.raises(PromptError, match=re.escape(sentence)):

@@ -60,7 +60,7 @@ def test_the_bytes_are_as_the_specification_shows() -> None:
     data = encode_session(example(), b"cache")
     assert data[:8] == bytes.fromhex("894f44534e0d0a1a")
     version, reserved, state_bytes, cache_bytes, state_crc, cache_crc = struct.unpack_from("<6I", data, 8)
-    assert (version, reserved, cache_bytes, HEADER_BYTES) == (3, 0, 5, 32)
+    assert (version, reserved, cache_bytes, HEADER_BYTES) == (4, 0, 5, 32)
     text = data[32 : 32 + state_bytes]
     assert (zlib.crc32(text), zlib.crc32(b"cache")) == (state_crc, cache_crc)
     value = json.loads(text)
@@ -90,7 +90,7 @@ def sealed(change: Callable[[Any], object]) -> bytes:
     changed = change(value)
     text = dump(value if changed is None else changed)
     return (
-        struct.pack("<8s6I", data[:8], 3, 0, len(text), 5, zlib.crc32(text), zlib.crc32(b"cache"))
+        struct.pack("<8s6I", data[:8], 4, 0, len(text), 5, zlib.crc32(text), zlib.crc32(b"cache"))
         + text
         + b"cache"
     )
@@ -110,7 +110,7 @@ WHOLE = encode_session(example(), b"cache")
         ("truncated", WHOLE[:-1]),
         ("trailing", WHOLE + b"\0"),
         ("version", WHOLE[:8] + struct.pack("<I", 1) + WHOLE[12:]),
-        ("version", WHOLE[:8] + struct.pack("<I", 2) + WHOLE[12:]),
+        ("version", WHOLE[:8] + struct.pack("<I", 3) + WHOLE[12:]),
         ("reserved", WHOLE[:12] + struct.pack("<I", 1) + WHOLE[16:]),
         ("limits", WHOLE[:16] + struct.pack("<I", 2**32 - 1) + WHOLE[20:]),
         ("limits", WHOLE[:16] + struct.pack("<I", MAX_STATE_BYTES + 1) + WHOLE[20:]),
@@ -157,7 +157,7 @@ def test_the_reader_is_total(noise: bytes, at: int, checksums: bool) -> None:
     data = bytearray(WHOLE[:at] + noise + WHOLE[at + len(noise) :])
     if checksums and len(data) >= 32 + 5:
         size = len(data) - 32 - 5
-        data[8:32] = struct.pack("<6I", 3, 0, size, 5, zlib.crc32(data[32:-5]), zlib.crc32(data[-5:]))
+        data[8:32] = struct.pack("<6I", 4, 0, size, 5, zlib.crc32(data[32:-5]), zlib.crc32(data[-5:]))
     try:
         state, cache = decode_session(bytes(data))
     except SessionFileError:

@@ -36,7 +36,7 @@ def read_messages(value: object) -> MessageList:
             too much of it.
     """
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise PromptError(f"the messages are a {type(value).__name__}", "give a list of role and content")
+        raise PromptError(f"the prompt is a {type(value).__name__}", "give a text, or a list of messages")
     if len(value) > MAX_MESSAGES:
         raise PromptError(f"there are {len(value)} messages, more than {MAX_MESSAGES}", "leave old ones out")
     messages = [_message(number, each) for number, each in enumerate(value, 1)]
