@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import platform
 import random
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,7 +89,7 @@ def test_no_record_names_its_user(state: Path) -> None:
     ask("auto", OTHER)
     (record,) = (state / "costs").iterdir()
     text = record.read_text()
-    for private in (Path.home(), Path.cwd(), shutil.os.uname().nodename):
+    for private in (Path.home(), Path.cwd(), platform.node()):
         assert str(private) not in text
 
 
@@ -116,8 +116,8 @@ def test_the_command_says_that_it_measured(bundle: Path, run: Run) -> None:
         code, _, err = run(*command, *option)
         assert code == 0
         assert ("timed this machine" in err) == told, (option, err)
-    for option in ("--measure", "--verify"):
-        code, _, err = run(*command, option, "perhaps")
+    for name in ("--measure", "--verify"):
+        code, _, err = run(*command, name, "perhaps")
         assert code != 0 and "'perhaps' is not auto" in err
 
 
