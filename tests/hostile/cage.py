@@ -10,14 +10,14 @@ import resource
 import select
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from omnidraft.errors import OmnidraftError
 
-SECONDS, PATIENCE = 5.0, 30.0  # of computing; and of waiting, since a busy machine is no hang
+SECONDS = 5.0  # of computing
+PATIENCE, LEAST = 10.0, 0.02  # seconds of waiting in which a process that is not stuck computes so long
 MEMORY = 500_000_000  # bytes that the address space may grow by
 SECRET = "TOP-SECRET-0123456789"  # content of files that no attempt may read
 _MOST = 1 << 20  # bytes of an answer
@@ -52,14 +52,7 @@ def attempt(action: Callable[[], object]) -> Outcome:
         os.write(writing, json.dumps(_inside(action))[:_MOST].encode())
         os._exit(0)
     os.close(writing)
-    data, end = b"", time.monotonic() + PATIENCE
-    with os.fdopen(reading, "rb", buffering=0) as pipe:
-        while select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
-            part = pipe.read(1 << 16)
-            if not part:
-                break
-            data += part
-    hung = not data and time.monotonic() >= end
+    data, hung = _answer(reading, child)
     if hung:
         os.kill(child, signal.SIGKILL)
     _, status, used = os.wait4(child, 0)
@@ -73,6 +66,29 @@ def attempt(action: Callable[[], object]) -> Outcome:
     if kind in ("done", "refused") and growth * 1e6 > MEMORY:
         kind = "memory"
     return Outcome(kind, text, seconds, growth)
+
+
+def _answer(reading: int, child: int) -> tuple[bytes, bool]:
+    """What a child writes, and whether it is stuck: on a busy machine it may take long, but it computes."""
+    data, used = b"", -1.0
+    with os.fdopen(reading, "rb", buffering=0) as pipe:
+        while True:
+            if select.select([pipe], [], [], PATIENCE)[0]:
+                part = pipe.read(1 << 16)
+                if not part:
+                    return data, False
+                data += part
+                continue
+            before, used = used, _computed(child)
+            if used - before < LEAST:
+                return data, True
+
+
+def _computed(process: int) -> float:
+    """Seconds that a process has computed."""
+    with open(f"/proc/{process}/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _inside(action: Callable[[], object]) -> tuple[str, str, float]:
