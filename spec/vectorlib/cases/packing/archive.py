@@ -9,7 +9,7 @@ from typing import Any
 
 from vectorlib.cases.files.signing import MANIFEST as OTHER
 from vectorlib.cases.files.signing import RFC_8032, file_of
-from vectorlib.cases.manifests.manifests import BASE, FILES, full, made
+from vectorlib.cases.manifests.manifests import BASE, FILES, FULL, full, made, put
 from vectorlib.reference.files.archive import (
     ALIGNMENT,
     Part,
@@ -74,8 +74,8 @@ def _valid() -> Iterator[dict[str, Any]]:
         data = archive_of(parts)
         with zipfile.ZipFile(io.BytesIO(data)) as file:  # another reader of ZIP files
             assert file.testzip() is None and file.namelist() == [part.name for part in parts]
+        assert all(at % ALIGNMENT == 0 for at in begins(parts))
         entries = [[p.name, at, len(p.data)] for p, at in zip(parts, begins(parts), strict=True)]
-        assert all(at % ALIGNMENT == 0 for _, at, _ in entries)
         expect = {
             "entries": entries, "device": index["device"], "drafter": index["drafter"],
             "left_out": index["left_out"], "address": address_of(BASE["files"]),
@@ -212,9 +212,9 @@ def _directory() -> Iterator[Bad]:
         "directory",
         archive_of(PARTS, [1, 0, *range(2, len(PARTS))]),
     )
-    name = PARTS[LAST].name.encode()
-    at = PHONE.rindex(name)
-    renamed = PHONE[:at] + name[:-1] + b"X" + PHONE[at + len(name) :]
+    last = PARTS[LAST].name.encode()
+    at = PHONE.rindex(last)
+    renamed = PHONE[:at] + last[:-1] + b"X" + PHONE[at + len(last) :]
     yield "central_name", "another name than in the header", "directory", renamed
     hidden = archive_of(PARTS, list(range(len(PARTS) - 1)))
     yield "central_fewer", "an entry that the directory does not have", "directory", hidden
@@ -285,7 +285,7 @@ def _contents() -> Iterator[Bad]:
     yield "manifest_changed", "a manifest that was changed after sealing", "seal", _with(0, data=changed)
     yield "manifest_other", "a text that is not a manifest", "not_a_bundle", _with(0, data=OTHER.replace(
         b"omnidraft.bundle", b"omnidraft.other_"))  # fmt: skip
-    other = made(lambda m: (full(m), m.update(omnidraft="1")))
+    other = made(put(["omnidraft"], "1"), FULL)
     yield "manifest_of_another", "the index belongs to another manifest", "index", _with(0, data=other)
     for name, why, index, fault in (
         ("index_version", "another version", {**INDEX, "version": 2}, "version"),

@@ -1,4 +1,4 @@
-"""Vectors of `archive/index`, `archive/address` and `archive/open`: what a directory lacks and where it is."""
+"""Vectors of `archive/index`, `archive/address`, `archive/open`: what a directory lacks and where it is."""
 
 import json
 from collections.abc import Iterator

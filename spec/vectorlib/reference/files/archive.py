@@ -48,7 +48,7 @@ class Part:
     def record(self, at: int) -> bytes:
         """The record of the directory."""
         changed = self.central
-        start = struct.pack("<H", changed.get("made_by", 10)) + self.fields(self.local | changed)
+        start = struct.pack("<H", changed.get("made_by", 10)) + self.fields({**self.local, **changed})
         rest = struct.pack("<HHHHII", 0, 0, changed.get("disk", 0), 0, 0, changed.get("offset", at))
         return b"PK\1\2" + start + rest + self.name.encode()
 
