@@ -107,8 +107,8 @@ pipeline_tag: text-generation
 
 {introduction}
 
-The prompt format of its chat template is `Question: ...` and, on the next line, `Answer:`. A system prompt stands before the first
-question; the model was not trained with one.
+The prompt format of its chat template is `Question: ...` and, on the next line, `Answer:`.
+A system prompt stands before the first question; the model was not trained with one.
 
 | | |
 | --- | --- |

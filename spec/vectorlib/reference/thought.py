@@ -27,7 +27,7 @@ def kept_start(output: bytes, tags: dict[str, Any], inside: bool) -> int:
 
 
 def parts(texts: list[str], tags: dict[str, Any], inside: bool) -> list[list[list[Any]]]:
-    """What is certain after each text, and at the end: [text, is thought] each, never two of one kind at once.
+    """What is certain after each text, and at the end: [text, is thought] each.
 
     Of a whole output, what is thought is known; a character is certain once no later text can change it.
     """

@@ -78,7 +78,7 @@ def run_template(vector: Vector, read: Read) -> None:
     template = PromptTemplate(*(given[name] for name in names), slot, think)
     turns = [Turn(turn["message"], tuple(turn["answer"])) for turn in given["turns"]]
     if "refused" in expect:
-        with pytest.raises(PromptError, match="single turn|no place for a system prompt"):
+        with pytest.raises(PromptError, match=r"single turn|no place for a system prompt"):
             conversation_ids(tokenizer, template, turns, given["message"], given["system"])
         return
     ids = conversation_ids(tokenizer, template, turns, given["message"], given["system"])

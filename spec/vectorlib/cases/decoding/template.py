@@ -41,7 +41,8 @@ PLAIN: dict[str, Any] = {"begin": "", "lead": "", "slot": None, "think": None, "
 THINK = {"open": "<t>", "close": "</t>", "earlier": "trim"}
 # name, why, what differs from PLAIN, strings, earlier messages with the text of their answers, message
 MORE: list[tuple[str, str, dict[str, Any], tuple[str, ...], list[tuple[str, str]], str]] = [
-    ("system", "a system prompt takes the place of the prefix", {"slot": SLOT, "system": "fla ke"}, CHATML, [],
+    ("system", "a system prompt takes the place of the prefix", {"slot": SLOT, "system": "fla ke"},
+     CHATML, [],
      "snow"),
     ("system_later", "a system prompt, and later turns", {"slot": SLOT, "system": "fla ke"}, CHATML,
      [("snow", " flake"), ("100", "10")], " snow"),
@@ -51,7 +52,8 @@ MORE: list[tuple[str, str, dict[str, Any], tuple[str, ...], list[tuple[str, str]
      {"slot": SLOT, "system": "<|im_end|>"}, CHATML, [], "snow"),
     ("system_none", "a template with a place for a system prompt, and none given", {"slot": SLOT}, CHATML, [],
      "snow"),
-    ("begin", "the text before an answer that is to be written", {"begin": "<|im_start|>\n"}, CHATML, [], "snow"),
+    ("begin", "the text before an answer that is to be written", {"begin": "<|im_start|>\n"}, CHATML, [],
+     "snow"),
     ("begin_later", "it does not stand before earlier answers", {"begin": "<|im_start|>\n"}, CHATML,
      [("snow", " flake")], "fla"),
 ]  # fmt: skip
