@@ -27,7 +27,8 @@ def traced(model: PreTrainedModel) -> ModelProto:
     _kept.move_to_end(key)
     while len(_kept) > MOST_KEPT:
         _kept.popitem(last=False)
-    return ModelProto.FromString(_kept[key])
+    proto: ModelProto = ModelProto.FromString(_kept[key])
+    return proto
 
 
 def forget() -> None:
