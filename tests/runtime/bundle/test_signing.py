@@ -12,11 +12,12 @@ import pytest
 
 from fuzz.fuzz_manifest import make_bundle
 from omnidraft.errors import BundleError, SettingError, SignatureError
-from omnidraft.runtime.bundle import signature
+from omnidraft.runtime.bundle import hashes, signature
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.bundle.hashes import check_unchanged
+from omnidraft.runtime.bundle.hashes import Verify, check_unchanged, file_sha256
 from omnidraft.runtime.bundle.manifest_file import MANIFEST, sealed
 from omnidraft.runtime.bundle.signature import SIGNATURE, Signature, fault_of, key_id
+from omnidraft.runtime.device import check_record
 from omnidraft.runtime.session.api import load
 from support.command_line import Run
 
@@ -258,3 +259,27 @@ def test_a_key_that_every_signature_fits_is_refused(sign: int) -> None:
         key = key[:31] + bytes([key[31] | sign])
         forged = Signature(key_id(key), b"\x01" + bytes(63))
         assert fault_of(b"any manifest", forged, key) == "wrong_signature"
+
+
+def test_with_a_key_every_file_is_hashed_each_time(
+    signed: Path, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the caller asks for stamps; without a key the stamps of the last full check suffice."""
+    hashed: list[Path] = []
+
+    def counted(file: Path) -> str:
+        hashed.append(file)
+        return file_sha256(file)
+
+    monkeypatch.setenv("OMNIDRAFT_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(check_record, "SETTLED", -(1 << 62))  # files that were just made are recorded, too
+    monkeypatch.setattr(hashes, "file_sha256", counted)
+    all_files = len(open_bundle(signed).stamps)
+    assert len(hashed) == all_files > 1
+    cases: list[tuple[Path | None, Verify, int]] = [
+        (None, "auto", 0), (keys[1], "auto", all_files), (keys[1], "stamp", 0), (None, "full", all_files),
+    ]  # fmt: skip
+    for key, verify, count in cases:
+        hashed.clear()
+        open_bundle(signed, key, verify=verify)
+        assert len(hashed) == count, (key, verify)
