@@ -86,7 +86,9 @@ def stored_table(graph: GraphProto) -> dict[str, Any] | None:
 
 def _lookup(graph: GraphProto) -> NodeProto:
     """The node that reads the embedding table."""
-    return next(node for node in graph.node if node.op_type == "Gather" and node.input[1] == "input_ids")
+    lookups = (node for node in graph.node if node.op_type == "Gather" and node.input[1] == "input_ids")
+    node: NodeProto = next(lookups)
+    return node
 
 
 def _gather(inputs: list[str], output: str, bits: int, block: int, axis: int) -> NodeProto:
