@@ -34,7 +34,7 @@ LENGTH = 2048  # positions
 POSITIONS = (128, 1024, 1984)
 TOKENS = (1, 5)
 TEXT = 96  # tokens that are compared with torch
-_MODEL = {
+_MODEL: dict[str, Any] = {
     "hidden_size": 512, "intermediate_size": 1408, "num_hidden_layers": 8, "num_attention_heads": 8,
     "num_key_value_heads": 8, "vocab_size": 8192, "max_position_embeddings": LENGTH,
 }  # fmt: skip

@@ -185,7 +185,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        work, rows = Path(directory), []
+        work = Path(directory)
+        rows: list[Startup] = []
         for name, (now, before) in (named_bundles(options.bundles) or made_bundles(work)).items():
             parsed = without_compiled(before, work / f"{len(rows)}-before")
             rows += measure(name, now, parsed, options.repeat, work)
