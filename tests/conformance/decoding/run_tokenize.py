@@ -75,7 +75,7 @@ def run_template(vector: Vector, read: Read) -> None:
         return
     names = ("prefix", "suffix", "between", "after", "begin", "lead")
     slot = None if given["slot"] is None else SystemSlot(**given["slot"])
-    template = PromptTemplate(*(given[name] for name in names), slot, think)
+    template = PromptTemplate(**{name: given[name] for name in names}, system=slot, think=think)
     turns = [Turn(turn["message"], tuple(turn["answer"])) for turn in given["turns"]]
     if "refused" in expect:
         with pytest.raises(PromptError, match=r"single turn|no place for a system prompt"):

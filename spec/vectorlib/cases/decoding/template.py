@@ -74,7 +74,7 @@ GIVEN: list[tuple[str, str, dict[str, str] | None, str, str, str]] = [
 
 def write(writer: VectorWriter) -> None:
     for tokenizer, cases in ((byte_level(), BYTE_LEVEL), (sentencepiece(), SENTENCEPIECE)):
-        plain = [(name, why, PLAIN, *rest) for name, why, *rest in cases]
+        plain: list[tuple[Any, ...]] = [(case[0], case[1], PLAIN, *case[2:]) for case in cases]
         writer.vectors("template", tokenizer.kind, [_vector(tokenizer, *case) for case in plain])
     writer.vectors("template", "parts", [_vector(byte_level(), *_with_plain(case)) for case in MORE])
     given = [_given(tokenizer, *case) for tokenizer in (byte_level(), sentencepiece()) for case in GIVEN]
