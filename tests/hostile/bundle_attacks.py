@@ -276,7 +276,8 @@ def _foreign(secret: Path) -> dict[str, bytes]:
         "weights in /etc": "/etc/passwd", "weights above": "../../../secret", "absolute": str(secret),
         "unlisted": "extra.bin", "memory": "*/_ORT_MEM_ADDR_/*",
     }.items():  # fmt: skip
-        tensor = TensorProto(name="foreign", data_type=TensorProto.UINT8, dims=[64], data_location=1)
+        tensor = TensorProto(name="foreign", data_type=TensorProto.UINT8, dims=[64])
+        tensor.data_location = TensorProto.EXTERNAL
         tensor.external_data.add(key="location", value=place)
         model = onnx.ModelProto(graph=onnx.GraphProto(initializer=[tensor]))
         found[f"external data: {name}"] = model.SerializeToString()

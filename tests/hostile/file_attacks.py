@@ -151,7 +151,7 @@ def maps(bundle: Path, work: Path) -> Iterator[Attempt]:
         yield attempt(f"{name} of float64", {name: tensor.astype(np.float64)})
         yield attempt(f"{name} empty", {name: tensor[:0]})
         yield attempt(
-            f"{name} of the largest numbers", {name: np.full_like(tensor, np.iinfo(tensor.dtype).max)}
+            f"{name} of the largest numbers", {name: np.full_like(tensor, np.iinfo(tensor.dtype.name).max)}
         )
     for length in (100_000, 1_000_000, 10_000_000):
         for same in (1, 2):  # leaves with that spelling

@@ -36,6 +36,9 @@ class AdaptedModel(ContextModel):
     def use_adapter(self, tensors: Mapping[str, npt.NDArray[np.float32]]) -> None:
         self.tensors = tensors
 
+    def interrupt(self) -> None:
+        """No run of a graph is going on."""
+
     def score(self, tokens: object, num_logits: int | None = None) -> Floats:
         rows = super().score(tokens, num_logits)  # type: ignore[arg-type]
         flatter: float = next((float(t.ravel()[0]) for t in self.tensors.values()), 0.0)

@@ -51,13 +51,13 @@ def _checked_archive(path: Path, public_key: Path | None, quiet: bool) -> Archiv
         check_hashes(archive, bar.step)
     bundle = archive.bundle
     compiled = bundle.drafter.compiled_tokenizer, bundle.target.compiled_tokenizer
-    if set(archive.entries) >= {bundle.vocab_map, *compiled}:
+    present = [name for name in compiled if name is not None and name in archive.entries]
+    if len(present) == len(compiled) and bundle.vocab_map in archive.entries:
         vocab_map = decode_vocab_map(bytes(archive.mapped(bundle.vocab_map)))
-        tokenizers = [
-            CompiledTokenizer(read_tokenizer_file(archive.mapped(name)), name) for name in compiled if name
-        ]
-        fingerprints = [tokenizer.fingerprint for tokenizer in tokenizers]
-        vocab_map.check_fits(*fingerprints, bundle.drafter.vocab_size, bundle.target.vocab_size)
+        draft, target = (
+            CompiledTokenizer(read_tokenizer_file(archive.mapped(name)), name).fingerprint for name in present
+        )
+        vocab_map.check_fits(draft, target, bundle.drafter.vocab_size, bundle.target.vocab_size)
     return archive
 
 

@@ -31,7 +31,7 @@ from support.toy import (
 LENGTH = 6
 PROMPT = (0, 3, 1, 0, 3)
 SETTINGS = [
-    SamplingConfig(temperature, **others)  # type: ignore[arg-type]
+    SamplingConfig(temperature, **others)
     for temperature in (0.0, 0.7)
     for others in ({}, {"top_k": 3}, {"top_p": 0.8}, {"min_p": 0.1}, {"repetition_penalty": 1.3})
 ]
@@ -47,7 +47,7 @@ def no_warnings() -> Iterator[None]:
 
 def spoiled(seed: int, size: int, rows: str, share: float = 1.0) -> UnsoundModel:
     model = UnsoundModel(seed, size)
-    model.spoil, model.share = (BAD_ROWS | ABSURD_ROWS)[rows], share
+    model.spoil, model.share = {**BAD_ROWS, **ABSURD_ROWS}[rows], share
     return model
 
 
@@ -58,7 +58,7 @@ def generate(
     sampling: SamplingConfig,
     verification: Verification,
 ) -> list[Round]:
-    models = DecoderModels(target, Drafter(drafter, [7]), toy_cache(toy_map(), GRAMS))
+    models = DecoderModels(target, Drafter(drafter, [7]), toy_cache(toy_map(), list(GRAMS)))
     config = config_of(mode, sampling, LENGTH, verification=verification)
     length = FixedLength(0 if mode == "plain" else 4, source="copy" if mode == "lookup" else "draft")
     return list(decode_prompt(models, PROMPT, [0, 3], config, length, SplitMix64(1)))
@@ -121,7 +121,8 @@ def test_drafts_that_end_at_a_spoiled_row_leave_the_targets_distribution(
 def test_a_damaged_head_ends_a_draft_and_is_counted() -> None:
     drafter = spoiled(3, len(DRAFT), "NaN", share=0.0)
     drafter.__class__ = type("Damaged", (UnsoundModel,), {"score": _damaged})
-    models = DecoderModels(ContextModel(2, len(TARGET)), Drafter(drafter, [7]), toy_cache(toy_map(), GRAMS))
+    cache = toy_cache(toy_map(), list(GRAMS))
+    models = DecoderModels(ContextModel(2, len(TARGET)), Drafter(drafter, [7]), cache)
     config = config_of("trie", SamplingConfig(1.0), 6)
     rounds = list(decode_prompt(models, PROMPT, [0, 3], config, FixedLength(4, 0.5), SplitMix64(1)))
     assert all(len(r.draft) <= 1 for r in rounds)

@@ -81,12 +81,12 @@ def test_a_list_of_messages_is_the_conversation_that_the_session_had(number: int
         # The first answer's turn was read before: only what is new in the list is read.
         assert listed.statistics.read <= len(listed.prompt_ids) - len(listing.turns)
         messages.append({"role": "assistant", "content": listed.text.strip()})
-    assert listing.system == "ab" and listing.turns == session.turns
+    assert (listing.system, listing.turns) == ("ab", session.turns)
     fresh = Session(loaded).chat([*messages, {"role": "user", "content": "a"}], GREEDY)
     written = loaded.target_tokenizer.text_of(fresh.prompt_ids).decode()
     assert written.startswith(f"cabdb{first} ")
     listing.chat([{"role": "user", "content": first}], GREEDY)
-    assert listing.system is None and listing.turns == [], "the list is all of the conversation"
+    assert (listing.system, listing.turns) == (None, []), "the list is all of the conversation"
 
 
 def test_a_list_that_is_no_conversation_is_refused_and_changes_nothing(tmp_path: Path) -> None:

@@ -119,9 +119,7 @@ def test_how_often_drafts_are_accepted_is_known_in_the_next_answer(
     loaded: LoadedBundle, tmp_path: Path
 ) -> None:
     """Where the wait for a probe is longer than an answer, several answers share it."""
-    costs = replace(
-        loaded.bundle.costs, target=(1.0, 1.05, 1.1), draft=0.3, host=0.1, acceptance=0.1
-    )
+    costs = replace(loaded.bundle.costs, target=(1.0, 1.05, 1.1), draft=0.3, host=0.1, acceptance=0.1)
 
     def drafted(temperature: float, seed: int | None) -> list[int]:
         session = Session(loaded)

@@ -238,12 +238,9 @@ def regex(text: str) -> dict[str, Any]:
 
 
 DOUBLING = [{"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 40
+KINDS: tuple[Any, ...] = (1, "x", [[]], True)
 HOSTILE: list[tuple[dict[str, Any], str]] = [
-    *(
-        ({name: kind}, "is not a readable")
-        for name in ("model", "added_tokens")
-        for kind in (1, "x", [[]], True)
-    ),
+    *(({name: kind}, "is not a readable") for name in ("model", "added_tokens") for kind in KINDS),
     *(({name: {"type": 1}}, "is not a readable") for name in ("normalizer", "pre_tokenizer", "decoder")),
     *(({"post_processor": kind}, "is not a readable") for kind in (1, "x", [1])),
     ({"added_tokens": [{"content": "<x>", "id": 10**9}]}, "id 1000000000 is not from 0"),

@@ -1,6 +1,7 @@
 """Vectors of `sampling`: temperature, truncation and penalty on a row of logits."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from vectorlib.reference.random_source import Distribution
@@ -134,13 +135,13 @@ def _spoiled() -> list[dict[str, Any]]:
         given = {"logits": row, "context": [0], "settings": settings}
         numbers, sampling = [float(x) for x in row], Sampling(**settings)
         vectors.append(
-            vector(name, why, given, _expected(lambda n=numbers, s=sampling: target_distribution(n, s, [0])))
+            vector(name, why, given, _expected(partial(target_distribution, numbers, sampling, [0])))
         )
     for name, why, row, temperature, banned in SPOILED_DRAFT:
         given = {"logits": row, "temperature": temperature, "banned": banned}
         arguments = [float(x) for x in row], temperature, banned
         vectors.append(
-            vector(f"draft_{name}", why, given, _expected(lambda a=arguments: draft_distribution(*a)))
+            vector(f"draft_{name}", why, given, _expected(partial(draft_distribution, *arguments)))
         )
     return vectors
 
