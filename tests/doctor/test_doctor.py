@@ -264,7 +264,7 @@ def test_the_versions_are_those_of_the_package() -> None:
     text = (ROOT / "pyproject.toml").read_text()
     core = re.search(r"\ndependencies = \[(.*?)\n\]", text, re.DOTALL)
     assert core is not None
-    assert dict(re.findall(r'"([\w-]+)>=([\d.]+)"', core[1])) == CORE
+    assert dict(re.findall(r'"([\w-]+)>=([\d.]+)[",]', core[1])) == CORE
     for extra, names in environment.OPTIONAL.items():
         listed = re.search(rf"\n{extra} = \[(.*?)\]\n", text, re.DOTALL)
         assert listed is not None
