@@ -143,11 +143,11 @@ def exported_learnable(export_packages: None, made_once: MadeOnce) -> tuple[Path
     def make(place: Path) -> None:
         stages = list[str]()
         options = Options(FP32, INT8, max_length=256, train_rank=8)
-        export_of("b", options, lambda what, *_: stages.append(what))(place / "bundle")
+        export_of("b", options, lambda what, *_: stages.append(what))(place / "learnable")
         (place / "stages.json").write_text(json.dumps(stages))
 
     place = made_once("learnable", make)
-    return place / "bundle", json.loads((place / "stages.json").read_text())
+    return place / "learnable", json.loads((place / "stages.json").read_text())
 
 
 @pytest.fixture(scope="session")

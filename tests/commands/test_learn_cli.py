@@ -188,11 +188,11 @@ def test_adapt_by_the_step_killed_at_any_moment_goes_on(learnable: Path, tmp_pat
 def test_adapt_refuses_what_a_step_cannot_do(learnable: Path, tmp_path: Path, run: Run) -> None:
     place = tmp_path / "p"
     for arguments, sentence in (
-        (["--lora-rank", 32], f"--lora-rank 32 is for torch: the training step of {learnable.name} has rank 8"),
+        (["--lora-rank", 32], "--lora-rank 32 is for torch: the training step of learnable has rank 8"),
         (["--learner", "onnx", "--lora-rank", 8], "leave --lora-rank out, export again with --train-rank 8"),
         (
             ["--learner", "onnx", "--objective", "uld"],
-            f'--objective "uld" is not in the training step of {learnable.name}, which has trie-kl and omnidraft',
+            '--objective "uld" is not in the training step of learnable, which has trie-kl and omnidraft',
         ),
         (["--objective", "uld"], "give one of these, or learn with --learner torch"),
         (["--rate", "nan"], "--rate nan is not a number of at least 0.0; 0.001 is usual"),
