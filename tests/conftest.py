@@ -122,7 +122,7 @@ def bundle(export_packages: None, made_once: MadeOnce) -> Path:
 
     # They are part of the repository: without them no test below may pass.
     assert all((STARTERS / name / "model.safetensors").is_file() for name in ("a", "drafter"))
-    return made_once("starter-a", export_of("a", Options(FP32, max_length=256, lora_target=True)))
+    return made_once("starter", export_of("a", Options(FP32, max_length=256, lora_target=True)))
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ def made_once_in(factory: pytest.TempPathFactory) -> MadeOnce:
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
     def made_once(name: str, make: Make) -> Path:
-        place, whole = shared / "made" / name / "whole", shared / "made" / name / "done"
+        place, whole = shared / "made" / name / name, shared / "made" / name / ".done"
         place.parent.mkdir(parents=True, exist_ok=True)
         handle = _claimed(place.parent)
         try:
