@@ -15,7 +15,7 @@ from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.bundle.places import NPU, Place
 from omnidraft.runtime.decoding.speculate import PREFILL_CHUNK
 
-_BASE = 84 << 20  # Python, numpy, onnxruntime with its first session, the command line
+_BASE = 72 << 20  # Python, numpy, onnxruntime with its first session, the command line
 _PACKED = 1.5  # resident bytes per byte of a graph with weights inside: most weights have a packed copy
 _MAPPED = 1.02  # per byte of weights in a file beside the graph, mapped while they are packed one by one
 _TOKENIZER = 22  # resident bytes per byte of tokenizer.json; a compiled tokenizer is mapped
