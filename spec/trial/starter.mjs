@@ -62,7 +62,7 @@ async function load(root, ort) {
 
 async function answer(bundle, message, mode, k, maxNewTokens) {
   const { manifest: { target, drafter, prompt, costs }, map, graphs, tokenizers } = bundle;
-  const ids = conversation(tokenizers[0], prompt, [], message);
+  const ids = conversation(tokenizers[0], { ...prompt, slot: prompt.system, system: null }, [], message);
   const context = firstContext({ mode, target: tokenizers[0], drafter: tokenizers[1], prompt: ids, before: null });
   const session = new Session({
     map, cache: new NgramCache(map, CAPACITY), target: graphs[0], targetLength: target.kv.max_length, drafter: graphs[1],
