@@ -15,6 +15,7 @@ from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 CHANCE = 0.02  # a share of accepted draft tokens below this is chance agreement of an untrained pair
+_LITTLE = 1.03  # below this speed over plain decoding drafting gains too little to be called a gain
 _LARGER = 1.05  # bytes of a model file over those of its checkpoint, from which on it is worth a warning
 _WHOLE, _HALF = 0.999, 0.5  # shares of the target's text tokens that a drafter can write
 _EXAMPLES = 3  # tokens that a drafter cannot write, in a sentence
@@ -78,7 +79,12 @@ def expected_verdict(costs: Costs, counted: CountedDrafts) -> PairVerdict:
     if counted.of_drafted < CHANCE:
         return chance_verdict(counted.of_drafted)
     if best:
-        sentence = f"drafting pays: {speeds[best]:.2f}x of plain decoding is expected here at k = {best}"
+        expected = f"{speeds[best]:.2f}x of plain decoding is expected here at k = {best}"
+        sentence = f"drafting pays: {expected}"
+        if speeds[best] < _LITTLE:
+            sentence = (
+                f"drafting gains little: {expected}, and more once the drafter learned (`omnidraft adapt`)"
+            )
         return PairVerdict(True, sentence, "", best, speeds[best])
     k = max(range(1, LONGEST + 1), key=speeds.__getitem__)
     draft = "one draft token takes" if k == 1 else f"{k} draft tokens takes"
@@ -182,8 +188,11 @@ def _cheaper_or_better(seconds: Sequence[float]) -> str:
     """
     perfect = max((k + 1) * seconds[0] / seconds[k] for k in range(len(seconds)))
     if perfect < 1.2:
-        return "even a perfect drafter would not pay: --quant fp32 or int8 makes a block of tokens cheaper"
+        return (
+            "even a perfect drafter would not pay; "
+            "a block of tokens costs less with --quant fp32 or int8 than with int4"
+        )
     return (
         "a drafter that is better or smaller pays sooner, and it learns with `omnidraft adapt`; "
-        "--quant fp32 or int8 makes a block of tokens cheaper"
+        "a block of tokens costs less with --quant fp32 or int8 than with int4"
     )
