@@ -61,7 +61,7 @@ def watch(session: Session, seen: Callable[[int, int], None]) -> None:
             seen(number, int(model._total.item()))
 
         assert isinstance(model, OrtModel)
-        model._engine._session = Watched(model._session, notify)  # type: ignore[assignment]
+        model._engine._session = Watched(model._session, notify)
 
 
 # Stop strings, on a real model
