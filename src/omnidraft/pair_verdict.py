@@ -189,10 +189,11 @@ def _cheaper_or_better(seconds: Sequence[float]) -> str:
     perfect = max((k + 1) * seconds[0] / seconds[k] for k in range(len(seconds)))
     if perfect < 1.2:
         return (
-            "even a perfect drafter would not pay; "
+            "even a perfect drafter would not pay, and -k auto still copies from the text where that pays; "
             "a block of tokens costs less with --quant fp32 or int8 than with int4"
         )
     return (
         "a drafter that is better or smaller pays sooner, and it learns with `omnidraft adapt`; "
+        "-k auto still copies from the text where that pays; "
         "a block of tokens costs less with --quant fp32 or int8 than with int4"
     )

@@ -92,7 +92,7 @@ def test_undo_regenerate_and_instructions(bundle: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert out.startswith(first + "\n")
     assert out.count(second + "\n") >= 2 and "taken back: Never mind." in out
-    assert f"there are no instructions (from the next answer on)\n(at temperature 0 {SAME}\n{third}\n" in out
+    assert f"there is no system prompt (from the next answer on)\n(at temperature 0 {SAME}\n{third}\n" in out
     assert out.endswith(
         "no message to take back; begin with one\nthere is no answer to generate again; begin "
         "with a message\n"
@@ -231,7 +231,7 @@ def test_pasted_lines_are_one_message(bundle: Path, monkeypatch: pytest.MonkeyPa
             chat.wait_for(r"taken back: one\r\ntwo\r\n")
             chat.wait_for("> ")
         chat.type("/sys\t\r")
-        chat.wait_for("there are no instructions")
+        chat.wait_for("there is no system prompt")
         chat.wait_for("> ")
         chat.type("/quit\r")
         assert chat.process.wait(60) == 0

@@ -105,14 +105,14 @@ def generate(
             if not as_json:
                 sys.stdout.write(piece.text)
                 sys.stdout.flush()
+        if not as_json and not generation.text.endswith("\n"):  # a line of a file or a pipe ends too
+            sys.stdout.write("\n")
+            sys.stdout.flush()
         if as_json:
             device = session.loaded.device
             costs = {"costs_from": device.source if device else "manifest"}
             options.print_json({**json_of(generation, len(session.cache), session.stats), **costs})
     if not as_json:
-        if not generation.text.endswith("\n"):  # a line of a file or a pipe ends too
-            sys.stdout.write("\n")
-            sys.stdout.flush()
         drafter, peak = session.loaded.drafter is not None, session.stats.peak_memory
         lines = summary(generation, len(session.cache), drafter=drafter, peak_memory=peak)
         err.print(f"[dim]{lines}[/dim]", soft_wrap=True)
@@ -134,4 +134,6 @@ def _start(
         return session.chat(with_system(read_message_file(messages), system), config)
     assert prompt is not None
     session.system = system
-    return session.generate(sys.stdin.read() if prompt == "-" else prompt, config, raw=raw)
+    if prompt == "-":
+        prompt = sys.stdin.read().removesuffix("\n")  # `echo` ends its text with one that nobody typed
+    return session.generate(prompt, config, raw=raw)

@@ -17,14 +17,14 @@ from omnidraft.errors import ContextError, OmnidraftError, counted, shown
 from omnidraft.runtime.session.api import Generation, GenerationConfig, Session
 
 HELP = '''\
-/system TEXT  instructions for all answers from now on; /system none removes them, /system shows them
+/system TEXT  the system prompt of all answers from now on; /system none removes it, /system shows it
 /undo         take back the last message and its answer
 /regenerate   answer the last message once more
 /stats        count answers and tokens, and show speed and memory
 /save FILE    save this conversation to a file, with what was learned
 /load FILE    load a saved conversation; an unfinished answer goes on
 /adapter FILE use a LoRA adapter from the next round on; /adapter none removes it
-/reset        begin a new conversation; the instructions of /system stay
+/reset        begin a new conversation; the system prompt stays
 /help         show this list
 /quit         leave (also Ctrl-D); Ctrl-C cancels an answer
 A text of several lines: paste it; or end each line but the last with \\; or put it between """ and """.'''
@@ -124,7 +124,7 @@ class Chat:
         if text:
             self._session.system = None if text == "none" else text
         system = self._session.system
-        told = "there are no instructions" if system is None else f"instructions: {system}"
+        told = "there is no system prompt" if system is None else f"system prompt: {system}"
         self._say(f"{told}{'' if not text else ' (from the next answer on)'}")
 
     def _undo(self, _: str) -> None:

@@ -25,7 +25,7 @@ def summary(
         f"{counted(s.emitted, 'token')} in {s.total_seconds:.2f} s "
         f"({s.tokens_per_second:.0f} a second), "
         f"{s.tokens_per_target_pass:.2f} per target pass, "
-        f"{_drafting(generation) if drafter else 'nothing drafted'}, "
+        f"{_drafting(generation, drafter)}, "
         f"{counted(cache_size, 'n-gram')} learned; ended by {generation.stop_reason}{seed}\n"
         f"{reading(s, len(generation.prompt_ids))}{_memory(peak_memory)}"
     )
@@ -114,16 +114,21 @@ def as_json(generation: Generation, cache_size: int, stats: SessionStatistics) -
     }
 
 
-def _drafting(generation: Generation) -> str:
+def _drafting(generation: Generation, drafter: bool) -> str:
     """How many draft tokens and copies were accepted; where nothing was proposed, why, and a remedy."""
     s = generation.statistics
     parts = [f"{s.acceptance_of_drafted:.0%} of {s.drafted} draft tokens accepted"]
     if s.copied:
         copies = f"{s.accepted_copies} of {s.copied} copied tokens accepted"
         parts = [*parts, copies] if s.drafted else [copies]
-    if s.drafted or s.copied or generation.config.mode == "plain":
+    if s.drafted or s.copied:
         return ", ".join(parts)
-    if generation.config.num_draft_tokens == "auto" and s.emitted > 1:
+    if (
+        drafter
+        and generation.config.mode != "plain"
+        and generation.config.num_draft_tokens == "auto"
+        and s.emitted > 1
+    ):
         return "nothing drafted, since it would not pay here (-k 4 drafts nevertheless)"
     return "nothing drafted"
 

@@ -55,20 +55,24 @@ def read_messages(value: object) -> MessageList:
     return MessageList(system, tuple(zip(contents[:-1:2], contents[1::2], strict=True)), contents[-1])
 
 
-def checked_text(text: str) -> str:
+def checked_text(text: str, name: str = "the prompt") -> str:
     """A prompt's text, unchanged.
+
+    Args:
+        text: of a prompt, or of a system prompt.
+        name: of the text, for messages.
 
     Raises:
         PromptError: empty, white space alone, not encodable as UTF-8, or too long.
     """
     value: object = text
     if not isinstance(value, str):
-        raise PromptError(f"the prompt is a {type(value).__name__}", "give some text")
+        raise PromptError(f"{name} is a {type(value).__name__}", "give some text")
     if not text:
-        raise PromptError("the prompt is empty", "give some text")
+        raise PromptError(f"{name} is empty", "give some text")
     if not text.strip():
-        raise PromptError("the prompt is white space alone", "give some text")
-    _check_utf8(text, "the prompt")
+        raise PromptError(f"{name} is white space alone", "give some text")
+    _check_utf8(text, name)
     return text
 
 

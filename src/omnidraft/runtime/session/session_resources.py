@@ -141,7 +141,7 @@ class SessionResources:
     def system(self, system: str | None) -> None:
         if system is not None:
             self.template.parts(1, system=True)
-            checked_text(system)
+            checked_text(system, "the system prompt")
         with self.turn():
             self.text.system = system
 
