@@ -93,7 +93,7 @@ class ModelExport:
         return self.reference_layers == self.checkpoint.shape.num_layers
 
     def shipped_model(self, work: Path, threads: int = 1) -> SessionModel:
-        """Load the shipped graph, to run on so many threads."""
+        """Load the shipped graph, on a given number of threads."""
         return self._model(work / self.graph, self.kv, threads)
 
     def reference_model(self, work: Path) -> SessionModel:

@@ -25,7 +25,7 @@ _TURNS, _ROUNDS, _REPEATS = 4, 5, 3  # turns; rounds and repeats of each pass in
 _TOKENS = 96  # more than all these rounds can emit
 _PASSES = (1, 5, 9, 3, 7, 2, 4, 6, 8)  # tokens of the timed passes; the others follow from the first ones
 _PASSES_SHARE = 0.6  # of a turn's time, for passes; the rest is for rounds
-_ROUND_PASSES = 2  # a round takes less time than so many of the longest passes
+_ROUND_PASSES = 2  # a round takes less time than this number of the longest passes
 _LEAST_PASSES = 2  # timed before a turn may end early; and one round
 
 

@@ -27,7 +27,7 @@ def open_in_folder(path: str, root: str) -> BinaryIO:
         root: the folder of the store.
 
     Raises:
-        FileNotFoundError: there is no file that can be read, and the store's folder is there.
+        FileNotFoundError: the store's folder exists, and the file does not or cannot be read.
         OSError: the folder cannot be read.
     """
     try:
