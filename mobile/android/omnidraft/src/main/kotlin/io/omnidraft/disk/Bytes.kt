@@ -1,0 +1,110 @@
+package io.omnidraft.disk
+
+import java.io.ByteArrayOutputStream
+import java.security.MessageDigest
+import java.security.SecureRandom
+import java.util.zip.CRC32
+
+/*
+ * Numbers in little-endian bytes, digests and hexadecimal text: what Python's standard library has and Kotlin's has not.
+ * The functions that read do not check the range; a caller compares the place with the length first.
+ */
+
+/** An unsigned byte. */
+internal fun u8(data: ByteArray, at: Int): Int = data[at].toInt() and 0xff
+
+/** An unsigned integer of 2 bytes. */
+internal fun u16(data: ByteArray, at: Int): Int = u8(data, at) or (u8(data, at + 1) shl 8)
+
+/** A signed integer of 4 bytes. */
+internal fun i32(data: ByteArray, at: Int): Int = u16(data, at) or (u16(data, at + 2) shl 16)
+
+/** An unsigned integer of 4 bytes. */
+internal fun u32(data: ByteArray, at: Int): Long = i32(data, at).toLong() and 0xffffffffL
+
+/** An integer of 8 bytes; compare it unsigned where the format says so. */
+internal fun i64(data: ByteArray, at: Int): Long = u32(data, at) or (u32(data, at + 4) shl 32)
+
+/** A float of 4 bytes. */
+internal fun f32(data: ByteArray, at: Int): Float = java.lang.Float.intBitsToFloat(i32(data, at))
+
+/** A float of 8 bytes. */
+internal fun f64(data: ByteArray, at: Int): Double = java.lang.Double.longBitsToDouble(i64(data, at))
+
+/** Bytes that grow, with numbers in little-endian order. */
+internal class ByteWriter(size: Int = 64) {
+    private val out = ByteArrayOutputStream(size)
+
+    /** Bytes so far. */
+    val size: Int get() = out.size()
+
+    /** All bytes. */
+    fun bytes(): ByteArray = out.toByteArray()
+
+    /** Adds the lowest 8 bits. */
+    fun u8(value: Int): ByteWriter = also { out.write(value) }
+
+    /** Adds the lowest 16 bits. */
+    fun u16(value: Int): ByteWriter = u8(value).u8(value ushr 8)
+
+    /** Adds 32 bits. */
+    fun i32(value: Int): ByteWriter = u16(value).u16(value ushr 16)
+
+    /** Adds the lowest 32 bits. */
+    fun u32(value: Long): ByteWriter = i32(value.toInt())
+
+    /** Adds 64 bits. */
+    fun i64(value: Long): ByteWriter = i32(value.toInt()).i32((value ushr 32).toInt())
+
+    /** Adds the bits of a float of 4 bytes. */
+    fun f32(value: Float): ByteWriter = i32(java.lang.Float.floatToRawIntBits(value))
+
+    /** Adds the bits of a float of 8 bytes. */
+    fun f64(value: Double): ByteWriter = i64(java.lang.Double.doubleToRawLongBits(value))
+
+    /** Adds a part of an array. */
+    fun put(data: ByteArray, from: Int = 0, until: Int = data.size): ByteWriter = also {
+        out.write(data, from, until - from)
+    }
+}
+
+/** The CRC-32 of a part of an array, as an unsigned number. */
+internal fun crc32(data: ByteArray, from: Int = 0, until: Int = data.size): Long {
+    val sum = CRC32()
+    sum.update(data, from, until - from)
+    return sum.value
+}
+
+/** A new SHA-256, for data that comes in parts. */
+internal fun newSha256(): MessageDigest = MessageDigest.getInstance("SHA-256")
+
+/** The SHA-256 of bytes: 32 bytes. */
+internal fun sha256(data: ByteArray): ByteArray = newSha256().digest(data)
+
+/** Bytes as lower-case hexadecimal text. */
+internal fun hexOf(data: ByteArray): String {
+    val text = CharArray(2 * data.size)
+    for (at in data.indices) {
+        text[2 * at] = DIGITS[u8(data, at) ushr 4]
+        text[2 * at + 1] = DIGITS[u8(data, at) and 15]
+    }
+    return String(text)
+}
+
+/**
+ * The bytes of hexadecimal text.
+ *
+ * @throws ValueError an odd number of characters, or one that is no digit.
+ */
+internal fun bytesOf(hex: String): ByteArray {
+    if (hex.length % 2 != 0 || hex.any { hexDigit(it) < 0 }) throw ValueError("${quoted(hex)} is not hexadecimal")
+    return ByteArray(hex.length / 2) { ((hexDigit(hex[2 * it]) shl 4) or hexDigit(hex[2 * it + 1])).toByte() }
+}
+
+/** 64 bits as 16 hexadecimal digits. */
+internal fun hex64(bits: Long): String = bits.toULong().toString(16).padStart(16, '0')
+
+/** Hexadecimal digits that no one can guess: names of temporary files. */
+internal fun randomHex(bytes: Int): String = hexOf(ByteArray(bytes).also { SecureRandom().nextBytes(it) })
+
+private const val DIGITS = "0123456789abcdef"
