@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conformance.vectors import CLAIMED, ROOT
 
-LIST = json.loads((ROOT.parent / "portable.json").read_text(encoding="utf-8"))
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names occur once; a second one would hide the first."""
+    assert len(dict(pairs)) == len(pairs), [name for name, _ in pairs]
+    return dict(pairs)
+
+
+LIST = json.loads((ROOT.parent / "portable.json").read_text(encoding="utf-8"), object_pairs_hook=once)
 PORTABLE: dict[str, dict[str, str]] = LIST["portable"]
 NOT_MIRRORED: dict[str, dict[str, str]] = LIST["not_mirrored"]
 SOURCE = ROOT.parents[1] / "src/omnidraft"
