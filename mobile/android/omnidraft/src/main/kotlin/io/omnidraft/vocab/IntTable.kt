@@ -1,0 +1,122 @@
+package io.omnidraft.vocab
+
+import java.nio.ByteBuffer
+
+/*
+ * Tables of integers that are read by index, and lists of integers that grow: Python has numpy for both.
+ *
+ * A table of a file is read in place, so a vocabulary of 150,000 tokens makes no objects.
+ */
+
+/** A table of integers of at most 32 bits. */
+internal abstract class IntTable {
+    /** Number of entries. */
+    abstract val size: Int
+
+    /** The entry at an index; one that needs all 32 bits unsigned looks negative, see [unsigned]. */
+    abstract operator fun get(index: Int): Int
+
+    /** The entry at an index as an unsigned number. */
+    fun unsigned(index: Int): Long = get(index).toLong() and 0xffffffffL
+
+    /** A copy of the entries from [from] to before [until]. */
+    fun copy(from: Int = 0, until: Int = size): IntArray = IntArray(until - from) { get(from + it) }
+}
+
+/** A table in an array; the table owns the first [size] entries, which do not change. */
+internal class ArrayTable(private val values: IntArray, override val size: Int = values.size) : IntTable() {
+    override fun get(index: Int): Int = values[index]
+}
+
+/** A table of bytes, 0 to 255. */
+internal class ByteTable(private val bytes: ByteBuffer) : IntTable() {
+    override val size: Int = bytes.limit()
+
+    override fun get(index: Int): Int = bytes.get(index).toInt() and 0xff
+}
+
+/** A table of unsigned integers of 2 bytes in a little-endian buffer. */
+internal class ShortTable(private val bytes: ByteBuffer) : IntTable() {
+    override val size: Int = bytes.limit() / 2
+
+    override fun get(index: Int): Int = bytes.getShort(2 * index).toInt() and 0xffff
+}
+
+/** A table of integers of 4 bytes in a little-endian buffer. */
+internal class WordTable(private val bytes: ByteBuffer) : IntTable() {
+    override val size: Int = bytes.limit() / 4
+
+    override fun get(index: Int): Int = bytes.getInt(4 * index)
+}
+
+/** The table of a little-endian buffer whose entries are 1, 2 or 4 bytes wide. */
+internal fun packed(bytes: ByteBuffer, width: Int): IntTable = when (width) {
+    1 -> ByteTable(bytes)
+    2 -> ShortTable(bytes)
+    else -> WordTable(bytes)
+}
+
+/** Rows of unequal length in one table: row i is `values[offsets[i] until offsets[i + 1]]`. */
+internal class Ragged(val values: IntTable, val offsets: IntTable) {
+    /** Number of rows. */
+    val size: Int get() = offsets.size - 1
+
+    /** Where a row begins in [values]. */
+    fun start(row: Int): Int = offsets[row]
+
+    /** Number of values of a row. */
+    fun length(row: Int): Int = offsets[row + 1] - offsets[row]
+
+    /** A copy of a row. */
+    fun row(row: Int): IntArray = values.copy(offsets[row], offsets[row + 1])
+}
+
+/** A list of integers that grows. */
+internal class IntList(room: Int = 16) {
+    private var values = IntArray(room)
+
+    /** Number of integers. */
+    var size: Int = 0
+        private set
+
+    operator fun get(index: Int): Int = values[index]
+
+    /** Adds an integer. */
+    fun add(value: Int) {
+        if (size == values.size) values = values.copyOf(size + size / 2 + 16)
+        values[size++] = value
+    }
+
+    /** Adds the integers of an array from [from] to before [until]. */
+    fun addAll(added: IntArray, from: Int = 0, until: Int = added.size) {
+        val count = until - from
+        if (size + count > values.size) values = values.copyOf(size + count + size / 2)
+        added.copyInto(values, size, from, until)
+        size += count
+    }
+
+    /** Takes the last integer away, and returns it. */
+    fun pop(): Int = values[--size]
+
+    /** Removes all integers. */
+    fun clear() {
+        size = 0
+    }
+
+    /** A copy of all integers. */
+    fun toArray(): IntArray = values.copyOf(size)
+}
+
+/** A copy of a part of an array. */
+internal fun IntArray.part(from: Int, until: Int): IntArray = copyOfRange(from, until)
+
+/** The first index from [from] to before [until] whose entry, in an ascending array, is not below a value. */
+internal fun lowerBound(values: IntArray, value: Int, from: Int = 0, until: Int = values.size): Int {
+    var low = from
+    var high = until
+    while (low < high) {
+        val middle = (low + high) ushr 1
+        if (values[middle] < value) low = middle + 1 else high = middle
+    }
+    return low
+}

@@ -1,0 +1,286 @@
+package io.omnidraft.vocab
+
+import io.omnidraft.PromptException
+import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.newSha256
+
+/*
+ * A tokenizer as bytes: every id is a byte string, every byte string has a spelling (spec/01-tokens.md).
+ *
+ * Strings mislead here: a SentencePiece dummy prefix, the GPT-2 byte alphabet and half characters make different tokens look
+ * equal and equal tokens different. So a text becomes an array of code points once, and all rules are on code points or bytes.
+ */
+
+/** What the pieces of a tokenizer are made of. */
+internal enum class Kind { BYTE_LEVEL, SENTENCEPIECE }
+
+/** SentencePiece's form of a space. */
+internal const val SPACE: Int = 0x2581
+
+/**
+ * A control token: it never matches by bytes, and plain text never encodes to it.
+ *
+ * @property id of the token.
+ * @property content its text.
+ * @property stripsLeft the white space before it is dropped.
+ * @property stripsRight the white space behind it is dropped.
+ */
+internal class Control(val id: Int, val content: String, val stripsLeft: Boolean, val stripsRight: Boolean)
+
+/** A tokenizer, read as bytes. It does not change, so any threads share it. */
+internal abstract class Tokenizer {
+    /** Of its file. */
+    abstract val name: String
+
+    /** What its pieces are made of. */
+    abstract val kind: Kind
+
+    /** Bytes of each id; null for control tokens and unused ids. They are made when they are asked for. */
+    abstract val tokens: List<ByteArray?>
+
+    /** Control tokens by their content. */
+    abstract val controls: Map<String, Control>
+
+    /** Content of the control token that begins a text; null for none. */
+    abstract val addsBos: String?
+
+    /** Id of each single byte, -1 for none; if two ids have it, the `<0xNN>` form, which byte fallback uses. */
+    abstract val byteIds: IntArray
+
+    /** SHA-256 over every id's bytes and the control tokens: equal vocabularies, equal fingerprints. */
+    abstract val fingerprint: String
+
+    /** Number of ids. */
+    val size: Int get() = tokens.size
+
+    /** Ids of plain text in code points, with the tokenizer's own dummy prefix and normalisation, without bos or eos. */
+    abstract fun encode(points: IntArray): IntArray
+
+    /** Ids of a text of whole characters in a byte-level vocabulary, not normalised. */
+    protected abstract fun spellWords(points: IntArray, ids: IntList)
+
+    /** Adds the ids of stray bytes; false if the vocabulary cannot write them. */
+    protected abstract fun spellBytes(data: ByteArray, from: Int, until: Int, ids: IntList): Boolean
+
+    /** Adds the ids of a word of the model, in which U+2581 is a space. */
+    protected abstract fun addPieces(word: Word, ids: IntList)
+
+    /**
+     * Ids of plain text, with the tokenizer's own dummy prefix and normalisation, without bos or eos.
+     *
+     * @throws PromptException half of a surrogate pair.
+     */
+    fun encode(text: String): IntArray = encode(codePoints(text))
+
+    /**
+     * Ids of a prompt: control tokens are read in the template's strings, never in the texts between.
+     *
+     * @param parts a string of the template, a text, a string of the template, and so on; an odd number.
+     * @param goesOn the prompt follows earlier ids, so its first words get no dummy prefix.
+     * @throws PromptException half of a surrogate pair.
+     */
+    fun encodePrompt(parts: List<String>, goesOn: Boolean = false): IntArray {
+        val prompt = PromptRuns(goesOn)
+        for (number in parts.indices) {
+            val points = codePoints(parts[number])
+            if (number % 2 == 1) prompt.addText(points, 0, points.size) else addTemplate(points, prompt)
+        }
+        return prompt.end()
+    }
+
+    /** [encodePrompt] of parts in a row. */
+    fun encodePrompt(vararg parts: String, goesOn: Boolean = false): IntArray = encodePrompt(parts.asList(), goesOn)
+
+    /** Bytes of ids in order; control tokens and ids that do not exist are silent. */
+    fun textOf(ids: IntArray): ByteArray {
+        val parts = ids.map { if (it in tokens.indices) tokens[it] else null }
+        val text = ByteArray(parts.sumOf { it?.size ?: 0 })
+        var at = 0
+        for (part in parts) {
+            part?.copyInto(text, at)
+            at += part?.size ?: 0
+        }
+        return text
+    }
+
+    /**
+     * This tokenizer's own tokenization of a fragment: no dummy prefix, no bos, no normalisation.
+     *
+     * @return null if the vocabulary cannot write exactly these bytes.
+     */
+    fun spell(data: ByteArray): IntArray? {
+        val ids = IntList(data.size / 2 + 8)
+        var at = 0
+        while (at < data.size) {
+            val isStray = characterLength(data, at) == 0
+            val end = endOfRun(data, at, isStray)
+            val isSpelled = if (isStray) spellBytes(data, at, end, ids) else spellText(decodePoints(data, at, end), ids)
+            if (!isSpelled) return null
+            at = end
+        }
+        return ids.toArray().takeIf { textOf(it).contentEquals(data) }
+    }
+
+    private fun spellText(points: IntArray, ids: IntList): Boolean {
+        if (kind == Kind.BYTE_LEVEL) {
+            spellWords(points, ids)
+            return true
+        }
+        // U+2581 itself: only bytes can write it, because as a piece it means a space.
+        var from = 0
+        for (at in 0..points.size) {
+            if (at < points.size && points[at] != SPACE) continue
+            if (at > from) addPieces(spaced(points, from, at), ids)
+            if (at < points.size && !spellBytes(SPACE_BYTES, 0, SPACE_BYTES.size, ids)) return false
+            from = at + 1
+        }
+        return true
+    }
+
+    private fun spaced(points: IntArray, from: Int, until: Int): Word =
+        Word(IntArray(until - from) { if (points[from + it] == ' '.code) SPACE else points[from + it] })
+
+    private fun addTemplate(points: IntArray, prompt: PromptRuns) {
+        var last = 0
+        controlFinder.find(points) { start, end, which ->
+            prompt.addText(points, last, start)
+            prompt.addControl(controlList[which])
+            last = end
+        }
+        prompt.addText(points, last, points.size)
+    }
+
+    private val controlList: List<Control> by lazy { controls.values.toList() }
+
+    private val controlFinder: ContentFinder by lazy { ContentFinder(controls.keys.toList()) }
+
+    /** The ids of a prompt so far, and the text behind its last control token. */
+    private inner class PromptRuns(private val goesOn: Boolean) {
+        private val ids = IntList()
+        private val plain = IntList()
+        private var strips = false
+
+        fun addText(points: IntArray, from: Int, until: Int) = plain.addAll(points, from, until)
+
+        fun addControl(control: Control) {
+            addFragment(control.stripsLeft)
+            ids.add(control.id)
+            plain.clear()
+            strips = control.stripsRight
+        }
+
+        fun end(): IntArray {
+            addFragment(false)
+            return ids.toArray()
+        }
+
+        private fun addFragment(stripsEnd: Boolean) {
+            var from = 0
+            var until = plain.size
+            while (strips && from < until && isWhiteSpace(plain[from])) from++
+            while (stripsEnd && from < until && isWhiteSpace(plain[until - 1])) until--
+            val points = plain.toArray().part(from, until)
+            val spelled = if (goesOn && ids.size == 0) spell(utf8(points, 0, points.size)) else null
+            ids.addAll(spelled ?: encode(points))
+        }
+    }
+}
+
+private val SPACE_BYTES = byteArrayOf(0xE2.toByte(), 0x96.toByte(), 0x81.toByte())
+
+/** Whether a code point has Unicode's property White_Space, unchanged since Unicode 6.3. */
+internal fun isWhiteSpace(point: Int): Boolean = when (point) {
+    in 0x09..0x0D, 0x20, 0x85, 0xA0, 0x1680, in 0x2000..0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000 -> true
+    else -> false
+}
+
+/**
+ * Finds the contents of added tokens in a text: leftmost first, the longest of those that begin there.
+ *
+ * The contents are sorted, and those that share their beginning are a range of them, as in the trie of spellings.
+ *
+ * @param contents to be found, none of them empty, all different.
+ */
+internal class ContentFinder(contents: List<String>) {
+    private val numbers: List<Int>
+    private val sorted: List<IntArray>
+    private val begins = BooleanArray(0x100) // whether a content begins with a code point of Latin-1
+
+    init {
+        val points = contents.map { codePoints(it) }
+        numbers = points.indices.sortedWith { a, b -> compare(points[a], points[b]) }
+        sorted = numbers.map { points[it] }
+        for (content in sorted) if (content[0] < begins.size) begins[content[0]] = true
+    }
+
+    /** Calls [found] with (start, end, number of the content) for each match; none overlaps the one before it. */
+    inline fun find(text: IntArray, found: (Int, Int, Int) -> Unit) {
+        var start = 0
+        while (start < text.size) {
+            val match = longest(text, start)
+            if (match >= 0) found(start, start + lengthOf(match), match)
+            start += if (match >= 0) lengthOf(match) else 1
+        }
+    }
+
+    /** Code points of a content. */
+    fun lengthOf(number: Int): Int = lengths[number]
+
+    private val lengths = IntArray(contents.size).also { all -> numbers.forEachIndexed { i, n -> all[n] = sorted[i].size } }
+
+    /** The number of the longest content that begins at a place of a text; -1 if none does. */
+    fun longest(text: IntArray, start: Int): Int {
+        if (sorted.isEmpty() || (text[start] < begins.size && !begins[text[start]])) return -1
+        var low = 0
+        var high = sorted.size
+        var best = -1
+        for (depth in 0 until text.size - start) {
+            low = bound(low, high, depth, text[start + depth])
+            high = bound(low, high, depth, text[start + depth] + 1)
+            if (low == high) break
+            // A content comes before those that go on behind it.
+            if (sorted[low].size == depth + 1) best = numbers[low++]
+        }
+        return best
+    }
+
+    /** The first content from [low] on, of those that agree up to [depth], whose code point there is not below [point]. */
+    private fun bound(low: Int, high: Int, depth: Int, point: Int): Int {
+        var from = low
+        var until = high
+        while (from < until) {
+            val middle = (from + until) ushr 1
+            if (sorted[middle][depth] < point) from = middle + 1 else until = middle
+        }
+        return from
+    }
+
+    private fun compare(a: IntArray, b: IntArray): Int {
+        for (at in 0 until minOf(a.size, b.size)) if (a[at] != b[at]) return a[at].compareTo(b[at])
+        return a.size.compareTo(b.size)
+    }
+}
+
+/** SHA-256 of a vocabulary: spec/03-bundle.md has the bytes. */
+internal fun fingerprint(tokens: List<ByteArray?>, controls: Collection<Control>): String {
+    val digest = newSha256()
+    for (token in tokens) {
+        val size = token?.size ?: -1
+        for (shift in 0..24 step 8) digest.update((size shr shift).toByte())
+        if (token != null) digest.update(token)
+    }
+    for (control in controls.sortedBy { it.id }) {
+        digest.update("${control.id}:${control.content}\n".toByteArray(Charsets.UTF_8))
+    }
+    return hexOf(digest.digest())
+}
+
+private fun endOfRun(data: ByteArray, start: Int, isStray: Boolean): Int {
+    var at = start
+    while (at < data.size) {
+        val length = characterLength(data, at)
+        if ((length == 0) != isStray) break
+        at += maxOf(length, 1)
+    }
+    return at
+}
