@@ -1,0 +1,207 @@
+package io.omnidraft.bundle
+
+/*
+ * A bundle on disk: open it, verify every file, and read its manifest (spec/03-bundle.md).
+ *
+ * Every file is hashed before use, and a missing hash is an error: integrity fails closed.
+ */
+
+import io.omnidraft.BundleException
+import io.omnidraft.chat.MAX_PROMPT
+import io.omnidraft.chat.PromptTemplate
+import io.omnidraft.chat.readPrompt
+import io.omnidraft.decoding.Costs
+import io.omnidraft.device.Machine
+import io.omnidraft.device.Stamp
+import io.omnidraft.device.StateDirectory
+import io.omnidraft.device.readCosts
+import io.omnidraft.device.readMachine
+import io.omnidraft.disk.ValueError
+import io.omnidraft.disk.at
+import io.omnidraft.disk.mapping
+import io.omnidraft.disk.quoted
+import io.omnidraft.disk.text
+import io.omnidraft.parts.FilePlaces
+import io.omnidraft.parts.findPlaces
+import java.io.File
+
+private const val MAX_NAMES = 64 // values that a chat template may use
+
+/**
+ * Where a bundle keeps its .ort files.
+ *
+ * @property target path of the graph, weights inside.
+ * @property drafter path of the graph, weights inside.
+ * @property requiredOperators path of the list that a reduced build of onnxruntime is made with.
+ * @property style how they were optimised, `runtime` or `fixed`.
+ * @property onnxruntime the version that wrote them.
+ */
+internal data class OrtFiles(
+    val target: String,
+    val drafter: String,
+    val requiredOperators: String,
+    val style: String,
+    val onnxruntime: String,
+) {
+    /** Paths of all of them. */
+    val paths: List<String>
+        get() = listOf(target, drafter, requiredOperators)
+}
+
+/**
+ * A verified bundle.
+ *
+ * @property path the directory.
+ * @property target the model whose text is written.
+ * @property drafter the model that proposes it.
+ * @property prompt the compiled chat template.
+ * @property costs measured at export.
+ * @property vocabMap path in the bundle.
+ * @property manifest the whole manifest, parsed.
+ * @property files size and hash of each file that the manifest lists, in its order.
+ * @property ort the .ort files; null if the bundle has none.
+ * @property signedBy id of the public key that the signature was checked with; null if no key was given.
+ * @property stamps size and times of each file before it was hashed.
+ * @property measuredOn the machine that the costs were measured on; null where the manifest names none.
+ * @property found where the files are; null where all of them are in the directory.
+ */
+internal data class Bundle(
+    val path: File,
+    val target: ModelEntry,
+    val drafter: ModelEntry,
+    val prompt: PromptTemplate,
+    val costs: Costs,
+    val vocabMap: String,
+    val manifest: Map<String, Any?>,
+    val files: Map<String, Record> = emptyMap(),
+    val ort: OrtFiles? = null,
+    val signedBy: String? = null,
+    val stamps: Map<String, Stamp> = emptyMap(),
+    val measuredOn: Machine? = null,
+    val found: FilePlaces? = null,
+) {
+    /** Where the files are. */
+    val places: FilePlaces
+        get() = found ?: FilePlaces(path)
+
+    /** The digest that names the manifest. */
+    val seal: String
+        get() = manifest["seal"] as String
+
+    /**
+     * Path of a file of the bundle.
+     *
+     * @throws BundleException the file was left out when the bundle was packed for a device.
+     */
+    fun file(name: String): File = places.file(name)
+}
+
+/**
+ * Read and verify a bundle.
+ *
+ * @param path the directory.
+ * @param publicKey of the signer; a bundle without a signature by this key is refused. Null checks nothing.
+ * @param verify how the files are checked.
+ * @param state the directory of what this device remembers, for [Verify.STAMP].
+ * @throws BundleException no bundle at the path, another format version, a missing field, or a file that is absent, cut
+ *   short or changed.
+ * @throws io.omnidraft.SignatureException the bundle is not signed with the key.
+ * @throws io.omnidraft.SettingException the key is not a public key.
+ */
+internal fun openBundle(
+    path: File,
+    publicKey: ByteArray? = null,
+    verify: Verify = Verify.FULL,
+    state: StateDirectory = StateDirectory.NONE,
+): Bundle {
+    val key = publicKey?.let { readPublicKey(it) }
+    val data = readManifest(path)
+    if (key != null) verify(data, readSignature(path), key) // before any field of the manifest is used
+    val bundle = describedBundle(path, data)
+    val how = if (verify == Verify.AUTO) (if (key == null) Verify.STAMP else Verify.FULL) else verify
+    val stamps = verifyFiles(bundle.places, bundle.files, bundle.seal, how, state)
+    return bundle.copy(stamps = stamps, signedBy = key?.let { keyId(it) })
+}
+
+/**
+ * The bundle that the bytes of a manifest describe; the hashes of its files are not checked here.
+ *
+ * @param path the directory, or the file of an archive.
+ * @param data the bytes of the manifest.
+ * @param packed [path] is an archive.
+ * @throws BundleException of the manifest, or of pack.json in the directory.
+ */
+internal fun describedBundle(path: File, data: ByteArray, packed: Boolean = false): Bundle {
+    val manifest = parseManifest(path, data)
+    val fields = bundleOf(path, manifest)
+    val files = checkFiles(File(path, MANIFEST), manifest["files"])
+    val found = if (packed) null else findPlaces(path, data, files)
+    val bundle = fields.copy(files = files, found = found)
+    used(bundle, packed).firstOrNull { it !in files }?.let { throw noHash(File(path, MANIFEST), it) }
+    return bundle
+}
+
+/**
+ * The fields of a manifest as values; no file is looked at.
+ *
+ * @throws BundleException `field`.
+ */
+private fun bundleOf(path: File, manifest: Map<String, Any?>): Bundle = try {
+    text(manifest.at("omnidraft"), 64)
+    val costs = mapping(manifest.at("costs"))
+    Bundle(
+        path = path,
+        target = readEntry(mapping(manifest.at("target"))),
+        drafter = readEntry(mapping(manifest.at("drafter"))),
+        prompt = promptOf(mapping(manifest.at("prompt"))),
+        costs = readCosts(costs),
+        vocabMap = text(manifest.at("vocab_map"), MAX_PATH),
+        manifest = manifest,
+        measuredOn = costs["machine"]?.let { readMachine(mapping(it)) },
+        ort = manifest["ort"]?.let { ortFiles(mapping(it)) },
+    )
+} catch (error: ValueError) {
+    val message = "${File(path, MANIFEST)} has a field of the wrong kind (${error.message})"
+    throw BundleException("field", message, "run `omnidraft export` again", error)
+}
+
+/** Files in the directory of the bundle that the manifest does not list; nothing reads them. */
+internal fun unlistedFiles(bundle: Bundle): List<String> {
+    val known = setOf(MANIFEST, SIGNATURE, io.omnidraft.parts.INDEX) + bundle.files.keys
+    val names = bundle.path.walkTopDown().filter { !it.isDirectory }.map { it.relativeTo(bundle.path).invariantSeparatorsPath }
+    return names.filter { it !in known }.sorted().toList()
+}
+
+/** The files that a runtime reads, each of which needs a hash. */
+private fun used(bundle: Bundle, packed: Boolean): List<String> {
+    val names = arrayListOf(bundle.vocabMap)
+    names += bundle.ort?.paths.orEmpty()
+    (bundle.manifest["prompt"] as Map<*, *>)["template"]?.let { names += it as String }
+    for (entry in listOf(bundle.target, bundle.drafter)) {
+        names += listOfNotNull(entry.graph, entry.tokenizer, entry.compiledTokenizer)
+        names += entry.places.values.flatMap { it.files }
+        names += entry.train?.files.orEmpty()
+        // onnxruntime reads this file by its name alone; a graph that is not listed is refused anyway.
+        val weights = "${entry.graph}.data"
+        if (!packed && entry.graph in bundle.files && bundle.places.place(weights).exists()) names += weights
+    }
+    return names
+}
+
+private fun promptOf(data: Map<String, Any?>): PromptTemplate {
+    val prompt = readPrompt(data)
+    data.at("template")?.let { text(it, MAX_PATH) }
+    for ((name, value) in mapping(data.at("names"), MAX_NAMES)) {
+        text(name, 64)
+        text(value, MAX_PROMPT)
+    }
+    return prompt
+}
+
+/** The manifest's field `ort`. */
+private fun ortFiles(data: Map<String, Any?>): OrtFiles {
+    val names = listOf("target", "drafter", "required_operators", "style", "onnxruntime")
+    val (target, drafter, operators, style, version) = names.map { text(data.at(it), MAX_PATH) }
+    if (style != "runtime" && style != "fixed") throw ValueError("ort.style ${quoted(style)} is neither runtime nor fixed")
+    return OrtFiles(target, drafter, operators, style, version)
+}

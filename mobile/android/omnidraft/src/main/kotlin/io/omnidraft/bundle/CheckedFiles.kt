@@ -1,0 +1,97 @@
+package io.omnidraft.bundle
+
+/* Files of a bundle as they are used: the bytes that were hashed, and graphs with weights in the bundle. */
+
+import io.omnidraft.BundleException
+import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.mapFile
+import io.omnidraft.disk.quoted
+import io.omnidraft.disk.readWhole
+import io.omnidraft.disk.sha256
+import io.omnidraft.reason
+import java.io.File
+import java.io.IOException
+import java.nio.ByteBuffer
+
+private const val ORT = ".ort" // graphs of onnxruntime's own format hold their weights
+
+/** Bytes of the graph of a training step, whose weights are beside it. */
+internal const val MOST_STEP = 1 shl 28
+
+/**
+ * The bytes of a file, which have the size and hash of the manifest at the moment when they are used.
+ *
+ * @param bundle from [openBundle].
+ * @param name path in the bundle.
+ * @param most bytes at most.
+ * @throws BundleException the file is not listed, larger, absent or not the one that was hashed.
+ */
+internal fun checkedBytes(bundle: Bundle, name: String, most: Int): ByteArray {
+    val file = bundle.file(name)
+    val record = bundle.files[name] ?: throw noHash(bundle.path, name)
+    val data = try {
+        readWhole(file, minOf(most.toLong(), record.bytes))
+    } catch (error: IOException) {
+        throw BundleException("unreadable", "$file cannot be read (${reason(error)})", "run `omnidraft export` again", error)
+    }
+    if (data.size.toLong() != record.bytes || hexOf(sha256(data)) != record.sha256) throw changed(file)
+    return data
+}
+
+/**
+ * The path of a graph whose weights are all in files that the manifest lists.
+ *
+ * onnxruntime opens what a graph names, and older versions also outside of the bundle. The caller calls
+ * [checkUnchanged] after the graph is loaded.
+ *
+ * @param bundle from [openBundle].
+ * @param name path of the graph in the bundle.
+ * @throws BundleException the graph cannot be read, or names a file that the manifest does not list.
+ */
+internal fun checkedGraph(bundle: Bundle, name: String): File {
+    val file = bundle.file(name)
+    if (name.endsWith(ORT)) return file
+    val data = try {
+        mapFile(file)
+    } catch (error: IOException) {
+        throw refused(file, reason(error))
+    }
+    checkPlaces(bundle, name, placesIn(file, data), name.split("/").dropLast(1))
+    return file
+}
+
+/**
+ * The bytes of the graph of a training step, whose weights are all in files that the manifest lists.
+ *
+ * @param bundle from [openBundle].
+ * @param name path of the graph in the bundle.
+ * @param folder the folder in the bundle that the graph's weights are relative to.
+ * @throws BundleException see [checkedBytes] and [checkedGraph].
+ */
+internal fun checkedStep(bundle: Bundle, name: String, folder: String): ByteArray {
+    val file = bundle.file(name)
+    val parts = folder.split("/").filter { it.isNotEmpty() && it != "." }
+    if (folder.startsWith("/") || ".." in parts || '\\' in folder) {
+        throw refused(file, "its weights are in ${quoted(folder)}, which is outside the bundle")
+    }
+    val data = checkedBytes(bundle, name, MOST_STEP)
+    checkPlaces(bundle, name, placesIn(file, ByteBuffer.wrap(data)), parts)
+    return data
+}
+
+private fun placesIn(file: File, graph: ByteBuffer): Set<String> = try {
+    externalFiles(graph)
+} catch (error: GraphFileException) {
+    throw refused(file, error.message.orEmpty(), error.fault)
+}
+
+/** Refuse weights that are not in files that the manifest lists. */
+private fun checkPlaces(bundle: Bundle, name: String, places: Set<String>, folder: List<String>) {
+    for (place in places.sorted()) {
+        if ((folder + place).joinToString("/") in bundle.files) continue
+        throw refused(bundle.file(name), "its weights are in ${quoted(place)}, which the manifest does not list")
+    }
+}
+
+private fun refused(file: File, why: String, fault: String = "outside"): BundleException =
+    BundleException(fault, "$file is refused: $why", "do not use this bundle")

@@ -1,0 +1,161 @@
+package io.omnidraft.bundle
+
+/* One model of a bundle, as the manifest describes it: its graph, its tokenizer and the shapes they need. */
+
+import io.omnidraft.disk.ValueError
+import io.omnidraft.disk.array
+import io.omnidraft.disk.at
+import io.omnidraft.disk.hexadecimal
+import io.omnidraft.disk.integer
+import io.omnidraft.disk.long
+import io.omnidraft.disk.mapping
+import io.omnidraft.disk.quoted
+import io.omnidraft.disk.text
+
+/** A graph that keeps keys and values in shared buffers. */
+internal const val SHARED_LAYOUT = "shared"
+
+/** A graph whose pass returns past and new keys and values together, as Optimum exports it. */
+internal const val CONCAT_LAYOUT = "concat"
+
+/** How a graph keeps its past. */
+internal val LAYOUTS: List<String> = listOf(SHARED_LAYOUT, CONCAT_LAYOUT)
+internal const val MAX_VOCABULARY = 1 shl 24
+private const val MAX_LAYERS = 1 shl 10 // also of KV heads
+private const val MAX_HEAD_DIM = 1 shl 12
+private const val MAX_LENGTH = 1 shl 24
+private const val MAX_SITES = 1 shl 13
+private const val MAX_WIDTH = 1 shl 20
+private const val MAX_EOS = 256
+private const val MAX_SOURCE = 1024 // bytes
+private const val MAX_NAME = 64 // bytes
+
+/** The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], two in each layer. */
+internal data class KvShape(val numLayers: Int, val numKvHeads: Int, val headDim: Int, val maxLength: Int) {
+    /** Bytes of all buffers. */
+    val bytes: Long
+        get() = 8L * numLayers * numKvHeads * headDim * maxLength
+}
+
+/**
+ * One model of a bundle.
+ *
+ * @property source the checkpoint that the model was exported from.
+ * @property architecture the class name of the checkpoint.
+ * @property graph path in the bundle.
+ * @property tokenizer path in the bundle.
+ * @property kv shape of the KV buffers.
+ * @property vocabSize width of the logits.
+ * @property quantization of the weights.
+ * @property bosId put before a text; null for none.
+ * @property eosIds end an answer.
+ * @property parameters number of weights.
+ * @property places where the static graphs may run, by name; empty if there are none.
+ * @property place the chosen one; null is the dynamic graph.
+ * @property fingerprint of the weights of the checkpoint; null if the manifest has none.
+ * @property lora where adapters enter the graph; null if they cannot.
+ * @property head the adaptive head that the graph takes; null if it takes none.
+ * @property layout one of [LAYOUTS].
+ * @property train the training step; null if there is none.
+ * @property tokenizerFingerprint SHA-256 of the vocabulary.
+ * @property compiledTokenizer path in the bundle; null where the tokenizer could not be compiled.
+ */
+internal data class ModelEntry(
+    val source: String,
+    val architecture: String,
+    val graph: String,
+    val tokenizer: String,
+    val kv: KvShape,
+    val vocabSize: Int,
+    val quantization: String,
+    val bosId: Int?,
+    val eosIds: List<Int>,
+    val parameters: Long,
+    val places: Map<String, Place> = emptyMap(),
+    val place: Place? = null,
+    val fingerprint: String? = null,
+    val lora: LoraSites? = null,
+    val head: HeadShape? = null,
+    val layout: String = SHARED_LAYOUT,
+    val train: StepEntry? = null,
+    val tokenizerFingerprint: String = "",
+    val compiledTokenizer: String? = null,
+) {
+    /** Whether a file of the bundle is a graph or weights of this model, where it runs. */
+    fun reads(name: String): Boolean = if (place != null) name in place.files else name.startsWith(graph)
+
+    /** Bytes of the KV buffers at their full length; two sets take turns in layout `concat`. */
+    val kvBytes: Long
+        get() = kv.bytes * if (layout == CONCAT_LAYOUT) 2 else 1
+}
+
+/**
+ * The part of a manifest for one model.
+ *
+ * @throws ValueError a field is missing, of another kind, or out of its range.
+ */
+internal fun readEntry(data: Map<String, Any?>): ModelEntry {
+    val places = data["npu"]?.let { readPlaces(mapping(it)) } ?: emptyMap()
+    if (data["lora"] == null && places.values.any { it.form.loraRank != null }) {
+        throw ValueError("static graphs for adapters without the field lora")
+    }
+    val vocabSize = integer(data.at("vocab_size"), 1, MAX_VOCABULARY)
+    return ModelEntry(
+        source = text(data.at("source"), MAX_SOURCE),
+        architecture = text(data.at("architecture"), MAX_SOURCE),
+        graph = text(data.at("graph"), MAX_PATH),
+        tokenizer = text(data.at("tokenizer"), MAX_PATH),
+        kv = kvOf(mapping(data.at("kv"))),
+        vocabSize = vocabSize,
+        quantization = text(data.at("quantization"), MAX_NAME),
+        bosId = data.at("bos_id")?.let { integer(it, 0, vocabSize - 1) },
+        eosIds = array(data.at("eos_ids"), MAX_EOS).map { integer(it, 0, vocabSize - 1) },
+        parameters = long(data.at("parameters"), 0, MOST_EXACT),
+        places = places,
+        fingerprint = data["fingerprint"]?.let { hexadecimal(it, 64) },
+        lora = data["lora"]?.let { loraOf(mapping(it)) },
+        head = data["head"]?.let { headOf(mapping(it)) },
+        layout = layoutOf(if ("layout" in data) data["layout"] else SHARED_LAYOUT),
+        train = trainOf(data),
+        tokenizerFingerprint = hexadecimal(data.at("tokenizer_fingerprint"), 64),
+        compiledTokenizer = data["compiled_tokenizer"]?.let { text(it, MAX_PATH) },
+    )
+}
+
+private fun kvOf(data: Map<String, Any?>): KvShape = KvShape(
+    numLayers = integer(data.at("num_layers"), 1, MAX_LAYERS),
+    numKvHeads = integer(data.at("num_kv_heads"), 1, MAX_LAYERS),
+    headDim = integer(data.at("head_dim"), 1, MAX_HEAD_DIM),
+    maxLength = integer(data.at("max_length"), 1, MAX_LENGTH),
+)
+
+private fun trainOf(data: Map<String, Any?>): StepEntry? {
+    val step = readStep(mapping(data["train"] ?: return null))
+    if (data["lora"] == null || data["fingerprint"] == null) {
+        throw ValueError("a training step without the fields lora and fingerprint")
+    }
+    checkLayout(step, loraOf(mapping(data["lora"])), data["head"]?.let { headOf(mapping(it)) })
+    return step
+}
+
+private fun loraOf(data: Map<String, Any?>): LoraSites {
+    val sites = mapping(data.at("sites"), MAX_SITES).entries.associate { (name, site) ->
+        text(name, MAX_NAME) to siteOf(mapping(site))
+    }
+    if (sites.isEmpty()) throw ValueError("LoRA without a site")
+    return LoraSites(data.at("rank")?.let { integer(it, 1, MAX_RANK) }, sites)
+}
+
+private fun headOf(data: Map<String, Any?>): HeadShape =
+    HeadShape(integer(data.at("hidden"), 1, MAX_WIDTH), integer(data.at("blocks"), 1, MAX_BLOCKS))
+
+private fun siteOf(data: Map<String, Any?>): Site {
+    val parts = array(data.at("parts"), 8, 1).map { array(it, 2, 2) }
+    val widths = parts.map { (name, width) -> Part(text(name, MAX_NAME), integer(width, 1, MAX_WIDTH)) }
+    return Site(integer(data.at("inputs"), 1, MAX_WIDTH), widths)
+}
+
+private fun layoutOf(value: Any?): String {
+    if (value !in LAYOUTS) throw ValueError("${quoted(value)} is not a layout, which is one of ${LAYOUTS.joinToString()}")
+    return value as String
+}

@@ -1,0 +1,135 @@
+package io.omnidraft.bundle
+
+/* The training step in the manifest: its graph, and the layout of the vector of trainable parameters. */
+
+import io.omnidraft.disk.ValueError
+import io.omnidraft.disk.array
+import io.omnidraft.disk.at
+import io.omnidraft.disk.integer
+import io.omnidraft.disk.mapping
+import io.omnidraft.disk.quoted
+import io.omnidraft.disk.text
+
+/** Of the loss, in the order of the graph's `scales` and `sums`. */
+internal val TERMS: List<String> = listOf("trie", "direct", "ngram")
+private const val MAX_TENSORS = 1 shl 17
+
+/** The shape of a tensor of the vector. */
+internal data class Matrix(val rows: Int, val columns: Int) {
+    /** Number of values. */
+    val size: Long
+        get() = rows.toLong() * columns
+}
+
+/** Where a tensor lies in the vector: from [begin] to [end], exclusive. */
+internal class Span(val name: String, val begin: Int, val end: Int, val shape: Matrix)
+
+/**
+ * How the vector of trainable parameters is cut into tensors, one after another in row-major order.
+ *
+ * @property tensors shape of each by name, `{site}.{part}.lora_a` and `.lora_b`, in order.
+ * @property terms of the loss.
+ */
+internal data class StepLayout(val tensors: Map<String, Matrix>, val terms: List<String> = TERMS) {
+    /** Length of the vector; a learner refuses one that no array holds. */
+    val size: Long
+        get() = tensors.values.sumOf { it.size }
+
+    /** Name, place and shape of each tensor, of a vector that an array holds. */
+    fun spans(): List<Span> {
+        check(size <= Int.MAX_VALUE) { "no array holds $size numbers" }
+        var at = 0
+        return tensors.map { (name, shape) ->
+            val begin = at
+            at += shape.size.toInt()
+            Span(name, begin, at, shape)
+        }
+    }
+}
+
+/** The training step of an adaptive head: path in the bundle, and layout of its parameters. */
+internal data class HeadStep(val graph: String, val layout: StepLayout)
+
+/**
+ * The training step of a bundle's drafter (spec/14-train-step.md).
+ *
+ * @property graph path in the bundle.
+ * @property folder the folder that the paths of the graph's weights are relative to.
+ * @property rank of each part of a site.
+ * @property layout of the parameters.
+ * @property head the step of the adaptive head; null if the drafter has none.
+ */
+internal data class StepEntry(
+    val graph: String,
+    val folder: String,
+    val rank: Int,
+    val layout: StepLayout,
+    val head: HeadStep? = null,
+) {
+    /** Paths of the graphs. */
+    val files: List<String>
+        get() = listOfNotNull(graph, head?.graph)
+}
+
+/**
+ * The object `train` of a drafter.
+ *
+ * @throws ValueError a field is missing, of another kind, or out of its range.
+ */
+internal fun readStep(data: Map<String, Any?>): StepEntry {
+    val terms = array(data.at("terms"), TERMS.size).map { text(it, 64) }
+    if (terms != TERMS) throw ValueError("the terms are ${terms.joinToString { quoted(it) }}")
+    val layout = StepLayout(tensorsOf(data.at("tensors")), terms)
+    val head = data["head"]?.let { mapping(it) }?.let {
+        HeadStep(text(it.at("graph"), MAX_PATH), StepLayout(tensorsOf(it.at("tensors")), emptyList()))
+    }
+    val graph = text(data.at("graph"), MAX_PATH)
+    return StepEntry(graph, text(data.at("folder"), MAX_PATH), integer(data.at("rank"), 1, MAX_RANK), layout, head)
+}
+
+private fun tensorsOf(data: Any?): Map<String, Matrix> {
+    val tensors = LinkedHashMap<String, Matrix>()
+    for (each in array(data, MAX_TENSORS)) {
+        val fields = mapping(each)
+        val name = text(fields.at("name"), 128)
+        if (name in tensors) throw ValueError("two tensors ${quoted(name)}")
+        tensors[name] = matrix(fields.at("shape"))
+    }
+    if (tensors.isEmpty()) throw ValueError("a training step without tensors")
+    return tensors
+}
+
+private fun matrix(value: Any?): Matrix {
+    val sizes = array(value, 2, 2).map { integer(it, 1) }
+    return Matrix(sizes[0], sizes[1])
+}
+
+/** The layout of LoRA of a rank at every part of a graph's sites. */
+internal fun layoutOf(lora: LoraSites, rank: Int): StepLayout {
+    val tensors = LinkedHashMap<String, Matrix>()
+    for ((name, site) in lora.sites) {
+        for (part in site.parts) {
+            tensors["$name.${part.name}.lora_a"] = Matrix(site.inputs, rank)
+            tensors["$name.${part.name}.lora_b"] = Matrix(rank, part.width)
+        }
+    }
+    return StepLayout(tensors)
+}
+
+/** The layout of a head; the bias is a row of its own. */
+internal fun headLayout(shape: HeadShape): StepLayout =
+    StepLayout(shape.sizes().mapValues { Matrix(it.value.first(), it.value.last()) }, emptyList())
+
+/**
+ * Check that a step learns the tensors that the graph takes.
+ *
+ * @throws ValueError the tensors differ.
+ */
+internal fun checkLayout(entry: StepEntry, lora: LoraSites, head: HeadShape?) {
+    if (entry.layout.tensors != layoutOf(lora, entry.rank).tensors) {
+        throw ValueError("the tensors of the training step are not those of lora")
+    }
+    if (entry.head != null && (head == null || entry.head.layout != headLayout(head))) {
+        throw ValueError("the training step is of another head than the graph takes")
+    }
+}

@@ -1,0 +1,120 @@
+package io.omnidraft.device
+
+/*
+ * A private directory of small records, which the device can lose at any time (spec/08-phones.md, "What a device
+ * remembers"). A record that is absent, damaged or larger than it may be is the same as none, and a directory that
+ * cannot be written remembers nothing. No function here throws for either.
+ */
+
+import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.pathOf
+import io.omnidraft.disk.readWhole
+import io.omnidraft.disk.sha256
+import io.omnidraft.disk.writeAtomically
+import java.io.File
+import java.io.IOException
+import java.nio.file.FileAlreadyExistsException
+import java.nio.file.Files
+import java.nio.file.Path
+import java.nio.file.Paths
+import java.nio.file.attribute.PosixFilePermissions
+
+/** Records of each kind; the oldest ones are deleted. */
+internal const val MOST_RECORDS = 256
+
+/** Bytes of a record. */
+internal const val MOST_RECORD_BYTES = 1 shl 14
+private const val END = ".json"
+private const val OTHERS = 63 // the bits of a mode that give rights to other users
+
+/** The name of a record: 32 hexadecimal digits of the SHA-256 of texts, each with a zero byte after it. */
+internal fun recordKey(vararg parts: String): String =
+    hexOf(sha256(parts.joinToString("") { "$it\u0000" }.toByteArray())).take(32)
+
+/**
+ * The directory of what a device remembers. The app chooses it, because a phone has no place of its own for it.
+ *
+ * @property root the directory, which need not exist; null remembers nothing.
+ */
+internal class StateDirectory(val root: File?) {
+    /**
+     * The bytes of a record; null where there is none that may be used.
+     *
+     * @param kind the directory of the records of one kind.
+     * @param key from [recordKey].
+     */
+    fun readRecord(kind: String, key: String): ByteArray? {
+        val place = File(root ?: return null, kind)
+        return try {
+            if (isPrivate(place)) readWhole(File(place, key + END), MOST_RECORD_BYTES.toLong()) else null
+        } catch (_: IOException) {
+            null // the same as no record
+        }
+    }
+
+    /**
+     * Replace a record, and delete the oldest ones where there are too many.
+     *
+     * @return whether the record was written; else the directory cannot be written, or is not this user's alone.
+     */
+    fun writeRecord(kind: String, key: String, data: ByteArray): Boolean {
+        if (root == null || data.size > MOST_RECORD_BYTES) return false
+        val place = File(root, kind)
+        try {
+            makePrivate(root)
+            makePrivate(place)
+            if (!isPrivate(place)) return false
+            writeAtomically(File(place, key + END), data)
+        } catch (_: IOException) {
+            return false // nothing is remembered, and nothing is said
+        }
+        deleteOldest(place)
+        return true
+    }
+
+    companion object {
+        /** Remembers nothing. */
+        val NONE = StateDirectory(null)
+    }
+}
+
+private fun makePrivate(place: File) {
+    val path = pathOf(place)
+    if (Files.isDirectory(path)) return
+    path.parent?.let { Files.createDirectories(it) }
+    try {
+        Files.createDirectory(path, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")))
+    } catch (_: FileAlreadyExistsException) {
+        return // another thread was faster
+    } catch (_: UnsupportedOperationException) {
+        Files.createDirectory(path) // a file system without modes; an app's container is private there
+    }
+}
+
+/**
+ * Whether a directory is this user's, and no other user can read or write it.
+ *
+ * @throws IOException it is absent.
+ */
+private fun isPrivate(place: File): Boolean {
+    val path = pathOf(place)
+    if (!Files.isDirectory(path)) return false
+    val of = unix(path, "uid,mode") ?: return true
+    val user = unix(Paths.get("/proc/self"), "uid") ?: return false
+    return of["uid"] == user["uid"] && (of["mode"] as Int and OTHERS) == 0
+}
+
+/** What a file system of Unix says of a file; null where it is of another kind. */
+internal fun unix(path: Path, attributes: String): Map<String, Any?>? = try {
+    Files.readAttributes(path, "unix:$attributes")
+} catch (_: UnsupportedOperationException) {
+    null // no such view
+} catch (_: IllegalArgumentException) {
+    null // the view has no such attribute
+}
+
+private fun deleteOldest(place: File) {
+    val records = place.listFiles().orEmpty().map { it.lastModified() to it }
+    val oldest = records.sortedWith(compareBy({ it.first }, { it.second.name }))
+    oldest.take(maxOf(0, records.size - MOST_RECORDS)).forEach { it.second.delete() }
+}
