@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 
 import numpy as np
 import pytest
@@ -115,3 +116,14 @@ def test_wide_ids() -> None:
     wide = build(frame(START[:-4] + (65_536).to_bytes(4, "little"), 1), sizes=((1 << 16) + 1, 9))
     (only,) = decode(wide).frames
     assert only.content.context == (65_536,)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("wide", [1 << 31, (1 << 32) - 1])
+def test_an_id_of_31_bits_and_more_is_outside_every_vocabulary(wide: int) -> None:
+    """As an int32 it would be negative, and so below every size."""
+    token = struct.pack("<I4BI4f", 6, 0, 1, 0, 0, 0, 0.5, 0.5, 1.0, 0.0) + struct.pack("<Ie", wide, 0.5)
+    data = build(
+        frame(START[:-4], 1), frame(struct.pack("<I5B3s", 0, 0, 0, 0, 0, 1, bytes(3)) + token, 2),
+        sizes=(9, 70_000),
+    )  # fmt: skip
+    assert fault(data) == "id_range"

@@ -177,15 +177,15 @@ def _masses(cursor: "_Cursor", column: tuple[str, int, int], rest: float, beside
     if not count:  # of most tokens of a hostile file, and not worth a few arrays each
         _demand_whole(rest, beside)
         return _NOTHING if rest == 1.0 else Masses(_NOTHING.ids, _NOTHING.probabilities, rest)
-    ids = cursor.column(kind, count).astype(np.int32 if size < 1 << 31 else np.int64)
+    ids = cursor.column(kind, count).astype(np.int64)  # an id of 2^31 or more stays itself until it is refused
     probabilities = cursor.column("<f2", count).astype(np.float16)
     demand(bool((np.diff(ids) > 0).all()), "order", "the ids of a distribution do not ascend")
-    demand(int(ids[-1]) < size, "id_range", f"it holds id {ids.max(initial=0)} of {size}")
+    demand(int(ids[-1]) < size, "id_range", f"it holds id {ids[-1]} of {size}")
     # As a comparison that NaN fails too.
     right = bool(((probabilities >= FLOOR) & (probabilities <= 1.0)).all())
     demand(right, "number", "a distribution has a probability outside 2^-14 to 1")
     _demand_whole(rest, beside, float(probabilities.sum(dtype=np.float64)))
-    return Masses(ids, probabilities, rest)
+    return Masses(ids.astype(np.int32), probabilities, rest)
 
 
 def _demand_whole(rest: float, beside: float, listed: float = 0.0) -> None:
