@@ -1,0 +1,249 @@
+package io.omnidraft.learning.positions
+
+import io.omnidraft.SettingException
+import io.omnidraft.vocab.ActiveTrie
+import io.omnidraft.vocab.VocabMap
+
+/*
+ * Align a response of the target with the drafter's positions (spec/13-learner.md, Places).
+ *
+ * The drafter reads its own prompt and then the spelling of every emitted token. Each target token therefore begins and
+ * ends at a draft token, where both models have read the same text. No text is encoded again.
+ *
+ * Row j of a response is the drafter's logits after the prompt and j draft tokens; it predicts draft token j. Row i of
+ * the target was computed after the target tokens before i; it is the distribution of token i.
+ */
+
+/**
+ * Some distributions over draft tokens, each with its listed ids.
+ *
+ * @property rows the row of the response that each distribution belongs to. Two distributions may belong to one row.
+ * @property ids draft ids of each distribution.
+ * @property probabilities of these ids.
+ * @property other probability of all ids that are not listed.
+ * @property weights see [DraftDistribution].
+ */
+internal class SparseDistributions(
+    val rows: IntArray,
+    val ids: Array<IntArray>,
+    val probabilities: Array<DoubleArray>,
+    val other: DoubleArray,
+    val weights: DoubleArray,
+) {
+    /** Number of distributions. */
+    val size: Int get() = rows.size
+}
+
+/**
+ * The target tokens of a response; every array has one element for each.
+ *
+ * @property ids target ids.
+ * @property before the target id before each token; -1 where it is unknown.
+ * @property rows the row of the response where the spelling of the token begins.
+ * @property lengths draft tokens of the spelling, 0 or more.
+ * @property direct whether the token has a direct partner in the drafter's vocabulary.
+ * @property probabilities p of the token; NaN where its row was cut and does not list it.
+ * @property starts byte offset of the token in the response.
+ * @property ends byte offset of its end.
+ */
+internal class TargetTokens(
+    val ids: IntArray,
+    val before: IntArray,
+    val rows: IntArray,
+    val lengths: IntArray,
+    val direct: BooleanArray,
+    val probabilities: DoubleArray,
+    val starts: IntArray,
+    val ends: IntArray,
+) {
+    /** Number of tokens. */
+    val size: Int get() = ids.size
+}
+
+/**
+ * One response, with the inputs of every objective of the training step.
+ *
+ * @property draftIds prompt and response in draft tokens.
+ * @property promptLength draft tokens of the prompt, 1 or more.
+ * @property owners the index of the target token that each draft token of the response writes.
+ * @property tokens of the target.
+ * @property trieDistributions the target's distribution in the drafter's vocabulary, at each position that has one.
+ * @property directDistributions for each target token, its row on the intersection of the vocabularies. `other` is the
+ *     mass that the row does not list, `weights` the listed mass on the intersection plus `other`.
+ * @property vocabMap of the pair.
+ */
+internal class Aligned(
+    val draftIds: IntArray,
+    val promptLength: Int,
+    val owners: IntArray,
+    val tokens: TargetTokens,
+    val trieDistributions: SparseDistributions,
+    val directDistributions: SparseDistributions,
+    val vocabMap: VocabMap,
+) {
+    /** Rows of logits: one after the prompt, and one after each draft token of the response. */
+    val numRows: Int get() = draftIds.size - promptLength + 1
+}
+
+/**
+ * Options of the alignment.
+ *
+ * @property trie its active spellings are taught; [fullTrie] for all spellings.
+ * @property maxLength draft tokens of prompt and response together; later target tokens are dropped.
+ * @property keep draft ids in a distribution at most.
+ */
+internal class Aligner(val trie: ActiveTrie, val maxLength: Int, val keep: Int = 64) {
+    private val map: VocabMap get() = trie.map
+
+    /**
+     * The training positions of one response.
+     *
+     * @param draftPrompt the prompt in draft ids, with the start token; at least one id.
+     * @param tokens the emitted target ids.
+     * @param rows the target's distribution before each of them.
+     * @param before the last target id of the prompt; -1 if unknown.
+     * @param roots the distribution of each row at the root of this trie, computed from the whole row; null computes it
+     *     from [rows].
+     * @throws SettingException there is no prompt, rows and tokens differ in number, a row is not a distribution, or ids
+     *     outside a vocabulary.
+     */
+    fun align(
+        draftPrompt: IntArray,
+        tokens: IntArray,
+        rows: TargetRows,
+        before: Int = -1,
+        roots: List<DraftDistribution?>? = null,
+    ): Aligned {
+        check(draftPrompt, tokens, rows)
+        val known = roots ?: List(rows.size) { rootDistribution(trie, rows, it) }
+        val spellings = fitting(tokens, maxLength - draftPrompt.size)
+        val count = spellings.size
+        val targetTokens = targetTokens(tokens.copyOf(count), spellings, rows, before)
+        return Aligned(
+            draftIds = draftPrompt + concatenated(spellings),
+            promptLength = draftPrompt.size,
+            owners = concatenated(List(count) { i -> IntArray(spellings[i].size) { i } }),
+            tokens = targetTokens,
+            trieDistributions = trieDistributions(targetTokens, spellings, rows, known),
+            directDistributions = directDistributions(targetTokens, rows),
+            vocabMap = map,
+        )
+    }
+
+    /** The spellings of the first tokens, as many as fit. */
+    private fun fitting(tokens: IntArray, room: Int): List<IntArray> {
+        val spellings = ArrayList<IntArray>(tokens.size)
+        var length = 0
+        for (token in tokens) {
+            val spelling = map.spell(token)
+            length += spelling.size
+            if (length > room) break
+            spellings.add(spelling)
+        }
+        return spellings
+    }
+
+    private fun targetTokens(ids: IntArray, spellings: List<IntArray>, rows: TargetRows, before: Int): TargetTokens {
+        val lengths = IntArray(ids.size) { spellings[it].size }
+        val sizes = IntArray(ids.size) { map.targetBytes.length(ids[it]) }
+        val starts = starts(sizes)
+        return TargetTokens(
+            ids = ids,
+            before = IntArray(ids.size) { if (it == 0) before else ids[it - 1] },
+            rows = starts(lengths),
+            lengths = lengths,
+            direct = BooleanArray(ids.size) { lengths[it] == 1 && map.direct[spellings[it][0]] == ids[it] },
+            probabilities = DoubleArray(ids.size) { rows.of(it, ids[it]) ?: Double.NaN },
+            starts = starts,
+            ends = IntArray(ids.size) { starts[it] + sizes[it] },
+        )
+    }
+
+    private fun check(draftPrompt: IntArray, tokens: IntArray, rows: TargetRows) {
+        if (draftPrompt.isEmpty()) {
+            throw SettingException("the draft prompt is empty", "give it the drafter's start token at least")
+        }
+        if (tokens.size != rows.size) {
+            throw SettingException("a response of ${tokens.size} tokens has ${rows.size} target rows", "give one each")
+        }
+        if (!rows.finite) {
+            throw SettingException(
+                "a target row is not a distribution (finite, not negative, of sum 1)",
+                "leave the response out",
+            )
+        }
+        checkIds("draft prompt", draftPrompt, map.draftSize)
+        checkIds("response", tokens, map.targetSize)
+        for (ids in rows.ids) checkIds("target rows", ids, map.targetSize)
+    }
+
+    private fun checkIds(name: String, ids: IntArray, size: Int) {
+        if (ids.any { it < 0 || it >= size }) {
+            throw SettingException(
+                "the $name hold an id outside 0..${size - 1}",
+                "use the vocabulary map of this pair",
+            )
+        }
+    }
+
+    /** One distribution at the start of each token, and one at each position inside a spelling. */
+    private fun trieDistributions(
+        tokens: TargetTokens,
+        spellings: List<IntArray>,
+        rows: TargetRows,
+        roots: List<DraftDistribution?>,
+    ): SparseDistributions {
+        val placed = ArrayList<Pair<Int, DraftDistribution>>()
+        fun place(row: Int, distribution: DraftDistribution?) {
+            if (distribution != null) placed.add(row to distribution.top(keep))
+        }
+        for (i in 0 until tokens.size) {
+            val row = tokens.rows[i]
+            val node = if (i > 0 && isActive(tokens.ids[i - 1])) nodeOf(trie, spellings[i - 1]) else null
+            if (node != null && hasChildren(trie, node)) {
+                place(row, afterDistribution(trie, rows, i - 1, node, roots[i]))
+            } else {
+                place(row, roots[i])
+            }
+            if (!isActive(tokens.ids[i])) continue
+            for (depth in 1 until spellings[i].size) {
+                val inside = checkNotNull(nodeOf(trie, spellings[i], depth)) { "an active spelling has no node" }
+                place(row + depth, insideDistribution(trie, rows, i, inside))
+            }
+        }
+        return sparse(placed)
+    }
+
+    /** Whether the spelling of a token is active in the trie; false for aliases and for inactive tokens. */
+    private fun isActive(token: Int): Boolean {
+        val leaf = map.leafOf[token]
+        return leaf >= 0 && trie.active[leaf]
+    }
+
+    private fun directDistributions(tokens: TargetTokens, rows: TargetRows): SparseDistributions =
+        sparse(List(tokens.size) { tokens.rows[it] to directDistribution(map, rows, it).top(keep) })
+}
+
+private fun sparse(placed: List<Pair<Int, DraftDistribution>>): SparseDistributions = SparseDistributions(
+    rows = IntArray(placed.size) { placed[it].first },
+    ids = Array(placed.size) { placed[it].second.ids },
+    probabilities = Array(placed.size) { placed[it].second.probabilities },
+    other = DoubleArray(placed.size) { placed[it].second.other },
+    weights = DoubleArray(placed.size) { placed[it].second.weight },
+)
+
+/** Where parts of these sizes begin, one after another. */
+private fun starts(sizes: IntArray): IntArray {
+    var at = 0
+    return IntArray(sizes.size) { i -> at.also { at += sizes[i] } }
+}
+
+private fun concatenated(parts: List<IntArray>): IntArray {
+    val whole = IntArray(parts.sumOf { it.size })
+    var at = 0
+    for (part in parts) {
+        part.copyInto(whole, at)
+        at += part.size
+    }
+    return whole
+}

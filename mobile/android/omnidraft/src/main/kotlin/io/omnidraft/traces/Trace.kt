@@ -1,0 +1,211 @@
+package io.omnidraft.traces
+
+import io.omnidraft.TraceFileException
+import io.omnidraft.vocab.VocabMap
+import kotlin.math.max
+
+/*
+ * A recorded generation as values: its rounds, and at each token the distribution of the target (spec/12-trace.md).
+ * Training computes from these alone, without a second pass of the target.
+ */
+
+/** Ids that are kept of a distribution, at most. */
+internal const val TOP = 64
+
+/** The smallest normal float16, 2^-14: smaller probabilities have too few bits and go to the rest. */
+internal const val FLOOR = 1.0 / (1 shl 14)
+
+/** Draft ids that a record keeps of the text before it, at most. */
+internal const val WINDOW = 2048
+
+/**
+ * The pair of vocabularies of the ids of a trace.
+ *
+ * @property draftFingerprint of the drafter's tokenizer, 64 hexadecimal digits.
+ * @property targetFingerprint of the target's tokenizer.
+ * @property draftSize width of the drafter's logits, 1 to 2^31.
+ * @property targetSize width of the target's logits, 1 to 2^31.
+ */
+internal data class Vocabularies(
+    val draftFingerprint: String,
+    val targetFingerprint: String,
+    val draftSize: Long,
+    val targetSize: Long,
+) {
+    /**
+     * Refuse a trace of other vocabularies.
+     *
+     * @throws TraceFileException `foreign_vocabulary`.
+     */
+    fun check(vocabularies: Vocabularies) {
+        val other = vocabularies
+        same("drafter tokenizer", draftFingerprint.take(SHOWN), other.draftFingerprint.take(SHOWN))
+        same("target tokenizer", targetFingerprint.take(SHOWN), other.targetFingerprint.take(SHOWN))
+        same("number of draft ids", draftSize, other.draftSize)
+        same("number of target ids", targetSize, other.targetSize)
+    }
+
+    private fun same(who: String, ours: Any, theirs: Any) {
+        if (ours != theirs) {
+            throw TraceFileException("foreign_vocabulary", "its $who is $theirs, that of these models is $ours")
+        }
+    }
+
+    companion object {
+        private const val SHOWN = 12 // digits of a fingerprint
+
+        /** The vocabularies of a map. */
+        fun of(vocabMap: VocabMap): Vocabularies = Vocabularies(
+            vocabMap.draftFingerprint,
+            vocabMap.targetFingerprint,
+            vocabMap.draftSize.toLong(),
+            vocabMap.targetSize.toLong(),
+        )
+    }
+}
+
+/**
+ * The largest probabilities of a distribution.
+ *
+ * @property ids ascending, [TOP] at most.
+ * @property probabilities of these ids, each a number that float16 holds exactly, none below [FLOOR].
+ * @property rest the mass of all other ids.
+ */
+internal class Masses(val ids: IntArray, val probabilities: FloatArray, val rest: Double)
+
+/**
+ * An emitted target token, and the target's distribution before it: at temperature 1, without penalty and truncation.
+ *
+ * @property tokenId the target id.
+ * @property surprisal -ln of its probability in the distribution, in nats.
+ * @property accepted whether it was proposed.
+ * @property inside whether it begins inside a draft token that writes more than one target token, where no draft
+ *     position belongs to it.
+ * @property pieces the draft ids that spell it, which are appended to the draft context; empty if none can.
+ * @property distribution over target ids.
+ * @property roots over the first draft ids of all spellings, active or not: P at the root of the whole trie.
+ * @property unspelled the mass of the target tokens without a spelling in the trie; [roots] does not hold it.
+ */
+internal class TracedToken(
+    val tokenId: Int,
+    val surprisal: Double,
+    val accepted: Boolean,
+    val inside: Boolean,
+    val pieces: IntArray,
+    val distribution: Masses,
+    val roots: Masses,
+    val unspelled: Double,
+)
+
+/** What was judged: the decisions of the trie walk (see `translator.Step`), or a whole target token. */
+internal enum class Kind {
+    BEGIN,
+    GO_ON,
+    END,
+    DEAD_END,
+    EXPAND,
+
+    /** The rules match and paper: all draft tokens since the judgement before. */
+    WHOLE,
+    ;
+
+    /** The number of this kind in a file. */
+    val number: Int get() = ordinal + 1
+}
+
+/**
+ * The probability that a decision was accepted.
+ *
+ * @property kind what was decided.
+ * @property draft index of the draft token that proposed it; with [Kind.WHOLE] the last one.
+ * @property label min(1, P/Q) by the distributions of the round.
+ */
+internal data class DecisionLabel(val kind: Kind, val draft: Int, val label: Double)
+
+/** What an entry of a trace's file holds: the beginning of a record, or a round of it. */
+internal sealed interface Content
+
+/**
+ * One target pass.
+ *
+ * @property position draft ids of the text before it, those outside the record's window included.
+ * @property draft draft ids; none where the context was copied from.
+ * @property evaluated how many of the draft ids were verified.
+ * @property acceptedDrafts how many of these were accepted.
+ * @property labels of the decisions, in order.
+ * @property tokens emitted, one at least.
+ */
+internal class TracedRound(
+    val position: Long,
+    val draft: IntArray,
+    val evaluated: Int,
+    val acceptedDrafts: Int,
+    val labels: List<DecisionLabel>,
+    val tokens: List<TracedToken>,
+) : Content {
+    /** The number of draft ids that spell the text of the round. */
+    val numPieces: Int get() = tokens.sumOf { it.pieces.size }
+
+    /** The draft ids that spell the text of the round. */
+    val pieces: IntArray get() = tokens.concatenated { it.pieces }
+
+    /** The round at another position. */
+    fun at(position: Long): TracedRound = TracedRound(position, draft, evaluated, acceptedDrafts, labels, tokens)
+}
+
+/**
+ * How a record begins.
+ *
+ * @property drafterAdapter digest of the drafter's adapter in use, 64 hexadecimal digits; null for none.
+ * @property targetAdapter digest of the target's adapter in use; null for none.
+ * @property temperature of the sampling.
+ * @property mode one of [MODES].
+ * @property continues whether it continues a generation, after a pause, another adapter or a full segment.
+ * @property skipped number of draft ids of the text before [context].
+ * @property context the latest draft ids of the text, [WINDOW] at most.
+ */
+internal class Start(
+    val drafterAdapter: String?,
+    val targetAdapter: String?,
+    val temperature: Double,
+    val mode: String,
+    val continues: Boolean,
+    val skipped: Long,
+    val context: IntArray,
+) : Content {
+    /** The same beginning, of a record that continues a generation. */
+    fun continuing(): Start = Start(drafterAdapter, targetAdapter, temperature, mode, true, skipped, context)
+}
+
+/**
+ * A generation, or a part of one.
+ *
+ * @property start the text before it.
+ * @property rounds in order, one at least.
+ */
+internal class Traced(val start: Start, val rounds: List<TracedRound>) {
+    /** All emitted target tokens. */
+    val tokens: List<TracedToken> get() = rounds.flatMap { it.tokens }
+}
+
+/**
+ * The number of draft ids of a text that a record leaves out, and the ids that it keeps.
+ *
+ * @param text draft ids in its first [size] elements.
+ */
+internal fun window(text: IntArray, size: Int = text.size): Pair<Long, IntArray> {
+    val skipped = max(0, size - WINDOW)
+    return skipped.toLong() to text.copyOfRange(skipped, size)
+}
+
+/** Some arrays of ids, one after another. */
+internal inline fun <T> List<T>.concatenated(idsOf: (T) -> IntArray): IntArray {
+    val whole = IntArray(sumOf { idsOf(it).size })
+    var at = 0
+    for (each in this) {
+        val ids = idsOf(each)
+        ids.copyInto(whole, at)
+        at += ids.size
+    }
+    return whole
+}

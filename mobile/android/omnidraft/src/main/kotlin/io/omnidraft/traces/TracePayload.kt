@@ -1,0 +1,294 @@
+package io.omnidraft.traces
+
+import io.omnidraft.TraceFileException
+import io.omnidraft.disk.ByteWriter
+import io.omnidraft.disk.bytesOf
+import io.omnidraft.disk.f32
+import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.i32
+import io.omnidraft.disk.u16
+import io.omnidraft.disk.u32
+import io.omnidraft.disk.u8
+import kotlin.math.abs
+
+/* Payloads of the entries of a trace's file: the beginning of a record, and a round (spec/12-trace.md). */
+
+/** The modes of generation; a file has their indices. */
+internal val MODES: List<String> = listOf("trie", "match", "direct", "paper", "lookup", "plain")
+
+private const val START_BYTES = 76 // digests, temperature, mode, continues, reserved, skipped
+private const val ROUND_BYTES = 12 // position, draft ids, evaluated, accepted drafts, labels, tokens, reserved
+private const val TOKEN_BYTES = 28 // id, flags, ids of distribution and roots, reserved, pieces, four numbers
+private const val DIGEST_BYTES = 32
+private const val ACCEPTED = 1
+private const val INSIDE = 2
+private const val ROUNDING = 1.0 / (1 shl 8) // more than 64 roundings to float16 can add up to
+private val NO_DIGEST = "0".repeat(2 * DIGEST_BYTES)
+private val KINDS = Kind.entries
+private const val NARROW = 1L shl 16
+private val NO_IDS = IntArray(0)
+private val NO_PROBABILITIES = FloatArray(0)
+private val NOTHING = Masses(NO_IDS, NO_PROBABILITIES, 1.0)
+
+/** The sizes of both vocabularies, which give the width of ids: 2 bytes up to 65,536 ids, else 4. */
+internal class PayloadLayout(val draftSize: Long, val targetSize: Long) {
+    /** Bytes of a draft id. */
+    val draftBytes: Int get() = idBytes(draftSize)
+
+    /** Bytes of a target id. */
+    val targetBytes: Int get() = idBytes(targetSize)
+
+    companion object {
+        /** The layout of the ids of some vocabularies. */
+        fun of(vocabularies: Vocabularies): PayloadLayout =
+            PayloadLayout(vocabularies.draftSize, vocabularies.targetSize)
+    }
+}
+
+/** The payload of a record's beginning. */
+internal fun encodeStart(start: Start, layout: PayloadLayout): ByteArray {
+    val out = ByteWriter(START_BYTES + start.context.size * layout.draftBytes)
+    for (digest in listOf(start.drafterAdapter, start.targetAdapter)) out.put(bytesOf(digest ?: NO_DIGEST))
+    out.f32(start.temperature.toFloat())
+    out.u8(MODES.indexOf(start.mode)).u8(if (start.continues) 1 else 0).u16(0)
+    out.u32(start.skipped)
+    out.ids(start.context, layout.draftBytes)
+    return out.bytes()
+}
+
+/** The payload of a round. */
+internal fun encodeRound(traced: TracedRound, layout: PayloadLayout): ByteArray {
+    val labels = traced.labels
+    val out = ByteWriter(1 shl 10)
+    out.u32(traced.position)
+    out.count(traced.draft.size).count(traced.evaluated).count(traced.acceptedDrafts)
+    out.count(labels.size).count(traced.tokens.size)
+    out.u8(0).u16(0) // reserved
+    out.ids(traced.draft, layout.draftBytes)
+    for (label in labels) out.u8(label.kind.number)
+    for (label in labels) out.count(label.draft)
+    for (label in labels) out.f32(label.label.toFloat())
+    for (token in traced.tokens) out.token(token, layout)
+    return out.bytes()
+}
+
+private fun ByteWriter.token(token: TracedToken, layout: PayloadLayout) {
+    i32(token.tokenId)
+    u8((if (token.accepted) ACCEPTED else 0) or (if (token.inside) INSIDE else 0))
+    count(token.distribution.ids.size).count(token.roots.ids.size).u8(0)
+    i32(token.pieces.size)
+    f32(token.surprisal.toFloat()).f32(token.distribution.rest.toFloat())
+    f32(token.roots.rest.toFloat()).f32(token.unspelled.toFloat())
+    ids(token.pieces, layout.draftBytes)
+    masses(token.distribution, layout.targetBytes)
+    masses(token.roots, layout.draftBytes)
+}
+
+private fun ByteWriter.masses(masses: Masses, idBytes: Int) {
+    ids(masses.ids, idBytes)
+    for (probability in masses.probabilities) u16(halfOf(probability).toInt())
+}
+
+private fun ByteWriter.ids(ids: IntArray, idBytes: Int) {
+    for (id in ids) if (idBytes == 2) u16(id) else i32(id)
+}
+
+/** A number that a byte of the format holds. */
+private fun ByteWriter.count(count: Int): ByteWriter {
+    check(count in 0..255) { "$count does not fit a byte of a trace" }
+    return u8(count)
+}
+
+/**
+ * The beginning of a record in its payload, which is a part of an array.
+ *
+ * @throws TraceFileException with the name of the fault.
+ */
+internal fun decodeStart(data: ByteArray, from: Int, until: Int, layout: PayloadLayout): Start {
+    val cursor = Cursor(data, from, until)
+    val at = cursor.take(START_BYTES.toLong())
+    val temperature = f32(data, at + 64)
+    val mode = u8(data, at + 68)
+    val continues = u8(data, at + 69)
+    val reserved = u16(data, at + 70)
+    val skipped = u32(data, at + 72)
+    demand(reserved == 0, "reserved") { "the reserved field of a record is $reserved, not 0" }
+    demand(isNumber(temperature), "number") { "it has a temperature of $temperature" }
+    demand(mode < MODES.size, "kind") { "it has a mode $mode, outside 0..${MODES.size - 1}" }
+    demand(continues < 2, "kind") { "it has a record that continues $continues, neither 0 nor 1" }
+    val context = cursor.window(skipped, layout)
+    val drafter = digest(data, at)
+    val target = digest(data, at + DIGEST_BYTES)
+    return Start(drafter, target, temperature.toDouble(), MODES[mode], continues == 1, skipped, context)
+}
+
+private fun Cursor.window(skipped: Long, layout: PayloadLayout): IntArray {
+    val count = left / layout.draftBytes
+    val extra = left % layout.draftBytes
+    demand(extra == 0, "length") { "a record has $extra bytes too many" }
+    demand(count <= WINDOW, "limits") { "a record begins with $count draft ids, more than $WINDOW" }
+    demand(skipped == 0L || count == WINDOW, "limits") { "a record keeps $count draft ids and leaves some out" }
+    return draftIds(count.toLong(), layout)
+}
+
+/**
+ * The round in its payload, which is a part of an array.
+ *
+ * @throws TraceFileException with the name of the fault.
+ */
+internal fun decodeRound(data: ByteArray, from: Int, until: Int, layout: PayloadLayout): TracedRound {
+    val cursor = Cursor(data, from, until)
+    val at = cursor.take(ROUND_BYTES.toLong())
+    val (drafted, evaluated, accepted, numLabels, numTokens) = IntArray(5) { u8(data, at + 4 + it) }
+    demand((9..11).all { u8(data, at + it) == 0 }, "reserved") { "a reserved field of a round is not 0" }
+    demand(accepted <= evaluated && evaluated <= drafted, "counts") {
+        "it has $accepted accepted of $evaluated evaluated of $drafted draft tokens"
+    }
+    demand(numTokens > 0, "counts") { "a round emitted nothing" }
+    val draft = cursor.draftIds(drafted.toLong(), layout)
+    val labels = cursor.labels(numLabels, evaluated)
+    val tokens = ArrayList<TracedToken>()
+    repeat(numTokens) { tokens.add(cursor.token(layout)) }
+    cursor.end()
+    checkFlags(tokens)
+    return TracedRound(u32(data, at), draft, evaluated, accepted, labels, tokens)
+}
+
+private fun Cursor.labels(count: Int, evaluated: Int): List<DecisionLabel> {
+    val kinds = take(count.toLong())
+    val places = take(count.toLong())
+    val probabilities = take(count * 4L)
+    if (count == 0) return emptyList()
+    val labels = ArrayList<DecisionLabel>(count)
+    for (i in 0 until count) {
+        val kind = u8(data, kinds + i)
+        val place = u8(data, places + i)
+        val label = f32(data, probabilities + 4 * i)
+        demand(kind in 1..KINDS.size, "kind") { "it has a label of kind $kind, outside 1..${KINDS.size}" }
+        demand(place < evaluated, "counts") { "draft token $place is labelled and $evaluated were evaluated" }
+        demand(isShare(label), "number") { "it has a label of $label" }
+        labels.add(DecisionLabel(KINDS[kind - 1], place, label.toDouble()))
+    }
+    val ascend = (1 until count).all { labels[it - 1].draft <= labels[it].draft }
+    demand(ascend, "order") { "labels are not in the order of the draft" }
+    return labels
+}
+
+private fun Cursor.token(layout: PayloadLayout): TracedToken {
+    val at = take(TOKEN_BYTES.toLong())
+    val token = u32(data, at)
+    val flags = u8(data, at + 4)
+    val reserved = u8(data, at + 7)
+    val surprisal = f32(data, at + 12)
+    val unspelled = f32(data, at + 24)
+    demand(reserved == 0, "reserved") { "the reserved field of a token is $reserved, not 0" }
+    demand(token < layout.targetSize, "id_range") { "it holds target id $token of ${layout.targetSize}" }
+    demand(flags < 4, "kind") { "it has a token with flags $flags" }
+    demand(isNumber(surprisal), "number") { "it has a surprisal of $surprisal" }
+    demand(isShare(unspelled), "number") { "it has an unspelled mass of $unspelled" }
+    val pieces = draftIds(u32(data, at + 8), layout)
+    val ofTarget = Listing(u8(data, at + 5), layout.targetBytes, layout.targetSize)
+    val distribution = masses(ofTarget, f32(data, at + 16), 0f)
+    val ofDrafter = Listing(u8(data, at + 6), layout.draftBytes, layout.draftSize)
+    val roots = masses(ofDrafter, f32(data, at + 20), unspelled)
+    return TracedToken(
+        token.toInt(), surprisal.toDouble(), flags and ACCEPTED != 0, flags and INSIDE != 0,
+        pieces, distribution, roots, unspelled.toDouble(),
+    )
+}
+
+/** How many ids a distribution lists, the bytes of an id, and the size of the vocabulary. */
+private class Listing(val count: Int, val idBytes: Int, val size: Long)
+
+/**
+ * A distribution.
+ *
+ * @param rest mass of the other ids of the vocabulary.
+ * @param beside mass outside the distribution.
+ */
+private fun Cursor.masses(listing: Listing, rest: Float, beside: Float): Masses {
+    val count = listing.count
+    if (count == 0) { // of most tokens of a hostile file, and not worth a few arrays each
+        demandWhole(0.0, rest, beside)
+        return if (rest == 1f) NOTHING else Masses(NO_IDS, NO_PROBABILITIES, rest.toDouble())
+    }
+    val ids = ids(count.toLong(), listing.idBytes)
+    val halves = take(count * 2L)
+    val probabilities = FloatArray(count) { floatOf(u16(data, halves + 2 * it).toShort()) }
+    // As unsigned numbers, because a wide id of a hostile file may be 2^31 or more.
+    val ascend = (1 until count).all { unsigned(ids[it - 1]) < unsigned(ids[it]) }
+    demand(ascend, "order") { "the ids of a distribution do not ascend" }
+    val last = unsigned(ids[count - 1])
+    demand(last < listing.size, "id_range") { "it holds id $last of ${listing.size}" }
+    // As a comparison that NaN fails too.
+    val right = probabilities.all { it >= FLOOR && it <= 1f }
+    demand(right, "number") { "a distribution has a probability outside 2^-14 to 1" }
+    demandWhole(probabilities.sumOf { it.toDouble() }, rest, beside)
+    return Masses(ids, probabilities, rest.toDouble())
+}
+
+private fun demandWhole(listed: Double, rest: Float, beside: Float) {
+    demand(isShare(rest), "number") { "it has a rest of $rest" }
+    val whole = listed + rest + beside
+    demand(abs(whole - 1.0) <= ROUNDING, "mass") { "the masses of a distribution add up to $whole, not 1" }
+}
+
+/** Accepted tokens come first, and a token inside the draft token of another has no pieces of its own. */
+private fun checkFlags(tokens: List<TracedToken>) {
+    val accepted = tokens.takeWhile { it.accepted }.size
+    val right = tokens.drop(accepted).none { it.accepted }
+    demand(right, "counts") { "a token was accepted after one that was not" }
+    tokens.forEachIndexed { i, token ->
+        val fits = !token.inside || (i > 0 && token.accepted && token.pieces.isEmpty())
+        demand(fits, "counts") { "a token is inside a draft token that it cannot be inside of" }
+    }
+}
+
+/** Reads fields from the front of a payload, which is the part [at] to [until] of [data]. */
+private class Cursor(val data: ByteArray, private var at: Int, private val until: Int) {
+    /** Bytes that were not read. */
+    val left: Int get() = until - at
+
+    /** Where the next [count] bytes begin; they count as read. */
+    fun take(count: Long): Int {
+        demand(count <= left, "length") { "an entry lacks ${count - left} bytes" }
+        return at.also { at += count.toInt() }
+    }
+
+    /** Ids as they are in the file: 4 bytes wide they may be negative here. */
+    fun ids(count: Long, idBytes: Int): IntArray {
+        val begin = take(count * idBytes)
+        if (count == 0L) return NO_IDS
+        return IntArray(count.toInt()) { if (idBytes == 2) u16(data, begin + 2 * it) else i32(data, begin + 4 * it) }
+    }
+
+    fun draftIds(count: Long, layout: PayloadLayout): IntArray {
+        val ids = ids(count, layout.draftBytes)
+        val largest = ids.maxOfOrNull { unsigned(it) } ?: 0L
+        demand(largest < layout.draftSize, "id_range") { "it holds draft id $largest of ${layout.draftSize}" }
+        return ids
+    }
+
+    fun end() = demand(left == 0, "length") { "an entry has $left bytes too many" }
+}
+
+/**
+ * Refuse a file with the name of a fault unless a condition holds.
+ *
+ * @throws TraceFileException the condition does not hold.
+ */
+internal inline fun demand(holds: Boolean, fault: String, sentence: () -> String) {
+    if (!holds) throw TraceFileException(fault, sentence())
+}
+
+private fun digest(data: ByteArray, at: Int): String? =
+    hexOf(data.copyOfRange(at, at + DIGEST_BYTES)).takeIf { it != NO_DIGEST }
+
+private fun idBytes(size: Long): Int = if (size <= NARROW) 2 else 4
+
+private fun unsigned(id: Int): Long = id.toLong() and 0xffffffffL
+
+/** Whether a number is finite, not negative and not -0: each number is written in one way. */
+private fun isNumber(x: Float): Boolean = x >= 0f && x < Float.POSITIVE_INFINITY && x.toRawBits() >= 0
+
+private fun isShare(x: Float): Boolean = isNumber(x) && x <= 1f
