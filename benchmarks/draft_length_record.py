@@ -1,9 +1,10 @@
 """Record what drafter and context would give at every position of the targets' answers.
 
-    python -m benchmarks.draft_length_record [--prompts N] [--bundles DIR]
+    python -m benchmarks.draft_length_record [--prompts N] [--bundles DIR] [--only TASK]
 
 `benchmarks.draft_length` replays rules on it. Both starter targets (fp32), the untrained and the learned
-drafter (int8), prompts of four tasks that nothing was trained on, greedy and at temperature 1. The first
+drafter (int8), prompts of four tasks that nothing was trained on, greedy and at temperature 1. Answers to
+SciTLDR are short (23 tokens), so that task has more prompts. The first
 lines are costs, measured on this machine. Any other line is an answer, without its text.
 Each position:
 
@@ -25,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -43,11 +45,13 @@ from omnidraft.runtime.decoding.prompt_lookup import PromptLookup
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig, draft_distribution, target_distribution
 from omnidraft.runtime.decoding.translator import translate_longest
+from omnidraft.runtime.disk.atomic_write import write_atomically
 from omnidraft.runtime.session.api import Session, load
 from omnidraft.runtime.vocab.ngram_cache import NgramCache
 
 ROWS = Path(__file__).parent / "results" / "draft_length_rows.jsonl"
 NEW_TOKENS = 96
+SHORT_ANSWERS = 100  # prompts of SciTLDR
 FIRST_UNSEEN_MBPP = 910  # the targets were trained on the rows before it
 Drafted = tuple[list[int], int]  # ends, refused
 
@@ -57,7 +61,8 @@ def unseen(count: int) -> dict[str, list[str]]:
     code = [row["text"] for row in rows("mbpp/mbpp")[FIRST_UNSEEN_MBPP:]][: (count + 1) // 2]
     code += [row["prompt"] for row in rows("humaneval/humaneval")[: count // 2]]
     alpaca = [f"{r['instruction']}\n{r['input']}".strip() for r in rows("alpaca/test")[:count]]
-    papers = ["Summarize in one sentence: " + " ".join(row["source"]) for row in rows("scitldr/dev")[:count]]
+    papers = ["Summarize in one sentence: " + " ".join(row["source"]) for row in rows("scitldr/dev")]
+    papers = papers[: max(count, SHORT_ANSWERS)]
     questions = [row["question"] for row in rows("gsm8k/test")[:count]]
     return {"gsm8k": questions, "code": code, "alpaca": alpaca, "scitldr": papers}
 
@@ -99,9 +104,8 @@ def seconds_to_read(bundle: Path, tokens: int = 64, repeats: int = 20) -> float:
     return median(seconds)
 
 
-def record(place: Path, count: int) -> Iterator[dict[str, Any]]:
-    """Every answer of every pair."""
-    prompts = unseen(count)
+def record(place: Path, prompts: dict[str, list[str]]) -> Iterator[dict[str, Any]]:
+    """Every answer of every pair to these prompts by task."""
     for pair in export_starters(place, lambda *_: None):
         for drafter in ("untrained", "learned"):
             for temperature in (0.0, 1.0):
@@ -210,14 +214,21 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=12, help="prompts of each task")
     parser.add_argument("--bundles", type=Path, help="directory of exported starter pairs; it is kept")
     parser.add_argument("--rows", type=Path, default=ROWS, help="file to write")
+    parser.add_argument("--only", metavar="TASK", help="record this task again, keep the other lines")
     options = parser.parse_args()
     require("tasks")
     options.rows.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as place, options.rows.open("w", encoding="utf-8") as file:
+    prompts, only = unseen(options.prompts), options.only
+    kept = list[dict[str, Any]]()
+    if only is not None:
+        prompts = {only: prompts[only]}
+        lines = map(json.loads, options.rows.read_text(encoding="utf-8").splitlines())
+        kept = [line for line in lines if line.get("task") != only]
+    with tempfile.TemporaryDirectory() as place:
         bundles = options.bundles or Path(place)
-        for lines in (costs(bundles), record(bundles, options.prompts)):
-            for line in lines:
-                file.write(json.dumps(line, separators=(",", ":")) + "\n")
+        first = costs(bundles) if only is None else iter(kept)
+        written = [json.dumps(line, separators=(",", ":")) for line in chain(first, record(bundles, prompts))]
+    write_atomically(options.rows, "".join(f"{line}\n" for line in written).encode())
 
 
 if __name__ == "__main__":
