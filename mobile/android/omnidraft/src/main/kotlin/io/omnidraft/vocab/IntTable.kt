@@ -49,6 +49,15 @@ internal class WordTable(private val bytes: ByteBuffer) : IntTable() {
     override fun get(index: Int): Int = bytes.getInt(4 * index)
 }
 
+/** A table of integers of 8 bytes in a little-endian buffer; compare them unsigned where the format says so. */
+internal class LongTable(private val bytes: ByteBuffer) {
+    /** Number of entries. */
+    val size: Int = bytes.limit() / 8
+
+    /** The entry at an index. */
+    operator fun get(index: Int): Long = bytes.getLong(8 * index)
+}
+
 /** The table of a little-endian buffer whose entries are 1, 2 or 4 bytes wide. */
 internal fun packed(bytes: ByteBuffer, width: Int): IntTable = when (width) {
     1 -> ByteTable(bytes)
@@ -103,8 +112,14 @@ internal class IntList(room: Int = 16) {
         size = 0
     }
 
-    /** A copy of all integers. */
-    fun toArray(): IntArray = values.copyOf(size)
+    /** Removes the integers from index [length] on. */
+    fun truncate(length: Int) {
+        check(length in 0..size) { "$length of $size integers" }
+        size = length
+    }
+
+    /** A copy of the integers from [from] to before [until]. */
+    fun toArray(from: Int = 0, until: Int = size): IntArray = values.copyOfRange(from, until)
 }
 
 /** A copy of a part of an array. */

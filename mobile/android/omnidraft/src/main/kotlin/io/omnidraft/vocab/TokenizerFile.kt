@@ -1,0 +1,344 @@
+package io.omnidraft.vocab
+
+import io.omnidraft.TokenizerException
+import io.omnidraft.disk.ValueError
+import io.omnidraft.disk.bytes
+import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.openFile
+import io.omnidraft.disk.part
+import java.io.File
+import java.io.IOException
+import java.nio.ByteBuffer
+import java.nio.channels.FileChannel
+
+/*
+ * Read the file of a compiled tokenizer: it is mapped, not copied, and every number in it is checked.
+ *
+ * Faults and bounds: spec/02-tokenizer.md. A wrong *order* of pieces is not looked for: it gives other ids and nothing worse.
+ */
+
+private const val VERSION_END = 12
+private const val FINGERPRINT_AT = 16
+private const val FINGERPRINT_END = 48
+private const val BYTE_TOKEN_SIZE = 6 // <0xNN>
+private const val HEXADECIMAL = "0123456789ABCDEFabcdef"
+
+/**
+ * Maps a file into memory and checks it.
+ *
+ * @throws TokenizerException the file cannot be read, or it is refused.
+ */
+internal fun openTokenizerFile(file: File): TokenizerTables = try {
+    readTokenizerFile(mapped(file))
+} catch (error: IOException) {
+    throw TokenizerException("unreadable", "$file cannot be read (${error.message})", cause = error)
+} catch (error: TokenizerException) {
+    throw TokenizerException(error.fault, "$file is refused: ${error.message}", "run `omnidraft export` again", error)
+}
+
+/** The file, or the beginning of one that is too large: enough to refuse it. */
+private fun mapped(file: File): ByteBuffer = openFile(file).use { stream ->
+    val size = minOf(stream.channel.size(), MOST_BYTES + 1)
+    if (size == 0L) ByteBuffer.allocate(0) else stream.channel.map(FileChannel.MapMode.READ_ONLY, 0, size)
+}
+
+/**
+ * Checks the bytes of a file, from 0 to the buffer's limit; they are used in place.
+ *
+ * @throws TokenizerException they are refused; `fault` names why.
+ */
+internal fun readTokenizerFile(data: ByteBuffer): TokenizerTables {
+    val view = part(data, 0, data.limit())
+    val sections = sectionsOf(view)
+    val header = TokenizerHeader(view)
+    checkIds(sections, header.ids)
+    checkMerges(sections, header.ids.toInt())
+    checkClasses(sections, header.classes)
+    header.check()
+    val strings = Strings(sections)
+    return TokenizerTables(
+        fingerprint = header.fingerprint,
+        kind = header.kind,
+        flags = header.flags.toInt(),
+        unknownId = header.unknownId,
+        bosId = header.bosId,
+        wordClass = header.wordClass,
+        offsets = words(sections, "offsets"),
+        text = sections.getValue("text"),
+        roles = ByteTable(sections.getValue("roles")),
+        sortedIds = words(sections, "sorted"),
+        mergeKeys = LongTable(sections.getValue("merge_keys")),
+        mergeValues = words(sections, "merge_values"),
+        byteIds = words(sections, "byte_ids").copy(),
+        modelBytes = words(sections, "model_bytes").copy(),
+        added = addedOf(words(sections, "added"), strings, header.ids.toInt(), header.wordClass),
+        ranges = words(sections, "ranges"),
+        masks = LongTable(sections.getValue("masks")),
+        steps = stepsOf(sections, strings, header.classes.toInt(), header.kind),
+    )
+}
+
+/** The numbers of the header; sections and version were checked before. */
+private class TokenizerHeader(data: ByteBuffer) {
+    val fingerprint = hexOf(bytes(data, FINGERPRINT_AT, FINGERPRINT_END))
+    private val numbers = WordTable(part(data, FINGERPRINT_END, TABLE_AT))
+    val ids = numbers.unsigned(0)
+    private val kindNumber = numbers.unsigned(1)
+    val flags = numbers.unsigned(2)
+    val unknownId = numbers[3]
+    val bosId = numbers[4]
+    val wordClass = numbers[5]
+    val classes = numbers.unsigned(6)
+    private val zero = numbers[7]
+
+    val kind: Kind get() = Kind.entries[kindNumber.toInt()]
+
+    fun check() {
+        val isSound = kindNumber < Kind.entries.size && flags < 8 && zero == 0
+        val idsFit = unknownId in NONE until ids && bosId in NONE until ids && wordClass in NONE until classes
+        demand(isSound && idsFit, "header") { "a number of its header is out of range" }
+    }
+}
+
+private fun words(sections: Map<String, ByteBuffer>, name: String): WordTable = WordTable(sections.getValue(name))
+
+/** The sections by name; each begins at the first multiple of 8 behind the one before it. */
+private fun sectionsOf(data: ByteBuffer): Map<String, ByteBuffer> {
+    val size = data.limit()
+    checkBeginning(data, size)
+    val table = WordTable(part(data, TABLE_AT, START))
+    val sections = HashMap<String, ByteBuffer>()
+    var end = START.toLong()
+    for ((at, section) in SECTIONS.entries.withIndex()) {
+        val start = table.unsigned(2 * at)
+        val length = table.unsigned(2 * at + 1)
+        demand(start == end && length % section.value == 0L, "layout") {
+            "its section ${section.key} is not where it must be"
+        }
+        demand(start + length <= size, "truncated") { "its section ${section.key} ends behind its last byte" }
+        sections[section.key] = part(data, start.toInt(), (start + length).toInt())
+        end = (start + length + 7) / 8 * 8
+    }
+    demand(size >= end, "truncated") { "it has $size bytes of $end" }
+    demand(size.toLong() == end, "layout") { "it has $size bytes and its sections need $end" }
+    return sections
+}
+
+private fun checkBeginning(data: ByteBuffer, size: Int) {
+    val isOne = size >= TOKENIZER_MAGIC.length && TOKENIZER_MAGIC.indices.all { data.get(it) == TOKENIZER_MAGIC[it].code.toByte() }
+    demand(isOne, "not_a_tokenizer") { "it is not a compiled tokenizer" }
+    demand(size >= VERSION_END, "truncated") { "it has $size bytes" }
+    val version = WordTable(part(data, TOKENIZER_MAGIC.length, VERSION_END)).unsigned(0)
+    demand(version == TOKENIZER_VERSION, "version") {
+        "it has version $version and this omnidraft reads version $TOKENIZER_VERSION"
+    }
+    demand(size >= START, "truncated") { "it has $size bytes and a header has $START" }
+    val count = WordTable(part(data, VERSION_END, FINGERPRINT_AT)).unsigned(0)
+    demand(count == SECTIONS.size.toLong(), "header") {
+        "it has $count sections, and a tokenizer has ${SECTIONS.size}"
+    }
+    demand(size <= MOST_BYTES, "header") { "it has more than $MOST_BYTES bytes" }
+}
+
+/** Whether all entries, unsigned, are below a bound that is below 2^31. */
+private fun below(table: IntTable, bound: Int): Boolean {
+    for (i in 0 until table.size) if (table[i] !in 0 until bound) return false
+    return true
+}
+
+/** The tables with an entry for each id. */
+private fun checkIds(sections: Map<String, ByteBuffer>, count: Long) {
+    val offsets = words(sections, "offsets")
+    val roles = ByteTable(sections.getValue("roles"))
+    val text = sections.getValue("text")
+    demand(count in 1..MOST_IDS, "header") { "it has $count ids" }
+    val ids = count.toInt()
+    demand(offsets.size == ids + 1 && roles.size == ids, "layout") { "a table has another number of ids" }
+    demand(offsetsFit(offsets, text.limit()), "offset") { "the offsets of its ids do not ascend" }
+    demand(below(roles, Role.ADDED + 1), "role") { "an id has an unknown role" }
+    var byteTokens = 0
+    for (token in 0 until ids) if (roles[token] == Role.BYTE) byteTokens++
+    demand(byteTokens <= MOST_BYTE_TOKENS, "role") { "it has $byteTokens byte tokens" }
+    for (token in 0 until ids) {
+        demand(roles[token] != Role.BYTE || isByteToken(text, offsets[token], offsets[token + 1]), "role") {
+            "$token is not a byte token"
+        }
+    }
+    demand(below(words(sections, "sorted"), ids), "id") { "a piece has an id that is too large" }
+    for (name in listOf("byte_ids", "model_bytes")) {
+        val table = words(sections, name)
+        demand(table.size == 256, "layout") { "its section $name has ${table.size} entries of 256" }
+        demand(table.copy().all { it in NONE until ids }, "id") { "a byte has an id that does not exist" }
+    }
+}
+
+private fun isByteToken(text: ByteBuffer, start: Int, end: Int): Boolean {
+    if (end - start != BYTE_TOKEN_SIZE) return false
+    val form = CharArray(BYTE_TOKEN_SIZE) { (text.get(start + it).toInt() and 0xff).toChar() }
+    return form[0] == '<' && form[1] == '0' && form[2] == 'x' && form[5] == '>' &&
+        form[3] in HEXADECIMAL && form[4] in HEXADECIMAL
+}
+
+private fun checkMerges(sections: Map<String, ByteBuffer>, ids: Int) {
+    val keys = LongTable(sections.getValue("merge_keys"))
+    val values = words(sections, "merge_values")
+    demand(values.size == 2 * keys.size && keys.size <= MOST_MERGES, "layout") { "its merges have two lengths" }
+    for (i in 1 until keys.size) {
+        demand(keys[i - 1] xor Long.MIN_VALUE < keys[i] xor Long.MIN_VALUE, "merges") { "its merges do not ascend" }
+    }
+    var isBelow = below(words(sections, "merge_keys"), ids)
+    for (i in 1 until values.size step 2) isBelow = isBelow && values[i] in 0 until ids
+    demand(isBelow, "id") { "a merge has an id that is too large" }
+}
+
+/** The ranges of code points, and masks without bits of other classes. */
+private fun checkClasses(sections: Map<String, ByteBuffer>, classes: Long) {
+    val ranges = words(sections, "ranges")
+    val masks = LongTable(sections.getValue("masks"))
+    var isSound = ranges.size == masks.size && ranges.size > 0 && ranges[0] == 0 && below(ranges, 0x110000)
+    for (i in 1 until ranges.size) isSound = isSound && ranges[i - 1] < ranges[i]
+    demand(isSound, "classes") { "its ranges of code points do not ascend from 0" }
+    var all = 0L
+    for (i in 0 until masks.size) all = all or masks[i]
+    val bits = Long.SIZE_BITS - java.lang.Long.numberOfLeadingZeros(all)
+    demand(classes in bits..MOST_CLASSES, "classes") { "it has $classes classes of code points" }
+}
+
+/** The strings of a file; each is decoded when it is asked for. */
+private class Strings(sections: Map<String, ByteBuffer>) {
+    private val data = sections.getValue("strings")
+    private val offsets = words(sections, "string_offsets")
+    private val texts: Array<String?>
+
+    /** Number of strings. */
+    val size: Int get() = texts.size
+
+    init {
+        demand(offsetsFit(offsets, data.limit()) && offsets.size <= MOST_STRINGS + 1, "strings") {
+            "the offsets of its strings do not ascend"
+        }
+        texts = arrayOfNulls(offsets.size - 1)
+        for (i in texts.indices) {
+            demand(offsets[i + 1] - offsets[i] <= MOST_STRING, "strings") { "a string has over $MOST_STRING bytes" }
+        }
+        for (i in texts.indices) demand(isUtf8(bytesAt(i)), "strings") { "a string is not UTF-8" }
+    }
+
+    operator fun get(index: Int): String =
+        texts[index] ?: String(bytesAt(index), Charsets.UTF_8).also { texts[index] = it }
+
+    private fun bytesAt(index: Int): ByteArray = bytes(data, offsets[index], offsets[index + 1])
+
+    private fun isUtf8(text: ByteArray): Boolean {
+        var at = 0
+        while (at < text.size) {
+            val length = characterLength(text, at)
+            if (length == 0) return false
+            at += length
+        }
+        return true
+    }
+}
+
+/** The added tokens: control tokens, those read before the normaliser, those read behind it; the last of each content. */
+private fun addedOf(records: IntTable, strings: Strings, ids: Int, wordClass: Int): List<AddedToken> {
+    val sorts = List(3) { LinkedHashMap<String, AddedToken>() }
+    for (i in 0 until records.size step 3) {
+        val token = records.unsigned(i)
+        val flags = records.unsigned(i + 1)
+        val index = records.unsigned(i + 2)
+        demand(token < ids, "id") { "an added token has the id $token of $ids" }
+        demand(index < strings.size && flags < 32, "added") { "added token $token has unknown fields" }
+        val content = strings[index.toInt()]
+        val isControl = flags.toInt() and AddedFlag.CONTROL != 0
+        val isWord = flags.toInt() and AddedFlag.SINGLE_WORD != 0 && !isControl
+        demand(content.isNotEmpty(), "added") { "added token $token has no content" }
+        demand(!isWord || wordClass != NONE, "added") { "added token $token needs a class of words" }
+        val sort = if (isControl) 0 else if (flags.toInt() and AddedFlag.NORMALIZED == 0) 1 else 2
+        sorts[sort][content] = AddedToken(token.toInt(), content, flags.toInt())
+    }
+    return sorts.flatMap { it.values }
+}
+
+private fun programsOf(sections: Map<String, ByteBuffer>, classes: Int): List<Program> {
+    val code = words(sections, "code")
+    val places = words(sections, "programs")
+    demand(code.size <= 3 * MOST_CODE && places.size <= 2 * MOST_PROGRAMS, "program") { "its programs are too large" }
+    return List(places.size / 2) {
+        val start = places.unsigned(2 * it)
+        val size = places.unsigned(2 * it + 1)
+        demand(start + size <= code.size / 3 && size <= MOST_PROGRAM, "program") { "a program is out of bounds" }
+        try {
+            makeProgram(code, start.toInt(), size.toInt(), classes)
+        } catch (error: ValueError) {
+            throw TokenizerException("program", "a program is refused, since ${error.message}", cause = error)
+        }
+    }
+}
+
+/** The steps: those of the normaliser first, and BYTES once in a byte-level tokenizer and in no other. */
+private fun stepsOf(sections: Map<String, ByteBuffer>, strings: Strings, classes: Int, kind: Kind): List<TextStep> {
+    val programs = programsOf(sections, classes)
+    val records = words(sections, "steps")
+    demand(records.size <= 4 * MOST_STEPS, "step") { "it has ${records.size / 4} steps" }
+    val steps = List(records.size / 4) { i -> stepOf(List(4) { records.unsigned(4 * i + it) }, strings, programs, classes) }
+    val lastNormaliser = steps.indexOfLast { it.op.isNormaliser }
+    demand(steps.take(lastNormaliser + 1).all { it.op.isNormaliser }, "step") { "the normaliser is not in front" }
+    demand(steps.count { it.op == StepOp.BYTES } == if (kind == Kind.BYTE_LEVEL) 1 else 0, "step") {
+        "a step BYTES is missing or one too many"
+    }
+    demand(growth(steps) <= MOST_GROWTH, "step") { "its steps make a text over $MOST_GROWTH times longer" }
+    return steps
+}
+
+/** How many times longer the steps may make a text, as far as that matters; PREPEND, NFC and BYTES are not counted. */
+private fun growth(steps: List<TextStep>): Long {
+    var growth = 1L
+    for (step in steps) {
+        growth *= when (step.op) {
+            StepOp.REPLACE, StepOp.SUBSTITUTE -> {
+                val old = step.strings[0].size
+                maxOf(1, (step.strings[1].size + old - 1) / old)
+            }
+            StepOp.REPLACE_MATCHES -> maxOf(1, step.strings[0].size)
+            StepOp.PREFIX, StepOp.PREFIX_FIRST -> 1 + step.strings[0].size
+            else -> 1
+        }
+        if (growth > MOST_GROWTH) break // the product of all of them may not fit
+    }
+    return growth
+}
+
+private fun stepOf(record: List<Long>, strings: Strings, programs: List<Program>, classes: Int): TextStep {
+    val (number, a, b, c) = record
+    val op = StepOp.entries.firstOrNull { it.number == number }
+    demand(op != null, "step") { "$number is not a step" }
+    if (op == StepOp.NFC) {
+        demand(a < classes, "step") { "a step names a class that does not exist" }
+        return TextStep(op, codeClass = a.toInt())
+    }
+    val hasProgram = op == StepOp.REPLACE_MATCHES || op == StepOp.SPLIT
+    demand(!hasProgram || a < programs.size, "step") { "a step names a program that does not exist" }
+    val program = if (hasProgram) programs[a.toInt()] else null
+    if (op == StepOp.SPLIT) {
+        demand(b < Behaviour.entries.size && c < 2, "step") { "a split has an unknown behaviour" }
+        return TextStep(op, program = program, behaviour = Behaviour.entries[b.toInt()], invert = c == 1L)
+    }
+    val used = when (op) {
+        StepOp.PREPEND, StepOp.PREFIX, StepOp.PREFIX_FIRST -> listOf(a)
+        StepOp.REPLACE_MATCHES -> listOf(b)
+        StepOp.BYTES -> emptyList()
+        else -> listOf(a, b)
+    }
+    demand(used.all { it < strings.size }, "step") { "a step names a string that does not exist" }
+    val texts = used.map { codePoints(strings[it.toInt()]) }
+    val isSearched = op in listOf(StepOp.REPLACE, StepOp.SUBSTITUTE, StepOp.PREFIX, StepOp.PREFIX_FIRST)
+    demand(!isSearched || texts[0].isNotEmpty(), "step") { "a step looks for an empty string" }
+    return TextStep(op, texts, program)
+}
+
+@OptIn(kotlin.contracts.ExperimentalContracts::class)
+private inline fun demand(holds: Boolean, fault: String, sentence: () -> String) {
+    kotlin.contracts.contract { returns() implies holds }
+    if (!holds) throw TokenizerException(fault, sentence())
+}
