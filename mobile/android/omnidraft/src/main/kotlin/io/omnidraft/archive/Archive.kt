@@ -1,0 +1,184 @@
+package io.omnidraft.archive
+
+/*
+ * An archive that was opened: read or map its files in place, and check their hashes (spec/16-archive.md).
+ *
+ * OpenArchive.kt opens it; [checkHashes] reads every byte.
+ */
+
+import io.omnidraft.ArchiveException
+import io.omnidraft.BundleException
+import io.omnidraft.bundle.Bundle
+import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.newSha256
+import io.omnidraft.disk.openFile
+import io.omnidraft.disk.quoted
+import io.omnidraft.parts.PackIndex
+import io.omnidraft.parts.drafterAddress
+import io.omnidraft.reason
+import java.io.Closeable
+import java.io.File
+import java.io.IOException
+import java.nio.ByteBuffer
+import java.nio.channels.FileChannel
+import java.util.zip.CRC32
+
+/** Bytes that are read at once. */
+internal const val PIECE = 1 shl 20
+
+/** Told the bytes that are done, and all bytes. */
+internal typealias ByteProgress = (Long, Long) -> Unit
+
+/** Takes the first bytes of an array, as many as the number says; the array is used again afterwards. */
+internal typealias TakePiece = (ByteArray, Int) -> Unit
+
+private const val AGAIN = "download it again or run `omnidraft pack` again"
+
+/**
+ * An archive whose headers, manifest and index are right.
+ *
+ * @property bundle what its manifest says; its path is the archive.
+ * @property index which files it holds.
+ * @property entries by name, in order; of a stream only those of [beside], because the others were not read yet.
+ * @property beside the bytes of the entries that the manifest does not list: itself, its signature, the index.
+ */
+internal class Archive(
+    val bundle: Bundle,
+    val index: PackIndex,
+    val entries: Map<String, ArchiveEntry>,
+    val beside: Map<String, ByteArray>,
+) {
+    val path: File
+        get() = bundle.path
+
+    /** The address of its drafter. */
+    val address: String
+        get() = drafterAddress(bundle.files)
+
+    /** The files of the manifest that the archive holds, in order. */
+    val files: List<String> = bundle.files.keys.filter { index.holds(it) }
+
+    /** Bytes of all entries. */
+    val total: Long
+        get() = beside.values.sumOf { it.size.toLong() } + files.sumOf { bundle.files.getValue(it).bytes }
+
+    /**
+     * A file as it lies in the archive, mapped. Its hash is not checked.
+     *
+     * @throws BundleException `left_out`; [ArchiveException]: the archive does not hold it, or cannot be read.
+     */
+    fun mapped(name: String): ByteBuffer {
+        bundle.places.refuseLeftOut(name)
+        val entry = entries[name] ?: throw refused(path, "it does not hold ${quoted(name)}", "entries")
+        try {
+            openFile(path).use { file ->
+                if (entry.end > file.channel.size()) throw refused(path, "it became shorter", "unreadable")
+                return file.channel.map(FileChannel.MapMode.READ_ONLY, entry.begin, entry.size)
+            }
+        } catch (error: IOException) {
+            throw refused(path, "it cannot be read (${reason(error)})", "unreadable")
+        }
+    }
+}
+
+/** Reads the files of an archive, in their order. */
+internal interface Contents : Closeable {
+    /**
+     * Reads a file of the archive; a stream passes those before it.
+     *
+     * @return its entry.
+     * @throws ArchiveException `truncated` or `unreadable`; of a stream, whatever is wrong before the file's last byte.
+     */
+    fun read(name: String, take: TakePiece): ArchiveEntry
+
+    /** Checks what is behind the last file, where it was not checked before. */
+    fun finish()
+}
+
+/** The files of an archive in a file. */
+internal class FileContents(private val archive: Archive) : Contents {
+    private val file = openFile(archive.path)
+    private val bytes = FileBytes(file.channel)
+    private val buffer = ByteArray(PIECE)
+
+    override fun read(name: String, take: TakePiece): ArchiveEntry {
+        val entry = archive.entries.getValue(name)
+        pieces(bytes, entry, buffer, take)
+        return entry
+    }
+
+    override fun finish() = Unit
+
+    override fun close() = file.close()
+}
+
+/**
+ * The bytes of a file of an archive, in pieces.
+ *
+ * @throws ArchiveException `truncated`, where the archive is shorter; `unreadable`.
+ */
+internal fun pieces(data: ZipBytes, entry: ArchiveEntry, buffer: ByteArray, take: TakePiece) {
+    var done = 0L
+    while (done < entry.size) {
+        val count = try {
+            data.read(entry.begin + done, buffer, minOf(entry.size - done, buffer.size.toLong()).toInt())
+        } catch (error: IOException) {
+            throw ArchiveException("unreadable", "the archive cannot be read (${reason(error)})", AGAIN, error)
+        }
+        if (count == 0) throw ArchiveException("truncated", "${entry.name} is cut short", AGAIN)
+        take(buffer, count)
+        done += count
+    }
+}
+
+/**
+ * Read every file of an archive and compare its hash with the manifest's.
+ *
+ * @param archive from [openArchive].
+ * @param progress called after each piece.
+ * @throws ArchiveException `checksum`.
+ */
+internal fun checkHashes(archive: Archive, progress: ByteProgress = { _, _ -> }) {
+    var done = 0L
+    val total = archive.files.sumOf { archive.entries.getValue(it).size }
+    contentsOf(archive).use { contents ->
+        for (name in archive.files) {
+            readChecked(archive, contents, name) { _, count ->
+                done += count
+                progress(done, total)
+            }
+        }
+    }
+}
+
+/** The files of an archive that was opened from a file. */
+internal fun contentsOf(archive: Archive): Contents = try {
+    FileContents(archive)
+} catch (error: IOException) {
+    throw refused(archive.path, "it cannot be read (${reason(error)})", "unreadable")
+}
+
+/**
+ * The bytes of a file that the manifest lists, in pieces; a wrong hash is thrown behind the last piece.
+ *
+ * @param archive from [openArchive].
+ * @param contents of the archive.
+ * @param name of the file.
+ * @throws ArchiveException `checksum` or `truncated`.
+ */
+internal fun readChecked(archive: Archive, contents: Contents, name: String, take: TakePiece) {
+    val digest = newSha256()
+    val crc32 = CRC32()
+    val entry = contents.read(name) { piece, count ->
+        digest.update(piece, 0, count)
+        crc32.update(piece, 0, count)
+        take(piece, count)
+    }
+    if (hexOf(digest.digest()) != archive.bundle.files.getValue(name).sha256 || crc32.value != entry.crc32) {
+        throw refused(archive.path, "the checksum of $name is wrong", "checksum")
+    }
+}
+
+/** The refusal of an archive. */
+internal fun refused(path: File, why: String, fault: String): ArchiveException =
+    ArchiveException(fault, "$path is refused: $why", AGAIN)

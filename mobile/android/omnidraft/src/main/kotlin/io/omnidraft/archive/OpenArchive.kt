@@ -1,0 +1,211 @@
+package io.omnidraft.archive
+
+/*
+ * Open an archive: headers, manifest, signature where a key is given, and index (spec/16-archive.md).
+ *
+ * No file of a model is read here.
+ */
+
+import io.omnidraft.ArchiveException
+import io.omnidraft.BundleException
+import io.omnidraft.bundle.Bundle
+import io.omnidraft.bundle.MANIFEST
+import io.omnidraft.bundle.MAX_MANIFEST_BYTES
+import io.omnidraft.bundle.SIGNATURE
+import io.omnidraft.bundle.SIGNATURE_BYTES
+import io.omnidraft.bundle.decode
+import io.omnidraft.bundle.describedBundle
+import io.omnidraft.bundle.keyId
+import io.omnidraft.bundle.readPublicKey
+import io.omnidraft.bundle.verify
+import io.omnidraft.disk.ByteWriter
+import io.omnidraft.disk.crc32
+import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.openFile
+import io.omnidraft.disk.readFile
+import io.omnidraft.disk.sha256
+import io.omnidraft.parts.FilePlaces
+import io.omnidraft.parts.INDEX
+import io.omnidraft.parts.MAX_INDEX_BYTES
+import io.omnidraft.parts.PackIndex
+import io.omnidraft.parts.PackIndexException
+import io.omnidraft.parts.readIndex
+import io.omnidraft.reason
+import java.io.File
+import java.io.IOException
+import java.io.InputStream
+
+/** Entries that are not in the manifest, in order, with their bytes at most. */
+private val BESIDE: Map<String, Int> =
+    linkedMapOf(MANIFEST to MAX_MANIFEST_BYTES, SIGNATURE to SIGNATURE_BYTES + 1, INDEX to MAX_INDEX_BYTES)
+
+/** Whether a path is a file that begins as an archive. */
+internal fun isArchive(path: File): Boolean = try {
+    !path.isDirectory && readFile(path, LOCAL.size).contentEquals(LOCAL)
+} catch (_: IOException) {
+    false
+}
+
+/**
+ * Open an archive: its headers, its manifest, its signature where a key is given, and its index.
+ *
+ * @param path the file.
+ * @param publicKey of the signer; an archive without a signature by this key is refused. Null checks nothing.
+ * @throws ArchiveException with the name of the first fault; [BundleException] of its manifest.
+ * @throws io.omnidraft.SignatureException it is not signed with the key.
+ * @throws io.omnidraft.SettingException the key is not a public key.
+ */
+internal fun openArchive(path: File, publicKey: ByteArray? = null): Archive {
+    val key = publicKey?.let { readPublicKey(it) }
+    try {
+        return openFile(path).use { open(path, FileBytes(it.channel), key) }
+    } catch (error: IOException) {
+        throw ArchiveException("unreadable", "the archive $path cannot be read (${reason(error)})", "check the path", error)
+    }
+}
+
+private fun open(path: File, data: ZipBytes, key: ByteArray?): Archive {
+    val entries = try {
+        readEntries(data).associateBy { it.name }
+    } catch (error: ArchiveException) {
+        throw refused(path, error.message.orEmpty(), error.fault)
+    }
+    if (entries.keys.first() != MANIFEST) throw refused(path, "its first entry is not $MANIFEST", "entries")
+    val beside = LinkedHashMap<String, ByteArray>()
+    for (name in BESIDE.keys) entries[name]?.let { beside[name] = besideOf(path, data, it) }
+    val archive = described(path, entries, beside, key)
+    checkEntries(archive)
+    return archive
+}
+
+/** The archive that the entries beside the files describe. */
+private fun described(
+    path: File,
+    entries: Map<String, ArchiveEntry>,
+    beside: Map<String, ByteArray>,
+    key: ByteArray?,
+): Archive {
+    val manifest = beside.getValue(MANIFEST)
+    if (key != null) verify(manifest, beside[SIGNATURE]?.let { decode(it) }, key) // before any field is used
+    val bundle = describedBundle(path, manifest, packed = true)
+    val index = indexOf(bundle, beside[INDEX], manifest)
+    val found = bundle.copy(found = FilePlaces(path, null, index), signedBy = key?.let { keyId(it) })
+    return Archive(found, index, entries, beside)
+}
+
+/** The bytes of an entry that the manifest does not list. */
+private fun besideOf(path: File, data: ZipBytes, entry: ArchiveEntry): ByteArray {
+    val most = BESIDE.getValue(entry.name)
+    if (entry.size > most) throw refused(path, "${entry.name} has more than $most bytes", "size")
+    val out = ByteWriter()
+    pieces(data, entry, ByteArray(entry.size.toInt())) { piece, count -> out.put(piece, 0, count) }
+    val bytes = out.bytes()
+    if (crc32(bytes) != entry.crc32) throw refused(path, "the checksum of ${entry.name} is wrong", "checksum")
+    return bytes
+}
+
+private fun indexOf(bundle: Bundle, data: ByteArray?, manifest: ByteArray): PackIndex {
+    if (data == null) throw refused(bundle.path, "it has no $INDEX", "index")
+    try {
+        return readIndex(data, hexOf(sha256(manifest)), bundle.files.keys)
+    } catch (error: PackIndexException) {
+        throw refused(bundle.path, "$INDEX: ${error.message}", error.fault)
+    }
+}
+
+/** Check that an archive holds what it must, in order, in the sizes of the manifest. */
+private fun checkEntries(archive: Archive) {
+    val expected = archive.beside.keys.toList() + archive.files
+    if (archive.entries.keys.toList() != expected) {
+        throw refused(archive.path, "it does not hold the files that its index names, in their order", "entries")
+    }
+    for (name in archive.files) checkSize(archive, archive.entries.getValue(name))
+}
+
+private fun checkSize(archive: Archive, entry: ArchiveEntry) {
+    val bytes = archive.bundle.files.getValue(entry.name).bytes
+    if (entry.size == bytes) return
+    throw refused(archive.path, "${entry.name} has ${entry.size} bytes instead of $bytes", "size")
+}
+
+/**
+ * An archive that is read once, from its first byte to its last.
+ *
+ * Headers are checked as they arrive, so a wrong bundle is refused before its weights are read, and a wrong directory
+ * at the end.
+ *
+ * @property archive what the first entries say.
+ */
+internal class ArchiveStream private constructor(
+    private val data: ZipBytes,
+    private val walk: ZipWalk,
+    val archive: Archive,
+) : Contents {
+    private val buffer = ByteArray(PIECE)
+    private val left = ArrayDeque(archive.files)
+
+    override fun read(name: String, take: TakePiece): ArchiveEntry {
+        while (true) {
+            val entry = next()
+            if (entry.name != name) continue
+            named(archive.path) { pieces(data, entry, buffer, take) }
+            return entry
+        }
+    }
+
+    private fun next(): ArchiveEntry {
+        val entry = named(archive.path) { walk.next() }
+        if (entry == null || left.isEmpty() || entry.name != left.removeFirst()) {
+            throw refused(archive.path, "it does not hold the files that its index names, in their order", "entries")
+        }
+        checkSize(archive, entry)
+        return entry
+    }
+
+    override fun finish() {
+        while (left.isNotEmpty()) next()
+        if (named(archive.path) { walk.next() } == null) return
+        throw refused(archive.path, "it holds a file that its index does not name", "entries")
+    }
+
+    override fun close() = Unit
+
+    internal companion object {
+        /**
+         * Read the first entries of a stream.
+         *
+         * @param path for messages.
+         * @throws ArchiveException see [openArchive].
+         */
+        fun open(stream: InputStream, path: File, publicKey: ByteArray? = null): ArchiveStream {
+            val key = publicKey?.let { readPublicKey(it) }
+            val data = StreamBytes(stream)
+            val walk = ZipWalk(data)
+            val beside = LinkedHashMap<String, ByteArray>()
+            while (INDEX !in beside) {
+                val entry = named(path) { walk.next() }
+                if (entry == null || !mayFollow(entry.name, beside.keys)) {
+                    throw refused(path, "it does not begin with $MANIFEST and $INDEX", "entries")
+                }
+                beside[entry.name] = named(path) { besideOf(path, data, entry) }
+            }
+            val archive = described(path, walk.entries.associateBy { it.name }, beside, key)
+            return ArchiveStream(data, walk, archive)
+        }
+
+        private fun mayFollow(name: String, before: Set<String>): Boolean = when (name) {
+            MANIFEST -> before.isEmpty()
+            SIGNATURE -> before == setOf(MANIFEST)
+            else -> name == INDEX && MANIFEST in before
+        }
+    }
+}
+
+/** Runs a reading of a stream, whose refusals name the archive. */
+private fun <T> named(path: File, read: () -> T): T = try {
+    read()
+} catch (error: ArchiveException) {
+    throw if (path.path in error.message.orEmpty()) error else refused(path, error.message.orEmpty(), error.fault)
+} catch (error: IOException) {
+    throw refused(path, "it cannot be read (${reason(error)})", "unreadable")
+}
