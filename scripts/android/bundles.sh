@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Exports the starter bundles that the tests and the sample use, once for each version of the exporter's sources:
+# a and b in float32, and `learning`, starter a with an int8 drafter that can learn; then packs `learning` for a phone.
+. "$(dirname "$0")/common.sh"
+
+bundles=$OUT/bundles
+stamp=$(cd "$ROOT" && find src/omnidraft examples/starters constraints.txt -type f ! -name '*.pyc' -print0 | sort -z |
+    xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
+if [ -e "$bundles/stamp" ] && [ "$(cat "$bundles/stamp")" = "$stamp" ]; then
+    echo "bundles: as before"
+    exit 0
+fi
+
+starter() {
+    "$ROOT/.venv/bin/omnidraft" export "$ROOT/examples/starters/$1" -d "$ROOT/examples/starters/drafter" "${@:2}" \
+        > "$bundles/log" 2>&1 || { cat "$bundles/log"; exit 1; }
+}
+
+rm -rf "$bundles"
+mkdir -p "$bundles"
+starter a -o "$bundles/a" --quant fp32
+starter b -o "$bundles/b" --quant fp32
+starter a -o "$bundles/learning" --quant fp32 --drafter-quant int8 --train-step
+"$ROOT/.venv/bin/omnidraft" pack "$bundles/learning" --for android-cpu -o "$bundles/starter-a.zip" > "$bundles/log"
+rm "$bundles/log"
+echo "$stamp" > "$bundles/stamp"
+du -sh "$bundles"/*

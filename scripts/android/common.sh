@@ -1,0 +1,59 @@
+# Places and settings that the scripts of this folder share; they source it.
+set -euo pipefail
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ROOT=$(cd "$HERE/../.." && pwd)
+ANDROID=$ROOT/mobile/android
+PYTHON=$ROOT/.venv/bin/python
+OUT=$ROOT/.cache/android           # what is made from the checkout
+KOTLIN_VERSION=2.2.20-Beta2        # of the stdlib in the wheel of requirements.txt
+SUITE_JAVA_API=trixie              # Debian suite with the source of onnxruntime's Java API
+SUITE_ANDROID_JAR=bullseye         # with android.jar of level 23, and dx
+SUITE_FRAMEWORK=bookworm           # with the framework's resources, for aapt2
+MIN_SDK=26
+TARGET_SDK=36
+JAVA_SHARE=/usr/share/java         # where Debian has the jars of JUnit
+
+export ORT_DISABLE_TELEMETRY=1     # before the native library loads
+export LC_ALL=C.UTF-8
+
+fail() {
+    echo "$*" >&2
+    exit 1
+}
+
+[ -x "$PYTHON" ] || fail "there is no .venv; run make android, which makes it"
+ORT_LIBRARY=$("$PYTHON" -c '
+import importlib.util, pathlib
+print(next(pathlib.Path(importlib.util.find_spec("onnxruntime").origin).parent.glob("capi/libonnxruntime.so.*"), ""))')
+[ -n "$ORT_LIBRARY" ] || fail "the onnxruntime of .venv has no libonnxruntime.so; make android takes Linux on x86-64"
+
+# The tools depend on the scripts that install them and on the native library, and on nothing else.
+STAMP=$(cat "$HERE"/{common,setup,mirror,suite_deb,ort_java}.sh "$HERE"/{java8_files.py,requirements.txt} <(basename "$ORT_LIBRARY") | sha256sum | cut -c1-16)
+TOOLS=${OMNIDRAFT_ANDROID_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/omnidraft/android}/$STAMP
+KOTLIN=$TOOLS/kotlin
+STDLIB=$KOTLIN/kotlin-stdlib-$KOTLIN_VERSION.jar
+ORT_JAR=$TOOLS/onnxruntime-java.jar
+ANDROID_JAR=$TOOLS/bullseye/usr/share/java/com.android.android-23.jar
+DX_JAR=$TOOLS/bullseye/usr/share/java/com.android.dx-10.0.0.jar
+FRAMEWORK=$TOOLS/bookworm/usr/share/android-framework-res/framework-res.apk
+JAVA8_FILES=$TOOLS/java8-files.jar # java.nio.file, as it is in Java 8 and in level 26
+JUNIT=$JAVA_SHARE/junit-jupiter-api.jar:$JAVA_SHARE/junit-jupiter-params.jar:$JAVA_SHARE/apiguardian-api.jar
+JUNIT=$JUNIT:$JAVA_SHARE/opentest4j.jar:$JAVA_SHARE/junit-platform-commons.jar
+
+# What a phone takes: Kotlin's newer ways to compile lambdas and strings need classes that it has not.
+PHONE=(-no-jdk -jvm-target 1.8 -Xlambdas=class -Xsam-conversions=class -Xstring-concat=inline -jvm-default=disable)
+
+# kotlinc ARGUMENTS: the compiler, without its own standard library on the class path.
+kotlinc() {
+    java -Xmx2g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$KOTLIN/*" \
+        org.jetbrains.kotlin.cli.jvm.K2JVMCompiler -no-stdlib -no-reflect "$@"
+}
+
+# timed NAME COMMAND: runs it and says how long it took.
+timed() {
+    local name=$1 start=$SECONDS
+    shift
+    "$@"
+    echo "== $name: $((SECONDS - start)) s"
+}

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Compiles the whole library against what a phone has: android.jar of level 23 and java.nio.file of level 26. A call of
+# a Java class that a phone lacks is an error here, and so is each warning.
+. "$(dirname "$0")/common.sh"
+
+rm -rf "$OUT/main" "$OUT/omnidraft.jar"
+mkdir -p "$OUT/main"
+kotlinc "${PHONE[@]}" -module-name omnidraft -Xexplicit-api=strict -Werror -progressive \
+    -cp "$STDLIB:$JAVA8_FILES:$ORT_JAR:$ANDROID_JAR" -d "$OUT/main" "$ANDROID/omnidraft/src/main/kotlin"
+jar cf "$OUT/omnidraft.jar" -C "$OUT/main" .
+echo "omnidraft.jar: $(stat -c %s "$OUT/omnidraft.jar") bytes, $(find "$OUT/main" -name '*.class' | wc -l) classes"

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Compiles and runs the JUnit tests of the library and of the sample's presenter, and lists the vectors that ran.
+# `test.sh PATTERN` runs the classes whose names contain it. The last line is `N passed, N failed`.
+. "$(dirname "$0")/common.sh"
+
+pattern=${1:-}
+friends=(-Xfriend-paths="$OUT/main" -jvm-target 17 -Werror)
+rm -rf "$OUT/tests" "$OUT/presenter" "$OUT/vectors.txt"
+mkdir -p "$OUT/tests" "$OUT/presenter"
+kotlinc "${friends[@]}" -module-name omnidraft_test -cp "$STDLIB:$ORT_JAR:$OUT/main:$JUNIT" -d "$OUT/tests" \
+    "$ANDROID/omnidraft/src/test/kotlin"
+kotlinc -jvm-target 17 -Werror -module-name sample -cp "$STDLIB:$ORT_JAR:$OUT/main:$JUNIT" -d "$OUT/presenter" \
+    "$ANDROID/sample/src/main/presenter" "$ANDROID/sample/src/test/kotlin"
+
+status=0
+java -Xmx1500m "-Domnidraft.root=$ROOT" "-Domnidraft.bundles=$OUT/bundles" "-Domnidraft.vectors=$OUT/vectors.txt" \
+    -jar "$JAVA_SHARE/junit-platform-console-standalone.jar" -cp "$OUT/tests:$OUT/presenter:$STDLIB:$ORT_JAR:$OUT/main" \
+    --scan-classpath "$OUT/tests:$OUT/presenter" --include-classname ".*$pattern.*" --disable-banner \
+    --details=summary > "$OUT/tests.log" 2>&1 || status=$?
+sed -n '/^Failures/,/^Test run/p' "$OUT/tests.log"
+"$PYTHON" "$HERE/results.py" "$OUT/tests.log" "$OUT/vectors.txt" "$ROOT/spec/vectors/manifest.json" "$pattern" || status=1
+exit "$status"
