@@ -1,0 +1,153 @@
+package io.omnidraft.decoding
+
+/*
+ * Probability distributions over token ids: drawing, verification and correction use nothing else.
+ *
+ * Pure values; nothing here depends on drafts or on models.
+ */
+
+/** A probability distribution over token ids 0 until [size]. */
+internal interface Distribution {
+    /** Number of ids. */
+    val size: Int
+
+    /** Whether one token has all the mass. */
+    val isCertain: Boolean
+
+    /** The probability of an id. */
+    fun probability(id: Int): Double
+
+    /** The sum of the probabilities of distinct ids. */
+    fun mass(ids: IntArray): Double
+
+    /** The sum of the probabilities of all other ids; 0 only if each is 0, in spite of rounding. */
+    fun massOutside(ids: IdSet): Double
+
+    /** The sum of the probabilities of all ids but one; 0 only if each is 0, in spite of rounding. */
+    fun massOutside(id: Int): Double
+
+    /** The sum of the probabilities of the ids where a mask of zeros and ones, shape size, has a one. */
+    fun massUnder(mask: FloatArray): Double
+
+    /** The token at [uniform], from 0 until 1, of the cumulative distribution, restricted to [among] if given. */
+    fun draw(uniform: Double, among: IntArray? = null): Int
+
+    /** The distribution given that the token is none of the ids. */
+    fun without(ids: IdSet): Distribution
+
+    /** The distribution given that the token is another one than [id]. */
+    fun without(id: Int): Distribution
+}
+
+/** All mass on one token: what temperature 0 makes of a row (ties: lowest id). */
+internal class OneHot(val token: Int, override val size: Int) : Distribution {
+    override val isCertain: Boolean get() = true
+
+    override fun probability(id: Int): Double = if (id == token) 1.0 else 0.0
+
+    override fun mass(ids: IntArray): Double = if (token in ids) 1.0 else 0.0
+
+    override fun massOutside(ids: IdSet): Double = if (token in ids) 0.0 else 1.0
+
+    override fun massOutside(id: Int): Double = if (token == id) 0.0 else 1.0
+
+    override fun massUnder(mask: FloatArray): Double = mask[token].toDouble()
+
+    override fun draw(uniform: Double, among: IntArray?): Int = token
+
+    override fun without(ids: IdSet): Distribution = this
+
+    override fun without(id: Int): Distribution = this
+}
+
+/**
+ * A distribution with unnormalised weights in float32.
+ *
+ * Sums are taken over blocks in float32 and from there in float64: a probability is right to about 1e-7.
+ *
+ * @param weights in proportion to the probabilities, the first [size] of them; not copied.
+ * @param workspace lends memory of the size of a row.
+ */
+internal class Categorical(
+    private val weights: FloatArray,
+    override val size: Int = weights.size,
+    private val workspace: Workspace = Workspace(),
+) : Distribution {
+    private val blocks = DoubleArray((size + BLOCK - 1) / BLOCK)
+    private val total: Double
+
+    init {
+        workspace.math.blockSums(weights, size, blocks)
+        total = blocks.sum()
+    }
+
+    override val isCertain: Boolean get() = false
+
+    override fun probability(id: Int): Double = weights[id] / total
+
+    override fun mass(ids: IntArray): Double {
+        var sum = 0.0
+        for (id in ids) sum += weights[id].toDouble()
+        return sum / total
+    }
+
+    override fun massOutside(ids: IdSet): Double {
+        var sum = 0.0
+        for (id in 0 until size) if (id !in ids) sum += weights[id].toDouble()
+        return sum / total
+    }
+
+    override fun massOutside(id: Int): Double {
+        val own = id / BLOCK
+        var sum = 0.0
+        for (other in own * BLOCK until minOf(size, (own + 1) * BLOCK)) {
+            if (other != id) sum += weights[other].toDouble()
+        }
+        for (block in blocks.indices) if (block != own) sum += blocks[block]
+        return sum / total
+    }
+
+    override fun massUnder(mask: FloatArray): Double = workspace.math.maskedSum(weights, mask, size) / total
+
+    override fun draw(uniform: Double, among: IntArray?): Int {
+        if (among != null) return among[inverse(among.size, uniform) { weights[among[it]].toDouble() }]
+        val level = uniform * total
+        var block = 0
+        var before = 0.0
+        while (block < blocks.size - 1 && before + blocks[block] <= level) before += blocks[block++]
+        val share = (level - before) / maxOf(blocks[block], 1e-300)
+        val first = block * BLOCK
+        val inside = inverse(minOf(BLOCK, size - first), share.coerceIn(0.0, 1.0)) { weights[first + it].toDouble() }
+        return weighted(first + inside)
+    }
+
+    override fun without(ids: IdSet): Distribution = without { for (id in 0 until size) if (id in ids) it[id] = 0f }
+
+    override fun without(id: Int): Distribution = without { it[id] = 0f }
+
+    private inline fun without(clear: (FloatArray) -> Unit): Distribution {
+        val others = workspace.row(size)
+        System.arraycopy(weights, 0, others, 0, size)
+        clear(others)
+        return Categorical(others, size, workspace)
+    }
+
+    /** The id, or the nearest one before it that has weight, where rounding led to one that has none. */
+    private fun weighted(id: Int): Int {
+        var at = id
+        while (at > 0 && weights[at] <= 0f) at--
+        return at
+    }
+}
+
+/** Index at [uniform] of the cumulative weights; never one of weight zero unless all before it are. */
+internal inline fun inverse(count: Int, uniform: Double, weight: (Int) -> Double): Int {
+    var sum = 0.0
+    for (i in 0 until count) sum += weight(i)
+    val level = uniform * sum
+    var index = 0
+    var cumulative = weight(0)
+    while (index < count - 1 && cumulative <= level) cumulative += weight(++index)
+    while (index > 0 && weight(index) <= 0.0) index--
+    return index
+}

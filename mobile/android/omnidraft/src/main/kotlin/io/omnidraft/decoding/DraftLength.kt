@@ -1,0 +1,361 @@
+package io.omnidraft.decoding
+
+import io.omnidraft.SettingException
+
+/*
+ * How many tokens the next round proposes, and from which source: as many as pay, or none (spec/07-draft-length.md).
+ *
+ * Costs come from a measurement and acceptance from the rounds so far. No clock is read here, so equal inputs give
+ * equal lengths. All numbers are float64, in the order of operations of the Python runtime.
+ */
+
+internal const val MAX_DRAFT_TOKENS: Int = 48
+internal const val PRIOR_ACCEPTANCE: Double = 0.6 // of a drafter that was never measured
+internal const val COPY_ACCEPTANCE: Double = 0.5 // of a copied token, before any was compared
+internal const val PRIOR_ROUNDS: Double = 5.0 // weight of what is assumed before the first round, in rounds
+internal const val LONGEST: Int = 12 // tokens that a round proposes at most
+internal const val LONGEST_MATCH: Int = 6 // tokens of a match; longer matches count as this long
+internal const val SHORTEST_MATCH: Int = 2
+internal const val DECAY: Double = 0.97 // weight of a round after the next one, relative to before
+internal const val TEXT_ROUNDS: Double = 20.0 // weight of all earlier texts at the start of a text, at most, in rounds
+internal const val PROBE: Int = 3 // draft tokens of a probe
+internal const val FIRST_SHARE: Double = 0.0125 // of the time since the last draft, what a probe may cost
+internal const val LAST_SHARE: Double = 0.0025
+
+/**
+ * Where the tokens of a round come from.
+ *
+ * @property word the name in vectors.
+ */
+internal enum class Source(val word: String) { NONE("none"), DRAFT("draft"), COPY("copy") }
+
+/**
+ * Seconds on one device.
+ *
+ * @property target one target pass over n = 1, 2, ... tokens.
+ * @property draft one draft token.
+ * @property host the round's own work (translate, verify, learn, rewind).
+ * @property acceptance not seconds: accepted draft tokens over evaluated ones, when last measured.
+ */
+internal class Costs(
+    val target: DoubleArray,
+    val draft: Double,
+    val host: Double,
+    val acceptance: Double = PRIOR_ACCEPTANCE,
+) {
+    /** Seconds of a target pass over [n] tokens; longer ones than measured continue at the mean slope. */
+    fun passSeconds(n: Int): Double {
+        if (n <= target.size) return target[n - 1]
+        val slope = (target.last() - target[0]) / maxOf(1, target.size - 1)
+        return target.last() + slope * (n - target.size)
+    }
+
+    /** Seconds of a round with this number of draft tokens; 0 is plain decoding, without host work. */
+    fun roundSeconds(numDraftTokens: Int): Double {
+        val hostSeconds = if (numDraftTokens > 0) host else 0.0
+        return passSeconds(numDraftTokens + 1) + numDraftTokens * draft + hostSeconds
+    }
+
+    /** Seconds of a round with this number of copied tokens. */
+    fun copySeconds(numTokens: Int): Double = passSeconds(numTokens + 1) + host
+
+    override fun equals(other: Any?): Boolean = other is Costs && target.contentEquals(other.target) &&
+        draft == other.draft && host == other.host && acceptance == other.acceptance
+
+    override fun hashCode(): Int = target.contentHashCode()
+
+    override fun toString(): String = "Costs(${target.contentToString()}, $draft, $host, $acceptance)"
+}
+
+/**
+ * What the next round proposes.
+ *
+ * @property source of the proposal.
+ * @property count draft tokens, or copied target tokens; 0 where the source is none.
+ * @property reads whether the drafter reads the text during the target's pass: it drafts in this round, or a probe is
+ *   due in the next.
+ */
+internal data class Plan(val source: Source = Source.NONE, val count: Int = 0, val reads: Boolean = false)
+
+/**
+ * What a draft length learns from a round.
+ *
+ * @property drafted draft tokens drawn.
+ * @property evaluated draft tokens verified.
+ * @property accepted draft tokens accepted.
+ * @property emitted target tokens.
+ * @property match tokens of the context's match before the round; 0 for none.
+ * @property agreed emitted tokens from the first one on that a copy would have had right, proposed or not.
+ */
+internal data class RoundCounts(
+    val drafted: Int,
+    val evaluated: Int,
+    val accepted: Int,
+    val emitted: Int,
+    val match: Int = 0,
+    val agreed: Int = 0,
+)
+
+/** Chooses what each round proposes. */
+internal interface DraftLength {
+    /** Draft tokens of a round at most. */
+    val longest: Int
+
+    /** Whether a trained head is asked. */
+    val stopsEarly: Boolean
+
+    /**
+     * The plan of the next round.
+     *
+     * @param match tokens of the context's match; 0 where nothing can be copied.
+     */
+    fun next(match: Int = 0): Plan
+
+    /**
+     * How many more draft tokens to draw in a round whose drafter has a trained head.
+     *
+     * @param drawn draft tokens so far, at least 1.
+     * @param survival probability that all of them are accepted, below 1.
+     */
+    fun more(drawn: Int, survival: Double): Int
+
+    /** Learn from a round. */
+    fun record(counts: RoundCounts)
+}
+
+/**
+ * The same number in every round, or fewer where a head ends the draft.
+ *
+ * @param numDraftTokens of a round; with the source copy target tokens.
+ * @param headThreshold stop where a draft token is refused with a larger probability; 1 never stops.
+ * @param source of the proposals.
+ * @throws SettingException the number is outside its range.
+ */
+internal class FixedLength(
+    numDraftTokens: Int,
+    private val headThreshold: Double = 1.0,
+    source: Source = Source.DRAFT,
+) : DraftLength {
+    init {
+        if (numDraftTokens !in 0..MAX_DRAFT_TOKENS) {
+            val sentence = "num_draft_tokens $numDraftTokens is outside 0..$MAX_DRAFT_TOKENS"
+            throw SettingException(sentence, "4 is usual", "num_draft_tokens")
+        }
+    }
+
+    private val plan =
+        if (numDraftTokens > 0) Plan(source, numDraftTokens, reads = source == Source.DRAFT) else Plan()
+
+    override val longest: Int = numDraftTokens
+    override val stopsEarly: Boolean = headThreshold < 1.0
+
+    override fun next(match: Int): Plan = plan
+
+    override fun more(drawn: Int, survival: Double): Int = if (1.0 - survival > headThreshold) 0 else longest - drawn
+
+    /** A fixed length has nothing to learn. */
+    override fun record(counts: RoundCounts) = Unit
+}
+
+/**
+ * All that a measured draft length learned, as decayed counts; a session file holds it.
+ *
+ * @property evaluated draft tokens verified by depth, given that those before them were accepted; [LONGEST] numbers.
+ * @property accepted those of them that were accepted.
+ * @property drafts accepted draft tokens.
+ * @property targets the target tokens that they gave.
+ * @property compared tokens that a copy would have proposed, by the length of the match before the token, from
+ *   [SHORTEST_MATCH] on.
+ * @property agreed those of them that were right.
+ * @property idle rounds since the last draft.
+ * @property share of their time, what a probe may cost.
+ */
+internal class LengthState(
+    val evaluated: DoubleArray = DoubleArray(LONGEST),
+    val accepted: DoubleArray = DoubleArray(LONGEST),
+    var drafts: Double = 0.0,
+    var targets: Double = 0.0,
+    val compared: DoubleArray = DoubleArray(LONGEST_MATCH - SHORTEST_MATCH + 1),
+    val agreed: DoubleArray = DoubleArray(LONGEST_MATCH - SHORTEST_MATCH + 1),
+    var idle: Long = 0,
+    var share: Double = FIRST_SHARE,
+) {
+    /** An independent state of equal values. */
+    fun copy(): LengthState = LengthState(
+        evaluated.copyOf(), accepted.copyOf(), drafts, targets, compared.copyOf(), agreed.copyOf(), idle, share,
+    )
+
+    /** Cap the weight of the texts before, because texts differ; probe again at the start of a text. */
+    fun beginText() {
+        for (j in evaluated.indices) {
+            if (evaluated[j] <= TEXT_ROUNDS) continue
+            accepted[j] = minOf(TEXT_ROUNDS, accepted[j] * TEXT_ROUNDS / evaluated[j])
+            evaluated[j] = TEXT_ROUNDS
+        }
+        share = minOf(2.0 * share, FIRST_SHARE)
+    }
+}
+
+/**
+ * One way to propose tokens in the next round.
+ *
+ * @property source as in [Plan].
+ * @property count as in [Plan].
+ * @property tokens expected of the round.
+ * @property seconds expected of the round.
+ */
+internal class Option(val source: Source, val count: Int, val tokens: Double, val seconds: Double) {
+    /** Expected target tokens a second. */
+    val speed: Double get() = tokens / seconds
+}
+
+/**
+ * Maximises expected tokens a second, from measured costs and running acceptance.
+ *
+ * While the drafter does not pay it drafts a little now and then, to notice when the text changes. Such a probe waits
+ * until it costs a small share of the time that passed without one. Each probe that changes nothing halves the share,
+ * so a drafter that never helps costs a few percent at first and soon almost nothing. Copies need no probes: every
+ * match of the context is compared with what was emitted.
+ *
+ * @property costs of this device.
+ * @property state what was learned so far; it is changed.
+ * @param drafts whether the drafter can be used.
+ * @param copies whether the context can be used.
+ * @property longest tokens of a round at most.
+ * @param headThreshold as of [FixedLength]; null stops where the next token does not pay.
+ */
+internal open class MeasuredLength(
+    val costs: Costs,
+    val state: LengthState = LengthState(),
+    private val drafts: Boolean = true,
+    private val copies: Boolean = false,
+    override val longest: Int = LONGEST,
+    private val headThreshold: Double? = null,
+) : DraftLength {
+    override val stopsEarly: Boolean = headThreshold == null || headThreshold < 1.0
+
+    override fun next(match: Int): Plan {
+        val best = fastest(options(match))
+        if (best.source == Source.DRAFT) {
+            state.idle = 0
+            state.share = FIRST_SHARE
+            return Plan(Source.DRAFT, best.count, reads = true)
+        }
+        if (!drafts) return Plan(best.source, best.count)
+        if (probeIsDue(best)) {
+            state.idle = 0
+            state.share = maxOf(state.share / 2.0, LAST_SHARE)
+            return Plan(Source.DRAFT, minOf(PROBE, longest), reads = true)
+        }
+        state.idle += 1
+        return Plan(best.source, best.count, reads = probeIsDue(best))
+    }
+
+    /** Plain decoding, all drafts and all copies; of equal speeds the first one counts. */
+    fun options(match: Int): List<Option> {
+        val options = ArrayList<Option>(1 + 2 * longest)
+        options.add(Option(Source.NONE, 0, 1.0, costs.passSeconds(1)))
+        if (drafts) {
+            val expected = expected(chances().copyOf(longest))
+            val ratio = ratio()
+            for (k in 1..longest) {
+                options.add(Option(Source.DRAFT, k, 1.0 + ratio * expected[k - 1], costs.roundSeconds(k)))
+            }
+        }
+        if (copies && match > 0) {
+            val byLength = running(COPY_ACCEPTANCE, state.agreed, state.compared)
+            val expected = expected(DoubleArray(longest) { byLength[matchClass(match + it)] })
+            for (k in 1..longest) options.add(Option(Source.COPY, k, 1.0 + expected[k - 1], costs.copySeconds(k)))
+        }
+        return options
+    }
+
+    /** The probability that each draft token is accepted, given those before it; [LONGEST] numbers. */
+    fun chances(): DoubleArray = running(costs.acceptance, state.accepted, state.evaluated)
+
+    /** Target tokens for each accepted draft token: n-grams give less than one, expansions more. */
+    fun ratio(): Double = minOf(1.5, (state.targets + PRIOR_ROUNDS) / (state.drafts + PRIOR_ROUNDS))
+
+    override fun more(drawn: Int, survival: Double): Int {
+        if (headThreshold != null) return if (1.0 - survival > headThreshold) 0 else longest - drawn
+        val worth = fastest(options(0)).speed
+        val ratio = ratio()
+        val gains = products(survival, chances().copyOfRange(drawn, longest))
+        for (i in gains.indices) gains[i] = ratio * gains[i]
+        val before = costs.roundSeconds(drawn) + costs.draft
+        // The distribution of the next token is known already, so it takes no pass of the drafter.
+        val seconds = DoubleArray(longest - drawn) { costs.roundSeconds(drawn + 1 + it) - before }
+        return moreTokens(gains, seconds, worth)
+    }
+
+    override fun record(counts: RoundCounts) {
+        if (counts.drafted > 0) recordDraft(counts)
+        if (counts.match > 0) {
+            val tokens = minOf(counts.emitted, counts.agreed + 1, LONGEST)
+            for (j in 0 until tokens) {
+                count(state.agreed, state.compared, matchClass(counts.match + j), j < counts.agreed)
+            }
+        }
+    }
+
+    private fun recordDraft(counts: RoundCounts) {
+        // Of a refused target token only the first piece counts: a_j is the probability of draft token j given that
+        // those before it were accepted.
+        val depths = minOf(counts.evaluated, counts.accepted + 1, LONGEST)
+        for (j in counts.drafted until LONGEST) { // what was not tried becomes like the depth before
+            state.evaluated[j] *= DECAY
+            state.accepted[j] *= DECAY
+        }
+        for (j in 0 until depths) count(state.accepted, state.evaluated, j, j < counts.accepted)
+        state.drafts = state.drafts * DECAY + counts.accepted
+        state.targets = state.targets * DECAY + (counts.emitted - 1)
+    }
+
+    /** Whether a probe that gives one token costs little beside the rounds since the last draft. */
+    private fun probeIsDue(best: Option): Boolean {
+        val seconds = costs.roundSeconds(minOf(PROBE, longest))
+        return state.share * state.idle * costs.target[0] >= seconds - 1.0 / best.speed
+    }
+}
+
+/** The index of a match's length in the arrays of [LengthState]. */
+internal fun matchClass(match: Int): Int = minOf(match, LONGEST_MATCH) - SHORTEST_MATCH
+
+/** Shares of success; each is the assumption for the next, with a weight that falls with the trials. */
+internal fun running(prior: Double, successes: DoubleArray, trials: DoubleArray): DoubleArray {
+    var assumed = prior
+    return DoubleArray(trials.size) {
+        val weight = PRIOR_ROUNDS * PRIOR_ROUNDS / (PRIOR_ROUNDS + trials[it])
+        assumed = (successes[it] + weight * assumed) / (trials[it] + weight)
+        assumed
+    }
+}
+
+/** The first of the options of the largest speed. */
+private fun fastest(options: List<Option>): Option {
+    var best = options[0]
+    for (option in options) if (option.speed > best.speed) best = option
+    return best
+}
+
+/** Count one trial at a place. */
+private fun count(successes: DoubleArray, trials: DoubleArray, place: Int, isRight: Boolean) {
+    successes[place] = successes[place] * DECAY + if (isRight) 1.0 else 0.0
+    trials[place] = trials[place] * DECAY + 1.0
+}
+
+/** start x c_0, start x c_0 x c_1, ... */
+private fun products(start: Double, chances: DoubleArray): DoubleArray {
+    var product = start
+    return DoubleArray(chances.size) {
+        product *= chances[it]
+        product
+    }
+}
+
+/** Expected accepted tokens of 1, 2, ... proposed ones. */
+private fun expected(chances: DoubleArray): DoubleArray {
+    val expected = products(1.0, chances)
+    for (i in 1 until expected.size) expected[i] += expected[i - 1]
+    return expected
+}

@@ -1,0 +1,245 @@
+package io.omnidraft.decoding
+
+import io.omnidraft.vocab.IntList
+
+/*
+ * The drafter: a small model that guesses, in its own vocabulary (spec/04-speculation.md, section 3).
+ *
+ * Its context is free: what the drafter has read changes speed, never the output. It can read in a thread of its own
+ * while the target computes.
+ */
+
+internal const val READ_CHUNK: Int = 64 // tokens of a pass that reads a text; a cancellation waits for one pass
+internal const val READ_AHEAD: Int = 32 // missing tokens from which on reading is worth a thread
+
+/**
+ * Draft tokens and the distributions that they were drawn from; or tokens copied from the context.
+ *
+ * @property tokens draft ids; none where the context was copied from.
+ * @property distributions one for each draft token, over the draft vocabulary. They live until the next draft: it
+ *   borrows the same memory.
+ * @property copied target ids from the context.
+ */
+internal class Draft(
+    val tokens: IntList = IntList(),
+    val distributions: MutableList<Distribution> = ArrayList(),
+    val copied: IntArray = NO_IDS,
+) {
+    /**
+     * Whether the draft ended because the drafter gave logits, or its head an acceptance, of which nothing can be
+     * drawn: NaN or infinity. A damaged adapter or graph does.
+     */
+    var unsound: Boolean = false
+}
+
+/**
+ * Keeps a model's KV cache in step with a context that is partly guessed and partly corrected.
+ *
+ * @property model the small model.
+ * @property start ids that every context begins with (bos).
+ */
+internal open class Drafter(var model: Model, val start: IntArray = NO_IDS) {
+    private val workspace = Workspace()
+    private val cached = IntList() // ids in the model's KV cache
+    private var reader: Thread? = null
+    private var error: Throwable? = null // of the reader
+
+    /**
+     * Begin to read a context in a thread of its own, if many tokens of it were not read.
+     *
+     * Until [settle] returns, the model is used by that thread alone. What is read depends on the context alone, so
+     * equal inputs give equal drafts.
+     */
+    fun readAhead(context: IntList) {
+        settle()
+        val expected = expected(context)
+        if (expected.size - commonLength(cached, expected) <= READ_AHEAD) return
+        reader = Thread({ read(expected) }, "drafter").apply {
+            isDaemon = true
+            start()
+        }
+    }
+
+    /** Wait until nothing is read in the background; throw the error of the reading, if it failed. */
+    fun settle() {
+        val running = reader
+        reader = null
+        running?.let { join(it) }
+        val failed = error
+        error = null
+        if (failed != null) throw failed
+    }
+
+    /**
+     * Draw tokens that may follow a context of draft ids.
+     *
+     * @param context all draft ids so far, without the start.
+     * @param count how many tokens to draw.
+     * @param length where the model has a trained head, it is asked how many more to draw each time the model has read
+     *   a drawn token. Everything drawn is in the draft, so the output's distribution is the same.
+     * @param temperature of the drafter's distribution; 0 takes the argmax.
+     * @param banned draft ids that may not be drawn.
+     * @param random the source of randomness.
+     */
+    open fun propose(
+        context: IntList,
+        count: Int,
+        length: DraftLength,
+        temperature: Double,
+        banned: IntArray,
+        random: RandomSource,
+    ): Draft {
+        if (start.isEmpty() && context.size == 0) return Draft() // nothing to continue
+        settle()
+        workspace.reset()
+        val half = model.maxLength / 2
+        val most = minOf(count, half)
+        val pending = if (most > 0) sync(expected(context)) else NO_IDS
+        return Drawing(length, minOf(length.longest, half), temperature, banned, random).draw(most, pending)
+    }
+
+    /** Read the whole context again before the next draft: the KV cache is not of this context. */
+    fun forget() {
+        settle()
+        cached.clear()
+    }
+
+    /** One draft while it is drawn. */
+    private inner class Drawing(
+        private val length: DraftLength,
+        private val longest: Int,
+        private val temperature: Double,
+        private val banned: IntArray,
+        private val random: RandomSource,
+    ) {
+        private val draft = Draft()
+        private var survival = 1.0
+        private var confidence = 1.0
+
+        /** Draw [most] tokens, or as many as the head allows, after reading [first]. */
+        fun draw(most: Int, first: IntArray): Draft {
+            var count = most
+            var pending = first
+            while (draft.tokens.size < count) {
+                val row = model.score(pending, 1)
+                cached.addAll(pending)
+                count = goesOn(count)
+                if (count <= draft.tokens.size) break
+                val token = draw(row, draft.tokens.size + 1 < count) ?: break
+                pending = intArrayOf(token)
+            }
+            return draft
+        }
+
+        /** How many tokens the draft has in all, by the head; no more than drawn where the draft ends. */
+        private fun goesOn(count: Int): Int {
+            val drawn = draft.tokens.size
+            if (drawn == 0 || !length.stopsEarly) return count
+            val acceptance = (model as? HasHead)?.acceptance ?: 1.0
+            if (!(acceptance in 0.0..1.0)) { // also NaN
+                draft.unsound = true
+                return drawn
+            }
+            survival *= survivalOf(acceptance, confidence)
+            return if (survival < 1.0) minOf(longest, drawn + length.more(drawn, survival)) else count
+        }
+
+        /** Draw a token of the last row; null where nothing can be drawn of it. */
+        private fun draw(row: Logits, isFollowed: Boolean): Int? {
+            val distribution = try {
+                draftDistribution(row, row.rows - 1, temperature, banned, workspace)
+            } catch (error: LogitsError) {
+                // What was drawn before is right, and the round goes on with it.
+                draft.unsound = true
+                return null
+            }
+            val token = random.sample(distribution)
+            // Before the next pass overwrites the row.
+            if (length.stopsEarly && isFollowed) confidence = confidence(row, token, distribution)
+            draft.tokens.add(token)
+            draft.distributions.add(distribution)
+            return token
+        }
+
+        /** Probability of a token at temperature 1, among those that may be drawn. */
+        private fun confidence(row: Logits, token: Int, distribution: Distribution): Double =
+            if (temperature == 1.0) distribution.probability(token)
+            else draftDistribution(row, row.rows - 1, 1.0, banned, workspace).probability(token)
+    }
+
+    /** Read all but the last of some ids, in chunks whose ends do not depend on time. */
+    private fun read(expected: IntArray) {
+        try {
+            val pending = sync(expected)
+            for (begin in 0 until pending.size - 1 step READ_CHUNK) {
+                val chunk = pending.copyOfRange(begin, minOf(begin + READ_CHUNK, pending.size - 1))
+                model.score(chunk, 1)
+                cached.addAll(chunk)
+            }
+        } catch (failed: Throwable) { // thrown again by `settle`
+            error = failed
+        }
+    }
+
+    /** The ids that the KV cache should hold: the start and the window of the context. */
+    private fun expected(context: IntList): IntArray = start + context.toArray(window(context.size))
+
+    /** Rewind to what the KV cache shares with these ids; return the ids that it lacks, at least one. */
+    private fun sync(expected: IntArray): IntArray {
+        val shared = minOf(commonLength(cached, expected), expected.size - 1)
+        model.rewind(shared)
+        cached.truncate(shared)
+        return expected.copyOfRange(shared, expected.size)
+    }
+
+    /**
+     * Where the part of a context begins that the model reads: 0 while all of it fits.
+     *
+     * The window moves by half its size at once, because every move costs a prefill. It depends on the length alone,
+     * so a restored context is read as it was.
+     */
+    private fun window(length: Int): Int {
+        val longest = minOf(MAX_DRAFT_TOKENS, model.maxLength / 2)
+        val room = model.maxLength - start.size - longest
+        val half = maxOf(1, room / 2)
+        return maxOf(0, ceilDiv(length - room, half) * half)
+    }
+}
+
+/** Replaces a drafter that was not loaded; a generation that asks it for a draft has a bug. */
+private class NoModel(override val vocabSize: Int) : Model {
+    override val maxLength: Int get() = 0
+    override val length: Int get() = 0
+
+    override fun score(tokens: IntArray, numLogits: Int?): Logits = error("a plain generation asked for a draft")
+
+    override fun rewind(length: Int) = check(length == 0) { "there is nothing to rewind" }
+}
+
+/** A drafter without a model, for sessions in which no round drafts. */
+internal fun noDrafter(vocabSize: Int): Drafter = Drafter(NoModel(vocabSize))
+
+/** Length of the common prefix of a list and an array. */
+internal fun commonLength(a: IntList, b: IntArray): Int {
+    val most = minOf(a.size, b.size)
+    var length = 0
+    while (length < most && a[length] == b[length]) length++
+    return length
+}
+
+/** The quotient, rounded up; [divisor] is above 0. */
+private fun ceilDiv(number: Int, divisor: Int): Int = -(-number).floorDiv(divisor)
+
+/** Wait for a thread to end, also where this thread is interrupted meanwhile: the model is used by one thread. */
+private fun join(thread: Thread) {
+    var interrupted = false
+    while (true) {
+        try {
+            thread.join()
+            break
+        } catch (error: InterruptedException) {
+            interrupted = true
+        }
+    }
+    if (interrupted) Thread.currentThread().interrupt()
+}

@@ -1,0 +1,157 @@
+package io.omnidraft.decoding
+
+import io.omnidraft.vocab.ActiveTrie
+import io.omnidraft.vocab.IntList
+
+/*
+ * Copying: the text so far suggests how it continues, without a drafter (spec/04-speculation.md, section 3).
+ *
+ * Proposals are target tokens, fixed by the context, so there is nothing to translate and the match rule verifies them
+ * exactly at every temperature. It helps where an answer quotes its prompt or repeats itself: summaries, edits, code.
+ */
+
+// Tokens of the suffix that is searched for.
+internal const val LONGEST_SUFFIX: Int = 4
+internal const val SHORTEST_SUFFIX: Int = 2
+
+/**
+ * A [Proposer] that copies what followed the context's last tokens before.
+ *
+ * The longest suffix of 4, 3 or 2 tokens that occurred earlier decides; of several occurrences the latest. The copy
+ * may run into itself, so a text that repeats continues to repeat.
+ */
+internal class PromptLookup : Proposer {
+    override val rule: Rule get() = Rule.MATCH
+    override val trie: ActiveTrie? get() = null
+
+    private val followed = Array(LONGEST_SUFFIX - SHORTEST_SUFFIX + 1) { Followers(SHORTEST_SUFFIX + it) }
+    private var seen = 0
+
+    override fun find(tokens: IntList): Copy {
+        index(tokens)
+        val position = follower(tokens)
+        if (position < 0) return NO_COPY
+        val size = tokens.size
+        val copied = IntArray(MAX_DRAFT_TOKENS)
+        for (i in copied.indices) copied[i] = if (position + i < size) tokens[position + i] else copied[position + i - size]
+        return Copy(copied, matchLength(tokens, position))
+    }
+
+    /** There is no drafter that could read. */
+    override fun readAhead(context: IntList) = Unit
+
+    /** Nothing is read in the background. */
+    override fun settle() = Unit
+
+    override fun propose(plan: Plan, copy: Copy, context: IntList, length: DraftLength, random: RandomSource): Draft =
+        Draft(copied = copy.tokens.copyOf(minOf(plan.count, copy.tokens.size)))
+
+    override fun translate(draft: Draft, room: Int): Proposal {
+        val proposal = Proposal()
+        for (i in 0 until minOf(room, draft.copied.size)) proposal.emit(draft.copied[i], 0) // no draft token is used
+        return proposal
+    }
+
+    override fun verify(draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource): Verdict =
+        verifyMatch(proposal, probs, random)
+
+    override fun learn(outcome: Outcome, context: IntList): Int = 0
+
+    /** Note every n-gram that has a follower, later ones over earlier ones. */
+    private fun index(tokens: IntList) {
+        for (end in seen until tokens.size) {
+            for (table in followed) if (table.length <= end) table.put(tokens, end)
+        }
+        seen = tokens.size
+    }
+
+    /** The position after the latest occurrence of the longest suffix that occurred before; -1 where none did. */
+    private fun follower(tokens: IntList): Int {
+        for (table in followed.reversed()) {
+            val position = if (table.length <= tokens.size) table.get(tokens, tokens.size) else -1
+            if (position >= 0) return position
+        }
+        return -1
+    }
+}
+
+/**
+ * The latest follower of each n-gram of a text: an open hash table of positions in the text, which holds the n-grams.
+ *
+ * @property length tokens of an n-gram.
+ */
+private class Followers(val length: Int) {
+    private var slots = IntArray(256) { -1 }
+    private var used = 0
+
+    /** Note that the n-gram that ends before [end] is followed by the token at [end]. */
+    fun put(tokens: IntList, end: Int) {
+        if (2 * (used + 1) > slots.size) grow(tokens)
+        val slot = slot(tokens, end)
+        if (slots[slot] < 0) used++
+        slots[slot] = end
+    }
+
+    /** The position of the latest follower of the n-gram that ends before [end]; -1 where there is none. */
+    fun get(tokens: IntList, end: Int): Int = slots[slot(tokens, end)]
+
+    /** The slot of an n-gram, or the free one where it belongs. */
+    private fun slot(tokens: IntList, end: Int): Int {
+        var hash = 0
+        for (i in end - length until end) hash = (hash xor tokens[i]) * -0x61c88647
+        var slot = (hash ushr 7) and (slots.size - 1)
+        while (slots[slot] >= 0 && !isSame(tokens, slots[slot], end)) slot = (slot + 1) and (slots.size - 1)
+        return slot
+    }
+
+    private fun isSame(tokens: IntList, a: Int, b: Int): Boolean {
+        for (i in 1..length) if (tokens[a - i] != tokens[b - i]) return false
+        return true
+    }
+
+    private fun grow(tokens: IntList) {
+        val old = slots
+        slots = IntArray(2 * old.size) { -1 }
+        for (position in old) if (position >= 0) slots[slot(tokens, position)] = position
+    }
+}
+
+/**
+ * A [Proposer] with two sources: a drafter, and the context where the draft length prefers it.
+ *
+ * @param drafting the source of drafts; it also learns from copied rounds.
+ */
+internal class CopyingProposer(private val drafting: TrieProposer) : Proposer {
+    private val copying = PromptLookup()
+
+    override val rule: Rule get() = drafting.rule
+    override val trie: ActiveTrie? get() = drafting.trie
+
+    override fun find(tokens: IntList): Copy = copying.find(tokens)
+
+    override fun readAhead(context: IntList) = drafting.readAhead(context)
+
+    override fun settle() = drafting.settle()
+
+    override fun propose(plan: Plan, copy: Copy, context: IntList, length: DraftLength, random: RandomSource): Draft {
+        val source = if (plan.source == Source.COPY) copying else drafting
+        return source.propose(plan, copy, context, length, random)
+    }
+
+    override fun translate(draft: Draft, room: Int): Proposal = sourceOf(draft).translate(draft, room)
+
+    override fun verify(draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource): Verdict =
+        sourceOf(draft).verify(draft, proposal, probs, random)
+
+    override fun learn(outcome: Outcome, context: IntList): Int = drafting.learn(outcome, context)
+
+    private fun sourceOf(draft: Draft): Proposer = if (draft.copied.isEmpty()) drafting else copying
+}
+
+/** How many tokens before a position are the last tokens too; [LONGEST_MATCH] at most. */
+private fun matchLength(tokens: IntList, position: Int): Int {
+    val most = minOf(LONGEST_MATCH, position)
+    var length = 0
+    while (length < most && tokens[position - 1 - length] == tokens[tokens.size - 1 - length]) length++
+    return length
+}

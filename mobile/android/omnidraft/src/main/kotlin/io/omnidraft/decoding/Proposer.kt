@@ -1,0 +1,186 @@
+package io.omnidraft.decoding
+
+import io.omnidraft.vocab.ActiveTrie
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.NgramCache
+import io.omnidraft.vocab.VocabMap
+
+/*
+ * Where proposals come from: the interface between the loop and a drafter, or another source of guesses.
+ *
+ * A mode is a Proposer. Each proposer verifies its own guesses, so that the output's distribution is the target's.
+ */
+
+/** How proposals are verified: decision by decision, or by equality with the target's sample. */
+internal enum class Rule { DECISIONS, MATCH }
+
+/**
+ * How the context suggests that a text continues.
+ *
+ * @property tokens target ids.
+ * @property match tokens before them that occurred in the same order before; 0 where none did.
+ */
+internal class Copy(val tokens: IntArray = NO_IDS, val match: Int = 0)
+
+internal val NO_COPY: Copy = Copy()
+
+/**
+ * A verified round before anything was learned from it.
+ *
+ * @property draft of the round.
+ * @property proposal of the round.
+ * @property verdict of the round.
+ * @property emitted target ids that are output, which may end before the verdict does.
+ */
+internal class Outcome(val draft: Draft, val proposal: Proposal, val verdict: Verdict, val emitted: IntArray)
+
+/** Guesses how a text continues, and verifies its own guesses. */
+internal interface Proposer {
+    /** How its drafts are verified; copies are verified by [Rule.MATCH]. */
+    val rule: Rule
+
+    /** The trie that its drafts are translated with; null where it drafts nothing. */
+    val trie: ActiveTrie?
+
+    /**
+     * What could be copied from the context; [NO_COPY] where this proposer copies nothing.
+     *
+     * @param tokens all target ids so far; from round to round they only grow.
+     */
+    fun find(tokens: IntList): Copy
+
+    /** Begin to read the text in draft ids in the background. */
+    fun readAhead(context: IntList)
+
+    /** Wait until nothing is read in the background. */
+    fun settle()
+
+    /**
+     * Tokens that may follow, as planned.
+     *
+     * @param plan the source, and how many tokens.
+     * @param copy what [find] gave.
+     * @param context the text so far in draft ids.
+     * @param length asked again where the drafter has a trained head.
+     * @param random the source of randomness.
+     */
+    fun propose(plan: Plan, copy: Copy, context: IntList, length: DraftLength, random: RandomSource): Draft
+
+    /** The draft in target tokens, at most [room] of them. */
+    fun translate(draft: Draft, room: Int): Proposal
+
+    /** Verify the proposal by the target's distributions. */
+    fun verify(draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource): Verdict
+
+    /**
+     * Append the round's output to the draft context and learn from it.
+     *
+     * @return number of n-grams that are new in the cache.
+     */
+    fun learn(outcome: Outcome, context: IntList): Int
+}
+
+/**
+ * Asks the drafter and translates its tokens by the trie of active spellings.
+ *
+ * @property drafter the small model; its KV cache is rewritten.
+ * @property cache n-grams, which grow where [usesCache].
+ * @param temperature of the drafter's distribution. Truncation and penalties are not applied to it: the output is
+ *   exact with any distribution q, if the verifier gets the same q.
+ * @param verifier [verifyTokens] or [verifyBlock].
+ * @property usesCache else only direct pairs (tokens of equal bytes) are spelled, and nothing is learned: mode plain.
+ */
+internal open class TrieProposer(
+    val drafter: Drafter,
+    val cache: NgramCache,
+    private val temperature: Double,
+    private val verifier: Verifier = Verifier(::verifyTokens),
+    val usesCache: Boolean = true,
+) : Proposer {
+    override val trie: ActiveTrie = if (usesCache) cache.trie else ActiveTrie(cache.map)
+    private val buffers by lazy(LazyThreadSafetyMode.NONE) { OptionBuffers(trie) }
+    private val banned: IntArray = bannedIds(cache.map, usesCache)
+
+    override val rule: Rule get() = Rule.DECISIONS
+
+    override fun find(tokens: IntList): Copy = NO_COPY
+
+    override fun readAhead(context: IntList) = drafter.readAhead(context)
+
+    override fun settle() = drafter.settle()
+
+    override fun propose(plan: Plan, copy: Copy, context: IntList, length: DraftLength, random: RandomSource): Draft =
+        if (plan.count == 0) Draft() else drafter.propose(context, plan.count, length, temperature, banned, random)
+
+    override fun translate(draft: Draft, room: Int): Proposal = translate(draft.tokens, trie, room)
+
+    override fun verify(draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource): Verdict {
+        buffers.refresh()
+        return verifier.verify(proposal, draft.distributions, probs, trie, random, buffers)
+    }
+
+    override fun learn(outcome: Outcome, context: IntList): Int {
+        val tokens = outcome.verdict.tokens(outcome.proposal)
+        for (spelled in respell(outcome.draft, outcome.proposal, tokens, cache.map)) context.addAll(spelled.draftIds)
+        if (!usesCache) return 0
+        return cache.learn(outcome.emitted, minOf(outcome.verdict.accepted, outcome.emitted.size))
+    }
+}
+
+/** Draft ids that may not be drawn. */
+private fun bannedIds(map: VocabMap, usesCache: Boolean): IntArray {
+    val banned = IntList()
+    for (id in 0 until map.draftSize) {
+        if (if (usesCache) !map.draftAllowed[id] else map.direct[id] < 0) banned.add(id)
+    }
+    return banned.toArray()
+}
+
+/** Translates by the longest spelling and accepts what the target samples: used at temperature 0. */
+internal class MatchProposer(
+    drafter: Drafter,
+    cache: NgramCache,
+    temperature: Double = 0.0,
+    usesCache: Boolean = true,
+) : TrieProposer(drafter, cache, temperature, usesCache = usesCache) {
+    override val rule: Rule get() = Rule.MATCH
+
+    override fun translate(draft: Draft, room: Int): Proposal = translateLongest(draft.tokens, trie, room)
+
+    override fun verify(draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource): Verdict =
+        verifyMatch(proposal, probs, random)
+}
+
+/**
+ * A target token in draft tokens.
+ *
+ * @property draftIds its draft tokens; none where [inside].
+ * @property inside whether it is a later part of a long draft token, which belongs to an earlier target token.
+ */
+internal class SpelledToken(val draftIds: IntArray, val inside: Boolean = false)
+
+/**
+ * A round's output in draft tokens: the draft as far as it was accepted, then the spelling of the rest.
+ *
+ * Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, S has the draft
+ * token and F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
+ *
+ * @param draft of the round.
+ * @param proposal of the round.
+ * @param tokens accepted proposed tokens, and the one after them.
+ * @param map gives the spellings.
+ */
+internal fun respell(draft: Draft, proposal: Proposal, tokens: IntArray, map: VocabMap): List<SpelledToken> {
+    val ends = proposal.ends
+    var whole = 0
+    if (draft.copied.isEmpty()) { // else no drafter spelled them
+        whole = minOf(tokens.size - 1, ends.size)
+        // A long draft token that was accepted in part only is spelled again.
+        while (whole in 1 until ends.size && ends[whole] == ends[whole - 1]) whole--
+    }
+    return tokens.indices.map { i ->
+        if (i >= whole) return@map SpelledToken(map.spell(tokens[i]))
+        val from = if (i == 0) 0 else ends[i - 1]
+        SpelledToken(draft.tokens.toArray(from, ends[i]), from == ends[i])
+    }
+}

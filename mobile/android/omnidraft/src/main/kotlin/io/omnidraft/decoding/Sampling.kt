@@ -1,0 +1,308 @@
+package io.omnidraft.decoding
+
+import io.omnidraft.BundleException
+import io.omnidraft.SettingException
+
+/*
+ * From logits to distributions: drafting, verification, correction and bonus use the same probabilities
+ * (spec/04-speculation.md, section 2).
+ *
+ * Each row has one processed distribution, used for every step. This keeps the output exact.
+ */
+
+private const val COLDEST = 1e-4
+private const val SMALLEST_DIVISOR = 1.17549435e-38f // of float32; the inverse of it is finite
+
+// Of a weight, relative to the largest.
+private val FLOORS = floatArrayOf(1f / 64, 1f / 512, 1f / 4096, 1f / 65536, 1f / 16777216, 0f)
+
+/** A row of logits of which no distribution can be made: its largest logit is NaN or infinite. */
+internal class LogitsError(message: String) :
+    BundleException("logits", message, "use another bundle, or no adapter")
+
+/**
+ * How a row of logits becomes the target's distribution.
+ *
+ * The steps are taken in the order of transformers: repetition penalty, temperature, top-k, top-p, min-p.
+ *
+ * @property temperature divides the logits; 0 takes the argmax after the penalty (ties: lowest id).
+ * @property topK number of the most probable tokens to keep (ties: lowest ids first); 0 keeps all.
+ * @property topP of those, in order of falling probability (ties: lowest ids first), keep each token before which less
+ *   than this share of their mass comes; 1 keeps all.
+ * @property minP of those, keep each token with at least this share of the largest probability; 0 keeps all.
+ * @property repetitionPenalty divides the positive and multiplies the negative logits of every id in the context,
+ *   prompt included; 1 changes nothing.
+ * @throws SettingException a value outside its range.
+ */
+internal data class SamplingConfig(
+    val temperature: Double = 0.0,
+    val topK: Int = 0,
+    val topP: Double = 1.0,
+    val minP: Double = 0.0,
+    val repetitionPenalty: Double = 1.0,
+) {
+    init {
+        checkTemperature(temperature)
+        if (topK < 0) refuse("top_k $topK is less than 0", "use 0 to keep all tokens, 40 is usual", "top_k")
+        if (!(0.0 < topP && topP <= 1.0)) {
+            refuse("top_p $topP is outside 0 < top_p <= 1", "use 1 to keep all tokens, 0.95 is usual", "top_p")
+        }
+        if (!(minP in 0.0..1.0)) {
+            refuse("min_p $minP is outside 0..1", "use 0 to keep all tokens, 0.05 is usual", "min_p")
+        }
+        if (!(0.0 < repetitionPenalty && repetitionPenalty < Double.POSITIVE_INFINITY)) {
+            val sentence = "repetition_penalty $repetitionPenalty is not a number above 0"
+            refuse(sentence, "use 1 for none, 1.1 is usual", "repetition_penalty")
+        }
+    }
+}
+
+private fun refuse(message: String, remedy: String, setting: String): Nothing =
+    throw SettingException(message, remedy, setting)
+
+/**
+ * The distribution of one row of logits.
+ *
+ * @param logits rows of a pass.
+ * @param row which of them.
+ * @param sampling what is done to it.
+ * @param context target ids before the row, for the repetition penalty.
+ * @param workspace lends the distribution its memory.
+ * @throws LogitsError the largest logit, after the penalty, is not finite.
+ */
+internal fun targetDistribution(
+    logits: Logits,
+    row: Int,
+    sampling: SamplingConfig,
+    context: IntArray = NO_IDS,
+    workspace: Workspace = Workspace(),
+): Distribution {
+    val width = logits.width
+    if (sampling.temperature == 0.0 && (sampling.repetitionPenalty == 1.0 || context.isEmpty())) {
+        val best = workspace.math.argmax(logits, row)
+        checkFinite(logits[row, best], "target")
+        return OneHot(best, width)
+    }
+    val weights = workspace.row(width)
+    logits.read(row, 0, width, weights)
+    if (sampling.repetitionPenalty != 1.0) penalise(weights, width, sampling.repetitionPenalty.toFloat(), context)
+    val best = workspace.math.argmax(weights, width)
+    val largest = weights[best]
+    checkFinite(largest, "target")
+    if (sampling.temperature == 0.0) return OneHot(best, width)
+    workspace.math.exponentials(weights, width, largest, divisor(sampling.temperature))
+    if (sampling.topK > 0 || sampling.topP < 1.0) keepNucleus(weights, width, sampling, workspace)
+    if (sampling.minP > 0.0) {
+        val least = sampling.minP.toFloat() // the largest weight is exp(0) = 1 and always kept
+        for (id in 0 until width) if (weights[id] < least) weights[id] = 0f
+    }
+    return Categorical(weights, width, workspace)
+}
+
+/**
+ * The settings whose distribution log-probabilities are of.
+ *
+ * Above temperature 0 they are the settings themselves. At temperature 0 the distribution is certain, so
+ * log-probabilities are of the softmax of the penalised logits.
+ */
+internal fun scoring(sampling: SamplingConfig): SamplingConfig =
+    if (sampling.temperature > 0.0) sampling
+    else SamplingConfig(temperature = 1.0, repetitionPenalty = sampling.repetitionPenalty)
+
+/** The target's distribution after a number of proposed tokens. */
+internal fun interface Probs {
+    operator fun invoke(row: Int): Distribution
+}
+
+/**
+ * The target's distributions of one pass; each is computed when it is first asked for.
+ *
+ * They live until the next round: it borrows the same memory.
+ *
+ * @property logits n + 1 rows of a pass over the last token and n proposed ones.
+ * @param sampling how a row becomes a distribution.
+ * @param context target ids before the last row: all so far, and the n proposed ones. Only the repetition penalty
+ *   reads it; without one it may be empty.
+ * @param workspace lends the distributions their memory.
+ */
+internal class TargetProbs(
+    val logits: Logits,
+    private val sampling: SamplingConfig,
+    private val context: IntArray,
+    private val workspace: Workspace = Workspace(),
+) : Probs {
+    private val rows = arrayOfNulls<Distribution>(logits.rows)
+
+    /** The distribution of the token after [row] proposed tokens. */
+    override fun invoke(row: Int): Distribution =
+        rows[row] ?: targetDistribution(logits, row, sampling, before(row), workspace).also { rows[row] = it }
+
+    /** Natural log-probability of each emitted token under its row; see [scoring] for temperature 0. */
+    fun logprobs(emitted: IntArray): DoubleArray {
+        val probs = if (sampling.temperature > 0.0) this else TargetProbs(logits, scoring(sampling), context, workspace)
+        return DoubleArray(emitted.size) { Math.log(probs(it).probability(emitted[it])) }
+    }
+
+    private fun before(row: Int): IntArray =
+        if (sampling.repetitionPenalty == 1.0) NO_IDS // the usual case needs no copy
+        else context.copyOf(context.size - logits.rows + 1 + row)
+}
+
+/** Apply the repetition penalty to every distinct id of a context. */
+private fun penalise(logits: FloatArray, size: Int, penalty: Float, context: IntArray) {
+    val seen = IdSet(size)
+    for (id in context) {
+        if (id in seen) continue
+        seen.add(id)
+        logits[id] = if (logits[id] > 0f) logits[id] / penalty else logits[id] * penalty
+    }
+}
+
+/** Set the weight of every id to 0 that top-k and then top-p do not keep. */
+private fun keepNucleus(weights: FloatArray, size: Int, sampling: SamplingConfig, workspace: Workspace) {
+    val keys: LongArray
+    var kept: Int
+    val total: Double
+    if (sampling.topK > 0) {
+        val count = minOf(sampling.topK, size)
+        keys = workspace.keys(size)
+        kept = minOf(count, rank(weights, size, count, 0.0, keys))
+        total = mass(keys, kept)
+    } else {
+        total = sum(weights, size)
+        keys = workspace.keys(size)
+        kept = rank(weights, size, 1, sampling.topP * total, keys)
+    }
+    if (sampling.topP < 1.0) kept = nucleus(keys, kept, sampling.topP * total)
+    weights.fill(0f, 0, size)
+    for (i in 0 until kept) weights[idOf(keys[i])] = weightOf(keys[i])
+}
+
+/** How many of the ranked ids have less than [mass] before them. */
+private fun nucleus(keys: LongArray, count: Int, mass: Double): Int {
+    var before = 0.0
+    var kept = 0
+    while (kept < count && before < mass) before += weightOf(keys[kept++]).toDouble()
+    return maxOf(1, kept)
+}
+
+/**
+ * At least the [count] heaviest ids and as many as hold [mass], by falling weight, then by id.
+ *
+ * A few tokens hold nearly all mass, so only those above a floor are sorted. The floor is lowered until the ids above
+ * it are enough.
+ *
+ * @param keys takes the ids, see [keyOf].
+ * @return how many ids there are.
+ */
+private fun rank(weights: FloatArray, size: Int, count: Int, mass: Double, keys: LongArray): Int {
+    var found = 0
+    for (floor in FLOORS) {
+        found = 0
+        for (id in 0 until size) if (weights[id] >= floor) keys[found++] = keyOf(weights[id], id)
+        if (found >= count && mass(keys, found) >= mass) break
+    }
+    if (mass == 0.0 && found > count) {
+        bringForward(keys, found, count)
+        found = count
+    }
+    java.util.Arrays.sort(keys, 0, found)
+    return found
+}
+
+/** Move the [count] smallest keys to the front, in any order: quickselect with the median of three as its pivot. */
+private fun bringForward(keys: LongArray, size: Int, count: Int) {
+    var low = 0
+    var high = size - 1
+    while (low < high) {
+        val pivot = median(keys[low], keys[(low + high) ushr 1], keys[high])
+        var i = low
+        var j = high
+        while (i <= j) {
+            while (keys[i] < pivot) i++
+            while (keys[j] > pivot) j--
+            if (i <= j) {
+                val swapped = keys[i]
+                keys[i++] = keys[j]
+                keys[j--] = swapped
+            }
+        }
+        if (count <= j) high = j else if (count > i) low = i else return
+    }
+}
+
+private fun median(a: Long, b: Long, c: Long): Long = maxOf(minOf(a, b), minOf(maxOf(a, b), c))
+
+/** A number that sorts ids by falling weight, then by id; a weight of 0 or more has bits that ascend with it. */
+private fun keyOf(weight: Float, id: Int): Long = ((Int.MAX_VALUE - weight.toRawBits()).toLong() shl 32) or id.toLong()
+
+private fun idOf(key: Long): Int = key.toInt()
+
+private fun weightOf(key: Long): Float = Float.fromBits(Int.MAX_VALUE - (key ushr 32).toInt())
+
+private fun mass(keys: LongArray, count: Int): Double {
+    var sum = 0.0
+    for (i in 0 until count) sum += weightOf(keys[i]).toDouble()
+    return sum
+}
+
+private fun sum(weights: FloatArray, size: Int): Double {
+    var sum = 0.0
+    for (i in 0 until size) sum += weights[i].toDouble()
+    return sum
+}
+
+/**
+ * The drafter's distribution of one row, without the ids that it may not propose.
+ *
+ * @param banned draft ids that are never drawn.
+ * @param workspace lends the distribution its memory.
+ * @throws LogitsError the largest logit is not finite, or that of the ids that are not banned.
+ */
+internal fun draftDistribution(
+    logits: Logits,
+    row: Int,
+    temperature: Double,
+    banned: IntArray,
+    workspace: Workspace = Workspace(),
+): Distribution {
+    val width = logits.width
+    val best = workspace.math.argmax(logits, row)
+    checkFinite(logits[row, best], "drafter")
+    if (temperature == 0.0 && best !in banned) return OneHot(best, width) // the usual case needs no copy
+    val weights = workspace.row(width)
+    logits.read(row, 0, width, weights)
+    for (id in banned) weights[id] = Float.NEGATIVE_INFINITY
+    val allowed = workspace.math.argmax(weights, width)
+    val largest = weights[allowed]
+    checkFinite(largest, "drafter")
+    if (temperature == 0.0) return OneHot(allowed, width)
+    // Relative to the largest logit that is allowed: so the others keep weight where a banned one is much larger.
+    workspace.math.exponentials(weights, width, largest, divisor(temperature))
+    return Categorical(weights, width, workspace)
+}
+
+/** A temperature as a divisor of float32: neither 0 nor infinite. */
+private fun divisor(temperature: Double): Float = temperature.toFloat().coerceIn(SMALLEST_DIVISOR, Float.MAX_VALUE)
+
+private fun checkFinite(largest: Float, role: String) {
+    if (largest.isNaN() || largest.isInfinite()) {
+        throw LogitsError("the largest logit of the $role is $largest, so nothing can be drawn")
+    }
+}
+
+/**
+ * Refuse a temperature that is neither 0 nor large enough to divide float32 logits by.
+ *
+ * @throws SettingException naming the value.
+ */
+internal fun checkTemperature(temperature: Double): Double {
+    if (temperature.isNaN() || temperature.isInfinite() || temperature < 0.0) {
+        val remedy = "use 0 for greedy decoding, 1 for the model's own distribution"
+        refuse("temperature $temperature is not a finite number >= 0", remedy, "temperature")
+    }
+    if (0.0 < temperature && temperature < COLDEST) {
+        refuse("temperature $temperature is below $COLDEST", "use 0 for greedy decoding", "temperature")
+    }
+    return temperature
+}

@@ -1,0 +1,215 @@
+package io.omnidraft.decoding
+
+import io.omnidraft.vocab.IntList
+
+/*
+ * The loop: draft, translate, score, verify, learn, repeat (spec/04-speculation.md).
+ *
+ * One function that reads downward. A mode is a Proposer, not a branch of the loop. Timing, tracing and
+ * log-probabilities leave through one observer.
+ */
+
+internal const val MAX_PROPOSED: Int = 64 // target tokens in one pass, at most
+internal const val PREFILL_CHUNK: Int = 64 // tokens of a prompt in one pass; a cancellation waits for one pass
+
+/** Called with each verified round before anything is learned from it. */
+internal typealias Observer = (Outcome, TargetProbs) -> Unit
+
+/** Seconds of a round by its parts; see `Stopwatch` in session/Decode.kt. */
+internal data class Seconds(
+    val draft: Double = 0.0,
+    val translate: Double = 0.0,
+    val target: Double = 0.0,
+    val verify: Double = 0.0,
+    val learn: Double = 0.0,
+)
+
+/** What the target read before a round: the prompt, or text that its KV cache lacked; see `Stopwatch`. */
+internal data class TextRead(val tokens: Int = 0, val seconds: Double = 0.0)
+
+/**
+ * One target pass: what was drafted, proposed, accepted and emitted.
+ *
+ * @property draft draft ids; none where the context was copied from.
+ * @property proposed target ids.
+ * @property accepted number of proposed ids among the emitted.
+ * @property emitted target ids that are output, cut at the end of the text.
+ * @property evaluated draft tokens up to the one that ended the round.
+ * @property acceptedDrafts accepted draft tokens.
+ * @property learned number of n-grams that are new in the cache.
+ * @property copied whether the proposed ids were copied from the context.
+ * @property unsound whether the drafter gave NaN or infinity, so that the draft ended there.
+ * @property logprobs natural log-probabilities of the emitted ids under the distribution that they were sampled from,
+ *   after penalty, temperature and truncation; at temperature 0 under the softmax of the penalised logits. Empty
+ *   unless asked for.
+ * @property seconds where the time went; zeros unless measured.
+ * @property read what the target read before; zeros unless measured.
+ */
+internal data class Round(
+    val draft: IntArray,
+    val proposed: IntArray,
+    val accepted: Int,
+    val emitted: IntArray,
+    val evaluated: Int,
+    val acceptedDrafts: Int,
+    val learned: Int = 0,
+    val copied: Boolean = false,
+    val unsound: Boolean = false,
+    val logprobs: DoubleArray = DoubleArray(0),
+    val seconds: Seconds = Seconds(),
+    val read: TextRead = TextRead(),
+) {
+    companion object {
+        /** The plain values of a round; nothing of the size of a vocabulary is kept. */
+        fun of(outcome: Outcome, learned: Int): Round {
+            val verdict = outcome.verdict
+            return Round(
+                outcome.draft.tokens.toArray(),
+                outcome.proposal.tokens.toArray(),
+                minOf(verdict.accepted, outcome.emitted.size),
+                outcome.emitted,
+                verdict.evaluated,
+                verdict.acceptedDrafts,
+                learned,
+                outcome.draft.copied.isNotEmpty(),
+                outcome.draft.unsound,
+            )
+        }
+    }
+}
+
+/** A text while it is decoded, in both vocabularies. */
+internal class DecoderState {
+    /** Target ids, prompt and output; [speculate] extends them. */
+    var tokens: IntList = IntList()
+        private set
+
+    /** The same text in draft ids, which the proposer extends; empty in mode lookup. */
+    var context: IntList = IntList()
+
+    /** Target tokens that may still be emitted. */
+    var remaining: Int = 0
+
+    /** Says which of a round's tokens are output, and whether the text ends there. */
+    var cut: Cut = cutAtEos(emptySet())
+
+    /** Target ids that the target's KV cache holds. */
+    val cached: IntList = IntList()
+
+    /** The memory of the target's distributions, for all texts of a session. */
+    val workspace: Workspace = Workspace()
+
+    /** Begin another text, and keep what the KV cache shares with it. */
+    fun restart(tokens: IntArray, context: IntArray, remaining: Int, cut: Cut) {
+        this.tokens = IntList().apply { addAll(tokens) }
+        this.context = IntList().apply { addAll(context) }
+        this.remaining = remaining
+        this.cut = cut
+        cached.truncate(commonLength(cached, tokens.copyOf(maxOf(0, tokens.size - 1))))
+    }
+
+    /**
+     * Target tokens that may be proposed in the next pass; negative at the end of the text.
+     *
+     * A pass emits one token more than it accepts, so with one token remaining nothing may be proposed.
+     */
+    fun room(target: Model): Int = minOf(MAX_PROPOSED, target.maxLength - tokens.size, remaining - 1)
+
+    /** Read the text up to its last token, as far as the target's KV cache lacks it. */
+    fun prefill(target: Model) {
+        target.rewind(cached.size)
+        while (cached.size < tokens.size - 1) {
+            val chunk = tokens.toArray(cached.size, minOf(cached.size + PREFILL_CHUNK, tokens.size - 1))
+            target.score(chunk, 1)
+            cached.addAll(chunk)
+        }
+    }
+
+    /** Append the tokens of a round; return those that are output, and whether the text ends. */
+    fun extend(tokens: IntArray): Emitted {
+        val emitted = cut.cut(tokens)
+        cached.add(last())
+        cached.addAll(emitted.tokens, 0, emitted.tokens.size - 1)
+        this.tokens.addAll(emitted.tokens)
+        remaining -= emitted.tokens.size
+        return emitted
+    }
+
+    /** The last target id. */
+    fun last(): Int = tokens[tokens.size - 1]
+}
+
+/**
+ * Rounds whose emitted tokens follow the target's own distribution; drafting only saves time.
+ *
+ * @param target the model that writes the text; its KV cache is rewritten where it differs from the text.
+ * @param proposer guesses the next tokens and verifies its guesses.
+ * @param text at least one token; grows by what each round emits.
+ * @param sampling how the target's logits become distributions.
+ * @param draftLength what each round proposes, and how many tokens.
+ * @param random the source of randomness.
+ * @param observe called with each verified round before anything is learned from it.
+ */
+internal fun speculate(
+    target: Model,
+    proposer: Proposer,
+    text: DecoderState,
+    sampling: SamplingConfig,
+    draftLength: DraftLength,
+    random: RandomSource,
+    observe: Observer = { _, _ -> },
+): Iterator<Round> = iterator {
+    while (true) {
+        val room = text.room(target)
+        if (room < 0) return@iterator
+        val copy = if (room > 0) proposer.find(text.tokens) else NO_COPY
+        val plan = if (room > 0) draftLength.next(copy.match) else Plan()
+        val scored = score(target, proposer, text, plan, copy, room, draftLength, random)
+        text.workspace.reset()
+        val context = if (sampling.repetitionPenalty == 1.0) NO_IDS else text.tokens.toArray() + scored.proposed
+        val probs = TargetProbs(scored.logits, sampling, context, text.workspace)
+        val verdict = proposer.verify(scored.draft, scored.proposal, probs, random)
+        val emitted = text.extend(verdict.tokens(scored.proposal))
+        target.rewind(text.tokens.size - 1)
+        val outcome = Outcome(scored.draft, scored.proposal, verdict, emitted.tokens)
+        observe(outcome, probs)
+        val learned = proposer.learn(outcome, text.context) // also extends the draft context
+        draftLength.record(counts(outcome, copy))
+        yield(Round.of(outcome, learned))
+        if (emitted.ended) return@iterator
+    }
+}
+
+/** A draft, its proposal, and the rows of the target's pass over it. */
+private class Scored(val draft: Draft, val proposal: Proposal, val proposed: IntArray, val logits: Logits)
+
+/** Draft, translate and score; the drafter may read the text meanwhile. */
+private fun score(
+    target: Model,
+    proposer: Proposer,
+    text: DecoderState,
+    plan: Plan,
+    copy: Copy,
+    room: Int,
+    draftLength: DraftLength,
+    random: RandomSource,
+): Scored = try {
+    if (plan.reads) proposer.readAhead(text.context)
+    text.prefill(target)
+    val draft = proposer.propose(plan, copy, text.context, draftLength, random)
+    val proposal = proposer.translate(draft, room)
+    val proposed = proposal.tokens.toArray()
+    Scored(draft, proposal, proposed, target.score(intArrayOf(text.last()) + proposed))
+} finally {
+    proposer.settle() // nothing runs in the background between rounds
+}
+
+/** What the draft length learns from a round. */
+private fun counts(outcome: Outcome, copy: Copy): RoundCounts {
+    val verdict = outcome.verdict
+    val emitted = outcome.emitted
+    val most = minOf(copy.tokens.size, emitted.size)
+    val agreed = (0 until most).firstOrNull { copy.tokens[it] != emitted[it] } ?: most
+    val drafted = outcome.draft.tokens.size
+    return RoundCounts(drafted, verdict.evaluated, verdict.acceptedDrafts, emitted.size, copy.match, agreed)
+}
