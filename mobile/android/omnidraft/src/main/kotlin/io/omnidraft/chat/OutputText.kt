@@ -1,0 +1,76 @@
+package io.omnidraft.chat
+
+import io.omnidraft.decoding.NO_IDS
+import io.omnidraft.decoding.wholeTokens
+import io.omnidraft.vocab.Tokenizer
+import java.io.ByteArrayOutputStream
+
+/*
+ * The bytes of an output's text, with think tags; the ids that a conversation keeps (spec/01-tokens.md, Thoughts).
+ */
+
+private const val MOST_TAIL = 128 // ids at the end of a prompt in which an open tag is looked for
+private val WHITE_BYTES = " \t\n\r".toByteArray(Charsets.US_ASCII) // behind the open tag
+
+/**
+ * Reads the ids of outputs as text in which think tags are written.
+ *
+ * @param tokenizer the target's.
+ * @param think tags of the model; null for a model that writes no thoughts.
+ * @param plainBytesOf the bytes of a target id; none for a control token.
+ */
+internal class OutputText(
+    private val tokenizer: Tokenizer,
+    private val think: ThinkTags?,
+    private val plainBytesOf: (Int) -> ByteArray,
+) {
+    private val tags: Map<Int, ByteArray> = listOfNotNull(think?.open, think?.close)
+        .mapNotNull { name -> tokenizer.controls[name]?.let { it.id to name.toByteArray(Charsets.UTF_8) } }.toMap()
+    private val silent: Set<Int> = tokenizer.controls.values.map { it.id }.toSet() - tags.keys
+
+    /** Bytes of an id: a think tag is written, every other control token is silent. */
+    fun bytesOf(token: Int): ByteArray = tags[token] ?: plainBytesOf(token)
+
+    /** Bytes of ids in order. */
+    fun text(ids: IntArray): ByteArray {
+        val text = ByteArrayOutputStream()
+        for (id in ids) {
+            val data = bytesOf(id)
+            text.write(data, 0, data.size)
+        }
+        return text.toByteArray()
+    }
+
+    /**
+     * Whether an output after a prompt begins inside a thought: the prompt ends with the open tag.
+     *
+     * White space may stand behind the tag, but no other control token.
+     */
+    fun endsInThought(prompt: IntArray): Boolean {
+        if (think == null) return false
+        var first = prompt.size
+        while (first > maxOf(0, prompt.size - MOST_TAIL) && prompt[first - 1] !in silent) first--
+        val data = text(prompt.copyOfRange(first, prompt.size))
+        var end = data.size
+        while (end > 0 && data[end - 1] in WHITE_BYTES) end--
+        val open = think.open.toByteArray(Charsets.UTF_8)
+        return end >= open.size && data.copyOfRange(end - open.size, end).contentEquals(open)
+    }
+
+    /**
+     * The ids of an answer that a conversation keeps: without its thought, if the template leaves it out.
+     *
+     * @param ids of the answer, without the token or string that ended it.
+     * @param inside the answer begins inside a thought.
+     */
+    fun kept(ids: IntArray, inside: Boolean): IntArray {
+        val start = if (think == null) 0 else keptStart(text(ids), think, inside)
+        if (start == 0) return ids
+        val whole = wholeTokens(IntArray(ids.size) { bytesOf(ids[it]).size }, start)
+        if (whole.bytes == 0) return ids.copyOfRange(whole.tokens, ids.size)
+        // The thought ends inside a token: the bytes behind it are spelled again.
+        val data = bytesOf(ids[whole.tokens])
+        val spelled = tokenizer.spell(data.copyOfRange(whole.bytes, data.size)) ?: NO_IDS
+        return spelled + ids.copyOfRange(whole.tokens + 1, ids.size)
+    }
+}

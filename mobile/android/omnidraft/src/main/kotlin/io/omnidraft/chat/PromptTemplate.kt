@@ -1,0 +1,157 @@
+package io.omnidraft.chat
+
+import io.omnidraft.PromptException
+import io.omnidraft.disk.ValueError
+import io.omnidraft.disk.mapping
+import io.omnidraft.disk.quoted
+import io.omnidraft.disk.text
+
+/*
+ * The compiled form of a chat template: strings around messages, which need no template engine.
+ *
+ * Format: spec/03-bundle.md, "The prompt"; how a conversation becomes ids: spec/01-tokens.md.
+ */
+
+internal const val MAX_PROMPT: Int = 1 shl 16 // bytes of each text of the field `prompt`
+internal const val MAX_TAG: Int = 64 // bytes of a think tag
+
+/**
+ * What a conversation keeps of the thought of an earlier answer.
+ *
+ * @property word the name in a manifest.
+ */
+internal enum class EarlierThoughts(val word: String) {
+    /** All of it. */
+    KEEP("keep"),
+
+    /** The answer's text up to the end of the close tag is removed. */
+    CUT("cut"),
+
+    /** Also the line feeds behind it. */
+    TRIM("trim"),
+}
+
+/** The text around messages; control tokens are read here and only here. */
+internal interface Template {
+    /**
+     * The strings around the messages of a conversation: before, between and after all of them.
+     *
+     * They are 2 x [turns] strings: before and after the message of each turn. The string before a later message
+     * begins right after the answer to the message before it. With a system prompt there is one more, at the
+     * beginning: the strings before and after the system prompt take the place of the first.
+     *
+     * @param turns number of messages by the user.
+     * @param system whether a system prompt stands before the first message.
+     * @throws PromptException the template cannot render a conversation of this length, or no system prompt.
+     */
+    fun parts(turns: Int, system: Boolean = false): List<String>
+}
+
+/**
+ * The text around a system prompt; with it, this takes the place of the template's prefix.
+ *
+ * @property before from the beginning of the conversation to the system prompt.
+ * @property after from the system prompt to the first message.
+ */
+internal data class SystemSlot(val before: String, val after: String)
+
+/**
+ * The tags around what a model thinks before it answers.
+ *
+ * @property open the tag before a thought, such as `<think>`.
+ * @property close the tag behind a thought, such as `</think>`.
+ * @property earlier what a conversation keeps of the thought of an earlier answer.
+ */
+internal data class ThinkTags(val open: String, val close: String, val earlier: EarlierThoughts)
+
+/**
+ * The text around messages; control tokens are read only here, never in a message.
+ *
+ * @property prefix before the first message.
+ * @property suffix after the first message.
+ * @property between from the end of an answer to the next message.
+ * @property after between that message and its answer. Both are null if strings cannot express the model's chat
+ *   template in several turns.
+ * @property begin what follows [suffix] or [after] before the answer that is to be written, and not before an earlier
+ *   answer.
+ * @property lead white space that the model writes at the beginning of an answer; an answer that a program gives gets
+ *   it.
+ * @property system the place of a system prompt; null where the template has none, or strings cannot express it.
+ * @property think the tags of thoughts; null for a model that writes none.
+ */
+internal data class PromptTemplate(
+    val prefix: String,
+    val suffix: String,
+    val between: String? = null,
+    val after: String? = null,
+    val begin: String = "",
+    val lead: String = "",
+    val system: SystemSlot? = null,
+    val think: ThinkTags? = null,
+) : Template {
+    override fun parts(turns: Int, system: Boolean): List<String> {
+        if (turns > 1 && (between == null || after == null)) {
+            throw PromptException("this bundle's chat template serves a single turn", "begin a new conversation")
+        }
+        if (system && this.system == null) {
+            val remedy = "put the instructions into the first message"
+            throw PromptException("this bundle's chat template has no place for a system prompt", remedy)
+        }
+        val parts = ArrayList<String>()
+        if (system && this.system != null) {
+            parts.add(this.system.before)
+            parts.add(this.system.after)
+        } else {
+            parts.add(prefix)
+        }
+        parts.add(suffix)
+        for (turn in 1 until turns) {
+            parts.add(between.orEmpty())
+            parts.add(after.orEmpty())
+        }
+        parts.add(parts.removeAt(parts.size - 1) + begin)
+        return parts
+    }
+}
+
+/**
+ * The compiled template in the field `prompt` of a manifest.
+ *
+ * @throws ValueError a field is missing, of another kind, or out of its range.
+ */
+internal fun readPrompt(data: Map<String, Any?>): PromptTemplate {
+    val between = field(data, "between")?.let { text(it, MAX_PROMPT) }
+    val after = field(data, "after")?.let { text(it, MAX_PROMPT) }
+    if ((between == null) != (after == null)) throw ValueError("one of prompt.between and prompt.after is null")
+    return PromptTemplate(
+        text(field(data, "prefix"), MAX_PROMPT),
+        text(field(data, "suffix"), MAX_PROMPT),
+        between,
+        after,
+        text(field(data, "begin"), MAX_PROMPT),
+        text(field(data, "lead"), MAX_PROMPT),
+        field(data, "system")?.let { system(mapping(it)) },
+        field(data, "think")?.let { think(mapping(it)) },
+    )
+}
+
+private fun system(data: Map<String, Any?>): SystemSlot =
+    SystemSlot(text(field(data, "before"), MAX_PROMPT), text(field(data, "after"), MAX_PROMPT))
+
+private fun think(data: Map<String, Any?>): ThinkTags {
+    val word = field(data, "earlier")
+    val earlier = EarlierThoughts.values().firstOrNull { it.word == word }
+        ?: throw ValueError("prompt.think.earlier ${quoted(word)} is not keep, cut or trim")
+    val open = text(field(data, "open"), MAX_TAG)
+    val close = text(field(data, "close"), MAX_TAG)
+    if (open.isEmpty() || close.isEmpty() || open == close) {
+        throw ValueError("prompt.think has the tags ${quoted(open)} and ${quoted(close)}")
+    }
+    return ThinkTags(open, close, earlier)
+}
+
+/** A field that must be there; null is a value. */
+private fun field(data: Map<String, Any?>, name: String): Any? {
+    if (!data.containsKey(name)) throw ValueError("prompt has no $name")
+    return data[name]
+}
