@@ -1,0 +1,84 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+// Claim a directory for one process: a lock that the system drops with the process. spec/08-phones.md, flock.
+
+/// A directory that another process, or another user in this process, has claimed; the fault is `in_use`.
+struct ClaimError: Error {
+    let directory: String
+
+    var refusal: Refusal {
+        Refusal(
+            fault: "in_use", message: "\(directory) is in use by another process",
+            remedy: "wait for it, or choose another directory")
+    }
+}
+
+/// A claimed directory. It is given back by ``close()`` or with the object; a process that ends, even by a kill, gives it
+/// back too.
+final class Claim: @unchecked Sendable {
+    private let name: String
+    private let descriptor: Int32
+    private let state = Guarded(true)
+
+    /// Claims a directory, made where it is absent.
+    ///
+    /// - Throws: ``ClaimError``, or ``FileError`` where the directory cannot be made or used.
+    init(_ directory: String) throws {
+        if !exists(directory), mkdir(directory, 0o700) != 0 { throw systemError(errno) }
+        if !isDirectory(directory) { throw FileError("it is not a directory") }
+        if access(directory, R_OK | W_OK | X_OK) != 0 { throw FileError("the directory may not be read and written") }
+        guard let real = realpath(directory, nil) else { throw systemError(errno) }
+        name = String(cString: real)
+        free(real)
+        // A lock of the system does not exclude two users in one process.
+        let name = name
+        if !claimed.with({ $0.insert(name).inserted }) { throw ClaimError(directory: directory) }
+        descriptor = open(name, O_RDONLY | O_CLOEXEC)
+        if descriptor < 0 || flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
+            if descriptor >= 0 { systemClose(descriptor) }
+            claimed.with { _ = $0.remove(name) }
+            throw ClaimError(directory: directory)
+        }
+    }
+
+    deinit { close() }
+
+    /// Gives the directory back; a second call does nothing.
+    func close() {
+        if !state.with({ held in defer { held = false }; return held }) { return }
+        systemClose(descriptor)
+        let name = name
+        claimed.with { _ = $0.remove(name) }
+    }
+}
+
+private let claimed = Guarded<Set<String>>([])
+
+private func systemClose(_ descriptor: Int32) { close(descriptor) }
+
+/// A value behind a lock.
+final class Guarded<Value>: @unchecked Sendable {
+    private var value: Value
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+
+    init(_ value: Value) {
+        self.value = value
+        pthread_mutex_init(mutex, nil)
+    }
+
+    deinit {
+        pthread_mutex_destroy(mutex)
+        mutex.deallocate()
+    }
+
+    /// Calls `body` with the value while no one else has it.
+    func with<T>(_ body: (inout Value) throws -> T) rethrows -> T {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        return try body(&value)
+    }
+}

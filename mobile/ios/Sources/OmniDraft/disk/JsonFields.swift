@@ -1,0 +1,111 @@
+// Checked fields of parsed JSON: each function returns a value of its kind, or throws ValueError.
+//
+// The reader of a file turns the ValueError into a refusal of that file.
+
+/// Items of an array, or names of an object, at most.
+let mostItems = 1 << 20
+/// The largest id or count of a file, unless its chapter says another.
+let mostInteger = (1 << 31) - 1
+
+/// A string of at most `most` bytes of UTF-8.
+func text(_ value: JsonValue, most: Int = 1 << 22) throws -> String {
+    guard case .string(let text) = value else { throw ValueError("\(quoted(value)) is not a string") }
+    let size = text.utf8.count
+    if size > most { throw ValueError("a string has \(size) bytes, more than \(most)") }
+    return text
+}
+
+/// A string of exactly this many lower-case hexadecimal digits.
+func hexadecimal(_ value: JsonValue, _ digits: Int) throws -> String {
+    let text = try text(value)
+    let isHex = text.utf8.allSatisfy { ($0 >= 0x30 && $0 <= 0x39) || ($0 >= 0x61 && $0 <= 0x66) }
+    if text.utf8.count != digits || !isHex { throw ValueError("\(quoted(value)) is not \(digits) hexadecimal digits") }
+    return text
+}
+
+/// True or false.
+func boolean(_ value: JsonValue) throws -> Bool {
+    guard case .bool(let value) = value else { throw ValueError("\(quoted(value)) is neither true nor false") }
+    return value
+}
+
+/// An integer from `least` to `most`; 1.0 and true are not integers.
+func integer(_ value: JsonValue, _ least: Int, _ most: Int = mostInteger) throws -> Int {
+    switch value {
+    case .integer(let number):
+        if number >= Int64(least) && number <= Int64(most) { return Int(number) }
+        throw ValueError("\(quoted(value)) is not from \(least) to \(most)")
+    case .large: throw ValueError("\(quoted(value)) is not from \(least) to \(most)")
+    default: throw ValueError("\(quoted(value)) is not an integer")
+    }
+}
+
+/// A number from `least` to `most`; NaN, infinities and integers that no float holds are refused.
+func number(
+    _ value: JsonValue, _ least: Double = -.greatestFiniteMagnitude, _ most: Double = .greatestFiniteMagnitude
+) throws -> Double {
+    let number: Double
+    switch value {
+    case .double(let value): number = value
+    case .integer(let integer):
+        number = Double(integer)
+        // An integer may round into the range as a float.
+        if number == least && Int64(exactly: least).map({ integer < $0 }) == true { break }
+        if number == most && Int64(exactly: most).map({ integer > $0 }) == true { break }
+        if number >= least && number <= most { return number }
+    case .large(let digits): number = Double(digits) ?? .infinity
+    default: throw ValueError("\(quoted(value)) is not a number")
+    }
+    if case .integer = value { throw ValueError("\(quoted(value)) is not from \(least) to \(most)") }
+    if !(number >= least && number <= most) { throw ValueError("\(quoted(value)) is not from \(least) to \(most)") }
+    return number
+}
+
+/// A float from `least` to `most`, written as the 16 hexadecimal digits of its bits.
+func real(_ value: JsonValue, _ least: Double, _ most: Double) throws -> Double {
+    let digits = try hexadecimal(value, 16)
+    return try number(.double(Double(bitPattern: UInt64(digits, radix: 16) ?? 0)), least, most)
+}
+
+/// An array of `least` to `most` items, which are unchecked.
+func array(_ value: JsonValue, most: Int = mostItems, least: Int = 0) throws -> [JsonValue] {
+    guard case .array(let items) = value else { throw ValueError("\(quoted(value)) is not an array") }
+    if items.count < least || items.count > most {
+        throw ValueError("an array has \(items.count) items, not \(least) to \(most)")
+    }
+    return items
+}
+
+/// An array of token ids, 0 to 2^31 - 1.
+func ids(_ value: JsonValue, most: Int = mostItems) throws -> [Int32] {
+    try array(value, most: most).map { Int32(try integer($0, 0)) }
+}
+
+/// An object of at most `most` names, its values unchecked.
+func mapping(_ value: JsonValue, most: Int = mostItems) throws -> JsonObject {
+    guard case .object(let object) = value else { throw ValueError("\(quoted(value)) is not an object") }
+    if object.count > most { throw ValueError("an object has \(object.count) names, more than \(most)") }
+    return object
+}
+
+extension JsonObject {
+    /// The value of a name that an object must have, unchecked.
+    func at(_ name: String) throws -> JsonValue {
+        guard let value = self[name] else { throw ValueError("'\(name)' is missing") }
+        return value
+    }
+}
+
+/// A value for a message: at most 80 characters, and a string between quotes.
+func quoted(_ value: JsonValue) -> String {
+    switch value {
+    case .null: return "null"
+    case .bool(let value): return String(value)
+    case .integer(let value): return String(value)
+    case .large(let digits): return digits
+    case .double(let value): return String(value)
+    case .string(let text): return "'\(text.prefix(78))'"
+    case .array(let items): return "an array of \(items.count) items"
+    case .object(let object): return "an object of \(object.count) names"
+    }
+}
