@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo adapt check test lint vectors trial trial-starter tree bench export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo adapt check android test lint vectors trial trial-starter tree bench export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -54,6 +54,11 @@ trial-starter: $(READY)
 	test -d $(TRIAL)/starter-a || $(BIN)/omnidraft export examples/starters/a -d examples/starters/drafter \
 		-o $(TRIAL)/starter-a --quant fp32
 	node spec/trial/starter.mjs $(TRIAL)/starter-a --modules $(TRIAL) --omnidraft $(BIN)/omnidraft
+
+# The runtime for Android, on Debian and without Gradle: the library against android.jar, its public interface, a signed
+# APK of the sample, and the tests with all vectors. Its tools lie outside the checkout; the first time takes root.
+android: $(READY)
+	scripts/android/all.sh
 
 # docs/tree.md: every file in a line. A test says when it is out of date.
 tree: $(READY)

@@ -2,8 +2,9 @@
 
 python java8_files.py JAVA_HOME OUT.jar
 
-The android.jar that Debian has is of level 23, which lacks them. The JDK keeps the interfaces of older releases in
-lib/ct.sym, for `javac --release`; a folder of it is named after all releases in which its classes were so.
+The android.jar that Debian has is of level 23, which lacks them. The JDK keeps the interfaces of older
+releases in lib/ct.sym, for `javac --release`; a folder of it is named after all releases in which its classes
+were so.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Print the vectors that ran and the closing line of a JUnit run; fail unless each vector of a phone's levels ran.
+"""Print the vectors that ran and the closing line of a JUnit run; fail unless all of a phone's levels ran.
 
 python results.py LOG VECTORS MANIFEST [PATTERN]
 
-VECTORS has a line `folder count` for each folder that ran. With a pattern, only some classes ran, so folders may be
-absent.
+VECTORS has a line `folder count` for each folder that ran. With a pattern, only some classes ran, so folders
+may be absent.
 """
 
 import json
@@ -24,10 +24,14 @@ def main(log: str, ran: dict[str, int], levels: dict[str, dict[str, int]], some:
     """Print the table and the closing line; the exit status."""
     claimed = {folder: count for level in LEVELS for folder, count in levels[level].items()}
     known = claimed | levels["publishing"]
-    wrong = [f for f, count in known.items() if ran.get(f, None if f in claimed and not some else count) != count]
+    wrong = [
+        f for f, count in known.items() if ran.get(f, None if f in claimed and not some else count) != count
+    ]
     for folder, count in sorted(ran.items()):
         print(f"{folder:18} {count:5} of {known.get(folder, 0)}")
-    print(f"{'together':18} {sum(ran.values()):5} of {sum(known[folder] for folder in ran if folder in known)}")
+    print(
+        f"{'together':18} {sum(ran.values()):5} of {sum(known[folder] for folder in ran if folder in known)}"
+    )
     for folder in wrong:
         print(f"the folder {folder} ran {ran.get(folder, 0)} of {known[folder]} vectors")
     passed = found(log, "tests successful")
@@ -43,4 +47,6 @@ if __name__ == "__main__":
     lines = Path(sys.argv[2]).read_text().split("\n") if Path(sys.argv[2]).exists() else []
     counts = {folder: int(count) for folder, count in (line.split() for line in lines if line)}
     manifest = json.loads(Path(sys.argv[3]).read_text(encoding="utf-8"))
-    sys.exit(main(Path(sys.argv[1]).read_text(), counts, manifest["levels"], bool(sys.argv[4:] and sys.argv[4])))
+    sys.exit(
+        main(Path(sys.argv[1]).read_text(), counts, manifest["levels"], bool(sys.argv[4:] and sys.argv[4]))
+    )

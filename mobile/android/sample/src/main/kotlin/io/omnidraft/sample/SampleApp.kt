@@ -1,0 +1,38 @@
+package io.omnidraft.sample
+
+import android.app.Application
+import android.os.Handler
+import android.os.Looper
+import android.os.SystemClock
+import java.io.File
+import java.util.concurrent.Executor
+import java.util.concurrent.Executors
+
+/** Holds the presenter, so that it outlives the screens of a rotation. */
+class SampleApp : Application() {
+    /** The logic of the screen. */
+    val presenter: Presenter by lazy {
+        val main = Handler(Looper.getMainLooper())
+        Presenter(
+            LibraryEngine(File(noBackupFilesDir, "omnidraft"), filesDir),
+            Executors.newSingleThreadExecutor(),
+            Executor { main.post(it) },
+            { SystemClock.uptimeMillis() / MILLIS }, // stops in sleep, as an answer does
+        )
+    }
+
+    override fun onTrimMemory(level: Int) {
+        super.onTrimMemory(level)
+        val isRunningLow = level == TRIM_MEMORY_RUNNING_LOW || level == TRIM_MEMORY_RUNNING_CRITICAL
+        if (isRunningLow || level >= TRIM_MEMORY_BACKGROUND) presenter.lowMemory()
+    }
+
+    override fun onLowMemory() {
+        super.onLowMemory()
+        presenter.lowMemory()
+    }
+
+    private companion object {
+        const val MILLIS = 1000.0
+    }
+}

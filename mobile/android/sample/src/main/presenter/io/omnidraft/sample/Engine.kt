@@ -1,0 +1,43 @@
+package io.omnidraft.sample
+
+import io.omnidraft.Learning
+import io.omnidraft.Piece
+import io.omnidraft.Result
+import java.util.concurrent.Executor
+
+/** What the screen needs of the library; [LibraryEngine] is the library. */
+interface Engine {
+    /**
+     * Unpacks a bundle, where it is not unpacked yet, and opens it; blocks.
+     *
+     * @param onProgress bytes so far, and bytes in all.
+     */
+    fun open(choice: Choice, onProgress: (Long, Long) -> Unit): Talk
+}
+
+/** An open bundle with one session. */
+interface Talk : AutoCloseable {
+    /** Why the bundle runs without its drafter or on another provider; null if all is as asked for. */
+    val notice: String?
+
+    /** Recording and learning, which are off at first. */
+    val learning: Learning
+
+    /** Answers a message; blocks. Pieces come on [executor], all of them before this returns. */
+    fun answer(message: String, mode: Speed, executor: Executor, onPiece: (Piece) -> Unit): Result
+
+    /** Ends the answer after the pass that runs; from any thread. */
+    fun cancel()
+
+    /** Passes the thermal state on: 0 nothing, 1 no learning, 2 pauses, 3 waits; from any thread. */
+    fun throttle(level: Int)
+
+    /** Frees the drafter's memory; from any thread. */
+    fun dropDrafter()
+
+    /** Loads the drafter again, for the next answer. */
+    fun loadDrafter()
+}
+
+/** With drafts or without; the text is the same at temperature 0. */
+enum class Speed { SPECULATIVE, PLAIN }

@@ -1,0 +1,195 @@
+package io.omnidraft.sample
+
+import io.omnidraft.OmniDraftException
+import io.omnidraft.Piece
+import io.omnidraft.Result
+import io.omnidraft.StopReason
+import java.util.concurrent.Executor
+
+/**
+ * The logic of the screen, without Android: the state of a conversation, and the calls of the library.
+ *
+ * All its methods are called on the main thread. Blocking calls run on [worker], one after another; what they find out
+ * comes back through [main]. The presenter outlives the screens: a new one attaches and shows the same state.
+ *
+ * @param worker one thread.
+ * @param main runs tasks on the main thread, in order.
+ * @param now seconds of a clock that only goes forward.
+ */
+class Presenter(
+    private val engine: Engine,
+    private val worker: Executor,
+    private val main: Executor,
+    private val now: () -> Double,
+) {
+    /** What the screen shows now. */
+    var screen: Screen = Screen()
+        private set
+
+    private var show: ((Screen) -> Unit)? = null
+    private var talk: Talk? = null
+    private var openings = 0
+    private var began = 0.0
+    private var tokens = 0
+
+    /** A screen is there: it gets the state now and each time that it changes. */
+    fun attach(show: (Screen) -> Unit) {
+        this.show = show
+        show(screen)
+    }
+
+    /** The screen is gone; what runs goes on. */
+    fun detach() {
+        show = null
+    }
+
+    /** Opens a bundle in place of the one before; an answer that runs is cancelled. */
+    fun open(choice: Choice) {
+        val opening = ++openings
+        val old = talk
+        talk = null
+        old?.cancel()
+        update { Screen(Phase.OPENING, choice.name, heat = heat) }
+        worker.execute {
+            old?.close()
+            attempt({ engine.open(choice) { done, all -> main.execute { progress(opening, done, all) } } }) { opened ->
+                if (opening == openings) ready(opened) else worker.execute { opened.close() }
+            }
+        }
+    }
+
+    /** Answers a message with or without drafts. */
+    fun send(message: String, speed: Speed) {
+        val talk = talk ?: return
+        if (screen.phase != Phase.READY || message.isBlank()) return
+        began = Double.NaN
+        tokens = 0
+        val lead = if (screen.spans.isEmpty()) "" else "\n\n"
+        update { copy(phase = Phase.ANSWERING, spans = spans + Span("$lead> $message\n", 0f), notice = "") }
+        worker.execute {
+            attempt({ talk.answer(message, speed, main) { if (isOf(talk)) piece(it, speed) } }) { result ->
+                if (isOf(talk)) answered(result)
+            }
+        }
+    }
+
+    /** Ends the answer; what is there stays. */
+    fun cancel() {
+        talk?.cancel()
+    }
+
+    /** Records answers and learns from them, or stops and keeps what was learned. */
+    fun learn(on: Boolean) {
+        later({ if (on) learning.on() else learning.off() }) { copy(isLearning = on) }
+    }
+
+    /** Learns from the recorded answers for some seconds; for idle time. */
+    fun study(seconds: Double) {
+        val talk = talk ?: return
+        if (!screen.isLearning) return
+        worker.execute {
+            attempt({ talk.learning.step(seconds) }) { outcome ->
+                val use = if (outcome.uses) "a learned adapter is in use" else "no learned adapter is in use"
+                if (isOf(talk)) update { copy(notice = "${outcome.steps} steps of learning; $use") }
+            }
+        }
+    }
+
+    /** Deletes all that was recorded and learned. */
+    fun wipe() {
+        later({ learning.wipe() }) { copy(isLearning = false, notice = "all that was recorded and learned is deleted") }
+    }
+
+    /** The thermal status of Android, 0 (none) to 6 (shutdown). */
+    fun thermal(status: Int) {
+        val level = LEVELS[status.coerceIn(LEVELS.indices)]
+        talk?.throttle(level)
+        update { copy(heat = level) }
+    }
+
+    /** The system is short of memory: the target goes on alone, with the same text. */
+    fun lowMemory() {
+        val talk = talk ?: return
+        if (!screen.hasDrafter) return
+        talk.dropDrafter()
+        update { copy(hasDrafter = false, notice = "the drafter was dropped, since memory is low") }
+    }
+
+    /** The user asks for the drafter again. */
+    fun loadDrafter() {
+        later({ loadDrafter() }) { copy(hasDrafter = true, notice = "") }
+    }
+
+    /** The app leaves the foreground: a pass that runs ends, and no text is lost. */
+    fun leave() {
+        cancel()
+    }
+
+    private fun isOf(talk: Talk) = this.talk === talk
+
+    private fun later(call: Talk.() -> Unit, change: Screen.() -> Screen) {
+        val talk = talk ?: return
+        worker.execute { attempt({ talk.call() }) { if (isOf(talk)) update(change) } }
+    }
+
+    /** Runs a blocking call on the worker's thread, and gives what it returns to the main thread. */
+    private fun <T> attempt(call: () -> T, then: (T) -> Unit) {
+        val value = try {
+            call()
+        } catch (error: OmniDraftException) {
+            main.execute { refused(error.toString()) }
+            return
+        } catch (error: java.io.IOException) { // a file or a server of the user's choice
+            main.execute { refused(error.message ?: error.javaClass.simpleName) }
+            return
+        }
+        main.execute { then(value) }
+    }
+
+    private fun refused(notice: String) = update {
+        copy(phase = if (talk == null) Phase.EMPTY else Phase.READY, progress = null, notice = notice)
+    }
+
+    private fun progress(opening: Int, done: Long, all: Long) {
+        if (opening != openings || screen.phase != Phase.OPENING) return
+        update { copy(progress = if (all > 0) (done.toDouble() / all).toFloat() else null) }
+    }
+
+    private fun ready(opened: Talk) {
+        talk = opened
+        opened.throttle(screen.heat)
+        update { copy(phase = Phase.READY, progress = null, notice = opened.notice.orEmpty()) }
+    }
+
+    private fun piece(piece: Piece, speed: Speed) {
+        val ids = piece.tokenIds.size
+        // The clock starts with the first piece, since reading the prompt is no decoding.
+        if (began.isNaN()) began = now() else tokens += ids
+        val seconds = now() - began
+        val share = if (ids == 0) 0f else piece.drafted.toFloat() / ids
+        update {
+            copy(
+                spans = if (piece.text.isEmpty()) spans else spans + Span(piece.text, share),
+                tokensPerSecond = if (seconds > 0) tokensPerSecond + (speed to tokens / seconds) else tokensPerSecond,
+                acceptance = if (ids == 0) acceptance else (acceptance + share).takeLast(MOST_ROUNDS),
+            )
+        }
+    }
+
+    private fun answered(result: Result) = update {
+        val notice = if (result.stopReason == StopReason.CANCELLED) "the answer was cancelled; its text stays" else ""
+        copy(phase = Phase.READY, notice = notice)
+    }
+
+    private fun update(change: Screen.() -> Screen) {
+        screen = screen.change()
+        show?.invoke(screen)
+    }
+
+    private companion object {
+        const val MOST_ROUNDS = 60
+
+        // The throttle level of each status: none, light, moderate, severe, critical, emergency, shutdown.
+        val LEVELS = intArrayOf(0, 0, 1, 2, 3, 3, 3)
+    }
+}
