@@ -1,0 +1,9 @@
+package io.omnidraft
+
+/**
+ * A message of a conversation.
+ *
+ * @property role `system`, `user` or `assistant`.
+ * @property content its text.
+ */
+public class Message(public val role: String, public val content: String)

@@ -1,0 +1,20 @@
+package io.omnidraft
+
+/**
+ * How a bundle is opened.
+ *
+ * @property publicKey of the signer, 32 bytes of Ed25519; a bundle that is not signed with it is refused. Null checks
+ *   no signature.
+ * @property provider where the models run.
+ * @property threads of a target pass; 0: by the target's size. The drafter runs on one.
+ * @property withDrafter whether the drafter is loaded.
+ * @property freeMemory bytes that the app may still use; where both models would need more, the bundle is opened
+ *   without the drafter, and where the target alone would, it is refused (fault `memory`). Null: not looked at.
+ */
+public class OpenOptions(
+    public val publicKey: ByteArray? = null,
+    public val provider: Provider = Provider.CPU,
+    public val threads: Int = 0,
+    public val withDrafter: Boolean = true,
+    public val freeMemory: Long? = null,
+)

@@ -1,0 +1,23 @@
+package io.omnidraft
+
+/**
+ * Where the models run.
+ *
+ * A provider other than the CPU needs graphs that the bundle was exported with and an engine that was built with it.
+ * Where one is absent, the models run on the CPU, and the bundle's notice says why.
+ *
+ * @property place the name of the graphs in the manifest's field `npu`; null for the dynamic graphs.
+ */
+public enum class Provider(internal val place: String?) {
+    /** The dynamic graphs on the CPU. */
+    CPU(null),
+
+    /** The dynamic graphs on the CPU, with kernels of XNNPACK where it has them. */
+    XNNPACK(null),
+
+    /** Static graphs on a Qualcomm NPU. */
+    QNN("qnn"),
+
+    /** Static graphs on NNAPI. */
+    NNAPI("nnapi"),
+}

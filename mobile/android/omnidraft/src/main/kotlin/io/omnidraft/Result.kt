@@ -1,0 +1,20 @@
+package io.omnidraft
+
+/**
+ * A generation that ended.
+ *
+ * @property text the whole output, without stop string and end token.
+ * @property thought what the model thought before its answer, without the tags; empty for most models.
+ * @property answer the text behind the thought.
+ * @property tokenIds target ids of the output.
+ * @property stopReason why it ended.
+ * @property stats counts of this generation.
+ */
+public class Result(
+    public val text: String,
+    public val thought: String,
+    public val answer: String,
+    public val tokenIds: IntArray,
+    public val stopReason: StopReason,
+    public val stats: Stats,
+)

@@ -1,0 +1,16 @@
+package io.omnidraft
+
+import java.io.File
+
+/**
+ * What a session begins with.
+ *
+ * @property cache a file of learned n-grams; where it is absent or refused, the session begins with an empty cache.
+ * @property traces a directory to record generations in, once learning is on; text included.
+ * @property adapter of the drafter or of the target.
+ */
+public class SessionOptions(
+    public val cache: File? = null,
+    public val traces: File? = null,
+    public val adapter: File? = null,
+)

@@ -1,0 +1,102 @@
+package io.omnidraft.models
+
+import io.omnidraft.AdapterException
+import io.omnidraft.bundle.Bundle
+import io.omnidraft.bundle.FloatTensor
+import io.omnidraft.bundle.ModelEntry
+import io.omnidraft.vocab.VocabMap
+
+/* Find the model of a bundle that an adapter belongs to, and the tensors to feed its graph. */
+
+/** A model of a bundle; the target first. */
+internal enum class Role(val word: String) { TARGET("target"), DRAFTER("drafter") }
+
+/**
+ * An adapter, or none, and the tensors to feed the graph of the model.
+ *
+ * @property tensors by the names of the graph's inputs.
+ */
+internal class Fitted(val adapter: Adapter? = null, val tensors: Map<String, FloatTensor> = emptyMap()) {
+    /** The digest of the adapter; null without one. */
+    val digest: String? get() = adapter?.digest
+}
+
+/** The two models that an adapter is compared with, and what names them. */
+internal class AdapterPlace(
+    val name: String,
+    val drafter: ModelEntry,
+    val target: ModelEntry,
+    val draftFingerprint: String,
+    val targetFingerprint: String,
+) {
+    /** The model of a role. */
+    fun entry(role: Role): ModelEntry = if (role == Role.DRAFTER) drafter else target
+}
+
+/** The models of a bundle as an adapter sees them. */
+internal fun placeOf(bundle: Bundle, map: VocabMap): AdapterPlace =
+    AdapterPlace(bundle.path.name, bundle.drafter, bundle.target, map.draftFingerprint, map.targetFingerprint)
+
+/**
+ * The model that an adapter was made for, and the tensors to feed its graph.
+ *
+ * @param adapter the adapter.
+ * @param place both models of the bundle.
+ * @param role the model; null tries both, and takes the drafter if both fit.
+ * @throws AdapterException `foreign_vocabulary`, `wrong_base`, `no_sites`, or a fault of [Adapter.checkFits].
+ */
+internal fun fit(adapter: Adapter, place: AdapterPlace, role: Role? = null): Pair<Role, Fitted> {
+    checkVocabulary("drafter", adapter.draftTokenizer, place.draftFingerprint, place.name)
+    checkVocabulary("target", adapter.targetTokenizer, place.targetFingerprint, place.name)
+    val roles = if (role == null) listOf(Role.DRAFTER, Role.TARGET) else listOf(role)
+    val model = roles.firstOrNull { place.entry(it).fingerprint == adapter.base }
+        ?: throw wrongBase(adapter, place, roles)
+    val entry = place.entry(model)
+    if (adapter.tensors.isNotEmpty() && entry.lora == null) throw noSites(place, model)
+    if (adapter.tensors.isEmpty() && entry.head == null) throw noHead(place, model)
+    try {
+        return model to Fitted(adapter, inputs(adapter, entry))
+    } catch (error: AdapterException) {
+        val message = "the adapter does not fit the ${model.word} of ${place.name}: ${error.message}"
+        throw AdapterException(error.fault, message, REMEDY)
+    }
+}
+
+private const val REMEDY = "use the bundle that it was made for, or convert or train it again"
+
+private fun checkVocabulary(who: String, ours: String, theirs: String, name: String) {
+    if (ours == theirs) return
+    val message = "the adapter was made for the $who tokenizer ${ours.take(12)} and $name has ${theirs.take(12)}"
+    throw AdapterException("foreign_vocabulary", message, "use it with the pair of models that it was made for")
+}
+
+private fun wrongBase(adapter: Adapter, place: AdapterPlace, roles: List<Role>): AdapterException {
+    val has = roles.joinToString(", ") { "${it.word} ${(place.entry(it).fingerprint ?: "unknown").take(12)}" }
+    val message = "the adapter was made on the weights ${adapter.base.take(12)} and ${place.name} has $has"
+    return AdapterException("wrong_base", message, REMEDY)
+}
+
+/** The tensors to feed a graph; without a head the graph ignores the adapter's, which only costs speed. */
+private fun inputs(adapter: Adapter, entry: ModelEntry): Map<String, FloatTensor> {
+    val tensors = entry.lora?.let { adapter.inputs(it) } ?: emptyMap()
+    val head = adapter.head
+    val shape = entry.head
+    if (head == null || shape == null) return tensors
+    head.checkFits(shape)
+    return tensors + head.tensors
+}
+
+private fun noSites(place: AdapterPlace, role: Role): AdapterException {
+    val remedy = if (role == Role.DRAFTER) "without --no-lora" else "with --lora-target"
+    val message = "the ${role.word} of ${place.name} takes no adapters"
+    return AdapterException("no_sites", message, "export it again $remedy")
+}
+
+private fun noHead(place: AdapterPlace, role: Role): AdapterException {
+    val remedy = if (role == Role.DRAFTER) "export it again without --no-head" else "use the head of a drafter"
+    val message = "the ${role.word} of ${place.name} takes no head, and the adapter is nothing else"
+    return AdapterException("no_sites", message, remedy)
+}
+
+/** The tensors to feed a model without an adapter. */
+internal fun unfitted(entry: ModelEntry): Fitted = Fitted(null, entry.lora?.let { noAdapter(it) } ?: emptyMap())

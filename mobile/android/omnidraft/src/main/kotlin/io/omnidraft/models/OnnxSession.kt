@@ -1,0 +1,83 @@
+package io.omnidraft.models
+
+import ai.onnxruntime.OrtEnvironment
+import ai.onnxruntime.OrtException
+import ai.onnxruntime.OrtLoggingLevel
+import ai.onnxruntime.OrtSession
+import io.omnidraft.BundleException
+import io.omnidraft.reason
+import java.io.File
+
+/*
+ * Sessions of onnxruntime: the one place that sets their options.
+ */
+
+/** The environment of the engine, one for a process. Nothing here leaves the device, so usage is not reported. */
+internal object Engine {
+    val environment: OrtEnvironment = OrtEnvironment.getEnvironment(OrtLoggingLevel.ORT_LOGGING_LEVEL_ERROR)
+
+    /** The engine's version, such as `1.21.0`. */
+    val version: String
+
+    init {
+        environment.setTelemetry(false)
+        version = environment.version
+    }
+}
+
+// A small graph can name constants of any size, and folding them would take that memory and time while it is
+// loaded. Exported graphs hold nothing to fold; adopted graphs compute some twenty small values in each pass.
+private const val UNFOLDED = "ConstantFolding"
+
+/**
+ * Options of a session that waits without spinning: on a phone, waiting threads cost battery.
+ *
+ * @param threads of one pass.
+ * @param entries more of onnxruntime's configuration, by key.
+ */
+internal fun sessionOptions(threads: Int, entries: Map<String, String> = emptyMap()): OrtSession.SessionOptions {
+    val options = OrtSession.SessionOptions()
+    options.setIntraOpNumThreads(threads)
+    options.setInterOpNumThreads(1)
+    options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL) // each failure is an exception
+    options.addConfigEntry("session.intra_op.allow_spinning", "0")
+    options.addConfigEntry("optimization.disable_specified_optimizers", UNFOLDED)
+    for ((key, value) in entries) options.addConfigEntry(key, value)
+    return options
+}
+
+/**
+ * A session for a graph on the CPU, with the weights beside it.
+ *
+ * @param path the graph.
+ * @param threads of one pass.
+ * @param xnnpack whether kernels of XNNPACK are used where it has them.
+ * @throws BundleException `graph`; onnxruntime cannot load the graph.
+ */
+internal fun cpuSession(path: File, threads: Int, xnnpack: Boolean = false): OrtSession = loaded(path) {
+    sessionOptions(threads).use { options ->
+        if (xnnpack) options.addXnnpack(mapOf("intra_op_num_threads" to threads.toString()))
+        Engine.environment.createSession(path.path, options)
+    }
+}
+
+/**
+ * A session for a graph in memory on the CPU.
+ *
+ * @param graph the bytes of the ONNX file.
+ * @param path of the file, for messages.
+ * @param weights the folder that the graph's external weights are relative to.
+ * @param threads of one pass.
+ * @throws BundleException `graph`; onnxruntime cannot load the graph.
+ */
+internal fun bytesSession(graph: ByteArray, path: File, weights: File, threads: Int): OrtSession = loaded(path) {
+    val key = "session.model_external_initializers_file_folder_path"
+    sessionOptions(threads, mapOf(key to weights.path)).use { Engine.environment.createSession(graph, it) }
+}
+
+private fun loaded(path: File, create: () -> OrtSession): OrtSession = try {
+    create()
+} catch (error: OrtException) {
+    val message = "onnxruntime cannot load $path (${reason(error)})"
+    throw BundleException("graph", message, "run `omnidraft export` again")
+}

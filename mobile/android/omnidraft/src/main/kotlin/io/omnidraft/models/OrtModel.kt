@@ -1,0 +1,256 @@
+package io.omnidraft.models
+
+import ai.onnxruntime.OnnxTensor
+import ai.onnxruntime.OrtLoraAdapter
+import ai.onnxruntime.OrtSession
+import io.omnidraft.BundleException
+import io.omnidraft.bundle.HeadShape
+import io.omnidraft.bundle.KvShape
+import io.omnidraft.bundle.LoraSites
+import io.omnidraft.bundle.OUTPUT
+import io.omnidraft.decoding.HasHead
+import io.omnidraft.decoding.Logits
+import io.omnidraft.decoding.SessionModel
+import io.omnidraft.disk.Tensor
+import java.io.File
+import java.nio.ByteBuffer
+import java.nio.FloatBuffer
+import java.nio.IntBuffer
+import java.nio.LongBuffer
+
+/*
+ * A model in onnxruntime on the CPU: shared-buffer KV, one binding for each block length.
+ *
+ * The same tensors are bound as past and as present, so onnxruntime writes new keys and values in place, and a rewind
+ * only lowers a counter. Contract of the graph: spec/03-bundle.md.
+ */
+
+private const val PREFILL_CHUNK = 128 // positions of a long prompt in one pass
+private const val MOST_ROWS = 65 // rows of logits of the longest usual pass, a verification of 64 proposed tokens
+private const val USUAL_ROWS = 13 // of a verification of the longest draft that the length auto asks for
+
+/**
+ * The loaded weights of a model: any number of [OrtModel]s may run them, each from its own thread.
+ *
+ * @param path the graph; weights in a file beside it are mapped into memory, not read.
+ * @param kv shape of its KV buffers.
+ * @param vocabSize width of its logits.
+ * @param threads of one pass; a drafter is fastest on one.
+ * @param xnnpack whether kernels of XNNPACK are used where it has them.
+ * @throws BundleException onnxruntime cannot load the graph, or it has other inputs and outputs.
+ */
+internal class Graph(
+    val path: File,
+    val kv: KvShape,
+    val vocabSize: Int,
+    threads: Int = 1,
+    xnnpack: Boolean = false,
+) : AutoCloseable {
+    val session: OrtSession = cpuSession(path, threads, xnnpack)
+
+    /** Whether a pass also gives the output of an adaptive head. */
+    val hasHead: Boolean
+
+    init {
+        try {
+            checkValues(path, session, sharedValues(kv, vocabSize))
+            hasHead = OUTPUT in session.outputNames
+        } catch (error: Exception) {
+            session.close()
+            throw error
+        }
+    }
+
+    /**
+     * Checks that the graph takes the adapters and the head of a manifest, and nothing else.
+     *
+     * @throws io.omnidraft.BundleException `graph`.
+     */
+    fun checkAdapters(lora: LoraSites?, head: HeadShape?) {
+        val fed = sharedValues(kv, vocabSize).inputs.keys
+        checkAdapters(path, session, fed, adapterValues(lora, head))
+        checkHead(path, session, head)
+    }
+
+    /** A model on these weights, with a context of its own. */
+    fun newModel(): OrtModel = OrtModel(this)
+
+    /** Frees the weights; no model may run them any more. */
+    override fun close() = session.close()
+}
+
+/** Inputs and outputs of passes over n tokens: what they read and write. */
+private class Block(
+    val inputs: Map<String, OnnxTensor>,
+    val outputs: Map<String, OnnxTensor>,
+    val inputIds: LongBuffer,
+    val logits: Logits,
+    val acceptance: FloatBuffer,
+    private val owned: List<OnnxTensor>,
+) {
+    fun close() = owned.forEach { it.close() }
+}
+
+/** A decoder graph with shared-buffer KV of its own on the CPU provider. */
+internal open class OrtModel(private val graph: Graph) : SessionModel, HasHead, AutoCloseable {
+    private val engine = EngineRun(graph.session, graph.path.path)
+    private val keysAndValues: Map<String, FloatBuffer> = kvBuffers(graph.kv).mapValues { it.value.asFloatBuffer() }
+    private val kvTensors: Map<String, OnnxTensor> = keysAndValues.mapValues { tensor(it.value, kvShape()) }
+    private val seqlens: IntBuffer = direct(4).asIntBuffer()
+    private val total: IntBuffer = direct(4).asIntBuffer()
+    private val numLogits: LongBuffer = direct(8).asLongBuffer()
+    private val counts: Map<String, OnnxTensor> = mapOf(
+        "seqlens_k" to OnnxTensor.createTensor(Engine.environment, seqlens, longArrayOf(1)),
+        "total_sequence_length" to OnnxTensor.createTensor(Engine.environment, total, longArrayOf(1)),
+        "num_logits" to OnnxTensor.createTensor(Engine.environment, numLogits, longArrayOf(1)),
+    )
+    private var rows: FloatBuffer = floats(graph.vocabSize) // of logits: memory grows with the passes that ask for it
+    private val blocks = HashMap<Long, Block>()
+    private var fed: Map<String, OnnxTensor> = emptyMap() // an adapter's tensors that are inputs of the graph
+    private var adapter: OrtLoraAdapter? = null // its other tensors
+    private var adapterBytes: ByteBuffer? = null // which the engine reads in place
+
+    override val vocabSize: Int get() = graph.vocabSize
+    override val maxLength: Int get() = graph.kv.maxLength
+    final override var length: Int = 0
+        private set
+    override var cancelled: () -> Boolean = ::never
+
+    /** Output of the head for the last token that was read; 1 without a head. */
+    final override var acceptance: Double = 1.0
+        private set
+
+    /** The KV buffers by name, [1, KV heads, positions, width]; for tests. */
+    internal val buffers: Map<String, FloatBuffer> get() = keysAndValues
+
+    override fun score(tokens: IntArray, numLogits: Int?): Logits {
+        val count = numLogits ?: tokens.size
+        check(count in 1..tokens.size && tokens.size <= maxLength - length) { "${tokens.size} tokens after $length" }
+        // Positions whose logits are not needed go first, in chunks of one row of logits each.
+        var start = 0
+        while (tokens.size - count - start > PREFILL_CHUNK) {
+            run(tokens, start, start + PREFILL_CHUNK, 1)
+            start += PREFILL_CHUNK
+        }
+        return run(tokens, start, tokens.size, count)
+    }
+
+    override fun interrupt() = engine.interrupt()
+
+    override fun rewind(length: Int) {
+        check(length in 0..this.length) { "$length of ${this.length} positions" }
+        this.length = length
+    }
+
+    override fun useAdapter(tensors: Map<String, Tensor>) {
+        val names = graph.session.inputNames
+        closeBlocks() // their inputs name the tensors of the adapter before
+        val before = fed.values.toList()
+        val old = adapter
+        fed = tensors.filterKeys { it in names }.mapValues { tensor(copied(it.value), it.value.shape) }
+        val others = tensors.filterKeys { it !in names }
+        adapterBytes = if (others.isEmpty()) null else engineAdapter(others)
+        adapter = adapterBytes?.let { OrtLoraAdapter.create(it) }
+        engine.use(adapter)
+        before.forEach { it.close() }
+        old?.close()
+    }
+
+    /** Frees what the engine holds for this model; the weights stay. */
+    override fun close() {
+        closeBlocks()
+        engine.close()
+        (kvTensors.values + counts.values + fed.values).forEach { it.close() }
+        adapter?.close()
+    }
+
+    private fun run(tokens: IntArray, from: Int, until: Int, count: Int): Logits {
+        val block = block(until - from, count)
+        for (i in from until until) block.inputIds.put(i - from, tokens[i].toLong())
+        val total = length + until - from
+        seqlens.put(0, total - 1)
+        this.total.put(0, total)
+        numLogits.put(0, count.toLong())
+        try {
+            engine.run(block.inputs, block.outputs, cancelled)
+            length = total
+            acceptance = block.acceptance.get(count - 1).toDouble()
+        } finally {
+            if (until - from > MOST_ROWS) block.close() // prompts have many lengths: their bindings are not kept
+        }
+        return block.logits
+    }
+
+    /** The binding for n tokens, made once (single steps and verifications reuse theirs). */
+    private fun block(n: Int, count: Int): Block {
+        growRows(count)
+        if (n > MOST_ROWS) return newBlock(n, count)
+        return blocks.getOrPut(n.toLong() shl 32 or count.toLong()) { newBlock(n, count) }
+    }
+
+    private fun newBlock(n: Int, count: Int): Block {
+        val ids = direct(8 * n).asLongBuffer()
+        val acceptance = floats(count).also { for (i in 0 until count) it.put(i, 1f) }
+        val width = graph.vocabSize
+        val own = HashMap<String, OnnxTensor>()
+        val logits = tensor(part(rows, count * width), longArrayOf(1, count.toLong(), width.toLong()))
+        own["logits"] = logits
+        if (graph.hasHead) own[OUTPUT] = tensor(acceptance, longArrayOf(1, count.toLong()))
+        val input = OnnxTensor.createTensor(Engine.environment, ids, longArrayOf(1, n.toLong()))
+        val inputs = HashMap<String, OnnxTensor>(counts)
+        inputs["input_ids"] = input
+        inputs.putAll(fed)
+        val outputs = HashMap<String, OnnxTensor>(own)
+        for ((name, value) in kvTensors) {
+            inputs["past_key_values.$name"] = value
+            outputs["present.$name"] = value
+        }
+        return Block(inputs, outputs, ids, Logits(rows, count, width), acceptance, own.values + input)
+    }
+
+    /** Makes room for the logits of a pass; all passes share one buffer. */
+    private fun growRows(count: Int) {
+        val width = graph.vocabSize
+        if (count * width.toLong() <= rows.capacity()) return
+        closeBlocks()
+        rows = floats((if (count <= USUAL_ROWS) USUAL_ROWS else maxOf(count, MOST_ROWS)).toLong() * width)
+    }
+
+    private fun closeBlocks() {
+        blocks.values.forEach { it.close() }
+        blocks.clear()
+    }
+
+    private fun kvShape() =
+        longArrayOf(1, graph.kv.numKvHeads.toLong(), graph.kv.maxLength.toLong(), graph.kv.headDim.toLong())
+}
+
+/** A [SessionModel.cancelled] that never cancels. */
+internal fun never(): Boolean = false
+
+private fun tensor(values: FloatBuffer, shape: LongArray): OnnxTensor =
+    OnnxTensor.createTensor(Engine.environment, values, shape)
+
+private fun floats(count: Int): FloatBuffer = floats(count.toLong())
+
+private fun floats(count: Long): FloatBuffer {
+    if (4 * count > Int.MAX_VALUE) {
+        throw BundleException("memory", "a pass takes $count numbers, which are more than one buffer holds")
+    }
+    return direct((4 * count).toInt()).asFloatBuffer()
+}
+
+/** The first values of a buffer, in place. */
+private fun part(buffer: FloatBuffer, count: Int): FloatBuffer {
+    val view = buffer.duplicate()
+    (view as java.nio.Buffer).limit(count)
+    return view.slice()
+}
+
+/** The values of a tensor in a direct buffer, as the engine needs them. */
+private fun copied(tensor: Tensor): FloatBuffer {
+    val values = tensor.data.asFloatBuffer()
+    val copy = floats(values.remaining())
+    copy.duplicate().put(values)
+    return copy
+}

@@ -1,0 +1,163 @@
+package io.omnidraft.session
+
+import io.omnidraft.GenerationConfig.Mode
+import io.omnidraft.PromptException
+import io.omnidraft.chat.MessageList
+import io.omnidraft.chat.PromptTemplate
+import io.omnidraft.chat.Template
+import io.omnidraft.chat.givenAnswer
+import io.omnidraft.decoding.Utf8Stream
+import io.omnidraft.decoding.wholeTokens
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.Tokenizer
+
+/*
+ * A conversation as target ids: messages inside a template, answers as the ids that were generated.
+ *
+ * Also the same text in draft ids, which the drafter begins with (spec/04-speculation.md, the first context).
+ *
+ * An answer is never encoded again: other ids would change what the target is conditioned on. A message is always plain
+ * text; nothing in it is read as a control token.
+ */
+
+/**
+ * A message and its answer.
+ *
+ * @property answer target ids, without the token or string that ended it.
+ */
+internal class Turn(val message: String, val answer: IntArray) {
+    override fun equals(other: Any?): Boolean =
+        other is Turn && message == other.message && answer.contentEquals(other.answer)
+
+    override fun hashCode(): Int = 31 * message.hashCode() + answer.contentHashCode()
+}
+
+/**
+ * The target ids of a conversation, up to the position at which the answer to [message] begins.
+ *
+ * @param tokenizer the target's.
+ * @param template the text around messages.
+ * @param turns earlier turns.
+ * @param message the new message.
+ * @param system the system prompt; null without one.
+ * @throws PromptException see [Template.parts].
+ */
+internal fun conversationIds(
+    tokenizer: Tokenizer,
+    template: Template,
+    turns: List<Turn>,
+    message: String,
+    system: String? = null,
+): IntArray {
+    val parts = template.parts(turns.size + 1, system != null).toMutableList()
+    var before = listOf(parts.removeAt(0))
+    if (system != null) before = before + system + parts.removeAt(0)
+    val ids = IntList()
+    for ((number, turn) in (turns + Turn(message, IntArray(0))).withIndex()) {
+        if (number > 0) before = listOf(parts[2 * number - 1])
+        val around = before + turn.message + parts[2 * number]
+        ids.addAll(tokenizer.encodePrompt(around, goesOn = number > 0))
+        ids.addAll(turn.answer)
+    }
+    return ids.toArray()
+}
+
+/**
+ * A turn whose answer a program gives as text.
+ *
+ * The answer is encoded after the white space that the model would have begun it with. White space at both ends of the
+ * text does not count, and its thought is left out.
+ *
+ * @param tokenizer the target's.
+ * @param prompt the compiled template.
+ * @param message of the user.
+ * @param text the answer.
+ */
+internal fun givenTurn(tokenizer: Tokenizer, prompt: PromptTemplate, message: String, text: String): Turn {
+    val answer = givenAnswer(text, prompt.think)
+    if (answer.isEmpty()) return Turn(message, IntArray(0))
+    return Turn(message, tokenizer.encodePrompt(listOf("", prompt.lead + answer, ""), goesOn = true))
+}
+
+/**
+ * The earlier turns of a list of messages; an answer that this session generated keeps its ids.
+ *
+ * @param loaded the bundle.
+ * @param messages the list.
+ * @param known the turns of the session's own conversation.
+ */
+internal fun listedTurns(loaded: LoadedBundle, messages: MessageList, known: List<Turn>): List<Turn> {
+    val prompt = loaded.bundle.prompt
+    val turns = ArrayList<Turn>()
+    var isOwn = true
+    for ((number, given) in messages.turns.withIndex()) {
+        val (message, text) = given
+        isOwn = isOwn && number < known.size && known[number].message == message
+        if (isOwn) {
+            val written = utf8Text(loaded.outputText.text(known[number].answer))
+            isOwn = givenAnswer(written, prompt.think) == givenAnswer(text, prompt.think)
+        }
+        turns.add(if (isOwn) known[number] else givenTurn(loaded.targetTokenizer, prompt, message, text))
+    }
+    return turns
+}
+
+/**
+ * The ids of an answer as a conversation keeps them: they spell the answer's text, or the end of it.
+ *
+ * The end token is left out, because the template has its own. A thought is left out where the template leaves it out.
+ * Where a stop string begins inside a token, the bytes of that token before it are spelled again; all other ids stay as
+ * they were generated.
+ *
+ * @param loaded the bundle.
+ * @param answer the generation.
+ */
+internal fun answerIds(loaded: LoadedBundle, answer: Generation): IntArray {
+    var ids = answer.tokenIds
+    val start = answer.stopStart
+    if (start != null) {
+        val data = ids.map { loaded.outputText.bytesOf(it) }
+        val (whole, head) = wholeTokens(IntArray(data.size) { data[it].size }, start)
+        val rest = if (head > 0) loaded.targetTokenizer.spell(data[whole].copyOf(head)) else null
+        ids = ids.copyOf(whole) + (rest ?: IntArray(0))
+    } else if (ids.isNotEmpty() && ids.last() in loaded.bundle.target.eosIds) {
+        ids = ids.copyOf(ids.size - 1)
+    }
+    return loaded.outputText.kept(ids, answer.beginsInside)
+}
+
+/**
+ * The text of the generation before, in both vocabularies.
+ *
+ * @property mode of that generation.
+ * @property tokens target ids of its prompt and output.
+ * @property context the same text in draft ids.
+ */
+internal class EarlierText(val mode: Mode, val tokens: IntArray, val context: IntArray)
+
+/** Bytes as text; each invalid part becomes U+FFFD, as in the output. */
+internal fun utf8Text(data: ByteArray): String {
+    val stream = Utf8Stream()
+    return stream.push(data) + stream.flush()
+}
+
+/** The visible text of target ids, encoded by the drafter's tokenizer; control tokens have no text. */
+internal fun draftText(target: Tokenizer, drafter: Tokenizer, ids: IntArray): IntArray =
+    drafter.encode(utf8Text(target.textOf(ids)))
+
+/**
+ * A prompt in draft ids; where it continues the text before, only the new part is encoded.
+ *
+ * @param target the target's tokenizer.
+ * @param drafter the drafter's tokenizer.
+ * @param ids target ids of the whole prompt.
+ * @param before the text before; null where there is none.
+ */
+internal fun draftContext(target: Tokenizer, drafter: Tokenizer, ids: IntArray, before: EarlierText?): IntArray {
+    // After an answer without the drafter the context is empty, or lacks the prompt.
+    if (before == null || before.mode != Mode.TRIE || before.context.isEmpty()) return draftText(target, drafter, ids)
+    val known = before.tokens.size
+    if (known > ids.size || !ids.copyOf(known).contentEquals(before.tokens)) return draftText(target, drafter, ids)
+    val added = ids.copyOfRange(known, ids.size)
+    return before.context + (drafter.spell(target.textOf(added)) ?: draftText(target, drafter, added))
+}

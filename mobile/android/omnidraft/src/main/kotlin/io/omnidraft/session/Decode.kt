@@ -1,0 +1,235 @@
+package io.omnidraft.session
+
+import io.omnidraft.GenerationConfig
+import io.omnidraft.GenerationConfig.Mode
+import io.omnidraft.GenerationConfig.Verification
+import io.omnidraft.decoding.Copy
+import io.omnidraft.decoding.CopyingProposer
+import io.omnidraft.decoding.DecoderState
+import io.omnidraft.decoding.Draft
+import io.omnidraft.decoding.DraftLength
+import io.omnidraft.decoding.Drafter
+import io.omnidraft.decoding.Logits
+import io.omnidraft.decoding.MatchProposer
+import io.omnidraft.decoding.Model
+import io.omnidraft.decoding.Outcome
+import io.omnidraft.decoding.Plan
+import io.omnidraft.decoding.Probs
+import io.omnidraft.decoding.PromptLookup
+import io.omnidraft.decoding.Proposal
+import io.omnidraft.decoding.Proposer
+import io.omnidraft.decoding.RandomSource
+import io.omnidraft.decoding.Round
+import io.omnidraft.decoding.Seconds
+import io.omnidraft.decoding.TargetProbs
+import io.omnidraft.decoding.TextRead
+import io.omnidraft.decoding.TrieProposer
+import io.omnidraft.decoding.Verdict
+import io.omnidraft.decoding.Verifier
+import io.omnidraft.decoding.cutAtEos
+import io.omnidraft.decoding.speculate
+import io.omnidraft.decoding.verifyBlock
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.NgramCache
+
+/* The loop as a session runs it: with a mode by name, seconds, log-probabilities and a trace. */
+
+/** Gives seconds. */
+internal typealias Clock = () -> Double
+
+/** Records the rounds of one generation; see `Recorder` of traces. */
+internal interface RoundRecorder {
+    /** Records a verified round. */
+    fun record(outcome: Outcome, probs: TargetProbs)
+
+    /** Ends the record. */
+    fun close()
+}
+
+/**
+ * The models and the cache that decode a text.
+ *
+ * @property cache n-grams of the pair.
+ * @property clock gives seconds.
+ */
+internal class DecoderModels(
+    val target: Model,
+    val drafter: Drafter,
+    val cache: NgramCache,
+    val clock: Clock = ::seconds,
+)
+
+/**
+ * The rounds of a generation, each with its seconds and, if asked for, its log-probabilities.
+ *
+ * @param models target, drafter and cache.
+ * @param text from which the generation continues; see [speculate].
+ * @param config mode, verification ("auto" is token), sampling and log-probabilities are read; [text] and [draftLength]
+ *   hold the rest.
+ * @param draftLength how many tokens to draft in each round.
+ * @param random the source of randomness.
+ * @param recorderOf makes the recorder of a trace for the proposer of this generation.
+ */
+internal class Decode(
+    models: DecoderModels,
+    text: DecoderState,
+    private val config: GenerationConfig,
+    draftLength: DraftLength,
+    random: RandomSource,
+    recorderOf: ((Proposer) -> RoundRecorder)? = null,
+) : Iterator<Round>, AutoCloseable {
+    private val watch = Stopwatch(models.clock)
+    private var logprobs = DoubleArray(0)
+    private var recorder: RoundRecorder? = null
+    private var hasFailed = false
+    private val rounds: Iterator<Round>
+
+    init {
+        val proposer = proposerFor(config, models.drafter, models.cache)
+        recorder = recorderOf?.invoke(proposer)
+        val target = TimedTarget(models.target, watch)
+        val timed = TimedProposer(proposer, watch)
+        rounds = speculate(target, timed, text, config.sampling, draftLength, random, ::observe)
+    }
+
+    private fun observe(outcome: Outcome, probs: TargetProbs) {
+        if (config.logprobs) logprobs = probs.logprobs(outcome.emitted)
+        recorder?.record(outcome, probs)
+    }
+
+    override fun hasNext(): Boolean = !hasFailed && ending { rounds.hasNext() }.also { if (!it) close() }
+
+    override fun next(): Round {
+        val round = ending { rounds.next() }
+        return round.copy(seconds = watch.take(), read = watch.takeRead(), logprobs = logprobs)
+    }
+
+    /** Ends the record; a second call does nothing. */
+    override fun close() {
+        recorder?.close()
+        recorder = null
+    }
+
+    /** An exception ends the rounds, and so the record. */
+    private inline fun <T> ending(work: () -> T): T {
+        hasFailed = true
+        try {
+            return work().also { hasFailed = false }
+        } finally {
+            if (hasFailed) close()
+        }
+    }
+}
+
+/**
+ * The proposer of a mode: what `baselines` makes in the reference runtime, without the modes for comparisons.
+ *
+ * At temperature 0 a proposal is accepted while it is the argmax, so drafts are verified by equality.
+ */
+internal fun proposerFor(config: GenerationConfig, drafter: Drafter, cache: NgramCache): Proposer {
+    if (config.mode == Mode.LOOKUP) return PromptLookup()
+    val usesCache = config.mode == Mode.TRIE
+    val drafting = when {
+        config.temperature == 0.0 -> MatchProposer(drafter, cache, usesCache = usesCache)
+        !usesCache -> TrieProposer(drafter, cache, config.temperature, usesCache = false)
+        config.verification == Verification.BLOCK -> TrieProposer(drafter, cache, config.temperature, Verifier(::verifyBlock))
+        else -> TrieProposer(drafter, cache, config.temperature)
+    }
+    return if (config.copies) CopyingProposer(drafting) else drafting
+}
+
+/**
+ * [Decode] of a prompt, up to the first end token or `config.maxNewTokens`.
+ *
+ * @param prompt target ids, at least one.
+ * @param draftPrompt the same text in draft ids.
+ * @param eosIds end tokens.
+ */
+internal fun decodePrompt(
+    models: DecoderModels,
+    prompt: IntArray,
+    draftPrompt: IntArray,
+    config: GenerationConfig,
+    draftLength: DraftLength,
+    random: RandomSource,
+    eosIds: Set<Int> = emptySet(),
+    recorderOf: ((Proposer) -> RoundRecorder)? = null,
+): Decode {
+    val text = DecoderState()
+    text.restart(prompt, draftPrompt, config.maxNewTokens, cutAtEos(eosIds))
+    return Decode(models, text, config, draftLength, random, recorderOf)
+}
+
+/** The parts of a round. */
+internal enum class RoundPart { DRAFT, TRANSLATE, TARGET, VERIFY, LEARN }
+
+/** Adds up the seconds of the parts of a round. */
+internal class Stopwatch(val clock: Clock) {
+    private val seconds = DoubleArray(RoundPart.values().size)
+    private var read = TextRead()
+
+    /** Adds the time since [started] to a part. */
+    fun add(part: RoundPart, started: Double) {
+        seconds[part.ordinal] += clock() - started
+    }
+
+    /** The seconds since the last call. */
+    fun take(): Seconds {
+        val taken = Seconds(seconds[0], seconds[1], seconds[2], seconds[3], seconds[4])
+        seconds.fill(0.0)
+        return taken
+    }
+
+    /** Counts tokens that the target read since [started]. */
+    fun addRead(tokens: Int, started: Double) {
+        read = TextRead(read.tokens + tokens, read.seconds + clock() - started)
+    }
+
+    /** What was read since the last call. */
+    fun takeRead(): TextRead = read.also { read = TextRead() }
+
+    /** Runs something, and adds its time to a part. */
+    inline fun <T> time(part: RoundPart, work: () -> T): T {
+        val started = clock()
+        return work().also { add(part, started) }
+    }
+}
+
+/** A target whose scoring and rewinding is timed; reading a prompt is counted apart from the round. */
+internal class TimedTarget(private val model: Model, private val watch: Stopwatch) : Model {
+    override val vocabSize: Int get() = model.vocabSize
+    override val maxLength: Int get() = model.maxLength
+    override val length: Int get() = model.length
+
+    override fun score(tokens: IntArray, numLogits: Int?): Logits {
+        if (numLogits == null) return watch.time(RoundPart.TARGET) { model.score(tokens) } // a round asks for all rows
+        val started = watch.clock()
+        return model.score(tokens, numLogits).also { watch.addRead(tokens.size, started) }
+    }
+
+    override fun rewind(length: Int) = watch.time(RoundPart.VERIFY) { model.rewind(length) }
+}
+
+/** A proposer whose calls are timed. */
+internal class TimedProposer(private val proposer: Proposer, private val watch: Stopwatch) : Proposer by proposer {
+    override fun find(tokens: IntList): Copy = watch.time(RoundPart.DRAFT) { proposer.find(tokens) }
+
+    override fun settle() = watch.time(RoundPart.DRAFT) { proposer.settle() }
+
+    override fun propose(
+        plan: Plan,
+        copy: Copy,
+        context: IntList,
+        length: DraftLength,
+        random: RandomSource,
+    ): Draft = watch.time(RoundPart.DRAFT) { proposer.propose(plan, copy, context, length, random) }
+
+    override fun translate(draft: Draft, room: Int): Proposal =
+        watch.time(RoundPart.TRANSLATE) { proposer.translate(draft, room) }
+
+    override fun verify(draft: Draft, proposal: Proposal, probs: Probs, random: RandomSource): Verdict =
+        watch.time(RoundPart.VERIFY) { proposer.verify(draft, proposal, probs, random) }
+
+    override fun learn(outcome: Outcome, context: IntList): Int =
+        watch.time(RoundPart.LEARN) { proposer.learn(outcome, context) }
+}

@@ -1,0 +1,231 @@
+package io.omnidraft.session
+
+import io.omnidraft.GenerationConfig
+import io.omnidraft.StopReason
+import io.omnidraft.chat.ThinkTags
+import io.omnidraft.chat.StreamPart
+import io.omnidraft.chat.ThoughtStream
+import io.omnidraft.chat.splitThought
+import io.omnidraft.decoding.Cancelled
+import io.omnidraft.decoding.Round
+import io.omnidraft.decoding.StopText
+import io.omnidraft.vocab.IntList
+
+/* One answer while it is generated: rounds in, pieces of text out, and the reason why it ended. */
+
+/**
+ * Text that one round made certain; half characters and beginnings of stop strings are held back.
+ *
+ * @property text may be empty.
+ * @property tokenIds target ids that the round emitted.
+ * @property round null for text that was held back when the generation was cancelled, and for the answer in the text of
+ *   a round that also ended a thought: it is a piece of its own.
+ * @property isThought whether the text is what the model thinks before its answer, with the tags around it.
+ */
+internal class TextPiece(
+    val text: String,
+    val tokenIds: IntArray,
+    val round: Round?,
+    val isThought: Boolean = false,
+)
+
+/**
+ * Where an output ends besides its stop strings.
+ *
+ * @property eosIds end tokens.
+ * @property maxLength positions of the target's context.
+ */
+internal class Limits(val eosIds: Set<Int>, val maxLength: Int)
+
+/**
+ * What tells the thought of an output from the answer.
+ *
+ * @property tags of the model; null for a model that writes no thoughts.
+ * @property inside the output begins inside a thought.
+ */
+internal class Thoughts(val tags: ThinkTags? = null, val inside: Boolean = false)
+
+/**
+ * The output of a generation that an earlier process began; empty for a new generation.
+ *
+ * @property tokenIds target ids of the output.
+ * @property logprobs of [tokenIds], if they were asked for.
+ * @property stopReason why the output ended; null where it can continue.
+ */
+internal class Emitted(
+    val tokenIds: IntArray = IntArray(0),
+    val logprobs: DoubleArray = DoubleArray(0),
+    val stopReason: StopReason? = null,
+)
+
+/** Runs the rounds of a generation on the models of its session. */
+internal interface Rounds {
+    /**
+     * The next round; null where there is none.
+     *
+     * @throws Cancelled the generation was cancelled before the round's pass of the target ended.
+     */
+    fun next(generation: Generation): Round?
+
+    /** Waits between two rounds as long as the app asks for; see [Throttle]. */
+    fun pause(generation: Generation)
+
+    /** Ends the run of a graph that is going on; from any thread. */
+    fun interrupt()
+}
+
+/**
+ * One answer: iterate over it for pieces of text, read its fields during and after.
+ *
+ * @property config the settings.
+ * @property prompt target ids of the prompt.
+ */
+internal class Generation(
+    private val rounds: Rounds,
+    val config: GenerationConfig,
+    val prompt: IntArray,
+    private val stopText: StopText,
+    private val limits: Limits,
+    private val thoughts: Thoughts = Thoughts(),
+    private val clock: () -> Double = ::seconds,
+) : Iterator<TextPiece> {
+    private val written = StringBuilder()
+    private val ids = IntList()
+    private var probabilities = DoubleArray(0)
+    private val stream = thoughts.tags?.let { ThoughtStream(it, thoughts.inside) }
+    private val pieces = ArrayDeque<TextPiece>() // of the last round, that were not given yet
+
+    /** Repeats this generation. */
+    val seed: Long = checkNotNull(config.seed) { "a generation that began has a seed" }
+
+    /** Counts so far; replaced as a whole, so any thread may read them. */
+    @Volatile var statistics: Statistics = Statistics()
+        private set
+
+    /** Why it ended; null before. */
+    @Volatile var stopReason: StopReason? = null
+        private set
+
+    /** Whether [cancel] was called. */
+    @Volatile var isCancelled: Boolean = false
+        private set
+
+    /**
+     * The output so far, without stop string and end token. A think tag that is a control token of the target is
+     * written, too.
+     */
+    val text: String get() = written.toString()
+
+    /**
+     * Target ids of the output so far. An end token, or the token that completed the stop string, is the last of them
+     * and counts.
+     */
+    val tokenIds: IntArray get() = ids.toArray()
+
+    /** Natural log-probabilities of [tokenIds], if they were asked for. */
+    val logprobs: DoubleArray get() = probabilities.copyOf()
+
+    /** Whether the output begins inside a thought, because the prompt ends with the open tag. */
+    val beginsInside: Boolean get() = thoughts.inside
+
+    /** What the model thought before its answer, without the tags; empty for most models. */
+    val thought: String get() = splitThought(text, thoughts.tags, thoughts.inside).thought
+
+    /** The text behind the thought; empty while the model is thinking. */
+    val answer: String get() = splitThought(text, thoughts.tags, thoughts.inside).answer
+
+    /** The stop string that ended the output, if one did. */
+    val stopString: String? get() = stopText.matched
+
+    /** The byte of the output at which the stop string began; null where no stop string ended it. */
+    val stopStart: Int? get() = stopText.start
+
+    /**
+     * Ends this generation within one operator of a graph; from any thread.
+     *
+     * The output so far stays, and the session continues from there.
+     */
+    fun cancel() {
+        isCancelled = true
+        rounds.interrupt()
+    }
+
+    override fun hasNext(): Boolean = pieces.isNotEmpty() || stopReason == null
+
+    override fun next(): TextPiece {
+        if (pieces.isEmpty()) pieces.addAll(roundPieces())
+        // A cancelled generation that held nothing back ends with a piece without text.
+        return pieces.removeFirstOrNull() ?: TextPiece("", IntArray(0), null)
+    }
+
+    /** Runs a round; its text as pieces. The first piece has the ids. */
+    private fun roundPieces(): List<TextPiece> {
+        val started = clock()
+        if (statistics.rounds > 0) rounds.pause(this)
+        val round = nextRound()
+        if (round == null) {
+            stopReason = StopReason.CANCELLED
+            val rest = stopText.end()
+            written.append(rest)
+            return parts(rest).map { TextPiece(it.text, IntArray(0), null, it.isThought) }
+        }
+        ids.addAll(round.emitted)
+        probabilities += round.logprobs
+        val first = if (statistics.rounds == 0) clock() - started else statistics.firstTokenSeconds
+        statistics = statistics.with(round).copy(firstTokenSeconds = first)
+        val ended = end()
+        stopReason = ended
+        val text = stopText.take() + if (ended == null) "" else stopText.end()
+        written.append(text)
+        val parts = parts(text).ifEmpty { listOf(StreamPart("", stream?.isThinking ?: false)) }
+        return parts.mapIndexed { number, part ->
+            val isFirst = number == 0
+            val ids = if (isFirst) round.emitted else IntArray(0)
+            TextPiece(part.text, ids, if (isFirst) round else null, part.isThought)
+        }
+    }
+
+    /** Text that became certain, in parts of thought or answer; at the end all that was held back. */
+    private fun parts(text: String): List<StreamPart> {
+        val stream = stream ?: return if (text.isEmpty()) emptyList() else listOf(StreamPart(text, false))
+        return stream.push(text) + if (stopReason == null) emptyList() else stream.end()
+    }
+
+    /** Runs to the end. */
+    fun finish(): Generation {
+        while (hasNext()) next()
+        return this
+    }
+
+    /** Takes over earlier output of this generation; its text is not given again. */
+    fun replay(emitted: Emitted) {
+        ids.addAll(emitted.tokenIds)
+        probabilities += emitted.logprobs
+        stopReason = emitted.stopReason
+        val text = stopText.take() + if (emitted.stopReason == null) "" else stopText.end()
+        written.append(text)
+        parts(text)
+    }
+
+    /** The next round; null where the generation was cancelled or an exception ended its rounds before. */
+    private fun nextRound(): Round? = try {
+        rounds.next(this)
+    } catch (_: Cancelled) {
+        null
+    }
+
+    /** Why the output ends with the last token so far; null where it may continue. */
+    fun end(): StopReason? = when {
+        stopString != null -> StopReason.STOP
+        ids.size > 0 && ids[ids.size - 1] in limits.eosIds -> StopReason.EOS
+        ids.size >= config.maxNewTokens -> StopReason.LENGTH
+        // The last token is never scored, so it needs no position.
+        prompt.size + ids.size > limits.maxLength -> StopReason.CONTEXT
+        else -> null
+    }
+}
+
+private const val NANOSECONDS = 1e-9
+
+/** Seconds of a clock that only goes forward, and stands still while the device sleeps where the system has such. */
+internal fun seconds(): Double = System.nanoTime() * NANOSECONDS

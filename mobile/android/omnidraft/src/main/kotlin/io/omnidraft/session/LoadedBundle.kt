@@ -1,0 +1,340 @@
+package io.omnidraft.session
+
+import io.omnidraft.BundleException
+import io.omnidraft.GenerationConfig
+import io.omnidraft.GenerationConfig.Mode
+import io.omnidraft.GenerationConfig.Verification
+import io.omnidraft.SettingException
+import io.omnidraft.TokenizerException
+import io.omnidraft.bundle.Bundle
+import io.omnidraft.bundle.ModelEntry
+import io.omnidraft.bundle.SHARED_LAYOUT
+import io.omnidraft.bundle.checkUnchanged
+import io.omnidraft.bundle.checkedGraph
+import io.omnidraft.chat.OutputText
+import io.omnidraft.decoding.Costs
+import io.omnidraft.decoding.DraftLength
+import io.omnidraft.decoding.Drafter
+import io.omnidraft.decoding.FixedLength
+import io.omnidraft.decoding.LengthState
+import io.omnidraft.decoding.MeasuredLength
+import io.omnidraft.decoding.Source
+import io.omnidraft.decoding.blockPays
+import io.omnidraft.device.DeviceCosts
+import io.omnidraft.device.Machine
+import io.omnidraft.device.Measure
+import io.omnidraft.device.StateDirectory
+import io.omnidraft.device.deviceCosts
+import io.omnidraft.device.thisMachine
+import io.omnidraft.models.Engine
+import io.omnidraft.models.Graph
+import io.omnidraft.models.OrtModel
+import io.omnidraft.vocab.CompiledTokenizer
+import io.omnidraft.vocab.NgramCache
+import io.omnidraft.vocab.Tokenizer
+import io.omnidraft.vocab.VocabMap
+import io.omnidraft.vocab.loadVocabMap
+
+/* A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change. */
+
+private const val THREADS_PER_CORE = 4 // at most; more only take memory and time
+private const val USUAL_DRAFT = 4 // draft tokens of the round by which a verification is chosen
+private const val MEASURE_SECONDS = 1.5 // for timing a device; a pass that has begun then is finished
+private const val MEASURED_TEXT = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
+private const val MEASURED_TOKENS = 16 // of that text
+private const val LEAST_CONTEXT = 64 // positions that timing takes at most
+private const val CPU_PLACE = "cpu"
+private const val SMALL = 50_000_000L // parameters; waking threads costs a smaller model more time than they save
+private const val MOST_THREADS = 8
+
+/**
+ * A graph that sessions share. It is loaded when it is first used, and freed when nobody uses it and it was asked for.
+ *
+ * @param load loads the graph, and checks its files.
+ */
+internal class SharedGraph(private val load: () -> Graph) : AutoCloseable {
+    private var graph: Graph? = null
+    private var users = 0
+    private var isClosed = false
+
+    /** A model on the graph, with a context of its own; give it back with [release]. */
+    @Synchronized
+    fun acquire(): OrtModel {
+        if (isClosed) throw IllegalStateException("the bundle was closed")
+        val loaded = graph ?: load().also { graph = it }
+        return loaded.newModel().also { users++ }
+    }
+
+    /** Frees a model; with [free] also the weights, if no other session uses them. */
+    @Synchronized
+    fun release(model: OrtModel, free: Boolean) {
+        model.close()
+        users--
+        if (users == 0 && (free || isClosed)) unload()
+    }
+
+    /** Frees the weights as soon as nobody uses them. */
+    @Synchronized
+    override fun close() {
+        isClosed = true
+        if (users == 0) unload()
+    }
+
+    /** Loads the graph now. */
+    @Synchronized
+    fun ready(): SharedGraph {
+        if (graph == null) graph = load()
+        return this
+    }
+
+    private fun unload() {
+        graph?.close()
+        graph = null
+    }
+}
+
+/**
+ * The graphs, tokenizers and vocabulary map of a bundle.
+ *
+ * Any number of sessions may share it, each in its own thread: nothing here changes after loading.
+ *
+ * @property bundle on disk.
+ * @property target the target's graph.
+ * @property targetTokenizer the target's tokenizer.
+ * @property vocabMap how the drafter's tokens spell the target's.
+ * @property drafter the drafter's graph; null where the drafter was not loaded.
+ * @property drafterTokenizer the drafter's tokenizer; null where the drafter was not loaded.
+ * @property device costs on this device, and where they come from; null where the bundle's are used unasked.
+ * @property notice why it runs without the drafter or on another provider; null where it does not.
+ */
+internal class LoadedBundle(
+    val bundle: Bundle,
+    val target: SharedGraph,
+    val targetTokenizer: Tokenizer,
+    val vocabMap: VocabMap,
+    val drafter: SharedGraph?,
+    val drafterTokenizer: Tokenizer?,
+    val device: DeviceCosts? = null,
+    val notice: String? = null,
+) : AutoCloseable {
+    /** Seconds that the draft length "auto" begins with. */
+    val costs: Costs get() = device?.costs ?: bundle.costs
+
+    /** Reads the ids of outputs as text. */
+    val outputText: OutputText by lazy { OutputText(targetTokenizer, bundle.prompt.think, vocabMap::bytesOf) }
+
+    /** The visible text of a prompt in draft ids; empty without a drafter. */
+    fun draftPrompt(promptIds: IntArray): IntArray =
+        drafterTokenizer?.encode(utf8Text(targetTokenizer.textOf(promptIds))) ?: IntArray(0)
+
+    /** The same with the costs of a device. */
+    fun with(device: DeviceCosts): LoadedBundle =
+        LoadedBundle(bundle, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, device, notice)
+
+    /** Frees the graphs as soon as no session uses them. */
+    override fun close() {
+        target.close()
+        drafter?.close()
+    }
+}
+
+/**
+ * How a bundle is loaded.
+ *
+ * @property threads of a target pass; 0: by the target's size. The drafter always runs on one.
+ * @property drafter whether to load the drafter; without it only mode lookup drafts anything.
+ * @property xnnpack whether kernels of XNNPACK are used.
+ * @property measure whether to time this device; see [Measure].
+ * @property state what this device remembers.
+ * @property notice see [LoadedBundle.notice].
+ */
+internal class Loading(
+    val threads: Int = 0,
+    val drafter: Boolean = true,
+    val xnnpack: Boolean = false,
+    val measure: Measure = Measure.AUTO,
+    val state: StateDirectory = StateDirectory.NONE,
+    val notice: String? = null,
+)
+
+/**
+ * Loads the graphs of a bundle once, for any number of sessions.
+ *
+ * @throws io.omnidraft.OmniDraftException the bundle is damaged or incomplete, or the number of threads is out of range.
+ */
+internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBundle {
+    if (loading.threads != 0) checkThreads(loading.threads)
+    val opened = withGraphsThere(bundle)
+    val targetTokenizer = loadTokenizer(opened, opened.target)
+    val drafterTokenizer = if (loading.drafter) loadTokenizer(opened, opened.drafter) else null
+    val vocabMap = loadVocabMap(opened.file(opened.vocabMap))
+    vocabMap.checkFits(
+        drafterTokenizer?.fingerprint ?: vocabMap.draftFingerprint,
+        targetTokenizer.fingerprint,
+        opened.drafter.vocabSize,
+        opened.target.vocabSize,
+    )
+    val threads = if (loading.threads == 0) threadsFor(opened.target.parameters) else loading.threads
+    val target = SharedGraph { graph(opened, opened.target, threads, loading.xnnpack) }.ready()
+    try {
+        val drafter = if (loading.drafter) SharedGraph { graph(opened, opened.drafter, 1, loading.xnnpack) } else null
+        drafter?.ready()
+        val loaded = LoadedBundle(
+            opened,
+            target,
+            targetTokenizer,
+            vocabMap,
+            drafter,
+            drafterTokenizer,
+            notice = loading.notice,
+        )
+        val machine = machineHere(opened, threads)
+        return loaded.with(deviceCostsOf(loaded, machine, loading))
+    } catch (error: Exception) {
+        target.close()
+        throw error
+    }
+}
+
+/** This machine, as costs name it. */
+internal fun machineHere(bundle: Bundle, threads: Int = threadsFor(bundle.target.parameters)): Machine =
+    thisMachine(Engine.version, threads, where(bundle.target), where(bundle.drafter))
+
+/** The costs of the models here; they are timed where nothing is known of this machine. */
+private fun deviceCostsOf(loaded: LoadedBundle, machine: Machine, loading: Loading): DeviceCosts {
+    val bundle = loaded.bundle
+    val seal = bundle.seal
+    return deviceCosts(loading.state, seal, bundle.costs, bundle.measuredOn, machine, loading.measure) {
+        timed(loaded)
+    }
+}
+
+private fun timed(loaded: LoadedBundle): Costs? {
+    val bundle = loaded.bundle
+    val drafter = loaded.drafter ?: return null
+    val text = loaded.targetTokenizer.encode(MEASURED_TEXT)
+    val ids = text.copyOf(minOf(text.size, MEASURED_TOKENS))
+    val shortest = minOf(bundle.target.kv.maxLength, bundle.drafter.kv.maxLength)
+    if (ids.isEmpty() || shortest < LEAST_CONTEXT) return null
+    val (target, small) = loaded.target.acquire() to drafter.acquire()
+    try {
+        val models = DecoderModels(target, Drafter(small, startOf(bundle.drafter)), NgramCache(loaded.vocabMap))
+        return measureWithin(models, ids, loaded.draftPrompt(ids), MEASURE_SECONDS)
+    } finally {
+        loaded.target.release(target, free = false)
+        drafter.release(small, free = false)
+    }
+}
+
+/** The ids that every text of a model begins with. */
+internal fun startOf(entry: ModelEntry): IntArray = entry.bosId?.let { intArrayOf(it) } ?: IntArray(0)
+
+/** The place of a model in the description of a machine. */
+private fun where(entry: ModelEntry): String = if (entry.graph.endsWith(".ort")) "ort" else CPU_PLACE
+
+/**
+ * The tokenizer of a model of a bundle.
+ *
+ * @throws TokenizerException it cannot be read, or was not compiled.
+ */
+internal fun loadTokenizer(bundle: Bundle, entry: ModelEntry): Tokenizer {
+    val compiled = entry.compiledTokenizer ?: throw TokenizerException(
+        "not_compiled",
+        "the bundle ${bundle.path.name} has no compiled tokenizer for ${entry.source}",
+        "export it again with a newer omnidraft",
+    )
+    return CompiledTokenizer.fromFile(bundle.file(compiled))
+}
+
+/** The bundle with its .ort files where it was packed with them in place of its .onnx graphs. */
+private fun withGraphsThere(bundle: Bundle): Bundle {
+    val ort = bundle.ort ?: return bundle
+    if (bundle.places.leftOut(ort.drafter) || !bundle.places.leftOut(bundle.drafter.graph)) return bundle
+    return withOrtFiles(bundle)
+}
+
+/**
+ * The bundle with its .ort files in place of its .onnx graphs.
+ *
+ * @throws BundleException it has none.
+ */
+internal fun withOrtFiles(bundle: Bundle): Bundle {
+    val ort = bundle.ort
+        ?: throw BundleException("graph", "${bundle.path} holds no .ort files", "export it again with --ort")
+    val target = bundle.target.copy(graph = ort.target)
+    return bundle.copy(target = target, drafter = bundle.drafter.copy(graph = ort.drafter))
+}
+
+private fun graph(bundle: Bundle, entry: ModelEntry, threads: Int, xnnpack: Boolean): Graph {
+    if (entry.layout != SHARED_LAYOUT) {
+        val message = "${entry.graph} of ${bundle.path.name} has the layout ${entry.layout}, which runs on desktops only"
+        throw BundleException("graph", message, "export the model with `omnidraft export`")
+    }
+    val graph = Graph(checkedGraph(bundle, entry.graph), entry.kv, entry.vocabSize, threads, xnnpack)
+    try {
+        graph.checkAdapters(entry.lora, entry.head)
+        checkUnchanged(bundle.places, bundle.stamps)
+    } catch (error: Exception) {
+        graph.close()
+        throw error
+    }
+    return graph
+}
+
+/**
+ * Refuses a number of threads that this device would only suffer from.
+ *
+ * @throws SettingException fewer than one, or more than four for each core.
+ */
+internal fun checkThreads(threads: Int) {
+    val most = THREADS_PER_CORE * Runtime.getRuntime().availableProcessors()
+    if (threads !in 1..most) {
+        val message = "threads $threads is outside 1..$most, $THREADS_PER_CORE for each core of this device"
+        throw SettingException(message, "leave it out, and the target's size decides", "threads")
+    }
+}
+
+/** Threads of a target pass. */
+internal fun threadsFor(parameters: Long): Int =
+    if (parameters < SMALL) 1 else minOf(MOST_THREADS, Runtime.getRuntime().availableProcessors())
+
+/** Whether a generation can draft anything. */
+internal fun drafts(config: GenerationConfig, hasDrafter: Boolean): Boolean =
+    config.copies || (config.asksDrafter && hasDrafter)
+
+/**
+ * The draft length of a generation; without a drafter it can only copy.
+ *
+ * @param config of the generation.
+ * @param hasDrafter whether the drafter is loaded.
+ * @param costs of this device.
+ * @param state what earlier texts taught; "auto" changes it.
+ */
+internal fun draftLengthFor(
+    config: GenerationConfig,
+    hasDrafter: Boolean,
+    costs: Costs,
+    state: LengthState,
+): DraftLength {
+    if (!drafts(config, hasDrafter)) return FixedLength(0)
+    val count = config.numDraftTokens ?: return MeasuredLength(
+        costs,
+        state,
+        drafts = config.asksDrafter && hasDrafter,
+        copies = config.copies,
+        headThreshold = config.headThreshold,
+    )
+    val source = if (config.mode == Mode.LOOKUP) Source.COPY else Source.DRAFT
+    return FixedLength(count, config.headThreshold ?: 1.0, source)
+}
+
+/**
+ * How a generation's drafts are verified; "auto" decides by the length of a usual round.
+ *
+ * The decision uses the bundle's costs, not those measured here: a seed then repeats a text on every device.
+ */
+internal fun verificationFor(config: GenerationConfig, bundle: Bundle): Verification {
+    if (config.verification != Verification.AUTO) return config.verification
+    val seconds = bundle.costs.roundSeconds(USUAL_DRAFT)
+    return if (blockPays(seconds, bundle.target.vocabSize)) Verification.BLOCK else Verification.TOKEN
+}

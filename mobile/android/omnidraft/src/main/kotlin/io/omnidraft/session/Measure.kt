@@ -1,0 +1,184 @@
+package io.omnidraft.session
+
+import io.omnidraft.GenerationConfig
+import io.omnidraft.decoding.Costs
+import io.omnidraft.decoding.DecoderState
+import io.omnidraft.decoding.FixedLength
+import io.omnidraft.decoding.Model
+import io.omnidraft.decoding.PRIOR_ACCEPTANCE
+import io.omnidraft.decoding.PRIOR_ROUNDS
+import io.omnidraft.decoding.Round
+import io.omnidraft.decoding.SplitMix64
+import io.omnidraft.decoding.cutAtEos
+import io.omnidraft.vocab.NgramCache
+import java.util.TreeMap
+
+/*
+ * Measure this device: seconds of a target pass, of a draft token and of the round's own work.
+ *
+ * The machine is rarely idle, so all measurements take turns and each figure is a median. A disturbance then slows all of
+ * them alike, and their ratios stay. Acceptance is counted in the same rounds, because the bundle's figure was counted
+ * on other prompts.
+ */
+
+private const val DRAFTED = 3
+private const val TURNS = 4
+private const val ROUNDS = 5 // in a turn
+private const val REPEATS = 3 // of each pass in a turn
+private const val TOKENS = 96 // more than all these rounds can emit
+
+// Tokens of the timed passes; the others follow from the first ones.
+private val PASSES = intArrayOf(1, 5, 9, 3, 7, 2, 4, 6, 8)
+private const val LONGEST_PASS = 9
+private const val PASSES_SHARE = 0.6 // of a turn's time, for passes; the rest is for rounds
+private const val ROUND_PASSES = 2 // a round takes less time than this number of the longest passes
+private const val LEAST_PASSES = 2 // timed before a turn may end early; and one round
+
+/** What was measured so far. */
+internal class Timings {
+    /** Seconds of target passes by their tokens. */
+    val passes = TreeMap<Int, MutableList<Double>>()
+
+    /** All rounds. */
+    val rounds = ArrayList<Round>()
+
+    /** Rounds with a draft before which the drafter had nothing to read. */
+    val timed = ArrayList<Round>()
+
+    /** Seconds of the longest pass of the target. */
+    var longest = 0.0
+
+    /** The costs; passes that were not timed lie on the line between those that were. */
+    fun costs(prior: Double): Costs {
+        val known = passes.mapValuesTo(TreeMap()) { median(it.value) }
+        val seconds = (1..known.lastKey()).map { between(known, it) }
+        val drafts = timed.map { it.seconds.draft / it.draft.size }
+        val hosts = timed.map { it.seconds.translate + it.seconds.verify + it.seconds.learn }
+        val evaluated = rounds.sumOf { it.evaluated }
+        val accepted = rounds.sumOf { it.acceptedDrafts }
+        return Costs(
+            // Costs must not fall with n; if they do, it was noise.
+            DoubleArray(seconds.size) { n -> seconds.subList(n, seconds.size).min() },
+            if (drafts.isEmpty()) seconds[0] else median(drafts),
+            if (hosts.isEmpty()) 0.0 else median(hosts),
+            (PRIOR_ROUNDS * prior + accepted) / (PRIOR_ROUNDS + evaluated),
+        )
+    }
+}
+
+/**
+ * Times target passes over 1 to 9 tokens after a prompt and some real rounds, greedy, in turns.
+ *
+ * The cache of the models is not changed; their KV buffers are overwritten. Acceptance is that of the rounds and of the
+ * prior, which has the weight of a few draft tokens.
+ *
+ * @param models what to time.
+ * @param prompt target ids.
+ * @param draftPrompt the same text in draft ids.
+ * @param prior acceptance before the measurement.
+ */
+internal fun measureCosts(
+    models: DecoderModels,
+    prompt: IntArray,
+    draftPrompt: IntArray,
+    prior: Double = PRIOR_ACCEPTANCE,
+): Costs = Measurement(models, prompt, draftPrompt, Double.POSITIVE_INFINITY).run().costs(prior)
+
+/**
+ * The same in bounded time: nothing begins that would end later, if it takes as long as before.
+ *
+ * @return null where the time was too short to time two passes and a draft.
+ */
+internal fun measureWithin(
+    models: DecoderModels,
+    prompt: IntArray,
+    draftPrompt: IntArray,
+    seconds: Double,
+): Costs? {
+    val timings = Measurement(models, prompt, draftPrompt, seconds).run()
+    if (timings.passes.size < LEAST_PASSES || timings.timed.isEmpty()) return null
+    return timings.costs(PRIOR_ACCEPTANCE)
+}
+
+private class Measurement(
+    models: DecoderModels,
+    private val prompt: IntArray,
+    draftPrompt: IntArray,
+    private val seconds: Double,
+) {
+    private val target: Model = models.target
+    private val clock = models.clock
+    private val timings = Timings()
+    private val text = DecoderState()
+    private val loop: Decode
+    private val started: Double
+
+    init {
+        val tokens = minOf(TOKENS, target.maxLength - prompt.size)
+        text.restart(prompt, draftPrompt, tokens, cutAtEos(emptySet()))
+        val trial = DecoderModels(target, models.drafter, NgramCache(models.cache.map), clock)
+        loop = Decode(trial, text, GenerationConfig(), FixedLength(DRAFTED), SplitMix64(0))
+        started = clock()
+    }
+
+    fun run(): Timings {
+        val before = prompt.copyOf(minOf(prompt.size, target.maxLength - LONGEST_PASS))
+        for (turn in 0 until TURNS) {
+            timePasses(before, turn + PASSES_SHARE)
+            text.cached.clear() // the KV buffers hold other positions now
+            for (i in 0 until ROUNDS) {
+                if (isOver(turn + 1.0, timings.timed.isNotEmpty(), ROUND_PASSES) || !loop.hasNext()) break
+                val round = loop.next()
+                timings.rounds.add(round)
+                // In the first round the drafter reads its context again.
+                if (i > 0 && round.draft.isNotEmpty()) timings.timed.add(round)
+            }
+        }
+        return timings
+    }
+
+    /** Whether more passes would end after all the time, or begin after the turns and there is enough. */
+    private fun isOver(turns: Double, enough: Boolean, passes: Int): Boolean {
+        val passed = clock() - started
+        return passed + passes * timings.longest >= seconds || (enough && passed >= seconds * turns / TURNS)
+    }
+
+    /** Adds the seconds of passes after a prompt, by their tokens; their ids do not matter. */
+    private fun timePasses(before: IntArray, turns: Double) {
+        if (isOver(turns, timings.passes.size >= LEAST_PASSES, 1)) return
+        target.rewind(0)
+        timed(before, 1)
+        val past = target.length
+        repeat(REPEATS) {
+            for (n in PASSES) {
+                if (isOver(turns, timings.passes.size >= LEAST_PASSES, 1)) return
+                val seconds = timed(IntArray(n) { before[0] }, null)
+                timings.passes.getOrPut(n) { ArrayList() }.add(seconds)
+                target.rewind(past)
+            }
+        }
+    }
+
+    private fun timed(tokens: IntArray, rows: Int?): Double {
+        val begun = clock()
+        target.score(tokens, rows)
+        val taken = clock() - begun
+        timings.longest = maxOf(timings.longest, taken)
+        return taken
+    }
+}
+
+/** The middle of some numbers; the mean of the two in the middle of an even number of them. */
+internal fun median(numbers: List<Double>): Double {
+    val sorted = numbers.sorted()
+    val middle = sorted.size / 2
+    return if (sorted.size % 2 == 1) sorted[middle] else (sorted[middle - 1] + sorted[middle]) / 2
+}
+
+/** The seconds of a pass over n tokens, on the line between the nearest passes that are known. */
+private fun between(known: TreeMap<Int, Double>, n: Int): Double {
+    val below = known.floorEntry(n) ?: known.firstEntry()
+    val above = known.ceilingEntry(n) ?: known.lastEntry()
+    if (below.key == above.key) return below.value
+    return below.value + (above.value - below.value) * (n - below.key) / (above.key - below.key)
+}

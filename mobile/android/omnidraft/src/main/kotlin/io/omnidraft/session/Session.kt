@@ -1,0 +1,183 @@
+package io.omnidraft.session
+
+import io.omnidraft.GenerationConfig
+import io.omnidraft.PromptException
+import io.omnidraft.SessionException
+import io.omnidraft.chat.MessageList
+import io.omnidraft.chat.checkedText
+import io.omnidraft.traces.TracePlace
+import java.io.File
+
+/*
+ * A session: one text or conversation on a loaded bundle, with the cache that learns from it.
+ *
+ * Threads: one generation at a time in a session; a second one at the same moment is refused. Different sessions may run
+ * in different threads at once, also on the same LoadedBundle. Generation.cancel may be called from any thread.
+ */
+
+/** A conversation on a loaded bundle, with its KV buffers and n-gram cache; see [SessionResources]. */
+internal class Session(
+    loaded: LoadedBundle,
+    cache: File? = null,
+    adapter: File? = null,
+    trace: TracePlace? = null,
+) : SessionResources(loaded, cache, adapter, trace) {
+    /** Forgets the conversation and its counts, not the system prompt and not what was learned. */
+    fun reset() = turn { text.forgetText() }
+
+    /**
+     * Starts a text and forgets the last one.
+     *
+     * @param prompt text.
+     * @param config settings of the generation.
+     * @param raw leave the prompt template out.
+     * @throws PromptException empty, or too long for the context; or the template has no place for the session's system
+     *   prompt.
+     * @throws io.omnidraft.SettingException a setting outside its range.
+     * @throws SessionException another thread is using this session.
+     */
+    fun generate(prompt: String, config: GenerationConfig = GenerationConfig(), raw: Boolean = false): Generation =
+        turn {
+            config.check()
+            begin(encode(checkedText(prompt), raw), config)
+        }
+
+    /** The same after target ids. */
+    fun generate(prompt: IntArray, config: GenerationConfig = GenerationConfig()): Generation = turn {
+        config.check()
+        begin(prompt, config)
+    }
+
+    /**
+     * Answers the next message of a conversation; the target reads only what is new in it.
+     *
+     * @param message text.
+     * @param config settings of the answer.
+     * @throws PromptException empty, too long a conversation for the context, or a template without a place for the
+     *   system prompt; nothing changes.
+     * @throws io.omnidraft.SettingException a setting outside its range.
+     * @throws SessionException another thread is using this session.
+     */
+    fun chat(message: String, config: GenerationConfig = GenerationConfig()): Generation = turn {
+        config.check()
+        answer(finishedTurns(), checkedText(message), system, config)
+    }
+
+    /**
+     * The same with the whole conversation, with or without a system prompt, which takes the place of the session's own.
+     * Answers that the session itself gave keep the ids that were generated.
+     */
+    fun chat(messages: MessageList, config: GenerationConfig = GenerationConfig()): Generation = turn {
+        config.check()
+        val turns = listedTurns(loaded, messages, finishedTurns())
+        answer(turns, messages.message, messages.system, config)
+    }
+
+    /**
+     * Answers the last message once more, in place of its answer.
+     *
+     * The random numbers are those of the config's seed, or of a new one: another seed, another sample. Greedy text is
+     * the same again.
+     *
+     * @throws SessionException there is no message that was answered, or another thread is using this session.
+     */
+    fun regenerate(config: GenerationConfig = GenerationConfig()): Generation = turn {
+        config.check()
+        val turns = finishedTurns()
+        if (turns.isEmpty()) throw SessionException("there is no answer to generate again", "begin with a message")
+        answer(turns.dropLast(1), turns.last().message, system, config)
+    }
+
+    /**
+     * Takes back the last message and its answer; what was learned stays.
+     *
+     * The KV buffers keep the text until the next message, which rewinds them to what both texts share.
+     *
+     * @return the message.
+     * @throws SessionException there is no message to take back, or another thread is using this session.
+     */
+    fun undo(): String = turn {
+        val turns = finishedTurns()
+        if (turns.isEmpty()) throw SessionException("there is no message to take back", "begin with one")
+        text.turns = turns.dropLast(1)
+        text.message = null
+        text.begin(null)
+        turns.last().message
+    }
+
+    /**
+     * Continues the generation that a session was saved in.
+     *
+     * Its text and ids begin with the earlier output; the statistics count from here.
+     *
+     * @throws SessionException there is none, or it had ended.
+     */
+    fun resume(): Generation = turn {
+        val before = answer
+        if (before == null || before.stopReason != null) {
+            throw SessionException("there is no unfinished generation to resume", "start one")
+        }
+        val emitted = Emitted(before.tokenIds, before.logprobs)
+        val context = text.decoder.context.toArray()
+        val generation =
+            generateFromState(models, text, before.config, before.prompt, context, emitted, recording())
+        text.begin(generation)
+        generation
+    }
+
+    /**
+     * Writes this session to a file, also between the pieces of a generation (spec/09-session.md).
+     *
+     * A kill at any moment leaves a whole file, the old or the new one.
+     *
+     * @param overwrite whether a file that is not a session is replaced.
+     * @throws io.omnidraft.SessionFileException the place cannot be written, or holds a file that is not a session.
+     */
+    fun save(file: File, overwrite: Boolean = false) = turn {
+        val (saved, cache) = capture(models, text)
+        writeSession(file, saved, cache, overwrite)
+    }
+
+    /**
+     * Takes over a saved session of the same bundle. The models read its text again.
+     *
+     * What follows has the distribution that it would have had; at temperature 0 in float32 it is the same text.
+     *
+     * @throws io.omnidraft.SessionFileException the file is refused; this session stays as it was.
+     */
+    fun load(file: File) = turn {
+        val (saved, cache) = readSession(file)
+        val (restored, notice) = restore(models, text, file, saved, cache)
+        text = restored
+        adapterNotice = notice
+    }
+
+    private fun begin(ids: IntArray, config: GenerationConfig): Generation {
+        val generation = generateFromPrompt(models, text, ids, config, recording())
+        text.turns = emptyList()
+        text.message = null
+        return generation
+    }
+
+    /** Begins the answer to a message; nothing changes where it is refused. */
+    private fun answer(
+        turns: List<Turn>,
+        message: String,
+        system: String?,
+        config: GenerationConfig,
+    ): Generation {
+        val ids = conversationIds(targetTokenizer, template, turns, message, system)
+        val generation = generateFromPrompt(models, text, ids, config, recording())
+        text.turns = turns
+        text.message = message
+        text.system = system
+        return generation
+    }
+
+    /** All turns so far, with the last answer as far as it went. */
+    private fun finishedTurns(): List<Turn> {
+        val message = message ?: return turns
+        val answer = answer ?: return turns
+        return turns + Turn(message, answerIds(loaded, answer))
+    }
+}

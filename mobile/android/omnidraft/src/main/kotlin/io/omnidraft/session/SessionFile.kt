@@ -1,0 +1,344 @@
+package io.omnidraft.session
+
+import io.omnidraft.GenerationConfig
+import io.omnidraft.OmniDraftException
+import io.omnidraft.SessionFileException
+import io.omnidraft.StopReason
+import io.omnidraft.decoding.Costs
+import io.omnidraft.decoding.FIRST_SHARE
+import io.omnidraft.decoding.LAST_SHARE
+import io.omnidraft.decoding.LengthState
+import io.omnidraft.device.checkCosts
+import io.omnidraft.disk.ByteWriter
+import io.omnidraft.disk.ValueError
+import io.omnidraft.disk.array
+import io.omnidraft.disk.at
+import io.omnidraft.disk.bitsOf
+import io.omnidraft.disk.boolean
+import io.omnidraft.disk.crc32
+import io.omnidraft.disk.dump
+import io.omnidraft.disk.encodeUtf8
+import io.omnidraft.disk.hex64
+import io.omnidraft.disk.hexadecimal
+import io.omnidraft.disk.ids
+import io.omnidraft.disk.integer
+import io.omnidraft.disk.long
+import io.omnidraft.disk.mapping
+import io.omnidraft.disk.parse
+import io.omnidraft.disk.real
+import io.omnidraft.disk.text
+import io.omnidraft.disk.u32
+import io.omnidraft.models.Role
+
+/*
+ * The file of a session, format version 4: spec/09-session.md.
+ *
+ * Reading is total: every length is checked before it is used, every field before it is trusted, and each failure has a
+ * name. A state has one way to be written, so a reader writes it again and compares the bytes.
+ */
+
+internal val SESSION_MAGIC: ByteArray = byteArrayOf(0x89.toByte(), 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a)
+internal const val SESSION_VERSION = 4L
+
+/** Bytes of a header: magic, version, reserved, bytes of the state and of the cache, CRC-32 of each. */
+internal const val SESSION_HEADER_BYTES = 32
+private const val MAX_STATE_BYTES = 1L shl 24
+private const val MAX_CACHE_BYTES = 1L shl 28
+
+/** Bytes of a session file at most. */
+internal const val MAX_SESSION_BYTES: Long = SESSION_HEADER_BYTES + MAX_STATE_BYTES + MAX_CACHE_BYTES
+private const val MAX_TURNS = 1 shl 16
+private const val MAX_GRAPH_FILES = 256
+private const val MAX_COUNT = 1e9 // of a decayed count
+private const val FINGERPRINT_DIGITS = 64
+
+/**
+ * The bytes of a session file: equal values give equal bytes.
+ *
+ * @throws SessionFileException `limits`, where the state or the cache is larger than a reader takes.
+ */
+internal fun encodeSession(saved: SavedSession, cache: ByteArray): ByteArray {
+    val state = dump(stateOf(saved))
+    checkSizes(state.size.toLong(), cache.size.toLong())
+    val out = ByteWriter(SESSION_HEADER_BYTES + state.size + cache.size)
+    out.put(SESSION_MAGIC).u32(SESSION_VERSION).u32(0).u32(state.size.toLong()).u32(cache.size.toLong())
+    return out.u32(crc32(state)).u32(crc32(cache)).put(state).put(cache).bytes()
+}
+
+/**
+ * The saved session and the bytes of the cache in a session file.
+ *
+ * @throws SessionFileException naming what is wrong with it.
+ */
+internal fun decodeSession(data: ByteArray): Pair<SavedSession, ByteArray> {
+    val (state, cache) = sections(data)
+    val value = try {
+        parse(state)
+    } catch (error: ValueError) {
+        throw SessionFileException("state", "its state is not JSON (${error.message?.take(80)})")
+    }
+    val saved = try {
+        savedOf(value)
+    } catch (error: ValueError) {
+        throw invalid(error)
+    } catch (error: OmniDraftException) {
+        throw invalid(error)
+    }
+    if (!dump(stateOf(saved)).contentEquals(state)) {
+        throw SessionFileException("state", "its state is not written in the one way that there is")
+    }
+    return saved to cache
+}
+
+private fun invalid(error: Exception) =
+    SessionFileException("state", "its state has an invalid field (${error.message?.take(80)})")
+
+private fun sections(data: ByteArray): Pair<ByteArray, ByteArray> {
+    val known = minOf(data.size, SESSION_MAGIC.size)
+    if (data.isEmpty() || (0 until known).any { data[it] != SESSION_MAGIC[it] }) {
+        throw SessionFileException("not_a_session", "it is not a session file")
+    }
+    if (data.size < SESSION_HEADER_BYTES) {
+        val message = "it has ${data.size} bytes and a header has $SESSION_HEADER_BYTES"
+        throw SessionFileException("truncated", message)
+    }
+    val (version, reserved) = u32(data, 8) to u32(data, 12)
+    if (version != SESSION_VERSION) {
+        val message = "it has version $version and this omnidraft reads version $SESSION_VERSION"
+        throw SessionFileException("version", message)
+    }
+    if (reserved != 0L) throw SessionFileException("reserved", "its reserved field is $reserved instead of 0")
+    return sectionsOf(data, u32(data, 16), u32(data, 20))
+}
+
+private fun sectionsOf(data: ByteArray, stateBytes: Long, cacheBytes: Long): Pair<ByteArray, ByteArray> {
+    checkSizes(stateBytes, cacheBytes)
+    val expected = SESSION_HEADER_BYTES + stateBytes + cacheBytes
+    if (data.size < expected) throw SessionFileException("truncated", "it has ${data.size} bytes of $expected")
+    if (data.size > expected) {
+        throw SessionFileException("trailing", "it has ${data.size - expected} bytes too many")
+    }
+    val end = SESSION_HEADER_BYTES + stateBytes.toInt()
+    if (crc32(data, SESSION_HEADER_BYTES, end) != u32(data, 24) || crc32(data, end, data.size) != u32(data, 28)) {
+        throw SessionFileException("checksum", "its bytes were changed (a CRC-32 does not match)")
+    }
+    return data.copyOfRange(SESSION_HEADER_BYTES, end) to data.copyOfRange(end, data.size)
+}
+
+private fun checkSizes(stateBytes: Long, cacheBytes: Long) {
+    checkSize("state", stateBytes, MAX_STATE_BYTES)
+    checkSize("cache", cacheBytes, MAX_CACHE_BYTES)
+}
+
+private fun checkSize(name: String, size: Long, most: Long) {
+    if (size > most) throw SessionFileException("limits", "its $name has $size bytes, more than $most")
+}
+
+// The state as values of JSON, in the order of the tables of spec/09-session.md, and back.
+
+private fun stateOf(saved: SavedSession): Map<String, Any?> = linkedMapOf(
+    "omnidraft" to saved.omnidraft,
+    "identity" to linkedMapOf(
+        "draft_fingerprint" to saved.identity.draftFingerprint,
+        "target_fingerprint" to saved.identity.targetFingerprint,
+        "graphs" to byBytes(saved.identity.graphs),
+        "drafter_adapter" to saved.identity.adapters[Role.DRAFTER],
+        "target_adapter" to saved.identity.adapters[Role.TARGET],
+    ),
+    "costs" to costsObject(saved.costs),
+    "draft_length" to lengthsObject(saved.lengths),
+    "system" to saved.system,
+    "turns" to saved.turns.map { linkedMapOf("message" to it.message, "answer" to longs(it.answer)) },
+    "message" to saved.message,
+    "answer" to saved.answer?.let { answerObject(it) },
+)
+
+/** Names in the order of their bytes in UTF-8, which is that of their code points. */
+internal fun byBytes(graphs: Map<String, String>): Map<String, String> =
+    graphs.toSortedMap { a, b -> compareBytes(encodeUtf8(a), encodeUtf8(b)) }
+
+private fun compareBytes(a: ByteArray, b: ByteArray): Int {
+    for (i in 0 until minOf(a.size, b.size)) {
+        val difference = (a[i].toInt() and 0xff) - (b[i].toInt() and 0xff)
+        if (difference != 0) return difference
+    }
+    return a.size - b.size
+}
+
+private fun longs(ids: IntArray): List<Long> = ids.map { it.toLong() }
+
+private fun savedOf(value: Any?): SavedSession {
+    val state = mapping(value)
+    val saved = SavedSession(
+        omnidraft = text(state.at("omnidraft"), 64),
+        identity = identityOf(mapping(state.at("identity"))),
+        costs = costsOf(mapping(state.at("costs"))),
+        lengths = lengthsOf(mapping(state.at("draft_length"))),
+        turns = array(state.at("turns"), MAX_TURNS).map { turnOf(mapping(it)) },
+        message = state.at("message")?.let { text(it) },
+        answer = state.at("answer")?.let { answerOf(mapping(it)) },
+        system = state.at("system")?.let { text(it) },
+    )
+    if (saved.message == null && saved.turns.isNotEmpty() && saved.answer != null) {
+        throw ValueError("the last answer of a conversation has no message")
+    }
+    if ((saved.message != null && saved.answer == null) || saved.system == "") {
+        throw ValueError("a message has no answer, or the system prompt is empty")
+    }
+    return saved
+}
+
+private fun identityOf(value: Map<String, Any?>): Identity {
+    val adapters = LinkedHashMap<Role, String>()
+    for (role in listOf(Role.DRAFTER, Role.TARGET)) {
+        value.at("${role.word}_adapter")?.let { adapters[role] = hexadecimal(it, FINGERPRINT_DIGITS) }
+    }
+    val graphs = LinkedHashMap<String, String>()
+    for ((name, digest) in mapping(value.at("graphs"), MAX_GRAPH_FILES)) {
+        graphs[text(name, 512)] = hexadecimal(digest, FINGERPRINT_DIGITS)
+    }
+    return Identity(
+        hexadecimal(value.at("draft_fingerprint"), FINGERPRINT_DIGITS),
+        hexadecimal(value.at("target_fingerprint"), FINGERPRINT_DIGITS),
+        graphs,
+        adapters,
+    )
+}
+
+private fun reals(numbers: DoubleArray): List<String> = numbers.map { bitsOf(it) }
+
+private fun costsObject(costs: Costs): Map<String, Any?> = linkedMapOf(
+    "target" to reals(costs.target),
+    "draft" to bitsOf(costs.draft),
+    "host" to bitsOf(costs.host),
+    "acceptance" to bitsOf(costs.acceptance),
+)
+
+private fun costsOf(value: Map<String, Any?>): Costs {
+    val target = array(value.at("target")).map { number(it) }.toDoubleArray()
+    val costs = Costs(target, number(value.at("draft")), number(value.at("host")), number(value.at("acceptance")))
+    checkCosts(costs)
+    return costs
+}
+
+private fun lengthsObject(lengths: LengthState): Map<String, Any?> = linkedMapOf(
+    "evaluated" to reals(lengths.evaluated),
+    "accepted" to reals(lengths.accepted),
+    "drafts" to bitsOf(lengths.drafts),
+    "targets" to bitsOf(lengths.targets),
+    "compared" to reals(lengths.compared),
+    "agreed" to reals(lengths.agreed),
+    "idle" to lengths.idle,
+    "share" to bitsOf(lengths.share),
+)
+
+private fun lengthsOf(value: Map<String, Any?>): LengthState {
+    val empty = LengthState()
+    val (evaluated, accepted) = trials(value.at("evaluated"), value.at("accepted"), empty.evaluated.size)
+    val (compared, agreed) = trials(value.at("compared"), value.at("agreed"), empty.compared.size)
+    return LengthState(
+        evaluated,
+        accepted,
+        real(value.at("drafts"), 0.0, MAX_COUNT),
+        real(value.at("targets"), 0.0, MAX_COUNT),
+        compared,
+        agreed,
+        long(value.at("idle"), 0),
+        real(value.at("share"), LAST_SHARE, FIRST_SHARE),
+    )
+}
+
+/** Two lists of [count] decayed counts, of trials and of those that succeeded. */
+private fun trials(trials: Any?, successes: Any?, count: Int): Pair<DoubleArray, DoubleArray> {
+    val (a, b) = listOf(trials, successes).map { list ->
+        array(list, count).map { real(it, 0.0, MAX_COUNT) }.toDoubleArray()
+    }
+    if (a.size != count || b.size != count || a.indices.any { b[it] > a[it] }) {
+        throw ValueError("counts of the draft length")
+    }
+    return a to b
+}
+
+private fun turnOf(value: Map<String, Any?>) = Turn(text(value.at("message")), ids(value.at("answer")))
+
+private fun answerObject(answer: SavedAnswer): Map<String, Any?> = linkedMapOf(
+    "config" to configObject(answer.config),
+    "prompt" to longs(answer.prompt),
+    "output" to longs(answer.output),
+    "logprobs" to reals(answer.logprobs),
+    "context" to answer.context?.let { longs(it) },
+    "random" to hex64(answer.random),
+    "stop_reason" to answer.stopReason?.word,
+)
+
+private fun answerOf(value: Map<String, Any?>): SavedAnswer {
+    val answer = SavedAnswer(
+        config = configOf(mapping(value.at("config"))),
+        prompt = ids(value.at("prompt")),
+        output = ids(value.at("output")),
+        context = value.at("context")?.let { ids(it) },
+        random = word(value.at("random")),
+        stopReason = value.at("stop_reason")?.let { named(it, StopReason.values()) { reason -> reason.word } },
+        logprobs = array(value.at("logprobs")).map { real(it, -1e9, 1e-6) }.toDoubleArray(),
+    )
+    if (answer.logprobs.size != (if (answer.config.logprobs) answer.output.size else 0)) {
+        throw ValueError("logprobs")
+    }
+    if (answer.prompt.isEmpty() || answer.output.size > answer.config.maxNewTokens) {
+        throw ValueError("prompt or output")
+    }
+    if (answer.stopReason == null && answer.output.size == answer.config.maxNewTokens) {
+        throw ValueError("output is complete")
+    }
+    return answer
+}
+
+private fun configObject(config: GenerationConfig): Map<String, Any?> = linkedMapOf(
+    "max_new_tokens" to config.maxNewTokens.toLong(),
+    "temperature" to bitsOf(config.temperature),
+    "seed" to hex64(checkNotNull(config.seed) { "a generation that began has a seed" }),
+    "mode" to config.mode.word,
+    "num_draft_tokens" to (config.numDraftTokens?.toLong() ?: AUTO),
+    "stop" to config.stop,
+    "ignore_eos" to config.ignoreEos,
+    "top_k" to config.topK.toLong(),
+    "top_p" to bitsOf(config.topP),
+    "min_p" to bitsOf(config.minP),
+    "repetition_penalty" to bitsOf(config.repetitionPenalty),
+    "verification" to config.verification.word,
+    "logprobs" to config.logprobs,
+    "head_threshold" to (config.headThreshold?.let { bitsOf(it) } ?: AUTO),
+)
+
+private fun configOf(value: Map<String, Any?>): GenerationConfig {
+    val lengths = value.at("num_draft_tokens")
+    val threshold = value.at("head_threshold")
+    val config = GenerationConfig(
+        maxNewTokens = integer(value.at("max_new_tokens"), 1),
+        temperature = number(value.at("temperature")),
+        seed = word(value.at("seed")),
+        mode = named(value.at("mode"), GenerationConfig.Mode.values()) { it.word },
+        numDraftTokens = if (lengths == AUTO) null else integer(lengths, 0),
+        stop = array(value.at("stop")).map { text(it) },
+        ignoreEos = boolean(value.at("ignore_eos")),
+        topK = integer(value.at("top_k"), 0),
+        topP = number(value.at("top_p")),
+        minP = number(value.at("min_p")),
+        repetitionPenalty = number(value.at("repetition_penalty")),
+        verification = named(value.at("verification"), GenerationConfig.Verification.values()) { it.word },
+        logprobs = boolean(value.at("logprobs")),
+        headThreshold = if (threshold == AUTO) null else number(threshold),
+    )
+    config.check()
+    return config
+}
+
+private const val AUTO = "auto"
+
+private inline fun <T> named(value: Any?, values: Array<T>, word: (T) -> String): T =
+    values.firstOrNull { word(it) == value } ?: throw ValueError("$value is unknown".take(80))
+
+private fun number(value: Any?): Double = real(value, 0.0, Double.MAX_VALUE)
+
+/** 64 bits as 16 hexadecimal digits: not every language has a number of JSON for them. */
+private fun word(value: Any?): Long = hexadecimal(value, 16).toULong(16).toLong()

@@ -1,0 +1,219 @@
+package io.omnidraft.session
+
+import io.omnidraft.SessionException
+import io.omnidraft.bundle.FloatTensor
+import io.omnidraft.decoding.Drafter
+import io.omnidraft.decoding.noDrafter
+import io.omnidraft.disk.Tensor
+import io.omnidraft.models.Adapter
+import io.omnidraft.models.Fitted
+import io.omnidraft.models.OrtModel
+import io.omnidraft.models.Role
+import io.omnidraft.models.fit
+import io.omnidraft.models.never
+import io.omnidraft.models.placeOf
+import io.omnidraft.models.unfitted
+import java.nio.ByteBuffer
+import java.nio.ByteOrder
+import java.util.EnumMap
+
+/* A session's own models on a shared bundle: their contexts, and the adapters in use. */
+
+/** The drafter's model in a session, and its context. */
+internal class SmallModel(val model: OrtModel, start: IntArray) {
+    val drafter: Drafter = Drafter(model, start)
+}
+
+/**
+ * The target, and the drafter where one is loaded.
+ *
+ * @property loaded shared with other sessions.
+ */
+internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
+    /** Gives seconds. */
+    val clock: Clock = ::seconds
+
+    /** How much the app lets the session do. */
+    val throttle = Throttle()
+
+    /** The target's model. */
+    val target: OrtModel = loaded.target.acquire()
+
+    // Held for a moment each time, never during a pass; all fields below belong to it.
+    private val lock = Any()
+    private var isBusy = false
+    private var isClosed = false
+    private var dropAsked = false
+
+    @Volatile private var small: SmallModel? = newDrafter()
+    private val withoutDrafter = noDrafter(loaded.bundle.drafter.vocabSize)
+    private val chosen = EnumMap<Role, Fitted>(Role::class.java)
+    private val inUse = EnumMap<Role, String>(Role::class.java)
+
+    /** The drafter and its context; one without a model where none is loaded. */
+    val drafter: Drafter get() = small?.drafter ?: withoutDrafter
+
+    /** Whether the drafter is loaded now. */
+    val hasDrafter: Boolean get() = small != null && !dropAsked
+
+    /** How often the drafter was dropped; its context counts as empty after each time. */
+    @Volatile var drops: Int = 0
+        private set
+
+    /** The adapters that were given, by role. */
+    val adapters: Map<Role, Adapter>
+        get() = synchronized(lock) {
+            chosen.entries.mapNotNull { (role, fitted) -> fitted.adapter?.let { role to it } }.toMap()
+        }
+
+    /** The digest of the adapter that the last round ran with; null for none. */
+    fun digest(role: Role): String? = synchronized(lock) { inUse[role] }
+
+    /**
+     * Uses an adapter from the next round on; from any thread.
+     *
+     * @param adapter the adapter; null takes adapters away.
+     * @param role the model that it is of; by the fingerprint of its base when null.
+     * @throws io.omnidraft.AdapterException it is of other models; the adapter in use stays.
+     */
+    fun useAdapter(adapter: Adapter?, role: Role?) {
+        val bundle = loaded.bundle
+        if (adapter == null) {
+            for (each in if (role == null) Role.values().toList() else listOf(role)) {
+                val entry = if (each == Role.TARGET) bundle.target else bundle.drafter
+                synchronized(lock) { chosen[each] = unfitted(entry) }
+            }
+            return
+        }
+        val (model, fitted) = fit(adapter, placeOf(bundle, loaded.vocabMap), role)
+        synchronized(lock) { chosen[model] = fitted } // the next round takes it up
+    }
+
+    /**
+     * Runs something as the one user of the models; a second user is refused, because waiting could take for ever.
+     *
+     * @param work gets whether the target has another adapter than before, so that it has to read its context again.
+     * @throws SessionException another thread is using the models.
+     */
+    fun <T> turn(work: (Boolean) -> T): T {
+        begin()
+        try {
+            return work(takeUp())
+        } finally {
+            end()
+        }
+    }
+
+    /** Frees the drafter: now, or at the end of the round that is running; from any thread. */
+    fun dropDrafter() = synchronized(lock) {
+        if (small == null) return@synchronized
+        dropAsked = true
+        if (!isBusy) drop()
+    }
+
+    /**
+     * Loads the drafter again, for the next generation; from any thread. Nothing happens where it is loaded.
+     *
+     * @throws SessionException the bundle was opened without the drafter.
+     */
+    fun loadDrafter() {
+        if (loaded.drafter == null) {
+            throw SessionException("the bundle was opened without its drafter", "open it again with the drafter")
+        }
+        synchronized(lock) {
+            dropAsked = false
+            if (small == null && !isClosed) {
+                small = newDrafter()
+                inUse.remove(Role.DRAFTER)
+            }
+        }
+    }
+
+    /** Ends the run of a graph that is going on, in this thread or another. */
+    fun interrupt() {
+        target.interrupt()
+        small?.model?.interrupt()
+    }
+
+    /** Lets [isCancelled] cancel passes inside [work]: before they begin, or when interrupted. */
+    fun <T> cancelledBy(isCancelled: () -> Boolean, work: () -> T): T {
+        val models = listOfNotNull(target, small?.model)
+        models.forEach { it.cancelled = isCancelled }
+        try {
+            return work()
+        } finally {
+            models.forEach { it.cancelled = ::never }
+        }
+    }
+
+    /**
+     * Frees the models of this session.
+     *
+     * @throws SessionException a generation is running.
+     */
+    override fun close() {
+        synchronized(lock) {
+            if (isClosed) return
+            if (isBusy) throw inUse()
+            isClosed = true
+            small?.let { loaded.drafter?.release(it.model, free = false) }
+            small = null
+            loaded.target.release(target, free = false)
+        }
+    }
+
+    private fun begin() = synchronized(lock) {
+        if (isClosed) throw SessionException("this session was closed", "open another one")
+        if (isBusy) throw inUse()
+        isBusy = true
+    }
+
+    private fun end() = synchronized(lock) {
+        isBusy = false
+        if (dropAsked) drop()
+    }
+
+    private fun drop() {
+        dropAsked = false
+        val dropped = small ?: return
+        small = null
+        drops++
+        loaded.drafter?.release(dropped.model, free = true)
+    }
+
+    private fun newDrafter(): SmallModel? =
+        loaded.drafter?.let { SmallModel(it.acquire(), startOf(loaded.bundle.drafter)) }
+
+    /**
+     * Gives the models the adapters of [useAdapter]; their contexts are of the old weights.
+     *
+     * @return whether the target has to read its context again.
+     */
+    private fun takeUp(): Boolean {
+        val isChanged = takeUp(Role.TARGET, target)
+        small?.let { if (takeUp(Role.DRAFTER, it.model)) it.drafter.forget() }
+        return isChanged
+    }
+
+    private fun takeUp(role: Role, model: OrtModel): Boolean {
+        val fitted = synchronized(lock) {
+            val fitted = chosen[role] ?: return false
+            if (fitted.digest == inUse[role]) return false
+            fitted
+        }
+        model.useAdapter(fitted.tensors.mapValues { tensorOf(it.value) })
+        synchronized(lock) { fitted.digest?.let { inUse[role] = it } ?: inUse.remove(role) }
+        return true
+    }
+
+    private fun inUse() = SessionException(
+        "this session is in use by another thread",
+        "give each thread its own session on the same bundle",
+    )
+}
+
+internal fun tensorOf(tensor: FloatTensor): Tensor {
+    val data = ByteBuffer.allocateDirect(4 * tensor.values.size).order(ByteOrder.LITTLE_ENDIAN)
+    data.asFloatBuffer().put(tensor.values)
+    return Tensor("F32", LongArray(tensor.shape.size) { tensor.shape[it].toLong() }, data)
+}

@@ -1,0 +1,218 @@
+package io.omnidraft.session
+
+import io.omnidraft.GenerationConfig
+import io.omnidraft.SessionException
+import io.omnidraft.decoding.Cut
+import io.omnidraft.decoding.DecoderState
+import io.omnidraft.decoding.Drafter
+import io.omnidraft.decoding.LengthState
+import io.omnidraft.decoding.Outcome
+import io.omnidraft.decoding.Proposer
+import io.omnidraft.decoding.Round
+import io.omnidraft.decoding.SplitMix64
+import io.omnidraft.decoding.StopText
+import io.omnidraft.decoding.TargetProbs
+import io.omnidraft.decoding.cutAtStop
+import io.omnidraft.decoding.freshSeed
+import io.omnidraft.decoding.noDrafter
+import io.omnidraft.disk.ValueError
+import io.omnidraft.models.Role
+import io.omnidraft.traces.Digests
+import io.omnidraft.traces.Recorder
+import io.omnidraft.traces.RecordingSource
+import io.omnidraft.traces.TracePlace
+import io.omnidraft.traces.Tracer
+import io.omnidraft.vocab.IntList
+
+/* How a generation begins, on a prompt or on a saved state, and runs one round at a time. */
+
+/**
+ * Where generations are recorded.
+ *
+ * @property store holds the records.
+ * @property tracer makes a round of a record from a round of the loop.
+ */
+internal class Recording(val store: TracePlace, val tracer: Tracer)
+
+/**
+ * Begins a generation after a prompt in target ids; it becomes the answer of [text].
+ *
+ * @param models of the session.
+ * @param text its state; the generation before ends here.
+ * @param ids the whole prompt.
+ * @param config the settings.
+ * @param recording where to record the generation; null for nowhere.
+ * @throws io.omnidraft.PromptException the target cannot read the prompt, or not all of it; nothing changes.
+ */
+internal fun generateFromPrompt(
+    models: SessionModels,
+    text: TextState,
+    ids: IntArray,
+    config: GenerationConfig,
+    recording: Recording?,
+): Generation {
+    val context = firstContext(models, text, ids, config)
+    checkPrompt(ids, models.loaded.bundle.target)
+    // Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives must repeat its text
+    // in any session, so its draft length learns nothing from earlier texts. A seed that is drawn here need not repeat
+    // anything, and the draft length uses all counts so far.
+    val seed = config.seed ?: freshSeed()
+    if (config.seed != null && config.temperature > 0.0) text.lengths = LengthState()
+    text.lengths.beginText()
+    text.random = SplitMix64(seed)
+    text.drops = models.drops
+    val generation = generateFromState(models, text, config.copy(seed = seed), ids, context, Emitted(), recording)
+    text.begin(generation)
+    return generation
+}
+
+/**
+ * A generation that continues after a prompt and the output so far.
+ *
+ * @param models of the session.
+ * @param text its state; what the draft length learned and the random source are set already.
+ * @param config the settings.
+ * @param prompt target ids of the prompt.
+ * @param context prompt and output in draft ids.
+ * @param emitted output so far.
+ * @param recording where to record the generation; null for nowhere.
+ * @throws ValueError an end token or a stop string comes before the last emitted token.
+ */
+internal fun generateFromState(
+    models: SessionModels,
+    text: TextState,
+    config: GenerationConfig,
+    prompt: IntArray,
+    context: IntArray,
+    emitted: Emitted,
+    recording: Recording? = null,
+): Generation {
+    val loaded = models.loaded
+    val eosIds = if (config.ignoreEos) emptySet() else loaded.bundle.target.eosIds.toSet()
+    val stopText = StopText(config.stop)
+    val bytesOf = loaded.outputText::bytesOf
+    val cut = Cut { tokens -> cutAtStop(tokens, eosIds, stopText, bytesOf) }
+    if (cut.cut(emitted.tokenIds).tokens.size < emitted.tokenIds.size) {
+        throw ValueError("its output continues after an end token or a stop string")
+    }
+    text.decoder.restart(prompt + emitted.tokenIds, context, config.maxNewTokens - emitted.tokenIds.size, cut)
+    val verified = config.copy(verification = verificationFor(config, loaded.bundle))
+    val rounds = SessionRounds(models, text, verified, recording, emitted.tokenIds.isNotEmpty())
+    val limits = Limits(eosIds, models.target.maxLength)
+    val thoughts = Thoughts(loaded.bundle.prompt.think, loaded.outputText.endsInThought(prompt))
+    val generation = Generation(rounds, config, prompt, stopText, limits, thoughts, models.clock)
+    generation.replay(emitted)
+    return generation
+}
+
+/** Runs something as the one user of the models; the target reads its text again where its adapter changed. */
+internal fun <T> turn(models: SessionModels, decoder: DecoderState, work: () -> T): T = models.turn { targetChanged ->
+    if (targetChanged) decoder.cached.clear()
+    work()
+}
+
+/**
+ * The rounds of one generation of a session: only the newest generation may run, and it can be cancelled during each
+ * pass. Where the drafter was dropped since the last round, the rounds go on without it, from the same random state.
+ */
+private class SessionRounds(
+    private val models: SessionModels,
+    private val text: TextState,
+    private val config: GenerationConfig,
+    private val recording: Recording?,
+    private var hasOutput: Boolean,
+) : Rounds {
+    // A session that loads a file, or begins a text, replaces these; a generation goes on with its own.
+    private val decoder = text.decoder
+    private val random = text.random
+    private val lengths = text.lengths
+    private val costs = text.costs
+    private val cache = text.cache
+    private val context = decoder.context
+    private var drops = models.drops
+    private var passSeconds = 0.0
+    private var rounds = decode(models.hasDrafter)
+
+    override fun next(generation: Generation): Round? = turn(models, decoder) {
+        if (text.answer !== generation) {
+            throw SessionException("a newer generation of this session took over", "start another one to continue")
+        }
+        models.cancelledBy({ generation.isCancelled }) {
+            if (drops != models.drops) goOnWithoutDrafter()
+            if (rounds.hasNext()) rounds.next().also { passSeconds = it.seconds.target } else null
+        }.also { hasOutput = true }
+    }
+
+    override fun pause(generation: Generation) = models.throttle.pause(passSeconds) { generation.isCancelled }
+
+    override fun interrupt() {
+        models.interrupt()
+        models.throttle.wake()
+    }
+
+    private fun goOnWithoutDrafter() {
+        drops = models.drops
+        rounds.close()
+        rounds = decode(hasDrafter = false)
+    }
+
+    private fun decode(hasDrafter: Boolean): Decode {
+        val drafter: Drafter =
+            if (hasDrafter) models.drafter else noDrafter(models.loaded.bundle.drafter.vocabSize)
+        return Decode(
+            DecoderModels(models.target, drafter, cache, models.clock),
+            decoder,
+            config,
+            draftLengthFor(config, hasDrafter, costs, lengths),
+            random,
+            recording?.let { recorderOf(it, hasDrafter) },
+        )
+    }
+
+    /** Makes the recorder of the generation. */
+    private fun recorderOf(recording: Recording, hasDrafter: Boolean): (Proposer) -> RoundRecorder {
+        val loaded = models.loaded
+        val tokens = decoder.tokens.toArray()
+        val source = RecordingSource(
+            loaded.vocabMap,
+            { if (config.asksDrafter && hasDrafter) context.toArray() else spelled(loaded, tokens) },
+            { Digests(models.digest(Role.DRAFTER), models.digest(Role.TARGET)) },
+            config.temperature,
+            config.mode.word,
+            hasOutput,
+        )
+        return { proposer -> TraceRecorder(Recorder(recording.store, recording.tracer, proposer, source)) }
+    }
+}
+
+/** A recorder of traces as the loop calls it. */
+private class TraceRecorder(private val recorder: Recorder) : RoundRecorder {
+    override fun record(outcome: Outcome, probs: TargetProbs) = recorder.record(outcome, probs)
+
+    override fun close() = recorder.close()
+}
+
+/** A text in draft ids: without a drafter the decoder keeps none. */
+private fun spelled(loaded: LoadedBundle, tokens: IntArray): IntArray {
+    val encoded = loaded.draftPrompt(tokens)
+    if (encoded.isNotEmpty()) return encoded
+    val ids = IntList()
+    for (token in tokens) ids.addAll(loaded.vocabMap.spell(token))
+    return ids.toArray()
+}
+
+/** A prompt in draft ids; where it continues the text before, only the new part is encoded. */
+private fun firstContext(
+    models: SessionModels,
+    text: TextState,
+    ids: IntArray,
+    config: GenerationConfig,
+): IntArray {
+    val tokenizer = models.loaded.drafterTokenizer
+    if (!config.asksDrafter || tokenizer == null || !models.hasDrafter) return IntArray(0)
+    // After the drafter was dropped its context counts as empty.
+    val before = text.answer?.takeIf { text.drops == models.drops }?.let {
+        EarlierText(it.config.mode, text.decoder.tokens.toArray(), text.decoder.context.toArray())
+    }
+    return draftContext(models.loaded.targetTokenizer, tokenizer, ids, before)
+}
