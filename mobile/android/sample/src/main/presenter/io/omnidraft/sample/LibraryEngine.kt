@@ -1,0 +1,86 @@
+package io.omnidraft.sample
+
+import io.omnidraft.Bundle
+import io.omnidraft.GenerationConfig
+import io.omnidraft.Learning
+import io.omnidraft.OmniDraft
+import io.omnidraft.Piece
+import io.omnidraft.Result
+import io.omnidraft.Session
+import io.omnidraft.SessionFileException
+import io.omnidraft.SessionOptions
+import java.io.File
+import java.util.concurrent.Executor
+
+/**
+ * The library, with the places of spec/08-phones.md.
+ *
+ * @param private the directory `omnidraft` below the files that are in no backup.
+ * @param files the app's files, for sessions.
+ * @param tokens of an answer at most.
+ */
+class LibraryEngine(private val private: File, private val files: File, private val tokens: Int = 256) : Engine {
+    override fun open(choice: Choice, onProgress: (Long, Long) -> Unit): Talk {
+        val place = File(private, "bundles/${choice.name}")
+        place.parentFile?.mkdirs()
+        val bundle = OmniDraft.open(OmniDraft.unpack(choice.source(), place, onProgress))
+        return try {
+            talk(bundle, choice.name)
+        } catch (error: Throwable) {
+            bundle.close()
+            throw error
+        }
+    }
+
+    private fun talk(bundle: Bundle, name: String): Talk {
+        val cache = File(private, "caches/$name.odc")
+        val traces = File(private, "traces/$name")
+        val saved = File(files, "omnidraft/sessions/$name.session")
+        for (file in listOf(cache, traces, saved)) file.parentFile?.mkdirs()
+        val session = bundle.session(SessionOptions(cache = cache, traces = traces))
+        return LibraryTalk(bundle, session, saved, resumed(session, saved), tokens)
+    }
+
+    /** Continues the conversation that was saved; a sentence if there is one, or why it is refused. */
+    private fun resumed(session: Session, saved: File): String? {
+        if (!saved.exists()) return null
+        return try {
+            session.load(saved)
+            "the conversation before goes on"
+        } catch (error: SessionFileException) {
+            error.toString()
+        }
+    }
+}
+
+private class LibraryTalk(
+    private val bundle: Bundle,
+    private val session: Session,
+    private val saved: File,
+    resumed: String?,
+    private val tokens: Int,
+) : Talk {
+    override val notice: String? = listOfNotNull(bundle.notice, resumed).joinToString("; ").ifEmpty { null }
+    override val learning: Learning get() = session.learning
+
+    override fun answer(message: String, mode: Speed, executor: Executor, onPiece: (Piece) -> Unit): Result {
+        val proposals = if (mode == Speed.PLAIN) GenerationConfig.Mode.PLAIN else GenerationConfig.Mode.TRIE
+        val config = GenerationConfig(maxNewTokens = tokens, mode = proposals)
+        val result = session.chat(message, config, executor, onPiece)
+        session.save(saved) // each answer: the system may end the app at any time
+        return result
+    }
+
+    override fun cancel() = session.cancel()
+
+    override fun throttle(level: Int) = session.throttle(level)
+
+    override fun dropDrafter() = session.dropDrafter()
+
+    override fun loadDrafter() = session.loadDrafter()
+
+    override fun close() {
+        session.close()
+        bundle.close()
+    }
+}
