@@ -1,6 +1,7 @@
 package io.omnidraft.traces
 
 import io.omnidraft.TraceFileException
+import io.omnidraft.vocab.IntList
 import io.omnidraft.vocab.VocabMap
 import kotlin.math.max
 
@@ -188,14 +189,10 @@ internal class Traced(val start: Start, val rounds: List<TracedRound>) {
     val tokens: List<TracedToken> get() = rounds.flatMap { it.tokens }
 }
 
-/**
- * The number of draft ids of a text that a record leaves out, and the ids that it keeps.
- *
- * @param text draft ids in its first [size] elements.
- */
-internal fun window(text: IntArray, size: Int = text.size): Pair<Long, IntArray> {
-    val skipped = max(0, size - WINDOW)
-    return skipped.toLong() to text.copyOfRange(skipped, size)
+/** The number of draft ids of a text that a record leaves out, and the ids that it keeps. */
+internal fun window(text: IntList): Pair<Long, IntArray> {
+    val skipped = max(0, text.size - WINDOW)
+    return Pair(skipped.toLong(), text.toArray(skipped))
 }
 
 /** Some arrays of ids, one after another. */

@@ -1,0 +1,105 @@
+package io.omnidraft.traces
+
+import io.omnidraft.TraceFileException
+import io.omnidraft.decoding.Outcome
+import io.omnidraft.decoding.Proposer
+import io.omnidraft.decoding.TargetProbs
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.VocabMap
+import java.io.File
+
+/* Records one generation: an observer of the loop that writes each round to a trace. */
+
+/** The digests of the drafter's and of the target's adapter; null for none. */
+internal data class Digests(val drafter: String?, val target: String?)
+
+/**
+ * A new store in a directory, where generations of a pair are recorded.
+ *
+ * @throws TraceFileException nothing can be recorded there, or it is of another pair.
+ */
+internal fun openTrace(directory: File, vocabMap: VocabMap): TraceStore = TraceStore(directory, Vocabularies.of(vocabMap))
+
+/**
+ * Where generations of a pair are recorded, which other sessions may share.
+ *
+ * @throws TraceFileException the place is of another pair.
+ */
+internal fun openTrace(place: TracePlace, vocabMap: VocabMap): TracePlace {
+    try {
+        Vocabularies.of(vocabMap).check(place.vocabularies)
+    } catch (error: TraceFileException) {
+        val message = "the store of ${place.name} is refused: ${error.message}"
+        throw TraceFileException(error.fault, message, "open one for these models")
+    }
+    return place
+}
+
+/**
+ * The generation that a record is about.
+ *
+ * @property vocabMap spells the tokens that are emitted in pauses.
+ * @property context gives the text before the first round in draft ids; called in the first round, before it is learned.
+ * @property adapters gives the digests of the adapters that the last round ran with.
+ * @property temperature of the generation.
+ * @property mode of the generation.
+ * @property continues whether the generation began in another record.
+ */
+internal class RecordingSource(
+    val vocabMap: VocabMap,
+    val context: () -> IntArray,
+    val adapters: () -> Digests,
+    val temperature: Double,
+    val mode: String,
+    val continues: Boolean,
+)
+
+/**
+ * Writes the rounds of one generation to a store; [record] is an observer of `speculate`.
+ *
+ * @param store holds the record.
+ * @param tracer makes a round of a record from a round of the loop.
+ * @param proposer of the generation.
+ * @param source describes the generation.
+ */
+internal class Recorder(
+    private val store: TracePlace,
+    private val tracer: Tracer,
+    private val proposer: Proposer,
+    private val source: RecordingSource,
+) : AutoCloseable {
+    private val context = IntList() // the text so far in draft ids
+    private var hasContext = false
+    private var adapters = Digests(null, null)
+    private var continues = source.continues
+    private var place: SegmentPlace? = null // of the record that is being extended
+
+    /** Record a round, before anything is learned from it. */
+    fun record(outcome: Outcome, probs: TargetProbs) {
+        val adapters = source.adapters()
+        if (!hasContext) context.addAll(source.context())
+        hasContext = true
+        val traced = tracer(proposer, outcome, probs)
+        // The next round is of other models, or comes after a gap.
+        if (adapters != this.adapters || traced == null) place = null
+        this.adapters = adapters
+        if (traced != null) append(traced)
+        context.addAll(traced?.pieces ?: spelled(outcome))
+        continues = true
+    }
+
+    /** Make the record reach the disk. */
+    override fun close() = store.sync()
+
+    private fun append(traced: TracedRound) {
+        place = store.append(traced.at(context.size.toLong()), place) { start() }
+    }
+
+    private fun start(): Start {
+        val (skipped, kept) = window(context)
+        return Start(adapters.drafter, adapters.target, source.temperature, source.mode, continues, skipped, kept)
+    }
+
+    private fun spelled(outcome: Outcome): IntArray =
+        outcome.emitted.asList().concatenated { source.vocabMap.spell(it) }
+}

@@ -1,0 +1,165 @@
+package io.omnidraft.traces
+
+import io.omnidraft.decoding.BLOCK
+import io.omnidraft.decoding.Logits
+import io.omnidraft.decoding.Outcome
+import io.omnidraft.decoding.Proposer
+import io.omnidraft.decoding.RowMath
+import io.omnidraft.decoding.TargetProbs
+import io.omnidraft.decoding.respell
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.VocabMap
+import kotlin.math.ln
+import kotlin.math.max
+import kotlin.math.min
+
+/*
+ * From a round to what a trace keeps of it: the largest probabilities of the target, and all labels.
+ *
+ * It reads the values of the loop and changes none of them, so a recorded generation emits the same tokens.
+ */
+
+private const val ROUNDING = 2e-6 // error of a sum of 150,000 float32
+
+/**
+ * Makes a [TracedRound] from a round while recording is on. It holds memory of the size of the vocabularies, which each
+ * row uses again; one thread uses it.
+ *
+ * @param map of the two models.
+ * @param recording false during a pause.
+ * @param top number of probabilities to keep of a row.
+ */
+internal class Tracer(private val map: VocabMap, private val recording: () -> Boolean, private val top: Int = TOP) {
+    private val math by lazy { RowMath() }
+    private val weights by lazy { FloatArray(map.targetSize) }
+    private val blocks by lazy { DoubleArray((map.targetSize + BLOCK - 1) / BLOCK) }
+    private val firsts by lazy { firstsOf(map) }
+    private val sums by lazy { FloatArray(firsts.size) }
+    private val labels = Labels()
+
+    /** A round as a trace keeps it, at position 0; null in a pause or where a row has no distribution. */
+    operator fun invoke(proposer: Proposer, outcome: Outcome, probs: TargetProbs): TracedRound? {
+        if (!recording()) return null
+        val verdict = outcome.verdict
+        val spelled = respell(outcome.draft, outcome.proposal, verdict.tokens(outcome.proposal), map)
+        val tokens = ArrayList<TracedToken>(outcome.emitted.size)
+        for (i in outcome.emitted.indices) {
+            val row = row(probs.logits, i) ?: return null
+            val token = outcome.emitted[i]
+            val (roots, unspelled) = roots(row)
+            tokens.add(
+                TracedToken(
+                    token, row.surprisal(token), i < verdict.accepted, spelled[i].inside,
+                    spelled[i].draftIds, row.largest(top), roots, unspelled,
+                ),
+            )
+        }
+        val draft = outcome.draft.tokens.toArray()
+        val labels = labels.of(proposer, outcome, probs)
+        return TracedRound(0, draft, verdict.evaluated, verdict.acceptedDrafts, labels, tokens)
+    }
+
+    /** The distribution of a row of logits, until the next call; null where the logits have no distribution. */
+    fun row(logits: Logits, row: Int): Row? {
+        val shift = logits[row, math.argmax(logits, row)]
+        if (shift.isNaN() || shift.isInfinite()) return null
+        logits.read(row, 0, logits.width, weights)
+        math.exponentials(weights, logits.width, shift, 1f)
+        math.blockSums(weights, logits.width, blocks)
+        return Row(logits, row, shift.toDouble(), weights, blocks.sum())
+    }
+
+    /** Masses below the children of the root of the whole trie, and the mass without a spelling. */
+    fun roots(row: Row): Pair<Masses, Double> {
+        val leaves = map.leaves
+        var whole = 0.0
+        for (i in firsts.indices) {
+            var sum = 0.0
+            for (leaf in map.firstOffsets[firsts[i]] until map.firstOffsets[firsts[i] + 1]) sum += row.weights[leaves[leaf]]
+            sums[i] = sum.toFloat()
+            whole += sum
+        }
+        whole /= row.total
+        // A sum of float32 differs from 1 by about 1e-6 that belongs to no token.
+        val unspelled = if (whole < 1.0 - ROUNDING) 1.0 - whole else 0.0
+        return Pair(largest(sums, sums.size, row.total, whole, top, firsts), unspelled)
+    }
+}
+
+/** The draft ids that spellings begin with, ascending. */
+private fun firstsOf(map: VocabMap): IntArray {
+    val firsts = IntList()
+    for (draft in 0 until map.draftSize) if (map.firstOffsets[draft + 1] > map.firstOffsets[draft]) firsts.add(draft)
+    return firsts.toArray()
+}
+
+/**
+ * The distribution of a row at temperature 1.
+ *
+ * @property logits the row of them that has number [index].
+ * @property shift the largest logit.
+ * @property weights exp(logit - shift) of each id; the next row overwrites them.
+ * @property total the sum of the weights.
+ */
+internal class Row(
+    private val logits: Logits,
+    private val index: Int,
+    val shift: Double,
+    val weights: FloatArray,
+    val total: Double,
+) {
+    /** -ln of a token's probability, in nats. */
+    fun surprisal(token: Int): Double = max(0.0, shift + ln(total) - logits[index, token])
+
+    /** The [top] most probable tokens. */
+    fun largest(top: Int): Masses = largest(weights, logits.width, total, 1.0, top)
+}
+
+/**
+ * The largest of some probabilities (ties: lowest first), and the sum of the others.
+ *
+ * @param weights in proportion to the probabilities, the first [size] of them.
+ * @param total the weight of probability 1.
+ * @param whole the sum of all probabilities.
+ * @param top number of probabilities to keep.
+ * @param ids the ids of the probabilities, ascending; their positions when null.
+ */
+internal fun largest(
+    weights: FloatArray,
+    size: Int,
+    total: Double,
+    whole: Double,
+    top: Int,
+    ids: IntArray? = null,
+): Masses {
+    val floor = (FLOOR * total).toFloat()
+    val likely = IntList(2 * top)
+    for (i in 0 until size) if (weights[i] >= floor) likely.add(i)
+    val kept = if (likely.size > top) heaviest(weights, likely, top) else likely.toArray()
+    var listed = 0.0
+    val probabilities = FloatArray(kept.size) {
+        val probability = (weights[kept[it]] / total.toFloat()).coerceIn(FLOOR.toFloat(), 1f)
+        listed += probability
+        floatOf(halfOf(probability))
+    }
+    val rest = min(1.0, max(0.0, whole - listed))
+    return Masses(if (ids == null) kept else IntArray(kept.size) { ids[kept[it]] }, probabilities, rest)
+}
+
+/** The [top] of some places with the largest weights, ascending; of equal weights the first. */
+private fun heaviest(weights: FloatArray, places: IntList, top: Int): IntArray {
+    val values = FloatArray(places.size) { weights[places[it]] }
+    values.sort()
+    val least = values[values.size - top]
+    var ties = top
+    for (i in values.size - top until values.size) if (values[i] > least) ties -= 1
+    val kept = IntArray(top)
+    var at = 0
+    for (i in 0 until places.size) {
+        val weight = weights[places[i]]
+        if (weight < least || (weight == least && ties == 0)) continue
+        if (weight == least) ties -= 1
+        kept[at++] = places[i]
+    }
+    return kept
+}
