@@ -1,0 +1,78 @@
+package io.omnidraft.conformance
+
+import io.omnidraft.learning.positions.Aligned
+import io.omnidraft.learning.positions.Aligner
+import io.omnidraft.learning.positions.SparseDistributions
+import io.omnidraft.learning.positions.TargetRows
+import io.omnidraft.learning.positions.TraceAligner
+import io.omnidraft.learning.positions.fromTraces
+import io.omnidraft.support.trieWith
+import io.omnidraft.support.vectorMap
+import io.omnidraft.traces.Vocabularies
+import io.omnidraft.traces.readTraces
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.DynamicTest
+import org.junit.jupiter.api.TestFactory
+
+/** Runs `learner/align` and `learner/trace`: training positions of responses and of recorded generations. */
+class LearningPositionsVectorsTest : VectorsRun() {
+    @TestFactory
+    fun align(): List<DynamicTest> = folder("learner/align") { check(it, alignedOf(it.input), it.expected) }
+
+    @TestFactory
+    fun trace(): List<DynamicTest> = folder("learner/trace") { vector ->
+        val given = vector.input
+        val trie = trieWith(vectorMap(given["map"].str()), given["active"].ints())
+        val files = given["files"].list().map { vector.file(it.str()) }
+        val aligner = TraceAligner(Aligner(trie, given["max_length"].int()), given["start"].ints())
+        val responses = fromTraces(readTraces(files, Vocabularies.of(trie.map)), aligner).toList()
+        val expected = vector.expected["responses"].list()
+        assertEquals(expected.size, responses.size, "responses; ${vector.why}")
+        for (i in expected.indices) check(vector, responses[i], expected[i].obj())
+    }
+
+    /** Compare a response with all fields of a vector. */
+    private fun check(vector: Vector, response: Aligned, expected: Json) {
+        assertSame(vector, "draft ids", expected["draft_ids"], response.draftIds)
+        assertSame(vector, "prompt length", expected["prompt_length"], response.promptLength)
+        assertSame(vector, "owners", expected["owners"], response.owners)
+        val actual = response.tokens
+        val tokens = expected["tokens"].obj()
+        val fields = mapOf(
+            "ids" to actual.ids, "before" to actual.before, "rows" to actual.rows, "lengths" to actual.lengths,
+            "direct" to actual.direct, "starts" to actual.starts, "ends" to actual.ends,
+        )
+        for ((name, values) in fields) assertSame(vector, name, tokens[name], values)
+        val known = tokens["probabilities"].list().map { it?.num() ?: Double.NaN }
+        assertClose(vector, "probabilities", known.toDoubleArray(), actual.probabilities)
+        check(vector, "trie", response.trieDistributions, expected["trie"].list())
+        check(vector, "direct", response.directDistributions, expected["direct"].list())
+    }
+
+    private fun check(vector: Vector, name: String, actual: SparseDistributions, expected: List<Any?>) {
+        assertSame(vector, "rows of $name", expected.map { it.obj()["row"] }, actual.rows)
+        for (n in expected.indices) {
+            val distribution = expected[n].obj()
+            val order = actual.ids[n].indices.sortedBy { actual.ids[n][it] }
+            assertSame(vector, "ids of $name $n", distribution["ids"], order.map { actual.ids[n][it] })
+            val probabilities = order.map { actual.probabilities[n][it] }.toDoubleArray()
+            assertClose(vector, "$name $n", distribution["probabilities"].nums(), probabilities)
+            val sums = doubleArrayOf(actual.other[n], actual.weights[n])
+            val expectedSums = doubleArrayOf(distribution["other"].num(), distribution["weight"].num())
+            for (i in sums.indices) assertEquals(expectedSums[i], sums[i], 1e-12, "other, weight of $name $n; ${vector.why}")
+        }
+    }
+}
+
+/** A response of a vector, aligned by the runtime. */
+internal fun alignedOf(given: Json): Aligned {
+    val trie = trieWith(vectorMap(given["map"].str()), given["active"].ints())
+    val distributions = given["distributions"].list().map { it.obj() }
+    val rows = TargetRows(
+        distributions.map { it["ids"].ints() }.toTypedArray(),
+        distributions.map { it["probabilities"].nums() }.toTypedArray(),
+        distributions.map { it["rest"].num() }.toDoubleArray(),
+    )
+    val aligner = Aligner(trie, given["max_length"].int(), given["keep"].int())
+    return aligner.align(given["prompt"].ints(), given["tokens"].ints(), rows, given["before"].int())
+}

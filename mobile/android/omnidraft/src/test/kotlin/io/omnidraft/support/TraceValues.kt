@@ -1,0 +1,101 @@
+package io.omnidraft.support
+
+import io.omnidraft.traces.DecisionLabel
+import io.omnidraft.traces.FLOOR
+import io.omnidraft.traces.Frame
+import io.omnidraft.traces.Kind
+import io.omnidraft.traces.Masses
+import io.omnidraft.traces.Segment
+import io.omnidraft.traces.Start
+import io.omnidraft.traces.TraceHeader
+import io.omnidraft.traces.TracedRound
+import io.omnidraft.traces.TracedToken
+import io.omnidraft.traces.Vocabularies
+import io.omnidraft.traces.floatOf
+import io.omnidraft.traces.halfOf
+import kotlin.math.max
+import kotlin.random.Random
+
+/* Random traces for tests: what tests/support/trace_files.py makes for the Python runtime. */
+
+/** The pair of a language of 8 draft ids and 10 target ids. */
+internal val SMALL_PAIR = Vocabularies("d".repeat(64), "e".repeat(64), 8, 10)
+
+/** Records whose rounds lie between one another. */
+internal fun randomSegment(random: Random, records: Int = 3, rounds: Int = 3, pair: Vocabularies = SMALL_PAIR): Segment {
+    val values = TraceValues(random, pair)
+    val frames = ArrayList<Frame>()
+    val places = ArrayList<Long>()
+    repeat(records + records * rounds) {
+        if (places.size < records && (places.isEmpty() || random.nextDouble() < 0.3)) {
+            val start = values.start()
+            frames.add(Frame(places.size.toLong(), start))
+            places.add(start.context.size.toLong())
+        } else {
+            val record = random.nextInt(places.size)
+            val traced = values.round(places[record])
+            frames.add(Frame(record.toLong(), traced))
+            places[record] = places[record] + traced.pieces.size
+        }
+    }
+    return Segment(TraceHeader(pair, 1), frames)
+}
+
+/** Makes random values of a trace. */
+internal class TraceValues(private val random: Random, private val pair: Vocabularies = SMALL_PAIR) {
+    private val draftIds = minOf(pair.draftSize, 1L shl 20).toInt()
+    private val targetIds = minOf(pair.targetSize, 1L shl 20).toInt()
+
+    fun start(): Start = Start(
+        drafterAdapter = if (random.nextBoolean()) null else "a".repeat(64),
+        targetAdapter = null,
+        temperature = if (random.nextBoolean()) 0.0 else single(0.7),
+        mode = "trie",
+        continues = random.nextInt(3) == 0,
+        skipped = 0,
+        context = draft(random.nextInt(9)),
+    )
+
+    fun round(position: Long): TracedRound {
+        val draft = draft(random.nextInt(6))
+        val evaluated = random.nextInt(draft.size + 1)
+        val places = List(if (evaluated > 0) random.nextInt(5) else 0) { random.nextInt(evaluated) }.sorted()
+        val labels = places.map { DecisionLabel(Kind.entries.random(random), it, single(random.nextDouble())) }
+        val accepted = random.nextInt(4)
+        val tokens = List(accepted + 1) { i -> token(i < accepted, i in 1 until accepted && random.nextInt(3) == 0) }
+        return TracedRound(position, draft, evaluated, random.nextInt(evaluated + 1), labels, tokens)
+    }
+
+    private fun token(accepted: Boolean, inside: Boolean): TracedToken {
+        val unspelled = if (random.nextBoolean()) 0.0 else single(0.1)
+        val pieces = if (inside) IntArray(0) else draft(random.nextInt(4))
+        return TracedToken(
+            random.nextInt(targetIds), single(random.nextDouble(9.0)), accepted, inside, pieces,
+            masses(targetIds, 0.0), masses(draftIds, unspelled), unspelled,
+        )
+    }
+
+    /** A distribution over some ids, the rest of its mass elsewhere. */
+    private fun masses(size: Int, beside: Double): Masses {
+        val ids = List(random.nextInt(7)) { random.nextInt(size) }.distinct().sorted()
+        val weights = List(ids.size + 1) { random.nextDouble() }
+        val shares = weights.map { it / weights.sum() * (1.0 - beside) }
+        val kept = ids.indices.filter { shares[it] >= FLOOR }
+        val probabilities = FloatArray(kept.size) { floatOf(halfOf(shares[kept[it]].toFloat())) }
+        val rest = 1.0 - beside - kept.sumOf { shares[it] }
+        return Masses(IntArray(kept.size) { ids[kept[it]] }, probabilities, single(max(0.0, rest)))
+    }
+
+    private fun draft(count: Int) = IntArray(count) { random.nextInt(draftIds) }
+
+    private fun single(number: Double): Double = number.toFloat().toDouble()
+}
+
+/** One round of a trace, whose position tells its number: a token that two draft tokens spell, and tokens without pieces. */
+internal fun numberedRound(number: Int, more: Int = 0): TracedRound {
+    val ids = IntArray(if (more > 0) 60 else 4 + number % 7) { it }
+    val masses = Masses(ids, FloatArray(ids.size) { 1f / 64 }, 1.0 - ids.size / 64.0)
+    val first = TracedToken(number % 60_000, 0.5, false, false, intArrayOf(1, 2), masses, masses, 0.0)
+    val next = TracedToken(number % 60_000, 0.5, false, false, IntArray(0), masses, masses, 0.0)
+    return TracedRound(2L * number, IntArray(0), 0, 0, emptyList(), listOf(first) + List(more) { next })
+}
