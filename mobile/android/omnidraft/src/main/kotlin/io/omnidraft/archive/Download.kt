@@ -1,0 +1,191 @@
+package io.omnidraft.archive
+
+/*
+ * Download an archive by HTTPS. A server may be hostile or slow: not a byte more than the archive has is taken, a slow
+ * transfer is given up, and the whole file is hashed at the end. What was read stays in a file beside the place of the
+ * bundle, and the next download goes on behind it.
+ */
+
+import io.omnidraft.ArchiveException
+import io.omnidraft.BundleSource
+import io.omnidraft.bundle.fileSha256
+import io.omnidraft.counted
+import io.omnidraft.reason
+import java.io.File
+import java.io.FileOutputStream
+import java.io.IOException
+import java.io.InputStream
+import java.net.URL
+import java.util.Timer
+import java.util.TimerTask
+import javax.net.ssl.HttpsURLConnection
+import javax.net.ssl.SSLSocketFactory
+
+private const val LEAST = 1024L // bytes a second
+private const val SECONDS = 10
+private const val NANOSECONDS = 1_000_000_000L
+private const val READ = 1 shl 16 // bytes that are read at once
+private const val OK = 200
+private const val PARTIAL = 206
+private const val AGAIN = "try again: the download goes on where it ended"
+
+/**
+ * How an address is read.
+ *
+ * @property sockets makes encrypted connections; null takes the platform's.
+ * @property seconds over which a transfer must bring 1,024 bytes a second.
+ */
+internal class Web(val sockets: SSLSocketFactory? = null, val seconds: Int = SECONDS)
+
+/**
+ * Download an archive beside the place where it will be unpacked.
+ *
+ * @param source the address, the size and the hash.
+ * @param into the directory of the bundle.
+ * @return the file, whose size and hash are those of [source]; the caller deletes it.
+ * @throws ArchiveException `unreadable` where the transfer fails, `size` and `checksum` where the server sends another
+ *   file, `space` and `unwritable`.
+ */
+internal fun download(source: BundleSource.Download, into: File, web: Web, progress: ByteProgress): File {
+    val folder = into.absoluteFile.parentFile
+    if (folder == null || !folder.isDirectory && !folder.mkdirs()) {
+        throw ArchiveException("unwritable", "there is no directory for $into", "choose another place")
+    }
+    val part = File(folder, ".${into.name}.${source.sha256.take(16)}.part")
+    removeOthers(part, into)
+    if (part.length() > source.bytes) part.delete()
+    checkSpace(folder, source.bytes - part.length(), source.address)
+    if (part.length() < source.bytes) fetch(source, part, web, progress)
+    val isRight = try {
+        fileSha256(part) == source.sha256
+    } catch (error: IOException) {
+        throw unwritable(part, error)
+    }
+    if (!isRight) throw discarded(part, "checksum", "${source.address} has another SHA-256 than the app expects")
+    return part
+}
+
+/** Remove what is left of downloads of other archives to the same place. */
+private fun removeOthers(part: File, into: File) {
+    val left = part.parentFile.listFiles().orEmpty().filter { file ->
+        file.name.length == part.name.length && file.name.startsWith(".${into.name}.") && file.name.endsWith(".part")
+    }
+    left.filter { it.name != part.name }.forEach { it.delete() }
+}
+
+private fun discarded(part: File, fault: String, message: String): ArchiveException {
+    part.delete()
+    return ArchiveException(fault, message, "ask the app's publisher, or give the size and hash of the new file")
+}
+
+private fun fetch(source: BundleSource.Download, part: File, web: Web, progress: ByteProgress) {
+    val connection = try {
+        URL(source.address).openConnection() as? HttpsURLConnection
+    } catch (error: IOException) {
+        throw unreadable(source, reason(error), error)
+    }
+    if (connection == null) throw unreadable(source, "it is no address of a web server")
+    try {
+        configure(connection, web, part.length())
+        val begin = answered(source, connection, part, web.seconds)
+        FileOutputStream(part, begin > 0).use { out ->
+            copy(source, connection.inputStream, out, begin, Pace(web.seconds), progress)
+            out.fd.sync()
+        }
+    } catch (error: TooLongException) {
+        throw discarded(part, "size", error.message.orEmpty())
+    } catch (error: IOException) {
+        val failed = unwritable(part, error)
+        throw if (failed.fault == "space") failed else unreadable(source, reason(error), error)
+    } finally {
+        connection.disconnect()
+    }
+    if (part.length() < source.bytes) {
+        throw unreadable(source, "the connection ended at byte ${part.length()} of ${source.bytes}")
+    }
+}
+
+private fun configure(connection: HttpsURLConnection, web: Web, begin: Long) {
+    web.sockets?.let { connection.sslSocketFactory = it }
+    connection.connectTimeout = web.seconds * 1000
+    connection.readTimeout = web.seconds * 1000
+    connection.useCaches = false
+    connection.setRequestProperty("User-Agent", "omnidraft")
+    connection.setRequestProperty("Accept-Encoding", "identity")
+    if (begin > 0) connection.setRequestProperty("Range", "bytes=$begin-")
+}
+
+/** The byte at which the answer begins: that which was asked for, or 0 of a server that always sends the whole file. */
+private fun answered(source: BundleSource.Download, connection: HttpsURLConnection, part: File, seconds: Int): Long {
+    val begin = part.length()
+    val status = statusOf(connection, seconds)
+    val length = connection.getHeaderField("Content-Length")?.toLongOrNull()
+    if (status == OK) {
+        if (length != null && length != source.bytes) throw TooLongException(source, length)
+        return 0
+    }
+    val isRest = connection.getHeaderField("Content-Range") == "bytes $begin-${source.bytes - 1}/${source.bytes}"
+    if (status == PARTIAL && isRest) return begin
+    if (status != PARTIAL) throw IOException("the server answers $status")
+    throw TooLongException(source, null)
+}
+
+/** The status of an answer, whose header must be there in a time; reading a header byte by byte has no bound of its own. */
+private fun statusOf(connection: HttpsURLConnection, seconds: Int): Int {
+    val timer = Timer(true)
+    timer.schedule(
+        object : TimerTask() {
+            override fun run() = connection.disconnect()
+        },
+        2 * seconds * 1000L,
+    )
+    try {
+        return connection.responseCode
+    } finally {
+        timer.cancel()
+    }
+}
+
+private fun copy(
+    source: BundleSource.Download,
+    body: InputStream,
+    out: FileOutputStream,
+    begin: Long,
+    pace: Pace,
+    progress: ByteProgress,
+) {
+    val buffer = ByteArray(READ)
+    var done = begin
+    while (true) {
+        val count = body.read(buffer, 0, minOf(buffer.size.toLong(), source.bytes - done + 1).toInt())
+        if (count < 0) return
+        if (done + count > source.bytes) throw TooLongException(source, null)
+        out.write(buffer, 0, count)
+        done += count
+        progress(done, source.bytes)
+        pace.add(count)
+    }
+}
+
+/** Gives up a transfer that is too slow. */
+private class Pace(private val seconds: Int) {
+    private var began = System.nanoTime()
+    private var bytes = 0L
+
+    fun add(count: Int) {
+        bytes += count
+        val now = System.nanoTime()
+        if (now - began < seconds * NANOSECONDS) return
+        if (bytes < LEAST * seconds) throw IOException("it brings less than $LEAST bytes a second")
+        began = now
+        bytes = 0
+    }
+}
+
+/** The server has another file than the one that is expected. */
+private class TooLongException(source: BundleSource.Download, length: Long?) : IOException(
+    "${source.address} has ${length?.let { counted(it, "byte") } ?: "another number of bytes"} and not ${source.bytes}",
+)
+
+private fun unreadable(source: BundleSource.Download, why: String, cause: Exception? = null): ArchiveException =
+    ArchiveException("unreadable", "${source.address} cannot be read ($why)", AGAIN, cause)

@@ -1,0 +1,117 @@
+package io.omnidraft.archive
+
+/*
+ * Unpack a bundle from wherever an app has it: the engine of `OmniDraft.unpack` (spec/08-phones.md, "Assets that are not
+ * files").
+ */
+
+import io.omnidraft.BundleSource
+import io.omnidraft.bundle.MANIFEST
+import io.omnidraft.bundle.MAX_MANIFEST_BYTES
+import io.omnidraft.disk.hexOf
+import io.omnidraft.disk.pathOf
+import io.omnidraft.disk.readFile
+import io.omnidraft.disk.recover
+import io.omnidraft.disk.sha256
+import io.omnidraft.disk.writeAtomically
+import io.omnidraft.parts.INDEX
+import io.omnidraft.parts.MAX_INDEX_BYTES
+import io.omnidraft.parts.ONLY
+import java.io.File
+import java.io.IOException
+import java.nio.file.Files
+
+private const val NOTE_BYTES = 1 shl 10
+
+/**
+ * Unpack a bundle. A directory that exists and holds the same bundle is used as it is.
+ *
+ * @param source of the archive.
+ * @param into the directory of the bundle; for a drafter alone, the directory that bundles are in.
+ * @param publicKey of the signer; an archive without a signature by this key is refused. Null checks nothing.
+ * @param web how an address is read.
+ * @param progress called after each piece with the bytes that are done and all bytes. A download counts twice: the
+ *   first half is the transfer, the second the unpacking.
+ * @return the directory that holds the bundle.
+ * @throws io.omnidraft.ArchiveException the archive is refused, cannot be read or fetched, or the place cannot be written.
+ * @throws io.omnidraft.BundleException its manifest is refused.
+ */
+internal fun install(
+    source: BundleSource,
+    into: File,
+    publicKey: ByteArray? = null,
+    web: Web = Web(),
+    progress: ByteProgress = { _, _ -> },
+): File = when (source) {
+    is BundleSource.Stream -> source.stream.use { stream ->
+        ArchiveStream.open(stream, File("the archive"), publicKey).use { installed(it.archive, it, into, progress) }
+    }
+    is BundleSource.Archive -> ofFile(source.file, into, publicKey, progress)
+    is BundleSource.Download -> ofAddress(source, into, publicKey, web, progress)
+}
+
+private fun ofFile(file: File, into: File, publicKey: ByteArray?, progress: ByteProgress): File {
+    val archive = openArchive(file, publicKey)
+    return contentsOf(archive).use { installed(archive, it, into, progress) }
+}
+
+private fun installed(archive: Archive, contents: Contents, into: File, progress: ByteProgress): File {
+    if (archive.index.drafter == ONLY) return unpack(archive, contents, into, overwrite = false, progress)
+    try {
+        recover(into)
+        if (holds(into, archive.beside)) return into
+    } catch (error: IOException) {
+        throw unwritable(into, error)
+    }
+    return unpack(archive, contents, into, overwrite = false, progress)
+}
+
+/** Whether a directory has the same manifest and index, byte for byte. */
+private fun holds(into: File, beside: Map<String, ByteArray>): Boolean =
+    listOf(MANIFEST to MAX_MANIFEST_BYTES, INDEX to MAX_INDEX_BYTES).all { (name, most) ->
+        val file = File(into, name)
+        val isThere = !Files.isSymbolicLink(pathOf(into)) && file.isFile
+        isThere && readFile(file, most + 1).contentEquals(beside.getValue(name))
+    }
+
+private fun ofAddress(
+    source: BundleSource.Download,
+    into: File,
+    publicKey: ByteArray?,
+    web: Web,
+    progress: ByteProgress,
+): File {
+    val note = File(into.absoluteFile.parentFile, ".${into.name}.unpacked")
+    if (isNoted(note, source, into)) return into
+    val all = 2 * source.bytes
+    val part = download(source, into, web) { done, _ -> progress(done, all) }
+    val place = ofFile(part, into, publicKey) { done, total ->
+        progress(source.bytes + (source.bytes * (done.toDouble() / maxOf(1, total))).toLong(), all)
+    }
+    if (place == into) writeNote(note, source, into)
+    part.delete()
+    return place
+}
+
+/*
+ * Which archive a directory was unpacked from, in a file beside it: a program that asks for the same download at each
+ * start must not need the network. The note is lost without harm; nothing is trusted because of it.
+ */
+private fun isNoted(note: File, source: BundleSource.Download, into: File): Boolean = try {
+    note.isFile && readFile(note, NOTE_BYTES).contentEquals(noteOf(source, into))
+} catch (_: IOException) {
+    false // no note, or no bundle
+}
+
+private fun writeNote(note: File, source: BundleSource.Download, into: File) {
+    try {
+        writeAtomically(note, noteOf(source, into))
+    } catch (error: IOException) {
+        throw unwritable(note, error)
+    }
+}
+
+private fun noteOf(source: BundleSource.Download, into: File): ByteArray {
+    val digests = listOf(MANIFEST, INDEX).map { hexOf(sha256(readFile(File(into, it), MAX_MANIFEST_BYTES + 1))) }
+    return (listOf("omnidraft.unpacked 1", source.sha256) + digests).joinToString("\n", postfix = "\n").toByteArray()
+}
