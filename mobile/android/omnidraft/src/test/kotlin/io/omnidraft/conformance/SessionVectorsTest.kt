@@ -1,0 +1,207 @@
+package io.omnidraft.conformance
+
+import io.omnidraft.AdapterException
+import io.omnidraft.GenerationConfig
+import io.omnidraft.GenerationConfig.Mode
+import io.omnidraft.GenerationConfig.Verification
+import io.omnidraft.SessionFileException
+import io.omnidraft.bundle.FloatTensor
+import io.omnidraft.bundle.HeadShape
+import io.omnidraft.bundle.LoraSites
+import io.omnidraft.bundle.Part
+import io.omnidraft.bundle.Site
+import io.omnidraft.disk.ByteWriter
+import io.omnidraft.disk.crc32
+import io.omnidraft.disk.parse
+import io.omnidraft.disk.u32
+import io.omnidraft.models.AdapterPlace
+import io.omnidraft.models.Role
+import io.omnidraft.models.encodeAdapter
+import io.omnidraft.models.fit
+import io.omnidraft.models.metadataOf
+import io.omnidraft.models.readAdapter
+import io.omnidraft.session.EarlierText
+import io.omnidraft.session.SESSION_HEADER_BYTES
+import io.omnidraft.session.SESSION_MAGIC
+import io.omnidraft.session.SESSION_VERSION
+import io.omnidraft.session.Session
+import io.omnidraft.session.VERSION
+import io.omnidraft.session.asksDrafter
+import io.omnidraft.session.decodeSession
+import io.omnidraft.session.draftContext
+import io.omnidraft.session.encodeSession
+import io.omnidraft.support.TableSessions
+import io.omnidraft.support.WatchedText
+import io.omnidraft.support.modelEntry
+import io.omnidraft.vocab.CompiledTokenizer
+import io.omnidraft.vocab.Tokenizer
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.DynamicTest
+import org.junit.jupiter.api.TestFactory
+import java.io.File
+import java.nio.file.Files
+
+/** Runs the folders `generate`, `logprobs`, `draft_prompt`, `adapter` and `session`. */
+internal class SessionVectorsTest : VectorsRun() {
+    private val baselines = listOf("match", "direct", "paper")
+
+    @TestFactory
+    fun generate(): List<DynamicTest> = folder("generate", ::runGenerate)
+
+    @TestFactory
+    fun logprobs(): List<DynamicTest> = folder("logprobs", ::runGenerate)
+
+    @TestFactory
+    fun draftPrompt(): List<DynamicTest> = folder("draft_prompt") { vector ->
+        val given = vector.input
+        val (target, drafter) = tokenizer(given["target"].str()) to tokenizer(given["drafter"].str())
+        val before = given["before"]?.obj()?.let {
+            // A mode for comparisons drafts as trie does, and only that counts here.
+            val mode = it["mode"].str().let { name -> if (name in baselines) Mode.TRIE else mode(name) }
+            EarlierText(mode, it["tokens"].ints(), it["context"].ints())
+        }
+        val asks = GenerationConfig(mode = mode(given["mode"].str())).asksDrafter
+        val context = if (asks) draftContext(target, drafter, given["prompt"].ints(), before) else IntArray(0)
+        assertSame(vector, "context", vector.expected["context"], context)
+    }
+
+    @TestFactory
+    fun validAdapters(): List<DynamicTest> = folder("adapter/valid") { vector ->
+        val file = vector.file(vector.input["file"].str())
+        val adapter = readAdapter(file)
+        assertSame(vector, "metadata", vector.expected["metadata"], metadataOf(adapter))
+        assertSame(vector, "shapes", vector.expected["shapes"], adapter.named.mapValues { it.value.shape })
+        assertSame(vector, "tensors", vector.expected["tensors"], adapter.named.mapValues { nested(it.value) })
+        assertSame(vector, "digest", vector.expected["digest"], adapter.digest)
+        val isSame = encodeAdapter(adapter).contentEquals(file.readBytes())
+        assertSame(vector, "canonical", vector.expected["canonical"], isSame)
+    }
+
+    @TestFactory
+    fun invalidAdapters(): List<DynamicTest> = folder("adapter/invalid") { vector ->
+        val refused = assertThrows(AdapterException::class.java) { readAdapter(vector.file(vector.input["file"].str())) }
+        assertSame(vector, "fault of $refused", vector.expected["fault"], refused.fault)
+    }
+
+    @TestFactory
+    fun fittingAdapters(): List<DynamicTest> = folder("adapter/fit") { vector ->
+        val given = vector.input
+        val adapter = readAdapter(vector.file(given["file"].str()))
+        val (drafter, target) = entry("drafter", given) to entry("target", given)
+        val prints = listOf("draft_tokenizer", "target_tokenizer").map { given[it].str() }
+        val place = AdapterPlace("vectors", drafter, target, prints[0], prints[1])
+        val role = given["role"]?.let { asked -> Role.values().single { it.word == asked } }
+        if ("fault" in vector.expected) {
+            val refused = assertThrows(AdapterException::class.java) { fit(adapter, place, role) }
+            assertSame(vector, "fault of $refused", vector.expected["fault"], refused.fault)
+            return@folder
+        }
+        val (model, fitted) = fit(adapter, place, role)
+        assertSame(vector, "model", vector.expected["model"], model.word)
+        assertSame(vector, "tensors", vector.expected["tensors"], fitted.tensors.mapValues { nested(it.value) })
+    }
+
+    @TestFactory
+    fun validSessions(): List<DynamicTest> = folder("session/valid") { vector ->
+        val file = vector.file(vector.input["file"].str())
+        val data = file.readBytes()
+        assertSame(vector, "state", vector.expected["state"], stateIn(data))
+        val (decoded, cache) = decodeSession(data)
+        assertSame(vector, "bytes", data, encodeSession(decoded, cache))
+        TableSessions.session(vector.input).use { session ->
+            session.load(file)
+            val saved = savedBy(session)
+            assertSame(vector, "saved", asSaved(vector.expected["state"].obj(), saved), saved)
+            val due = vector.expected["due"] ?: return@folder
+            val output = vector.expected["state"].obj()["answer"].obj()["output"].ints()
+            assertSame(vector, "due", output + due.ints(), session.resume().finish().tokenIds)
+        }
+    }
+
+    @TestFactory
+    fun invalidSessions(): List<DynamicTest> = folder("session/invalid") { vector ->
+        TableSessions.session(vector.input).use { session ->
+            val before = listOf(session.text, session.trace, session.adapterNotice, session.cache.entries())
+            val refused = assertThrows(SessionFileException::class.java) { session.load(fileOf(vector)) }
+            assertSame(vector, "fault of $refused", vector.expected["fault"], refused.fault)
+            val after = listOf(session.text, session.trace, session.adapterNotice, session.cache.entries())
+            assertSame(vector, "the session after a refusal", true, before == after)
+        }
+    }
+
+    private fun runGenerate(vector: Vector) {
+        val mode = vector.input["mode"].str()
+        if (mode in baselines) {
+            assertTrue(Mode.values().none { it.word == mode }) { "a port has no mode $mode" }
+            return
+        }
+        WatchedText(vector).use { it.run() }
+    }
+
+    private fun tokenizer(file: String): Tokenizer {
+        val name = file.removeSuffix(".json") + ".bin"
+        return CompiledTokenizer.fromFile(File(File(ROOT, "tokenize"), name))
+    }
+
+    private fun entry(role: String, given: Json) = given[role].obj().let { model ->
+        modelEntry(
+            role,
+            16,
+            fingerprint = model["fingerprint"] as String?,
+            lora = model["lora"]?.obj()?.let { loraOf(it) },
+            head = model["head"]?.obj()?.let { HeadShape(it["hidden"].int(), it["blocks"].int()) },
+        )
+    }
+
+    private fun loraOf(lora: Json) = LoraSites(
+        lora["rank"]?.int(),
+        lora["sites"].obj().mapValues { (_, site) ->
+            val parts = site.obj()["parts"].list().map { Part(it.list()[0].str(), it.list()[1].int()) }
+            Site(site.obj()["inputs"].int(), parts)
+        },
+    )
+
+    /** The file of a vector: a given one, or one with a right header around a given state. */
+    private fun fileOf(vector: Vector): File {
+        val given = vector.input
+        if ("file" in given) return vector.file(given["file"].str())
+        val state = if ("state_bytes" in given) given["state_bytes"].hex() else given["state"].str().toByteArray()
+        val cache = vector.file("cache.bin").readBytes()
+        val out = ByteWriter().put(SESSION_MAGIC).u32(SESSION_VERSION).u32(0)
+        out.u32(state.size.toLong()).u32(cache.size.toLong()).u32(crc32(state)).u32(crc32(cache))
+        val file = Files.createTempFile("omnidraft", ".session").toFile()
+        file.deleteOnExit()
+        file.writeBytes(out.put(state).put(cache).bytes())
+        return file
+    }
+
+    private fun savedBy(session: Session): Json {
+        val copy = File(Files.createTempDirectory("omnidraft").toFile(), "copy")
+        session.save(copy)
+        return stateIn(copy.readBytes()).also { copy.parentFile.deleteRecursively() }
+    }
+
+    /** The state that this session saves: it has no adapter, and it has a drafter. */
+    private fun asSaved(state: Json, saved: Json): Json {
+        val identity = state["identity"].obj() + ("drafter_adapter" to null)
+        val answer = state["answer"]?.obj()?.let {
+            if (it["context"] == null) it + ("context" to saved["answer"].obj()["context"]) else it
+        }
+        return state + mapOf("omnidraft" to VERSION, "identity" to identity, "answer" to answer)
+    }
+
+    private fun stateIn(data: ByteArray): Json {
+        val end = SESSION_HEADER_BYTES + u32(data, 16).toInt()
+        return parse(data.copyOfRange(SESSION_HEADER_BYTES, end)).obj()
+    }
+
+    private fun nested(tensor: FloatTensor): List<Any> =
+        if (tensor.shape.size < 2) tensor.values.asList() else tensor.values.asList().chunked(tensor.shape[1])
+}
+
+/** The mode of a name. */
+internal fun mode(name: String): Mode = Mode.values().first { it.word == name }
+
+/** The verification of a name. */
+internal fun verification(name: String): Verification = Verification.values().first { it.word == name }
