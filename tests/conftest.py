@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from omnidraft.sync.store import Store
     from support.exported_graphs import Export
 
-# What this device remembers of bundles; children and workers share the directory.
-if "OMNIDRAFT_STATE" not in os.environ:
-    os.environ["OMNIDRAFT_STATE"] = tempfile.mkdtemp(prefix="omnidraft-state-")
-    atexit.register(shutil.rmtree, os.environ["OMNIDRAFT_STATE"], ignore_errors=True)
+# What this device remembers of bundles, and archives that it unpacked; children and workers share both.
+for kind in ("STATE", "CACHE"):
+    if f"OMNIDRAFT_{kind}" not in os.environ:
+        os.environ[f"OMNIDRAFT_{kind}"] = tempfile.mkdtemp(prefix=f"omnidraft-{kind.lower()}-")
+        atexit.register(shutil.rmtree, os.environ[f"OMNIDRAFT_{kind}"], ignore_errors=True)
 
 # Workers of pytest-xdist share the cores. With a thread for every core in each of them, torch's threads wait
 # for one another most of the time; it reads these names when it is imported, and so do child processes.

@@ -106,7 +106,7 @@ COMMANDS: Mapping[str, Mapping[str, LazyCommand]] = {
         "adapt": LazyCommand(
             "adapt.adapt",
             "adapt",
-            "Answer prompts with speculation, learn every few answers, and draw the learning curve.",
+            "Answer prompts with speculation, learn every few answers, and plot the progress.",
         ),
         "learn": LazyCommand(
             "learn",

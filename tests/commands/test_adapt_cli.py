@@ -56,7 +56,7 @@ def test_prompts_of_every_kind(tmp_path: Path) -> None:
         (b'{"question": 3}', {}, "question of a row of .* is 3, which is not text"),
         (b'{"a": "b"}', {"template": "{c}"}, "does not fit a row of .* which has a"),
         (b'{"a": "b"}', {"template": "{a"}, "does not fit a row"),
-        (b"\xff\xfe", {}, r"cannot be read as UTF-8 text \(byte 0 is of none\); give another file"),
+        (b"\xff\xfe", {}, r"cannot be read as UTF-8 text \(byte 0 is not UTF-8\); give another file"),
     ],
 )
 def test_prompts_that_do_not_serve(

@@ -221,7 +221,7 @@ def test_pasted_lines_are_one_message(bundle: Path, monkeypatch: pytest.MonkeyPa
     """With brackets around the paste, as terminals send them, and without, as old ones do."""
     monkeypatch.setitem(ENVIRONMENT, "TERM", "xterm")
     with terminal(bundle, "-n", "4") as chat:
-        chat.wait_for(r"with the drafter .*; /help lists the commands")
+        chat.wait_for(r"target: .*, drafter: .*; /help lists the commands")
         chat.wait_for("> ")
         for sent in ("\x1b[200~one\rtwo\x1b[201~\r", "one\rtwo\r"):
             chat.type(sent)

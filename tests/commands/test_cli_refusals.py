@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from omnidraft.commands.terminal import options
+from omnidraft.commands.terminal import export_packages
 from omnidraft.commands.terminal.generation_options import as_typed
 from omnidraft.errors import SettingError, reason
 from support.command_line import Run, limit_files, refused
@@ -44,6 +44,7 @@ def test_refusals_of_generate(run: Run, bundle: Path, tmp_path: Path) -> None:
     refused(run("generate", bundle, "x", "-k", "many"), "many", "auto")
     refused(run("generate", bundle, "x", "-k", 49), "49", "0..48")
     most = 4 * (os.cpu_count() or 1)
+    refused(run("generate", bundle, "x", "--threads", 0), f": --threads 0 is outside 1..{most}")
     refused(run("generate", bundle, "x", "--threads", 100_000), f": --threads 100000 is outside 1..{most}")
     refused(run("bench", bundle, "--threads", most + 1), f"outside 1..{most}")
     refused(run("generate", bundle, "x", "--target-on", "gpu"), "'gpu' is a GPU", "CPUs and NPUs")
@@ -190,7 +191,7 @@ def test_refusals_of_check_and_bench(run: Run, bundle: Path, tmp_path: Path) -> 
     refused(run("check", tmp_path, STARTERS / "a"), "no tokenizer at")
     refused(run("bench", bundle, "--prompts", tmp_path / "none.txt"), "none.txt", "(No such file")
     (tmp_path / "binary.txt").write_bytes(b"ab\xff")
-    refused(run("bench", bundle, "--prompts", tmp_path / "binary.txt"), "(byte 2 is of none)")
+    refused(run("bench", bundle, "--prompts", tmp_path / "binary.txt"), "(byte 2 is not UTF-8)")
     (tmp_path / "empty.txt").write_text("\n")
     refused(run("bench", bundle, "--prompts", tmp_path / "empty.txt"), "no prompts")
 
@@ -198,7 +199,7 @@ def test_refusals_of_check_and_bench(run: Run, bundle: Path, tmp_path: Path) -> 
 def test_without_its_packages_export_says_what_to_install(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(options, "find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr(export_packages, "find_spec", lambda name: None if name == "torch" else object())
     result = run("export", STARTERS / "a", "-d", STARTERS / "drafter", "-o", tmp_path / "out")
     refused(result, "needs torch", "run `pip install -c constraints.txt '.[all]'` in a checkout")
 

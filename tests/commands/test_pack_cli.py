@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from omnidraft.errors import BundleError
 from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
+from omnidraft.packing.unpack_once import KEPT
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.session.api import load
 from omnidraft.runtime.vocab.vocab_map import load_vocab_map
@@ -52,6 +54,51 @@ def test_an_unpacked_bundle_says_the_same(learnable: Path, place: Path, run: Run
     assert status == 0 and "a drafter, used by one" in out
 
 
+def test_an_archive_runs_from_the_cache_directory(
+    learnable: Path, place: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is unpacked once, and again where it was damaged; the archives of longest ago are deleted."""
+    file, cache = place / "app.zip", place / "cache"
+    monkeypatch.setenv("OMNIDRAFT_CACHE", str(cache))
+    packed(run, learnable, file, "--for", "desktop", "--no-learning")
+    command = ("generate", file, PROMPT, "-n", "4")
+    status, text, told = run(*command)
+    unpacked = next((cache / "archives").iterdir())
+    assert status == 0 and f"{file} is unpacked in {unpacked} (" in told
+    assert (status, text) == run("generate", unpacked, PROMPT, "-n", "4")[:2]
+    status, again, told = run(*command)
+    assert (status, again) == (0, text) and "unpacked" not in told
+    (unpacked / "target/cpu/model.onnx").write_bytes(b"damaged")
+    status, again, told = run(*command)
+    assert (status, again) == (0, text) and "is unpacked in" in told
+    for number in range(KEPT):
+        (cache / "archives" / f"{number:032x}").mkdir()
+        os.utime(cache / "archives" / f"{number:032x}", (number, number))
+    assert run(*command)[0] == 0
+    assert sorted(each.name for each in (cache / "archives").iterdir()) == sorted(
+        [unpacked.name, *(f"{number:032x}" for number in range(1, KEPT))]
+    )
+
+
+def test_a_part_of_a_bundle_is_told_as_a_part(learnable: Path, place: Path, run: Run) -> None:
+    """Memory and files of the model that is not there are not told as if it were."""
+    for part, has, lacks in (("without", "target", "drafter"), ("only", "drafter", "target")):
+        file = place / f"{part}.zip"
+        status, out, err = run("pack", learnable, "--for", "desktop", "--drafter", part, "-o", file)
+        assert status == 0, err
+        missing = next(line for line in out.splitlines() if line.startswith("  not in this archive"))
+        assert f"{lacks}/cpu/model.onnx" in missing and f"{has}/cpu/model.onnx" not in missing
+        assert ("with the drafter" in out) == (part == "without")
+        assert ("more than the" in out) == (part == "only")
+        lines = [line.split("│") for line in run("inspect", file)[1].splitlines() if line.startswith("│")]
+        rows = {line[1].strip(): line[2:4] for line in lines}
+        cells = dict(zip(("target", "drafter"), rows["architecture"], strict=True))
+        assert cells[has].strip() and not cells[lacks].strip()
+        assert ("memory that it adds" in rows) == (part == "only")
+        assert ("memory by itself" in rows) == (part == "without") and "memory at the peak" not in rows
+        refused(run("generate", file, PROMPT), "so it does not run by itself; run `omnidraft unpack")
+
+
 def test_an_archive_is_inspected_where_it_lies(learnable: Path, place: Path, run: Run) -> None:
     file = place / "desktop.zip"
     report = packed(run, learnable, file, "--for", "desktop")
@@ -69,7 +116,11 @@ def test_an_archive_is_inspected_where_it_lies(learnable: Path, place: Path, run
 def test_what_an_archive_cannot_do_is_told_in_a_sentence(learnable: Path, place: Path, run: Run) -> None:
     file, bundle = place / "small.zip", place / "small"
     packed(run, learnable, file, "--for", "ios-cpu", "--no-learning")
-    refused(run("generate", file, PROMPT), f"{file} is a file", f"run `omnidraft unpack {file} -o DIRECTORY`")
+    refused(
+        run("learn", file, place, "-o", place / "x.safetensors"),
+        f"{file} is a file",
+        f"run `omnidraft unpack {file} -o DIR",
+    )
     assert run("unpack", file, "-o", bundle)[0] == 0
     refused(run("unpack", file, "-o", bundle), f"{bundle} exists already", "--overwrite")
     refused(run("pack", learnable, "--for", "ios-coreml", "-o", place / "x.zip"),

@@ -58,8 +58,8 @@ def test_torch_is_asked_for_where_a_checkpoint_needs_it(tmp_path: Path) -> None:
 
 
 def test_what_adopting_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from omnidraft.commands.terminal import options
+    from omnidraft.commands.terminal import export_packages
 
-    monkeypatch.setattr(options, "find_spec", lambda name: None)
+    monkeypatch.setattr(export_packages, "find_spec", lambda name: None)
     with pytest.raises(SettingError, match=r"^adopting a graph needs onnx and jinja2, .*'\.\[adopt\]'"):
-        options.need_export_packages(str(MADE / "llama"), str(MADE / "gpt-neox"))
+        export_packages.need_export_packages(str(MADE / "llama"), str(MADE / "gpt-neox"))

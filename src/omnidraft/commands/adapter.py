@@ -7,7 +7,8 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from omnidraft.commands.terminal.options import BundlePath, Json, need_export_packages, print_json
+from omnidraft.commands.terminal.export_packages import need_export_packages
+from omnidraft.commands.terminal.options import BundlePath, Json, print_json
 from omnidraft.errors import AdapterError, SettingError
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.models.adapter import Adapter

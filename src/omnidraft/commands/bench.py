@@ -15,8 +15,9 @@ import typer
 
 from omnidraft.commands.terminal import options, output
 from omnidraft.commands.terminal.generation_options import generation_config
-from omnidraft.commands.terminal.open_session import adapter_file, idle_head, tell
+from omnidraft.commands.terminal.open_session import adapter_file, bundle_directory, idle_head, tell
 from omnidraft.commands.terminal.output import Table
+from omnidraft.commands.terminal.read_prompts import read_lines
 from omnidraft.pair_verdict import PairVerdict, measured_verdict
 from omnidraft.runtime.decoding.baselines import Mode
 from omnidraft.runtime.session.api import GenerationConfig, Session, Statistics, load_bundle
@@ -59,7 +60,7 @@ def bench_command(
     """Time plain against speculative decoding, interleaved, prompt by prompt."""
     config = generation_config(context)
     loaded = load_bundle(
-        bundle,
+        bundle_directory(bundle, public_key, quiet=as_json),
         threads=threads,
         target_on=target_on,
         drafter_on=drafter_on,
@@ -73,7 +74,7 @@ def bench_command(
     with output.progress_bar("bench", quiet=as_json) as bar:
         result = bench(
             session,
-            PROMPTS if prompts is None else options.lines(prompts),
+            PROMPTS if prompts is None else read_lines(prompts),
             replace(config, seed=BENCH_CONFIG.seed, ignore_eos=BENCH_CONFIG.ignore_eos),
             bar.step,
         )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,10 +154,8 @@ def inspect_command(
     per_entry = f", {counts['bytes_per_entry']} an entry" if len(table) else ""
     print(f"{file}: {counted(counts['entries'], 'n-gram')} in {counted(counts['bytes'], 'byte')}{per_entry}")
     print(f"  drafter {counts['drafter'][:12]}, target {counts['target'][:12]} (SHA-256 of the tokenizers)")
-    print(
-        f"  {counted(counts['hits'], 'use')}, {counts['accepted']:,} accepted, "
-        f"learned in {counted(counts['rounds'], 'round')}"
-    )
+    drafted = f", {counts['accepted']:,} of them as accepted drafts" if counts["accepted"] else ""
+    print(f"  written {counted(counts['hits'], 'time')} in {counted(counts['rounds'], 'round')}{drafted}")
     for entry in used:
         print(f"  {entry['hits']:>10,}  {_line(entry)}")
 
@@ -235,6 +234,7 @@ def export_json_command(
         write_atomically(place, text.encode())
     except OSError as error:
         raise SettingError(f"{out} cannot be written ({error.strerror})", "choose another place") from None
+    sys.stderr.write(f"omnidraft: {counted(len(table), 'n-gram')} written to {out}\n")
 
 
 def _may_replace(place: Path) -> bool:

@@ -147,7 +147,7 @@ def comparison_table(comparison: Comparison, target: str, drafter: str) -> Table
         target: its name. drafter: its name.
     """
     c, text = comparison, max(1, comparison.text_tokens)
-    table = Table(title=f"{target} with the drafter {drafter}", show_header=False)
+    table = Table(title=f"target: {target}, drafter: {drafter}", show_header=False)
     for name, value in (
         ("draft vocabulary", f"{c.draft_tokens:,}"),
         ("target vocabulary", f"{c.target_tokens:,} ({c.text_tokens:,} text)"),

@@ -17,6 +17,7 @@ from omnidraft.commands.starters import (
     find_starters,
 )
 from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal.export_packages import need_export_packages
 from omnidraft.commands.terminal.output import Table
 from omnidraft.packing.share_drafter import users_of
 from omnidraft.runtime.bundle.bundle import open_bundle
@@ -47,7 +48,7 @@ def demo(
     It leaves `my-bundle`, with everything that the guides use: adapters, n-grams and a training step.
     """
     starters = find_starters(starters)
-    options.need_export_packages()
+    need_export_packages()
     with output.progress_bar("export", quiet=as_json) as bar:
         pairs = export_starters(place, bar.stage, starters)
     with output.progress_bar(f"export {WHOLE}", quiet=as_json) as bar:
@@ -204,7 +205,7 @@ def _print_bars(results: Sequence[DemoResult]) -> None:
             ("untrained", one.plain * one.untrained.speed_up, "cyan"),
             ("learned", one.plain * one.learned.speed_up, "blue"),
         ):
-            bar = "█" * max(1, round(50 * speed / widest))
+            bar = "█" * max(1, round(48 * speed / widest))
             output.out.print(f"{one.name:>10} {name:>9} [{style}]{bar}[/{style}] {speed:.0f} tok/s")
 
 

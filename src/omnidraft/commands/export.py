@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from omnidraft.commands.terminal import options, output
+from omnidraft.commands.terminal.export_packages import need_export_packages
 from omnidraft.commands.terminal.on_interrupt import tells_when_interrupted
+from omnidraft.commands.terminal.read_prompts import read_lines
 from omnidraft.commands.terminal.static_options import static_options
 from omnidraft.errors import SettingError, shown
 from omnidraft.export.npu.npu_providers import NAMED
@@ -198,14 +200,14 @@ def export(
     quantisation. An export fails if quantisation broke the drafter; a failed export leaves nothing behind.
     The last line says whether drafting pays on this machine.
     """
-    options.need_export_packages(target, drafter)
+    need_export_packages(target, drafter)
     from omnidraft.export.bundle import export_bundle
     from omnidraft.export.options import Options
     from omnidraft.export.quantize.quantization import Choices, with_choices
 
     names = [quant, quant if drafter_quant is None else drafter_quant]
     target_weights, drafter_weights = with_choices(names, Choices(block, embedding, lm_head, quant_method))
-    texts = None if calibration is None else tuple(options.lines(calibration))
+    texts = None if calibration is None else tuple(read_lines(calibration))
     settings = Options(
         target_weights,
         drafter_weights,

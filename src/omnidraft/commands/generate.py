@@ -64,11 +64,10 @@ def generate(
     from omnidraft.commands.terminal.generation_summary import as_json as json_of
     from omnidraft.commands.terminal.generation_summary import summary
     from omnidraft.commands.terminal.open_session import (
-        SessionOptions,
         idle_head,
-        measure_for,
         open_session,
         saved_on_exit,
+        session_options,
         tell,
     )
     from omnidraft.commands.terminal.output import err
@@ -81,41 +80,35 @@ def generate(
         )
     idle = notices(context)
     config = generation_config(context)
-    session = open_session(
-        SessionOptions(
-            bundle,
-            threads=threads,
-            drafter=not no_drafter,
-            cache=cache,
-            target_on=target_on,
-            drafter_on=drafter_on,
-            public_key=public_key,
-            adapter=adapter,
-            bitwise=bitwise,
-            trace=trace,
-            profile=profile,
-            verify=verify,
-            measure=measure_for(config, measure),
-        )
-    )
+    session = open_session(session_options(context, config))
     generation = _start(session, config, prompt, messages, system, raw=raw)
     tell([*idle, *idle_head(session, config)])
     with saved_on_exit(session, cache):
-        for piece in generation:
-            if not as_json:
-                sys.stdout.write(piece.text)
-                sys.stdout.flush()
-        if not as_json and not generation.text.endswith("\n"):  # a line of a file or a pipe ends too
-            sys.stdout.write("\n")
-            sys.stdout.flush()
         if as_json:
+            generation.finish()
             device = session.loaded.device
             costs = {"costs_from": device.source if device else "manifest"}
             options.print_json({**json_of(generation, len(session.cache), session.stats), **costs})
+        else:
+            _write(generation)
     if not as_json:
         drafter, peak = session.loaded.drafter is not None, session.stats.peak_memory
         lines = summary(generation, len(session.cache), drafter=drafter, peak_memory=peak)
         err.print(f"[dim]{lines}[/dim]", soft_wrap=True)
+
+
+def _write(generation: Generation) -> None:
+    """Write the text as it comes. Its line is ended, also of a file or a pipe, and also by Ctrl-C."""
+    from omnidraft.commands.terminal.output import AnswerWriter
+
+    writer = AnswerWriter(sys.stdout)
+    try:
+        for piece in generation:
+            writer.write(piece.text)
+    except KeyboardInterrupt:
+        writer.end_line()
+        raise
+    writer.end_line()
 
 
 def _start(

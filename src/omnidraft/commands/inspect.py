@@ -16,7 +16,7 @@ from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.memory import memory_need
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.parts.file_places import FilePlaces
-from omnidraft.runtime.parts.pack_index import ONLY, WITHOUT
+from omnidraft.runtime.parts.pack_index import ONLY, WITH, WITHOUT
 from omnidraft.runtime.session.loaded_bundle import known_costs
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.tokenizer_file import read_tokenizer_file
@@ -39,7 +39,7 @@ def inspect(
         packed = {} if archive is None else {"archive": archive_json(archive)}
         memory = {"memory": memory_json(opened), "signed_by": opened.signed_by}
         return options.print_json({**opened.manifest, **packed, **memory, "costs_here": costs_json(opened)})
-    output.out.print(bundle_table(opened))
+    output.out.print(bundle_table(opened, WITH if archive is None else archive.index.drafter))
     for line in place_lines(opened.places, archive):
         output.say(line)
 
@@ -102,44 +102,70 @@ def _show_users(drafter: Path, as_json: bool) -> None:
         output.say(f"the manifests of {', '.join(users.unknown)} are refused, so they may use it")
 
 
-def bundle_table(bundle: Bundle) -> Table:
-    """A bundle's models, memory, signature and template."""
+def bundle_table(bundle: Bundle, part: str = WITH) -> Table:
+    """A bundle's models, memory, signature and template.
+
+    Args:
+        bundle: whose hashes match.
+        part: of an archive: `with` the drafter, `without` it, or `only` the drafter. Figures of a model that
+            is not there are left out.
+    """
     table = Table(title=f"bundle {bundle.path.name} (all hashes match)")
     for column in ("", "target", "drafter"):
         table.add_column(column)
-    target, drafter = _cells(bundle, bundle.target), _cells(bundle, bundle.drafter)
-    for row in zip(_NAMES, target, drafter, strict=True):
-        table.add_row(*row)
+    for name, target, drafter in (*_model_rows(bundle), *_memory_rows(bundle, part)):
+        cells = ("" if part == ONLY else target), ("" if part == WITHOUT else drafter)
+        if any(cells):
+            table.add_row(name, *cells)
+    for name, value in _pair_rows(bundle):
+        table.add_row(name, value)
+    return table
+
+
+def _model_rows(bundle: Bundle) -> Iterator[tuple[str, str, str]]:
+    """Names, and cells of the target and of the drafter."""
+    yield from zip(_NAMES, _cells(bundle, bundle.target), _cells(bundle, bundle.drafter), strict=True)
     device = known_costs(bundle)
-    costs = device.costs
-    table.add_row("time of one token", f"{1e3 * costs.target[0]:.2f} ms", f"{1e3 * costs.draft:.2f} ms")
-    table.add_row("  where it comes from", device.origin)
+    target, draft = 1e3 * device.costs.target[0], 1e3 * device.costs.draft
+    yield "time of one token", f"{target:.2f} ms", f"{draft:.2f} ms"
+    yield "  where it comes from", device.origin, ""
     for when in ("before", "after"):
-        table.add_row(f"acceptance {when} quantisation", "", _acceptance(bundle, when))
-    with_drafter, plain = memory_need(bundle), memory_need(bundle, drafter=False)
-    table.add_row("memory at the peak", "", size(with_drafter.total))
-    table.add_row("  without the drafter", size(plain.total), "")
-    table.add_row("  weights", size(plain.target), size(with_drafter.drafter))
+        yield f"acceptance {when} quantisation", "", _acceptance(bundle, when)
+
+
+def _memory_rows(bundle: Bundle, part: str) -> Iterator[tuple[str, str, str]]:
+    """The memory of a generation, with the drafter and without it."""
+    need, plain = memory_need(bundle), memory_need(bundle, drafter=False)
+    if part == WITH:
+        yield "memory at the peak", "", size(need.total)
+        yield "  without the drafter", size(plain.total), ""
+    else:
+        yield "memory by itself", size(plain.total), ""
+        yield "memory that it adds", "", size(need.total - plain.total)
+    yield "  weights", size(plain.target), size(need.drafter)
     for name, alone, together in (
-        ("  KV buffers", plain.kv, with_drafter.kv),
-        ("  vocabularies", plain.vocabulary, with_drafter.vocabulary),
-        ("  work of a pass", plain.work, with_drafter.work),
+        ("  KV buffers", plain.kv, need.kv),
+        ("  vocabularies", plain.vocabulary, need.vocabulary),
+        ("  work of a pass", plain.work, need.work),
     ):
-        table.add_row(name, size(alone), size(together - alone))
-    table.add_row("  Python and onnxruntime", size(plain.base), "")
-    signed = f"by key {bundle.signed_by}" if bundle.signed_by else "not checked (--public-key checks it)"
-    table.add_row("signature", signed)
+        yield name, size(alone), size(together - alone)
+    yield "  Python and onnxruntime", size(plain.base), ""
+
+
+def _pair_rows(bundle: Bundle) -> Iterator[tuple[str, str]]:
+    """Signature and template, which are of no single model."""
+    yield (
+        "signature",
+        f"by key {bundle.signed_by}" if bundle.signed_by else "not checked (--public-key checks it)",
+    )
     prompt, checks = bundle.prompt, bundle.manifest.get("checks")
     why = checks.get("no_system") if isinstance(checks, dict) else None
-    table.add_row("prompt template", f"{prompt.prefix!r} TEXT {prompt.suffix + prompt.begin!r}")
+    yield "prompt template", f"{prompt.prefix!r} TEXT {prompt.suffix + prompt.begin!r}"
     none = "none" if why is None else f"none: {why}"
     slot = prompt.system
-    table.add_row("system prompt", none if slot is None else f"{slot.before!r} TEXT {slot.after!r}")
+    yield "system prompt", none if slot is None else f"{slot.before!r} TEXT {slot.after!r}"
     if prompt.think is not None:
-        table.add_row(
-            "thoughts", f"{prompt.think.open} {prompt.think.close}, earlier ones: {prompt.think.earlier}"
-        )
-    return table
+        yield "thoughts", f"{prompt.think.open} {prompt.think.close}, earlier ones: {prompt.think.earlier}"
 
 
 _NAMES = (

@@ -38,7 +38,8 @@ class Packed:
         files: number of the bundle's files in it.
         download: bytes of the archive.
         on_disk: bytes of the files when they are unpacked.
-        memory: at the peak of a generation on the device.
+        elsewhere: files that the device needs and another archive holds: of the drafter, or all others.
+        memory, without_drafter: at the peak of a generation on the device, with the drafter and without it.
         drafter: address of the drafter.
     """
 
@@ -47,7 +48,9 @@ class Packed:
     files: int
     download: int
     on_disk: int
+    elsewhere: tuple[str, ...]
     memory: Need
+    without_drafter: Need
     drafter: str
 
 
@@ -105,7 +108,11 @@ def pack(
         files=sum(part.name in opened.manifest["files"] for part in parts),
         download=size,
         on_disk=sum(part.size for part in parts),
+        elsewhere=tuple(
+            name for name in opened.manifest["files"] if not index.holds(name) and name not in index.left_out
+        ),
         memory=memory_need(on_device(opened, options.device)),
+        without_drafter=memory_need(on_device(opened, options.device), drafter=False),
         drafter=address_of(opened),
     )
 

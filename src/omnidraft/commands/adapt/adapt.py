@@ -150,7 +150,7 @@ def adapt(
     public_key: options.PublicKey = None,
     as_json: options.Json = False,
 ) -> None:
-    """Answer prompts with speculation, learn every few answers, and draw the learning curve.
+    """Answer prompts with speculation, learn every few answers, and plot the progress.
 
     The text keeps the target's own distribution throughout. After a kill at any moment, the same command goes
     on.

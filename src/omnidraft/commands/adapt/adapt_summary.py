@@ -116,7 +116,7 @@ def table(result: Summary) -> Table:
         cells = ["-" if v is None else form.format(v) for v in (result.first[name], result.last[name])]
         table.add_row(label, *cells)
     table.add_row("intervals learned, rolled back", "", f"{result.learned}, {result.rolled_back}")
-    table.add_row("n-grams learned", "", f"{result.cache:,}")
+    table.add_row("n-grams known", "", f"{result.cache:,}")
     if result.answers < FEW:
         table.caption = f"too few to tell a gain from chance: {counted(result.answers, 'answer')}"
     return table

@@ -12,6 +12,7 @@ from omnidraft.errors import counted
 from omnidraft.packing.device_files import PackOptions
 from omnidraft.packing.write_archive import Packed
 from omnidraft.packing.write_archive import pack as write
+from omnidraft.runtime.bundle.memory import Need
 from omnidraft.runtime.parts.pack_index import DEVICES, ONLY, WITH, WITHOUT
 
 
@@ -61,17 +62,30 @@ def pack(
 def packed_lines(packed: Packed, bundle: Path) -> list[str]:
     """What was written, a line each."""
     what = {WITH: "", WITHOUT: ", without the drafter", ONLY: ", the drafter alone"}[packed.index.drafter]
-    need = packed.memory
     lines = [
         f"{packed.path}: {counted(packed.files, 'file')} of {bundle.name} for {packed.index.device}{what}",
         f"  download {output.size(packed.download)}, on disk {output.size(packed.on_disk)}",
-        f"  memory {output.size(need.total)} at the peak of a generation, {output.size(need.base)} of it "
-        "Python and onnxruntime",
+        f"  memory {_memory(packed)}",
         f"  the address of the drafter is {packed.drafter}",
     ]
     if packed.index.left_out:
         lines.append(f"  left out: {', '.join(packed.index.left_out)}")
+    if packed.elsewhere:
+        other = "the drafter" if packed.index.drafter == WITHOUT else "the target and the vocabulary map"
+        lines.append(f"  not in this archive, {other}: {', '.join(packed.elsewhere)}")
     return lines
+
+
+def _memory(packed: Packed) -> str:
+    """The memory that what the archive holds needs, in words."""
+    need, plain = packed.memory, packed.without_drafter
+    pair, alone = output.size(need.total), output.size(plain.total)
+    at_peak = f"at the peak of a generation, {output.size(need.base)} of it Python and onnxruntime"
+    if packed.index.drafter == ONLY:
+        return f"{output.size(need.total - plain.total)} more than the {alone} of a generation without it"
+    if packed.index.drafter == WITHOUT:
+        return f"{alone} {at_peak}; {pair} with the drafter"
+    return f"{pair} {at_peak}"
 
 
 def packed_json(packed: Packed) -> dict[str, Any]:
@@ -83,7 +97,13 @@ def packed_json(packed: Packed) -> dict[str, Any]:
         "drafter_address": packed.drafter,
         "files": packed.files,
         "left_out": list(packed.index.left_out),
+        "elsewhere": list(packed.elsewhere),
         "download": packed.download,
         "on_disk": packed.on_disk,
-        "memory": {**asdict(packed.memory), "total": packed.memory.total},
+        "memory": _need_json(packed.memory),
+        "memory_without_drafter": _need_json(packed.without_drafter),
     }
+
+
+def _need_json(need: Need) -> dict[str, int]:
+    return {**asdict(need), "total": need.total}

@@ -40,11 +40,10 @@ def chat(
     from omnidraft.commands.chat.chat_loop import Chat
     from omnidraft.commands.terminal.generation_options import generation_config, notices
     from omnidraft.commands.terminal.open_session import (
-        SessionOptions,
         idle_head,
-        measure_for,
         open_session,
         saved_on_exit,
+        session_options,
         tell,
     )
     from omnidraft.commands.terminal.read_messages import read_message_file, with_system
@@ -52,22 +51,7 @@ def chat(
     config = generation_config(context)
     tell(notices(context))
     listed = None if messages is None else with_system(read_message_file(messages), system)
-    session = open_session(
-        SessionOptions(
-            bundle,
-            threads=threads,
-            drafter=not no_drafter,
-            cache=cache,
-            target_on=target_on,
-            drafter_on=drafter_on,
-            public_key=public_key,
-            adapter=adapter,
-            trace=trace,
-            profile=profile,
-            verify=verify,
-            measure=measure_for(config, measure),
-        )
-    )
+    session = open_session(session_options(context, config))
     tell(idle_head(session, config))
     session.system = system
     with saved_on_exit(session, cache):

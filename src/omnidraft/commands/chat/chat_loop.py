@@ -13,6 +13,7 @@ from typing import TextIO
 from omnidraft.commands.chat.chat_input import ChatInput
 from omnidraft.commands.terminal.generation_summary import session_summary
 from omnidraft.commands.terminal.open_session import adapter_file
+from omnidraft.commands.terminal.output import AnswerWriter
 from omnidraft.errors import ContextError, OmnidraftError, counted, shown
 from omnidraft.runtime.session.api import Generation, GenerationConfig, Session
 
@@ -66,10 +67,9 @@ class Chat:
             messages: a conversation to begin with, whose last message is answered first.
         """
         if self._input.is_terminal:
-            models = [
-                shown(model.source) for model in (self._session.bundle.target, self._session.bundle.drafter)
-            ]
-            self._say(f"{models[0]} with the drafter {models[1]}; /help lists the commands")
+            bundle, drafts = self._session.bundle, self._session.loaded.drafter is not None
+            drafter = f"drafter: {shown(bundle.drafter.source)}" if drafts else "no drafter"
+            self._say(f"target: {shown(bundle.target.source)}, {drafter}; /help lists the commands")
         if messages is not None:
             self._guarded(lambda: self._stream(self._session.chat(messages, self._seeded())))
         while True:
@@ -169,9 +169,9 @@ class Chat:
 
     def _stream(self, answer: Generation) -> None:
         with _interrupts_cancel(answer):
+            writer = AnswerWriter(self._out)
             for piece in answer:
-                self._out.write(piece.text)
-                self._out.flush()
+                writer.write(piece.text)
         self._say(_mark(answer))
 
     def _say(self, text: str | None) -> None:

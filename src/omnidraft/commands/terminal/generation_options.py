@@ -112,7 +112,8 @@ def notices(context: typer.Context) -> list[str]:
     idle = [f"{_option(n)} does nothing at temperature 0" for n in _SAMPLED if greedy and n in typed]
     if mode == "paper" and not greedy:
         idle.append(
-            "mode paper is approximate above temperature 0: its output has not the target's distribution"
+            "mode paper is approximate above temperature 0: its output does not have the target's "
+            "distribution"
         )
     return idle
 

@@ -15,7 +15,7 @@ def summary(
 
     Args:
         generation: finished.
-        cache_size: number of learned n-grams.
+        cache_size: number of n-grams in the cache, learned now or before.
         drafter: whether a drafter was loaded.
         peak_memory: bytes; None where the system does not count them.
     """
@@ -26,7 +26,7 @@ def summary(
         f"({s.tokens_per_second:.0f} a second), "
         f"{s.tokens_per_target_pass:.2f} per target pass, "
         f"{_drafting(generation, drafter)}, "
-        f"{counted(cache_size, 'n-gram')} learned; ended by {generation.stop_reason}{seed}\n"
+        f"{counted(cache_size, 'n-gram')} known; ended by {generation.stop_reason}{seed}\n"
         f"{reading(s, len(generation.prompt_ids))}{_memory(peak_memory)}"
     )
 
@@ -65,7 +65,7 @@ def session_summary(session: Session, loaded: int = 0) -> str:
     if s.emitted:
         lines[0] += f", {s.tokens_per_second:.0f} a second, {s.tokens_per_target_pass:.2f} per target pass"
         lines.append(reading(s))
-    lines.append(f"{drafted}, {counted(len(session.cache), 'n-gram')} learned")
+    lines.append(f"{drafted}, {counted(len(session.cache), 'n-gram')} known")
     if session.loaded.device is not None:
         lines.append(f"costs of -k auto: {session.loaded.device.origin}")
     length = session.bundle.target.kv.max_length

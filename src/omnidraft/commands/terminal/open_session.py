@@ -3,14 +3,20 @@
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import typer
 
 from omnidraft.commands.terminal.loading import loading
+from omnidraft.commands.terminal.progress import progress_bar
+from omnidraft.commands.terminal.sizes import size
 from omnidraft.commands.terminal.stop_signals import ends_at_once
 from omnidraft.errors import SettingError, counted
 from omnidraft.learning.online.profiles import Profile, profile_of
+from omnidraft.packing.unpack_once import KEPT, unpack_once
+from omnidraft.runtime.archive.open_archive import is_archive, open_archive
 from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.chat_template import template_of
 from omnidraft.runtime.bundle.hashes import VERIFIES
@@ -22,6 +28,7 @@ from omnidraft.runtime.vocab.cache_store import check_cache_place, is_of_another
 from omnidraft.sync.installed import adapter_in_use
 
 AllowedValue = TypeVar("AllowedValue", bound=str)
+_FILES = ("cache", "public_key", "adapter", "trace", "profile")  # options that name a file or a directory
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class SessionOptions:
     """A bundle, and how to open it.
 
     Attributes:
-        path: the bundle.
+        path: the bundle, or an archive of one.
         threads, target_on, drafter_on, public_key: see `load_bundle`.
         drafter: load the drafter, if the memory suffices.
         cache, adapter, bitwise, trace: see `Session`; `adapter` may also be a directory of `sync pull`.
@@ -52,6 +59,24 @@ class SessionOptions:
     measure: str = "auto"
 
 
+def session_options(context: typer.Context, config: GenerationConfig) -> SessionOptions:
+    """How a command was asked to open its bundle: a parameter of it sets the field that has its name.
+
+    Args:
+        context: of the command.
+        config: of the generations; see `measure_for`.
+    """
+    names, given = {field.name for field in fields(SessionOptions)}, context.params
+    values: dict[str, Any] = {name: value for name, value in given.items() if name in names}
+    for name in _FILES:  # click has the texts
+        values[name] = None if given[name] is None else Path(given[name])
+    return SessionOptions(
+        path=Path(given["bundle"]),
+        drafter=not given["no_drafter"],
+        **values | {"measure": measure_for(config, given["measure"])},
+    )
+
+
 def open_session(options: SessionOptions) -> Session:
     """Open a session, and tell on standard error what of the options is not used, and why.
 
@@ -60,10 +85,35 @@ def open_session(options: SessionOptions) -> Session:
     """
     if options.cache is not None:
         check_cache_place(options.cache)
+    directory = bundle_directory(options.path, options.public_key)
     with loading(options.path.name):
-        session, notices = _opened(options)
+        session, notices = _opened(replace(options, path=directory))
     tell(notices)
     return session
+
+
+def bundle_directory(path: Path, public_key: Path | None = None, *, quiet: bool = False) -> Path:
+    """The directory of a bundle as a user names it: an archive is unpacked once, which is told.
+
+    Args:
+        path: a directory, or a file of `omnidraft pack`.
+        public_key: of the bundle's signer; None leaves the signature unchecked.
+        quiet: show no progress.
+
+    Raises:
+        ArchiveError, BundleError: the archive is refused, or cannot be unpacked.
+    """
+    if not is_archive(path):
+        return path
+    archive = open_archive(path, public_key)
+    with progress_bar("unpack", quiet=quiet) as bar:
+        unpacked = unpack_once(archive, bar.step)
+    if unpacked.is_new:
+        tell([
+            f"{path} is unpacked in {unpacked.place} ({size(archive.total)}) and runs from there; "
+            f"the latest {KEPT} archives stay there, and any of them can be deleted"
+        ])  # fmt: skip
+    return unpacked.place
 
 
 def _opened(options: SessionOptions) -> tuple[Session, list[str]]:

@@ -1,16 +1,12 @@
 """Options that several commands have: names, help texts and the panel of `--help` that each is in."""
 
 import json
-import platform
 import sys
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-from omnidraft.errors import SettingError, install, reason
 
 # Names that options take. Their modules need numpy, and `--help` is to be there at once; a test compares.
 MODES = ("trie", "match", "direct", "paper", "lookup", "plain")
@@ -206,9 +202,7 @@ TracePath = Annotated[
 
 Threads = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Threads of a target pass (default: by the target's size).", rich_help_panel=MACHINE
-    ),
+    typer.Option(help="Threads of a target pass (default: by the target's size).", rich_help_panel=MACHINE),
 ]
 TargetOn = Annotated[
     str,
@@ -276,55 +270,6 @@ Checkpoint = Annotated[
 CheckpointEvery = Annotated[
     int, typer.Option(min=1, help="Steps between two writes of --checkpoint.", rich_help_panel=FILES)
 ]
-
-
-def need_export_packages(*models: str) -> None:
-    """Refuse to export where a package is missing, with the command that installs it.
-
-    Args:
-        models: what is exported, directories or hub ids; checkpoints where there is none. Graphs of Optimum
-            are adopted without torch.
-
-    Raises:
-        SettingError: a package is missing.
-    """
-    from omnidraft.export.adopt.find_graph import find_graph
-
-    checkpoint = next((name for name in models if find_graph(name) is None), None)
-    if models and checkpoint is None:
-        if missing := [name for name in ("onnx", "jinja2") if not find_spec(name)]:
-            raise SettingError(
-                f"adopting a graph needs {' and '.join(missing)}, which this Python does not have",
-                install("adopt"),
-            )
-        return
-    names = ("torch", "transformers", "optimum", "onnx", "onnxscript")
-    if missing := [name for name in names if not find_spec(name)]:
-        raise SettingError(
-            f"exporting {checkpoint + ' ' if checkpoint else ''}needs {', '.join(missing)}, "
-            f"which this Python ({platform.python_version()}) does not have",
-            f"{install('all')} with Python 3.11, 3.12 or 3.13",
-        )
-
-
-def lines(file: Path) -> list[str]:
-    """The lines of a text file that are not blank.
-
-    Raises:
-        SettingError: the file cannot be read, or all of its lines are blank.
-    """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SettingError(f"{file} cannot be read ({reason(error)})", "give a text file") from None
-    except UnicodeDecodeError as error:
-        raise SettingError(
-            f"{file} is not UTF-8 text (byte {error.start} is of none)", "give a prompt on each line"
-        ) from None
-    prompts = [line.strip() for line in text.split("\n") if line.strip()]
-    if not prompts:
-        raise SettingError(f"{file} holds no prompts", "give one on each line")
-    return prompts
 
 
 def print_json(value: Any) -> None:

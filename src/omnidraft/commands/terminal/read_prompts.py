@@ -44,6 +44,18 @@ def read_prompts(
     return prompts
 
 
+def read_lines(file: Path) -> list[str]:
+    """The lines of a text file that are not blank.
+
+    Raises:
+        SettingError: the file cannot be read, or all of its lines are blank.
+    """
+    prompts = [line.strip() for line in _text(file).split("\n") if line.strip()]
+    if not prompts:
+        raise SettingError(f"{file} holds no prompts", "give one on each line")
+    return prompts
+
+
 def _all_prompts(source: str, field: str | None, template: str | None) -> Iterator[str]:
     """Prompts as they are, also blank ones."""
     path = Path(source).expanduser()
@@ -76,7 +88,7 @@ def _text(path: Path) -> str:
 
 
 def _why(error: Exception) -> str:
-    return f"byte {error.start} is of none" if isinstance(error, UnicodeDecodeError) else reason(error)
+    return f"byte {error.start} is not UTF-8" if isinstance(error, UnicodeDecodeError) else reason(error)
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
