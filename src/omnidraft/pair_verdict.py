@@ -65,12 +65,13 @@ class CountedDrafts:
         return min(_MOST_RATIO, (self.tokens_per_target_pass - 1.0) / accepted) if accepted > 1e-9 else 0.0
 
 
-def expected_verdict(costs: Costs, counted: CountedDrafts) -> PairVerdict:
+def expected_verdict(costs: Costs, counted: CountedDrafts, quantization: str = "") -> PairVerdict:
     """Whether drafting pays, by costs and acceptance that were measured.
 
     Args:
         costs: of this device; `costs.acceptance` is the probability that a draft token is accepted.
         counted: while the pair was tried.
+        quantization: of the target, for the advice; empty where that is unknown.
     """
     tokens = [1.0 + counted.ratio * _expected(costs.acceptance, k) for k in range(LONGEST + 1)]
     seconds = [costs.round_seconds(k) for k in range(LONGEST + 1)]
@@ -92,7 +93,7 @@ def expected_verdict(costs: Costs, counted: CountedDrafts) -> PairVerdict:
         f"drafting does not pay here, because a round with {draft} the time of "
         f"{seconds[k] / seconds[0]:.2f} plain tokens and gives {tokens[k]:.2f}"
     )
-    return PairVerdict(False, sentence, _cheaper_or_better(seconds))
+    return PairVerdict(False, sentence, _cheaper_or_better(seconds, quantization))
 
 
 def chance_verdict(of_drafted: float) -> PairVerdict:
@@ -180,20 +181,22 @@ def _expected(acceptance: float, num_draft_tokens: int) -> float:
     return sum(acceptance**j for j in range(1, num_draft_tokens + 1))
 
 
-def _cheaper_or_better(seconds: Sequence[float]) -> str:
+def _cheaper_or_better(seconds: Sequence[float], quantization: str) -> str:
     """What would make drafting pay.
 
     Args:
         seconds: of a round, by number of draft tokens.
+        quantization: of the target.
     """
+    is_int4 = quantization.startswith("int4")
+    blocks = "; a block of tokens costs less with --quant fp32 or int8" if is_int4 else ""
     perfect = max((k + 1) * seconds[0] / seconds[k] for k in range(len(seconds)))
     if perfect < 1.2:
         return (
-            "even a perfect drafter would not pay, and -k auto still copies from the text where that pays; "
-            "a block of tokens costs less with --quant fp32 or int8 than with int4"
+            "even a perfect drafter would not pay, and -k auto still copies from the text where that pays"
+            f"{blocks}"
         )
     return (
         "a drafter that is better or smaller pays sooner, and it learns with `omnidraft adapt`; "
-        "-k auto still copies from the text where that pays; "
-        "a block of tokens costs less with --quant fp32 or int8 than with int4"
+        f"-k auto still copies from the text where that pays{blocks}"
     )

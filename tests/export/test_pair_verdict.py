@@ -47,6 +47,8 @@ def test_the_reason_why_drafting_does_not_pay() -> None:
         costly
     )
     assert "even a perfect drafter would not pay, and -k auto still copies" in costly.remedy
+    assert "int4" not in costly.remedy and "--quant" not in costly.remedy
+    assert "costs less with --quant fp32 or int8" in expected_verdict(costs(1.0, 1.9), GOOD, "int4").remedy
     weak = expected_verdict(costs(1.0, 1.0, 1.0, 1.0, acceptance=0.05), GOOD)
     assert "better or smaller" in weak.remedy
 

@@ -215,7 +215,8 @@ def _config(directory: Path, name: str) -> PreTrainedConfig:
     from transformers import AutoConfig
 
     try:
-        config: PreTrainedConfig = AutoConfig.from_pretrained(directory, local_files_only=True)
+        with quiet():  # its warnings would come before our sentence, and the exporter checks the ids itself
+            config: PreTrainedConfig = AutoConfig.from_pretrained(directory, local_files_only=True)
     except Exception as error:  # transformers raises many kinds of exceptions for a wrong config.json
         raise CheckpointError(
             f"{name}: transformers refuses config.json ({reason(error)})", "download it again"

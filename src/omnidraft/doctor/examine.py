@@ -137,30 +137,28 @@ def _graph_checks(bundle: Bundle, name: str) -> Iterator[Check]:
         yield Check(name, "ok", message)
     else:
         for provider in available:
-            if may_run is None or provider in may_run:
+            if provider in may_run:
                 yield _measured(bundle, name, provider)
-    missing = [p for p in ESTIMATED if p not in available and (may_run is None or p in may_run)]
+    missing = [p for p in ESTIMATED if p not in available and p in may_run]
     if missing and not can_estimate():
         yield Check(name, "ok", f"{NEED_ONNX}, which is not installed", "`pip install onnx` if you want it")
     elif missing:
         yield from _estimated(bundle, name, missing)
 
 
-def _providers_of(bundle: Bundle, name: str) -> set[str] | None:
-    """The providers that a graph was made for; None where any may run it.
+def _providers_of(bundle: Bundle, name: str) -> set[str]:
+    """The providers that a graph was made for.
 
-    A training step runs on the CPU alone. A static graph is for the providers of its form: a form that was
-    quantised for one accelerator says nothing of another.
+    A training step and a dynamic graph run on the CPU alone. A static graph is for the providers of its form:
+    a form that was quantised for one accelerator says nothing of another.
     """
-    if _is_training_step(bundle, name):
-        return {CPU}
     places = [
         place
         for entry in (bundle.target, bundle.drafter)
         for place in entry.places.values()
         if name in place.files
     ]
-    return {CPU, *(place.provider.name for place in places)} if places else None
+    return {CPU, *(place.provider.name for place in places)}
 
 
 def _is_training_step(bundle: Bundle, name: str) -> bool:

@@ -38,7 +38,7 @@ def health_checks(bundle: Bundle, device: DeviceCosts) -> list[Check]:
     except (KeyError, TypeError, ValueError):
         message = "the manifest does not have it"
         return [Check("acceptance", "warn", message, "run `omnidraft export` again, or `omnidraft bench`")]
-    return [_acceptance(before, counted), _drafting(device, counted)]
+    return [_acceptance(before, counted), _drafting(bundle, device, counted)]
 
 
 def _acceptance(before: float, counted: CountedDrafts) -> Check:
@@ -57,8 +57,8 @@ def _acceptance(before: float, counted: CountedDrafts) -> Check:
     return Check("acceptance", "ok", message, details=details)
 
 
-def _drafting(device: DeviceCosts, counted: CountedDrafts) -> Check:
-    verdict = expected_verdict(device.costs, counted)
+def _drafting(bundle: Bundle, device: DeviceCosts, counted: CountedDrafts) -> Check:
+    verdict = expected_verdict(device.costs, counted, bundle.target.quantization)
     details = {
         "num_draft_tokens": verdict.num_draft_tokens,
         "expected_speed_up": verdict.speed_up,
@@ -68,5 +68,5 @@ def _drafting(device: DeviceCosts, counted: CountedDrafts) -> Check:
     message = f"{verdict.sentence} (by costs {device.origin})"
     if verdict.good:
         return Check(DRAFTING, "ok", message, details=details)
-    remedy = f"`omnidraft bench BUNDLE` measures this machine; {verdict.remedy}"
+    remedy = f"`omnidraft bench {bundle.path}` measures this machine; {verdict.remedy}"
     return Check(DRAFTING, "warn", message, remedy, details)

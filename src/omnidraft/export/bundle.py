@@ -106,7 +106,7 @@ def _fill(work: Path, models: Models, max_length: int, options: Options, progres
     progress("write the manifest", 8, STEPS)
     report = Report(
         work, 0, parity, before, after, costs, adopted, limits(models), drafter.train_parity, warnings,
-        no_system=template.no_system,
+        options.quantization_of("target").name, template.no_system,
     )  # fmt: skip
     ort = write_ort(work, {model.role: model.graph for model in models}) if options.ort else None
     prompt = {**asdict(template.prompt), **template_entry(template.jinja)}
@@ -136,7 +136,7 @@ def _write_models(work: Path, models: Models, max_length: int, options: Options,
     """Write the graphs and the tokenizer of each model; the float32 graphs share the room for the checks."""
     room = room_for_weights(work) if options.check_memory is None else options.check_memory
     for step, model in enumerate(models, 1):
-        progress(f"export the {model.role}", step, STEPS)
+        progress(f"write the {model.role}", step, STEPS)
         job = WriteJob(work, max_length, options, room, _stage_of(progress, step))
         reference_bytes = write_model(model, job)
         room = None if room is None else max(0, room - reference_bytes)

@@ -25,6 +25,7 @@ class Report:
         limits: what memory did not allow to check in full, a sentence each.
         train: parity with torch of each training graph, by file name.
         warnings: what is sound and yet not as a user will want it, a sentence each.
+        quantization: name of the target's.
         no_system: why the chat template has no place for a system prompt; None where it has one.
         seconds: duration of the export.
         peak_bytes: the most memory that the export had resident; None where the system does not count it.
@@ -40,6 +41,7 @@ class Report:
     limits: tuple[str, ...] = ()
     train: dict[str, StepParity] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    quantization: str = ""
     no_system: str | None = None
     seconds: float = 0.0
     peak_bytes: int | None = None
@@ -48,4 +50,4 @@ class Report:
     def verdict(self) -> PairVerdict:
         """Whether drafting pays on this machine."""
         counted = CountedDrafts(self.after.of_drafted, self.after.tokens_per_target_pass, DRAFTED)
-        return expected_verdict(self.costs, counted)
+        return expected_verdict(self.costs, counted, self.quantization)
