@@ -2,6 +2,7 @@
 # Compares the public classes and members of the library with mobile/android/omnidraft/api/omnidraft.api, which a
 # reviewer reads. `api.sh --write` writes the file.
 . "$(dirname "$0")/common.sh"
+need_tools
 
 committed=$ANDROID/omnidraft/api/omnidraft.api
 mkdir -p "$OUT/api" "$(dirname "$committed")"

@@ -4,6 +4,7 @@
 # The native library of onnxruntime is not inside, since Debian has none for phones: the APK proves that the code and
 # the resources fit a phone. Gradle makes the one to install.
 . "$(dirname "$0")/common.sh"
+need_tools
 
 sample=$ANDROID/sample/src/main
 build=$OUT/apk

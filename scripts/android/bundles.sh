@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Exports the starter bundles that the tests and the sample use, once for each version of the exporter's sources:
-# a and b in float32, and `learning`, starter a with an int8 drafter that can learn; then packs `learning` for a phone.
+# a and b in float32, and `learning`, starter a with an int8 drafter that can learn; then packs `learning` for a phone,
+# and unpacks it, for a test of the library's unpacking.
 . "$(dirname "$0")/common.sh"
 
 bundles=$OUT/bundles
-stamp=$(cd "$ROOT" && find src/omnidraft examples/starters constraints.txt -type f ! -name '*.pyc' -print0 | sort -z |
+stamp=$(cd "$ROOT" && find src/omnidraft examples/starters constraints.txt scripts/android/bundles.sh -type f ! -name '*.pyc' -print0 | sort -z |
     xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
 if [ -e "$bundles/stamp" ] && [ "$(cat "$bundles/stamp")" = "$stamp" ]; then
     echo "bundles: as before"
@@ -22,6 +23,7 @@ starter a -o "$bundles/a" --quant fp32
 starter b -o "$bundles/b" --quant fp32
 starter a -o "$bundles/learning" --quant fp32 --drafter-quant int8 --train-step
 "$ROOT/.venv/bin/omnidraft" pack "$bundles/learning" --for android-cpu -o "$bundles/starter-a.zip" > "$bundles/log"
+"$ROOT/.venv/bin/omnidraft" unpack "$bundles/starter-a.zip" -o "$bundles/unpacked" > "$bundles/log"
 rm "$bundles/log"
 echo "$stamp" > "$bundles/stamp"
 du -sh "$bundles"/*

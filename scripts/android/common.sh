@@ -44,6 +44,11 @@ JUNIT=$JUNIT:$JAVA_SHARE/opentest4j.jar:$JAVA_SHARE/junit-platform-commons.jar
 # What a phone takes: Kotlin's newer ways to compile lambdas and strings need classes that it has not.
 PHONE=(-no-jdk -jvm-target 1.8 -Xlambdas=class -Xsam-conversions=class -Xstring-concat=inline -jvm-default=disable)
 
+# A script that is run alone after the tools changed.
+need_tools() {
+    [ -d "$TOOLS" ] || fail "the tools are not installed; run scripts/android/setup.sh"
+}
+
 # kotlinc ARGUMENTS: the compiler, without its own standard library on the class path.
 kotlinc() {
     java -Xmx2g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$KOTLIN/*" \

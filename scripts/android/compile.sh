@@ -2,6 +2,7 @@
 # Compiles the whole library against what a phone has: android.jar of level 23 and java.nio.file of level 26. A call of
 # a Java class that a phone lacks is an error here, and so is each warning.
 . "$(dirname "$0")/common.sh"
+need_tools
 
 rm -rf "$OUT/main" "$OUT/omnidraft.jar"
 mkdir -p "$OUT/main"

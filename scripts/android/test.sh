@@ -2,6 +2,7 @@
 # Compiles and runs the JUnit tests of the library and of the sample's presenter, and lists the vectors that ran.
 # `test.sh PATTERN` runs the classes whose names contain it. The last line is `N passed, N failed`.
 . "$(dirname "$0")/common.sh"
+need_tools
 
 pattern=${1:-}
 friends=(-Xfriend-paths="$OUT/main" -jvm-target 17 -Werror)

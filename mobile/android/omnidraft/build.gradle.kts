@@ -41,7 +41,6 @@ tasks.test {
 publishing {
     publications {
         create<MavenPublication>("library") {
-            artifactId = "omnidraft-android"
             from(components["java"])
             pom {
                 name = "omnidraft"
