@@ -1,0 +1,50 @@
+package io.omnidraft.vocab
+
+import java.io.File
+
+/*
+ * Prints what a compiled tokenizer takes: time to open, memory, and speed on the lines of scripts/android/tokenizer_lines.py.
+ *
+ *     java ... io.omnidraft.vocab.MeasureTokenizersKt FOLDER NAME
+ */
+fun main(arguments: Array<String>) {
+    val (folder, name) = arguments
+    val before = heap()
+    val start = System.nanoTime()
+    val tokenizer = CompiledTokenizer.fromFile(File(folder, "$name.bin"))
+    val opened = System.nanoTime()
+    println("$name: ${tokenizer.size} ids, opened in ${(opened - start) / 1_000_000} ms")
+    println("heap: ${(heap() - before) / 1024} KiB more, resident ${resident()}")
+    val texts = linesIn(File(folder, "lines.bin"))
+    val bytes = texts.sumOf { it.toByteArray().size }
+    repeat(3) { turn ->
+        val begin = System.nanoTime()
+        val ids = texts.sumOf { tokenizer.encode(it).size }
+        val seconds = (System.nanoTime() - begin) / 1e9
+        println("turn $turn: $bytes bytes, $ids ids, $seconds s, ${(bytes / seconds / 1000).toInt()} kB/s")
+    }
+    println("heap: ${(heap() - before) / 1024} KiB more with the lines and what was kept, resident ${resident()}")
+}
+
+private fun heap(): Long {
+    repeat(3) { System.gc() }
+    return Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory()
+}
+
+/** Memory of the process, where the system tells it. */
+private fun resident(): String {
+    val status = File("/proc/self/status")
+    return if (status.canRead()) status.readLines().first { it.startsWith("VmRSS") } else "unknown"
+}
+
+private fun linesIn(file: File): List<String> {
+    val data = file.readBytes()
+    val lines = ArrayList<String>()
+    var at = 0
+    while (at < data.size) {
+        val size = (0 until 4).sumOf { (data[at + it].toInt() and 0xff) shl (8 * it) }
+        lines.add(String(data, at + 4, size, Charsets.UTF_8))
+        at += 4 + size
+    }
+    return lines
+}

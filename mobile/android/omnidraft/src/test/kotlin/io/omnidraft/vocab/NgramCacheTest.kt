@@ -1,0 +1,148 @@
+package io.omnidraft.vocab
+
+import io.omnidraft.CacheFileException
+import io.omnidraft.SettingException
+import io.omnidraft.support.randomMap
+import io.omnidraft.support.vectorMap
+import org.junit.jupiter.api.Assertions.assertArrayEquals
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import kotlin.random.Random
+
+/** The cache beside the rules of spec/06-ngram-cache.md written plainly, on random maps and rounds. */
+class NgramCacheTest {
+    /** The rules with a map of entries. */
+    private class Plain(val map: VocabMap, val capacity: Int, val policy: String) {
+        val entries = HashMap<Int, Entry>()
+        var tick = 0L
+
+        fun order(): List<Entry> {
+            val byHits = compareBy<Entry>({ it.hits }, { it.tick }, { it.targetId })
+            val byTick = compareBy<Entry>({ it.tick }, { it.hits }, { it.targetId })
+            return entries.values.sortedWith(if (policy == "lfu") byHits else byTick)
+        }
+
+        fun learn(emitted: IntArray, accepted: Int) {
+            tick++
+            for ((i, t) in emitted.withIndex()) {
+                if (t !in entries && t in map.leaves && map.spell(t).size in 2..255) {
+                    if (entries.size >= capacity) entries.remove(order().first().targetId)
+                    entries[t] = Entry(t, 0, 0, tick)
+                }
+                val old = entries[t] ?: continue
+                entries[t] = Entry(t, old.hits + 1, old.accepted + if (i < accepted) 1 else 0, tick)
+            }
+        }
+    }
+
+    @Test
+    fun `learning and eviction as the rules say`() {
+        repeat(200) { seed ->
+            val random = Random(seed)
+            val map = randomMap(random)
+            val capacity = 1 + random.nextInt(8)
+            val plain = Plain(map, capacity, POLICIES.random(random))
+            val cache = NgramCache(map, capacity, plain.policy)
+            repeat(40) {
+                val emitted = IntArray(random.nextInt(5)) { random.nextInt(map.targetSize) }
+                val accepted = random.nextInt(emitted.size + 1)
+                plain.learn(emitted, accepted)
+                cache.learn(emitted, accepted)
+                assertEquals(plain.entries.values.sortedBy { it.targetId }, cache.entries(), "seed $seed")
+            }
+            checkTrie(cache)
+            checkRoom(cache, plain)
+        }
+    }
+
+    /** What the trie has active is what the cache holds. */
+    private fun checkTrie(cache: NgramCache) {
+        val map = cache.map
+        val active = map.leaves.indices.filter { cache.trie.active[it] }.map { map.leaves[it] }.toSet()
+        val direct = map.direct.filter { it >= 0 }
+        assertEquals(active, (direct + cache.entries().map { it.targetId }).toSet())
+        val firsts = active.map { map.spell(it)[0] }.toSet()
+        assertEquals(firsts, cache.trie.rootMask.indices.filter { cache.trie.rootMask[it] }.toSet())
+        assertArrayEquals(
+            cache.trie.grams().map { map.spell(it)[0] }.toIntArray(), cache.trie.gramFirsts.copyOf(cache.size),
+        )
+    }
+
+    /** Less room evicts the same entries from a session's cache, from a file's table, and by the rules. */
+    private fun checkRoom(cache: NgramCache, plain: Plain) {
+        val room = 1 + cache.size / 2
+        val kept = plain.order().drop(maxOf(0, cache.size - room)).sortedBy { it.targetId }
+        val loaded = NgramCache.ofTable(decode(encode(cache.table())), cache.map, room, cache.policy)
+        assertEquals(kept, loaded.entries())
+        assertEquals(cache.tick, loaded.tick)
+        assertEquals(cache.size - kept.size, cache.prune(room))
+        assertEquals(kept, cache.entries())
+        checkTrie(cache)
+        checkTrie(loaded)
+    }
+
+    @Test
+    fun `merging is commutative, associative and idempotent, byte for byte`() {
+        repeat(200) { seed ->
+            val random = Random(seed)
+            val map = randomMap(random)
+            val (a, b, c) = List(3) { learned(map, random).table() }
+            val ab = merge(a, b)
+            assertArrayEquals(encode(ab), encode(merge(b, a)))
+            assertArrayEquals(encode(merge(ab, c)), encode(merge(a, merge(b, c))))
+            assertArrayEquals(encode(a), encode(merge(a, a)))
+            for (i in 0 until ab.size) {
+                val ours = listOf(a, b).mapNotNull { table -> hitsOf(table, ab.targets[i]) }
+                assertEquals(ours.maxOrNull(), ab.hits.unsigned(i))
+            }
+        }
+    }
+
+    private fun learned(map: VocabMap, random: Random): NgramCache = NgramCache(map).also { cache ->
+        repeat(random.nextInt(20)) { cache.learn(IntArray(4) { random.nextInt(map.targetSize) }, random.nextInt(5)) }
+    }
+
+    private fun hitsOf(table: CacheTable, target: Int): Long? =
+        (0 until table.size).firstOrNull { table.targets[it] == target }?.let { table.hits.unsigned(it) }
+
+    @Test
+    fun `only caches of one pair merge`() {
+        val table = NgramCache(vectorMap("toy")).table()
+        val other = CacheTable(
+            table.draftFingerprint, "f".repeat(64), 0, table.targets, table.spellings, table.ticks, table.hits, table.accepted,
+        )
+        assertEquals("foreign_vocabulary", assertThrows(CacheFileException::class.java) { merge(table, other) }.fault)
+    }
+
+    @Test
+    fun `a prefilled cache has every n-gram, and room for them`() {
+        val map = vectorMap("toy")
+        val cache = NgramCache(map, 1)
+        cache.learn(intArrayOf(5), 1)
+        val grams = map.leaves.filter { map.spell(it).size > 1 }.sorted()
+        assertEquals(grams.size - 1, cache.prefill())
+        assertEquals(grams, cache.entries().map { it.targetId })
+        assertEquals(listOf(1L, 0L), listOf(5, 6).map { t -> cache.entries().first { it.targetId == t }.hits })
+        assertTrue(cache.capacity >= grams.size && 5 in cache && map.direct.first { it >= 0 } !in cache)
+    }
+
+    @Test
+    fun `settings that no cache has are refused`() {
+        val map = vectorMap("toy")
+        assertThrows(SettingException::class.java) { NgramCache(map, 0) }
+        assertThrows(SettingException::class.java) { NgramCache(map, 1, "fifo") }
+    }
+
+    @Test
+    fun `an entry takes at most 64 bytes of memory`() {
+        val map = randomMap(Random(3), 3_000, 60_000)
+        val empty = NgramCache(map)
+        val cache = NgramCache(map, 60_000)
+        for (target in map.leaves) cache.learn(intArrayOf(target), 0)
+        assertTrue(cache.size > 5_000, "only ${cache.size} entries")
+        val trie = map.leaves.size + map.draftSize // of an empty cache, too: it belongs to no entry
+        assertTrue(cache.memoryBytes - trie <= 64L * cache.size, "${cache.memoryBytes} bytes, ${empty.memoryBytes} empty")
+    }
+}

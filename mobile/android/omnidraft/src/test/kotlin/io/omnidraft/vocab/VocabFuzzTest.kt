@@ -1,0 +1,177 @@
+package io.omnidraft.vocab
+
+import io.omnidraft.CacheFileException
+import io.omnidraft.OmniDraftException
+import io.omnidraft.TokenizerException
+import io.omnidraft.VocabMapException
+import io.omnidraft.conformance.ROOT
+import io.omnidraft.disk.crc32
+import io.omnidraft.disk.u32
+import io.omnidraft.support.vectorMap
+import org.junit.jupiter.api.Assertions.assertArrayEquals
+import org.junit.jupiter.api.Assertions.assertTimeoutPreemptively
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.io.File
+import java.nio.ByteBuffer
+import java.time.Duration
+import kotlin.random.Random
+
+/** Changed files: each is refused by a named fault, or read and used; nothing else is thrown, and nothing takes for ever. */
+class VocabFuzzTest {
+    private val maps = listOf("toy", "deep", "wide").map { vectorMap(it) }
+
+    @Test
+    fun `ten thousand changed caches`() {
+        val faults = setOf(
+            "not_a_cache", "truncated", "version", "checksum", "reserved", "width", "limits", "section_length",
+            "trailing_bytes", "spelling", "id_range", "duplicate", "order", "counts", "not_canonical", "foreign_vocabulary",
+        )
+        val random = Random(20_261_122)
+        val given = filesIn("cache/valid", ".bin").filter { it.size < 1 shl 16 }
+        check(given, random, faults, CacheFileException::class.java) { given ->
+            // With right checksums the change reaches the fields; without, only the checksums are tested.
+            val data = changed(given, random).let { if (random.nextInt(8) == 0) it else summed(it) }
+            val table = decode(data)
+            assertArrayEquals(data, encode(table), "written again, the file is another one")
+            val map = maps.random(random)
+            checkAgainst(table, map)
+            NgramCache.ofTable(table, map, 1 + random.nextInt(8), POLICIES.random(random)).learn(intArrayOf(5, 6, 7), 1)
+        }
+    }
+
+    /** The file with right checksums, as far as its lengths lead. */
+    private fun summed(data: ByteArray): ByteArray {
+        if (data.size < CACHE_HEADER_BYTES) return data
+        var start = CACHE_HEADER_BYTES
+        for (at in 92 until 132 step 8) {
+            val end = minOf(data.size.toLong(), start + u32(data, at)).toInt()
+            put(data, at + 4, crc32(data, start, end))
+            start = end
+        }
+        put(data, 132, crc32(data, 0, 132))
+        return data
+    }
+
+    @Test
+    fun `ten thousand changed tokenizers`() {
+        val faults = setOf(
+            "not_a_tokenizer", "truncated", "version", "header", "layout", "offset", "role", "id", "merges", "classes",
+            "strings", "added", "program", "step",
+        )
+        val random = Random(20_261_123)
+        val given = filesIn("tokenizer", ".bin") + filesIn("tokenize", ".bin")
+        val texts = listOf("Hello  world, don't\r\n 12345!", "\u00e9e\u0301 \u2581<s> \uD83D\uDE00", "a".repeat(300))
+        check(given, random, faults, TokenizerException::class.java) { given ->
+            val tokenizer = CompiledTokenizer(readTokenizerFile(ByteBuffer.wrap(changed(given, random))))
+            for (text in texts) {
+                val ids = tokenizer.encodePrompt("<s>", text, "</s>", goesOn = random.nextBoolean())
+                tokenizer.textOf(ids)
+                val spelled = tokenizer.spell(text.toByteArray())
+                if (spelled != null) assertArrayEquals(text.toByteArray(), tokenizer.textOf(spelled))
+            }
+            tokenizer.spell(random.nextBytes(20))
+            fingerprint(tokenizer.tokens, tokenizer.controls.values)
+        }
+    }
+
+    @Test
+    fun `ten thousand changed maps`() {
+        val faults = setOf(
+            "not_a_map", "truncated", "version", "layout", "trailing_bytes", "missing_tensor", "extra_tensor", "dtype",
+            "metadata", "offsets", "sizes", "id_range", "leaves", "direct",
+        )
+        val rare = setOf("extra_tensor", "sizes") // no change of some bytes leads there; vectors do
+        val random = Random(20_261_124)
+        val given = filesIn("map/valid", ".safetensors")
+        check(given, random, faults, VocabMapException::class.java, rare) { given ->
+            // Half of the changes are of a type or a digit, so that the header stays JSON.
+            val data = if (random.nextBoolean()) changed(given, random) else otherHeader(given, random)
+            walk(decodeVocabMap(ByteBuffer.wrap(data)))
+        }
+    }
+
+    /** A map with another type of a tensor, or another digit in its header. */
+    private fun otherHeader(data: ByteArray, random: Random): ByteArray {
+        val start = 8 + u32(data, 0).toInt()
+        val header = String(data, 8, maxOf(0, minOf(start, data.size) - 8), Charsets.ISO_8859_1)
+        val places = header.indices.filter { if (random.nextInt(4) == 0) header.startsWith("I32", it) else header[it].isDigit() }
+        if (places.isEmpty()) return changed(data, random)
+        val at = places.random(random)
+        val changed = data.copyOf()
+        changed[8 + at] = if (header[at] == 'I') 'F'.code.toByte() else ('0'.code + random.nextInt(10)).toByte()
+        return changed
+    }
+
+    /** Goes through all of a map and of its trie. */
+    private fun walk(map: VocabMap) {
+        NgramCache(map).prefill()
+        val trie = ActiveTrie(map)
+        trie.activateAll(map.leaves.indices.filter { !trie.active[it] }.toIntArray())
+        for (target in 0 until map.targetSize) {
+            map.bytesOf(target)
+            val spelling = map.spell(target)
+            var node = spelling.firstOrNull()?.let { trie.root(it) }
+            for (token in spelling.drop(1)) node = node?.let { trie.child(it, token) }
+            if (node != null) trie.targets(node).size + trie.children(node).tokens.size
+        }
+        for (draft in 0 until map.draftSize) map.expansions.row(draft)
+        check(map.longerFrom.values.all { it.isNotEmpty() })
+    }
+
+    private fun check(
+        given: List<ByteArray>, random: Random, faults: Set<String>, refusal: Class<out OmniDraftException>,
+        rare: Set<String> = setOf(), use: (ByteArray) -> Unit,
+    ) {
+        val seen = HashMap<String, Int>()
+        assertTimeoutPreemptively(Duration.ofMinutes(5)) {
+            repeat(FILES) {
+                val fault = try {
+                    use(given.random(random))
+                    READ
+                } catch (error: OmniDraftException) {
+                    assertTrue(refusal.isInstance(error) && error.fault in faults, "it threw $error")
+                    error.fault
+                }
+                seen[fault] = 1 + (seen[fault] ?: 0)
+            }
+        }
+        assertTrue(seen.keys.containsAll(faults - rare), "some faults never came up: ${faults - seen.keys} of $seen")
+        assertTrue(seen.getValue(READ) >= FILES / 100, "too few were read: $seen")
+    }
+
+    private fun filesIn(folder: String, end: String): List<ByteArray> =
+        File(ROOT, folder).listFiles { file -> file.name.endsWith(end) }!!.sortedBy { it.name }.map { it.readBytes() }
+
+    private fun changed(data: ByteArray, random: Random): ByteArray {
+        var changed = data.copyOf()
+        repeat(1 + random.nextInt(2)) { changed = changedOnce(changed, random) }
+        return changed
+    }
+
+    private fun changedOnce(data: ByteArray, random: Random): ByteArray {
+        if (data.isEmpty()) return data
+        // Half of the changes are near the beginning, where most fields are.
+        val at = random.nextInt(if (random.nextBoolean()) minOf(data.size, 256) else data.size)
+        when (random.nextInt(8)) {
+            0 -> data[at] = random.nextInt().toByte()
+            1 -> data[at] = (data[at].toInt() xor (1 shl random.nextInt(8))).toByte()
+            2 -> data[at] = listOf(0, 1, -1, 127, -128).random(random).toByte()
+            3 -> data[at] = (data[at] + 1).toByte()
+            4 -> for (i in at until minOf(at + 4, data.size)) data[i] = listOf(0, -1).random(random).toByte()
+            5 -> return data.copyOf(at)
+            6 -> return data.copyOf(at) + data.copyOfRange(minOf(data.size, at + 1 + random.nextInt(8)), data.size)
+            else -> return data.copyOf(at) + random.nextBytes(1 + random.nextInt(8)) + data.copyOfRange(at, data.size)
+        }
+        return data
+    }
+
+    private fun put(data: ByteArray, at: Int, number: Long) {
+        for (i in 0 until 4) data[at + i] = (number ushr (8 * i)).toByte()
+    }
+
+    private companion object {
+        const val FILES = 10_000
+        const val READ = "read"
+    }
+}
