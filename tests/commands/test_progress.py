@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from omnidraft.commands.terminal import progress
+from omnidraft.commands.terminal import loading, progress
 from omnidraft.errors import counted
 from support.command_line import Run
 from support.places import STARTERS
@@ -80,3 +81,20 @@ def test_commands_tell_a_pipe_how_far_they_are(
 
 def test_one_is_no_plural() -> None:
     assert [counted(n, "step") for n in (0, 1, 2, 1024)] == ["0 steps", "1 step", "2 steps", "1,024 steps"]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_alone_is_told_that_a_bundle_loads(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Err(io.StringIO):
+        def isatty(self) -> bool:
+            return is_terminal
+
+    err = Err()
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setattr(loading, "AFTER", 0.0)
+    with loading.loading("app"):
+        until(lambda: not is_terminal or bool(err.getvalue()))
+    line = "loading app ..."
+    assert err.getvalue() == (f"{line}\r{' ' * len(line)}\r" if is_terminal else "")

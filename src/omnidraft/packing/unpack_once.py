@@ -17,6 +17,7 @@ from omnidraft.runtime.archive.archive import Archive, ByteProgress
 from omnidraft.runtime.archive.unpack import unpack
 from omnidraft.runtime.bundle.bundle import open_bundle
 from omnidraft.runtime.bundle.manifest_file import MANIFEST
+from omnidraft.runtime.disk.read_file import read_whole
 from omnidraft.runtime.parts.pack_index import WITH, WITHOUT
 
 VARIABLE = "OMNIDRAFT_CACHE"  # names another directory
@@ -72,7 +73,7 @@ def unpack_once(archive: Archive, progress: ByteProgress = lambda *_: None) -> U
     if root is None:
         raise ArchiveError("this system names no directory for caches", f"set {VARIABLE}, or {by_hand}")
     place = root / "archives" / _key(archive)
-    is_new = not _is_whole(place)
+    is_new = not _is_whole(archive, place)
     if is_new:
         _make_private(root)
         if not (place / MANIFEST).is_file():
@@ -92,11 +93,13 @@ def _key(archive: Archive) -> str:
     return digest.hexdigest()[:32]
 
 
-def _is_whole(place: Path) -> bool:
-    """Whether a bundle is there, with files that were not changed since they were checked."""
+def _is_whole(archive: Archive, place: Path) -> bool:
+    """Whether a place has the archive's own manifest, and the files of it."""
     try:
+        if any(read_whole(place / name, len(data)) != data for name, data in archive.beside.items()):
+            return False
         open_bundle(place, verify="stamp")
-    except BundleError:
+    except (OSError, BundleError):
         return False
     return True
 
