@@ -124,7 +124,7 @@ def measured_verdict(speed_up: float, interval: tuple[float, float], drafted: in
     if high < 1.0:
         remedy = "use -k auto or --plain, or let the drafter learn this kind of text (`omnidraft adapt`)"
         return PairVerdict(False, f"drafting does not pay here: {measured}", remedy, speed_up=speed_up)
-    remedy = "more prompts narrow the interval; a drafter that has learned drafts more (`omnidraft adapt`)"
+    remedy = "more prompts narrow the interval, and a drafter that has learned gains more (`omnidraft adapt`)"
     return PairVerdict(False, f"drafting makes no certain difference here: {measured}", remedy, 0, speed_up)
 
 

@@ -177,7 +177,7 @@ def _masses(cursor: "_Cursor", column: tuple[str, int, int], rest: float, beside
     if not count:  # of most tokens of a hostile file, and not worth a few arrays each
         _demand_whole(rest, beside)
         return _NOTHING if rest == 1.0 else Masses(_NOTHING.ids, _NOTHING.probabilities, rest)
-    ids = cursor.column(kind, count).astype(np.int64)  # an id of 2^31 or more stays itself until it is refused
+    ids = cursor.column(kind, count).astype(np.int64)  # 2^31 or more stays itself until it is refused
     probabilities = cursor.column("<f2", count).astype(np.float16)
     demand(bool((np.diff(ids) > 0).all()), "order", "the ids of a distribution do not ascend")
     demand(int(ids[-1]) < size, "id_range", f"it holds id {ids[-1]} of {size}")
