@@ -106,26 +106,30 @@ def chance_verdict(of_drafted: float) -> PairVerdict:
     )
 
 
-def measured_verdict(speed_up: float, interval: tuple[float, float], drafted: int) -> PairVerdict:
+def measured_verdict(
+    speed_up: float, interval: tuple[float, float], drafted: int, copied: int = 0
+) -> PairVerdict:
     """Whether drafting paid in a benchmark.
 
     Args:
         speed_up: over plain decoding.
         interval: 95 % of it.
         drafted: number of draft tokens.
+        copied: number of tokens that were copied from the text so far.
     """
     low, high = interval
-    if not drafted:
+    what = "copying" if not drafted else "drafting with copies" if copied else "drafting"
+    if not drafted and not copied:
         sentence = "nothing was drafted, because by the costs of this machine plain decoding is faster"
         return PairVerdict(False, sentence, "-k 4 drafts nevertheless", speed_up=speed_up)
     measured = f"{speed_up:.2f}x of plain decoding ({low:.2f}-{high:.2f})"
     if low > 1.0:
-        return PairVerdict(True, f"drafting pays here: {measured}", speed_up=speed_up)
+        return PairVerdict(True, f"{what} pays here: {measured}", speed_up=speed_up)
     if high < 1.0:
         remedy = "use -k auto or --plain, or let the drafter learn this kind of text (`omnidraft adapt`)"
-        return PairVerdict(False, f"drafting does not pay here: {measured}", remedy, speed_up=speed_up)
+        return PairVerdict(False, f"{what} does not pay here: {measured}", remedy, speed_up=speed_up)
     remedy = "more prompts narrow the interval, and a drafter that has learned gains more (`omnidraft adapt`)"
-    return PairVerdict(False, f"drafting makes no certain difference here: {measured}", remedy, 0, speed_up)
+    return PairVerdict(False, f"{what} makes no certain difference here: {measured}", remedy, 0, speed_up)
 
 
 def vocabulary_verdict(target: Tokenizer, vocab_map: VocabMap) -> PairVerdict:

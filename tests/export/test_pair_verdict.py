@@ -74,6 +74,8 @@ def test_a_measurement_says_what_is_certain(interval: tuple[float, float], draft
     verdict = measured_verdict(1.2, interval, drafted)
     assert words in str(verdict)
     assert verdict.good == (interval[0] > 1.0) and bool(verdict.remedy) != verdict.good
+    with_copies = measured_verdict(1.2, interval, drafted, copied=7)
+    assert with_copies.sentence.startswith("drafting with copies " if drafted else "copying ")
 
 
 def test_a_file_larger_than_its_checkpoint_is_told() -> None:

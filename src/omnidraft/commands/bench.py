@@ -138,8 +138,9 @@ class BenchResult:
     @property
     def verdict(self) -> PairVerdict:
         """Whether drafting paid."""
-        drafted = sum(line.statistics.drafted + line.statistics.copied for line in self.lines)
-        return measured_verdict(self.speed_up, self.interval, drafted)
+        drafted = sum(line.statistics.drafted for line in self.lines)
+        copied = sum(line.statistics.copied for line in self.lines)
+        return measured_verdict(self.speed_up, self.interval, drafted, copied)
 
     @property
     def counts(self) -> str:
