@@ -239,8 +239,8 @@ def test_a_command_replaces_only_what_is_its_own(run: Run, file: Path, tmp_path:
         essay.write_text("mine")
         assert run("cache", *command, "-o", essay, "--overwrite")[0] == 0
         assert essay.read_bytes() == build()
-    code, out, err = run("cache", "export-json", file, "-o", essay, "--overwrite")
-    assert (code, out) == (0, "") and err.endswith(f" n-grams written to {essay}\n") and err.count("\n") == 1
+    code, told, err = run("cache", "export-json", file, "-o", essay, "--overwrite")
+    assert (code, told) == (0, "") and err.endswith(f" n-grams written to {essay}\n") and err.count("\n") == 1
     assert run("cache", "export-json", file, "-o", essay)[0] == 0, "it may replace its own"
     assert essay.stat().st_mode & 0o777 == file.stat().st_mode & 0o777, "permissions are kept"
     assert not list(tmp_path.glob("*.refused*"))
