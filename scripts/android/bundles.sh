@@ -5,7 +5,8 @@
 . "$(dirname "$0")/common.sh"
 
 bundles=$OUT/bundles
-stamp=$(cd "$ROOT" && find src/omnidraft examples/starters constraints.txt scripts/android/bundles.sh -type f ! -name '*.pyc' -print0 | sort -z |
+made_from=(src/omnidraft examples/starters constraints.txt scripts/android/bundles.sh)
+stamp=$(cd "$ROOT" && find "${made_from[@]}" -type f ! -name '*.pyc' -print0 | sort -z |
     xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
 if [ -e "$bundles/stamp" ] && [ "$(cat "$bundles/stamp")" = "$stamp" ]; then
     echo "bundles: as before"
@@ -25,5 +26,6 @@ starter a -o "$bundles/learning" --quant fp32 --drafter-quant int8 --train-step
 "$ROOT/.venv/bin/omnidraft" pack "$bundles/learning" --for android-cpu -o "$bundles/starter-a.zip" > "$bundles/log"
 "$ROOT/.venv/bin/omnidraft" unpack "$bundles/starter-a.zip" -o "$bundles/unpacked" > "$bundles/log"
 rm "$bundles/log"
+"$PYTHON" "$HERE/expected_ids.py" "$bundles"
 echo "$stamp" > "$bundles/stamp"
 du -sh "$bundles"/*

@@ -1,0 +1,260 @@
+package io.omnidraft.session
+
+import io.omnidraft.GenerationConfig
+import io.omnidraft.SessionException
+import io.omnidraft.StopReason
+import io.omnidraft.conformance.bool
+import io.omnidraft.conformance.int
+import io.omnidraft.conformance.ints
+import io.omnidraft.conformance.list
+import io.omnidraft.conformance.nums
+import io.omnidraft.conformance.obj
+import io.omnidraft.conformance.str
+import io.omnidraft.support.StarterBundles
+import org.junit.jupiter.api.AfterAll
+import org.junit.jupiter.api.Assertions.assertArrayEquals
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertNotNull
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.DynamicTest
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.TestFactory
+import org.junit.jupiter.api.TestInstance
+import java.io.File
+import java.nio.file.Files
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.atomic.AtomicReference
+import kotlin.concurrent.thread
+
+/** Sessions on the starter bundles say what Python says, and keep the rules of spec/08-phones.md. */
+@TestInstance(TestInstance.Lifecycle.PER_CLASS)
+internal class RealBundleTest {
+    private val loaded = HashMap<String, LoadedBundle>()
+    private val greedy = GenerationConfig(maxNewTokens = 48, numDraftTokens = 4)
+    private val question = "How many legs do 3 cats have?"
+
+    private fun bundle(name: String): LoadedBundle = loaded.getOrPut(name) { StarterBundles.load(name) }
+
+    @AfterAll
+    fun close() = loaded.values.forEach { it.close() }
+
+    @TestFactory
+    fun idsEqualThoseOfPython(): List<DynamicTest> = listOf("a", "b").flatMap { name ->
+        val content = StarterBundles.ids(name)
+        val prompts = content["prompts"].list().map { it.str() }
+        content["runs"].list().map { it.obj() }.map { run ->
+            DynamicTest.dynamicTest("$name: ${run["name"]}") {
+                val place = StarterBundles.expected(name)
+                val cache = if (run["cache"].bool()) File(place, "cache.odc") else null
+                val adapter = if (run["adapter"].bool()) File(place, "adapter.safetensors") else null
+                Session(bundle(name), cache, adapter).use { session ->
+                    assertNull(session.cacheNotice)
+                    for ((number, prompt) in prompts.withIndex()) {
+                        val seed = StarterBundles.seed(number)
+                        val answer = session.generate(prompt, StarterBundles.config(run["settings"].obj(), seed)).finish()
+                        assertArrayEquals(run["ids"].list()[number].ints(), answer.tokenIds) { "prompt $number" }
+                        assertEquals(run["texts"].list()[number].str(), answer.text)
+                        assertArrayEquals(run["logprobs"].list()[number].nums(), answer.logprobs, 1e-4)
+                    }
+                    val totals = session.stats.totals
+                    val counts = with(totals) { listOf(rounds, drafted, evaluated, acceptedDrafts, learned) }
+                    assertEquals(run["counts"].list().map { it.int() }, counts)
+                }
+            }
+        }
+    }
+
+    @TestFactory
+    fun aSessionOfPythonGoesOn(): List<DynamicTest> = listOf("a", "b").map { name ->
+        DynamicTest.dynamicTest(name) {
+            val due = StarterBundles.ids(name)["session"].obj()
+            Session(bundle(name)).use { session ->
+                session.load(File(StarterBundles.expected(name), "talk.session"))
+                assertEquals(due["before"].int(), session.answer?.tokenIds?.size)
+                assertArrayEquals(due["resumed"].ints(), session.resume().finish().tokenIds)
+                val config = GenerationConfig(maxNewTokens = StarterBundles.ids(name)["tokens"].int(), numDraftTokens = 4)
+                val after = session.chat(due["questions"].list()[2].str(), config).finish()
+                assertArrayEquals(due["after"].ints(), after.tokenIds)
+            }
+        }
+    }
+
+    @Test
+    fun aSavedSessionGoesOn() {
+        val config = GenerationConfig(maxNewTokens = 40, temperature = 1.0, seed = 5, numDraftTokens = 4)
+        val file = File(Files.createTempDirectory("omnidraft").toFile(), "talk.session")
+        val (whole, begun) = Session(bundle("a")).use { session ->
+            val whole = session.chat(question, config).finish().tokenIds
+            session.undo()
+            session.resetCache()
+            val answer = session.chat(question, config)
+            repeat(3) { answer.next() }
+            session.save(file)
+            whole to answer.tokenIds
+        }
+        assertArrayEquals(whole.copyOf(begun.size), begun)
+        Session(bundle("a")).use { session ->
+            session.load(file)
+            assertArrayEquals(whole, session.resume().finish().tokenIds)
+            assertThrows(SessionException::class.java) { session.resume() }
+        }
+        file.parentFile.deleteRecursively()
+    }
+
+    @Test
+    fun cancelFromAnotherThreadKeepsTheOutputSoFar() {
+        Session(bundle("a")).use { session ->
+            val whole = session.generate(question, greedy).finish().tokenIds
+            val answer = session.generate(question, greedy.copy(maxNewTokens = 400, ignoreEos = true))
+            val begun = CountDownLatch(1)
+            val other = thread {
+                begun.await()
+                answer.cancel()
+                answer.cancel()
+            }
+            while (answer.hasNext()) {
+                answer.next()
+                begun.countDown()
+                if (answer.tokenIds.size > 8) other.join() // else a fast machine ends the answer first
+            }
+            assertEquals(StopReason.CANCELLED, answer.stopReason)
+            val common = minOf(whole.size - 1, answer.tokenIds.size) // an end token ends the first answer
+            assertArrayEquals(whole.copyOf(common), answer.tokenIds.copyOf(common))
+            assertArrayEquals(whole, session.generate(question, greedy).finish().tokenIds)
+        }
+    }
+
+    @Test
+    fun cancelBeforeTheFirstRoundAndDuringThePromptEndsTheAnswer() {
+        Session(bundle("a")).use { session ->
+            val whole = session.generate(question, greedy).finish().tokenIds
+            val before = session.generate(question, greedy)
+            before.cancel()
+            assertEquals(0, before.finish().tokenIds.size)
+            val long = session.generate("A cat has four legs. ".repeat(90), greedy)
+            val canceller = thread {
+                Thread.sleep(3) // in the middle of some passes, or before them
+                long.cancel()
+            }
+            long.finish()
+            canceller.join()
+            assertNotNull(long.stopReason)
+            assertArrayEquals(whole, session.generate(question, greedy).finish().tokenIds)
+        }
+    }
+
+    @Test
+    fun twoSessionsInTwoThreadsSayWhatEachSaysAlone() {
+        val configs = listOf(1L, 2L).map { GenerationConfig(48, 1.0, seed = it, numDraftTokens = 4) }
+        val alone = configs.map { config -> answers(config) }
+        val together = configs.map { AtomicReference<List<List<Int>>>() }
+        val threads = configs.mapIndexed { number, config -> thread { together[number].set(answers(config)) } }
+        threads.forEach { it.join() }
+        assertEquals(alone, together.map { it.get() })
+    }
+
+    private fun answers(config: GenerationConfig): List<List<Int>> = Session(bundle("a")).use { session ->
+        (1..6).map { session.generate("$question And $it dogs?", config).finish().tokenIds.asList() }
+    }
+
+    @Test
+    fun aSecondUserIsRefusedAtOnce() {
+        Session(bundle("a")).use { session ->
+            val refused = AtomicReference<Throwable>()
+            session.turn {
+                thread {
+                    try {
+                        session.generate(question, greedy)
+                    } catch (error: SessionException) {
+                        refused.set(error)
+                    }
+                }.join()
+            }
+            assertNotNull(refused.get())
+            val old = session.generate(question, greedy)
+            session.generate(question, greedy)
+            assertThrows(SessionException::class.java) { old.next() }
+        }
+    }
+
+    @Test
+    fun droppingTheDrafterChangesNoGreedyText() {
+        StarterBundles.load("a").use { own ->
+            Session(own).use { session ->
+                val long = greedy.copy(maxNewTokens = 64, ignoreEos = true)
+                val whole = session.generate(question, long).finish().tokenIds
+                session.resetCache()
+                val answer = session.generate(question, long)
+                repeat(2) { answer.next() }
+                val drafted = answer.statistics.drafted
+                assertTrue(drafted > 0)
+                session.models.dropDrafter()
+                session.models.dropDrafter()
+                assertFalse(session.models.hasDrafter)
+                assertArrayEquals(whole, answer.finish().tokenIds)
+                assertEquals(drafted, answer.statistics.drafted)
+                assertArrayEquals(whole, session.generate(question, long).finish().tokenIds)
+                session.models.loadDrafter()
+                val again = session.generate(question, long).finish()
+                assertArrayEquals(whole, again.tokenIds)
+                assertTrue(again.statistics.drafted > 0)
+            }
+        }
+    }
+
+    @Test
+    fun anAdapterTakenInTheMiddleOfAnAnswerChangesNoGreedyText() {
+        val adapter = io.omnidraft.models.readAdapter(File(StarterBundles.expected("a"), "adapter.safetensors"))
+        Session(bundle("a")).use { session ->
+            val whole = session.generate(question, greedy).finish().tokenIds
+            val answer = session.generate(question, greedy)
+            answer.next()
+            session.useAdapter(adapter)
+            assertArrayEquals(whole, answer.finish().tokenIds)
+            assertEquals(adapter.digest, session.models.digest(io.omnidraft.models.Role.DRAFTER))
+            session.useAdapter(null)
+            assertArrayEquals(whole, session.generate(question, greedy).finish().tokenIds)
+            assertNull(session.models.digest(io.omnidraft.models.Role.DRAFTER))
+        }
+    }
+
+    @Test
+    fun aConversationReadsOnlyWhatIsNew() {
+        Session(bundle("a")).use { session ->
+            session.chat(question, greedy).finish()
+            val second = session.chat("And 4 dogs?", greedy).finish()
+            assertTrue(second.statistics.read < second.prompt.size / 2)
+            val ids = second.tokenIds
+            assertArrayEquals(ids, session.regenerate(greedy).finish().tokenIds)
+            assertEquals("And 4 dogs?", session.undo())
+            assertArrayEquals(ids, session.chat("And 4 dogs?", greedy).finish().tokenIds)
+            assertEquals(4, session.stats.answers)
+        }
+    }
+
+    @Test
+    fun throttlingChangesNoText() {
+        Session(bundle("a")).use { session ->
+            val whole = session.generate(question, greedy).finish().tokenIds
+            session.models.throttle.level = 2
+            assertArrayEquals(whole, session.generate(question, greedy).finish().tokenIds)
+            val answer = session.generate(question, greedy)
+            answer.next()
+            session.models.throttle.level = 3
+            val waiting = thread { answer.finish() }
+            session.models.throttle.level = 0
+            waiting.join()
+            assertArrayEquals(whole, answer.tokenIds)
+            val paused = session.generate(question, greedy)
+            paused.next()
+            session.models.throttle.level = 3
+            val stopped = thread { paused.finish() }
+            paused.cancel()
+            stopped.join()
+            assertEquals(StopReason.CANCELLED, paused.stopReason)
+        }
+    }
+}

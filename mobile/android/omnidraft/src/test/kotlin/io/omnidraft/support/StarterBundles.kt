@@ -1,0 +1,69 @@
+package io.omnidraft.support
+
+import io.omnidraft.GenerationConfig
+import io.omnidraft.bundle.Verify
+import io.omnidraft.bundle.openBundle
+import io.omnidraft.conformance.Json
+import io.omnidraft.conformance.bool
+import io.omnidraft.conformance.int
+import io.omnidraft.conformance.list
+import io.omnidraft.conformance.mode
+import io.omnidraft.conformance.num
+import io.omnidraft.conformance.obj
+import io.omnidraft.conformance.str
+import io.omnidraft.conformance.verification
+import io.omnidraft.device.Measure
+import io.omnidraft.disk.parse
+import io.omnidraft.session.LoadedBundle
+import io.omnidraft.session.Loading
+import io.omnidraft.session.loadBundle
+import org.junit.jupiter.api.Assumptions.assumeTrue
+import java.io.File
+
+/** The starter bundles that scripts/android/bundles.sh exports: the system property `omnidraft.bundles`. */
+internal object StarterBundles {
+    /** The directory of a starter bundle; a test that asks for one is left out where there is none. */
+    fun directory(name: String): File {
+        val place = System.getProperty("omnidraft.bundles")
+        assumeTrue(place != null, "omnidraft.bundles is not set")
+        return File(place, name)
+    }
+
+    /** What Python wrote for a bundle: scripts/android/expected_ids.py. */
+    fun expected(name: String): File = directory("expected/$name")
+
+    /** A loaded bundle, with the costs of its manifest: nothing is measured. */
+    fun load(name: String): LoadedBundle =
+        loadBundle(openBundle(directory(name), verify = Verify.FULL), Loading(measure = Measure.NEVER))
+
+    /** The prompts, settings and ids that Python wrote. */
+    fun ids(name: String): Json = parse(File(expected(name), "ids.json").readBytes()).obj()
+
+    /** A config with settings by their names in Python. */
+    fun config(settings: Json, seed: Long?): GenerationConfig {
+        val known = setOf(
+            "max_new_tokens", "temperature", "mode", "num_draft_tokens", "stop", "top_k", "top_p", "min_p",
+            "repetition_penalty", "verification", "logprobs", "head_threshold",
+        )
+        check(known.containsAll(settings.keys)) { "${settings.keys - known} is unknown here" }
+        val threshold = settings["head_threshold"] ?: 1.0
+        return GenerationConfig(
+            maxNewTokens = settings["max_new_tokens"].int(),
+            temperature = settings["temperature"]?.num() ?: 0.0,
+            seed = seed,
+            mode = mode(settings["mode"]?.str() ?: "trie"),
+            numDraftTokens = settings["num_draft_tokens"]?.int(),
+            stop = settings["stop"]?.list()?.map { it.str() } ?: emptyList(),
+            topK = settings["top_k"]?.int() ?: 0,
+            topP = settings["top_p"]?.num() ?: 1.0,
+            minP = settings["min_p"]?.num() ?: 0.0,
+            repetitionPenalty = settings["repetition_penalty"]?.num() ?: 1.0,
+            verification = verification(settings["verification"]?.str() ?: "auto"),
+            logprobs = settings["logprobs"]?.bool() ?: false,
+            headThreshold = if (threshold == "auto") null else threshold.num(),
+        )
+    }
+
+    /** The seed of a prompt, as expected_ids.py gives it. */
+    fun seed(number: Int): Long = 7919L * number + if (number % 3 == 0) Long.MIN_VALUE else 1L
+}

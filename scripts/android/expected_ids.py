@@ -1,0 +1,166 @@
+"""Writes what the Python runtime says with the starter bundles, for RealBundleTest of the Kotlin library.
+
+`expected_ids.py BUNDLES` writes BUNDLES/expected/NAME for the bundles `a` and `b`: a cache, an adapter and a session that
+Python saved, and ids.json with prompts, settings and ids.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from omnidraft import Session, load_bundle
+from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.head import Head
+from omnidraft.runtime.models.adapter import Adapter
+from omnidraft.runtime.models.adapter_file import encode_adapter
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.sample_prompts import PROMPTS, word_problems
+
+COUNT, TOKENS = 30, 32  # prompts, and output tokens of each
+CREATED = "2026-01-02T03:04:05Z"
+QUESTIONS = (
+    "How many legs do 3 cats have?",
+    "And how many legs do 4 more cats have?",
+    "Add one dog to them.",
+)
+FIXED = {"temperature": 1.0, "num_draft_tokens": 4}
+SAMPLED = {"temperature": 1.0}
+# Name, settings, whether the session begins with the cache and with the adapter.
+RUNS: tuple[tuple[str, dict[str, Any], bool, bool], ...] = (
+    ("greedy", {}, False, False),
+    ("greedy, cache", {}, True, False),
+    ("greedy, 4", {"num_draft_tokens": 4}, False, False),
+    ("plain", {"temperature": 1.0, "mode": "plain"}, False, False),
+    ("lookup", {"temperature": 1.0, "mode": "lookup"}, False, False),
+    ("fixed", FIXED, False, False),
+    ("fixed, cache", FIXED, True, False),
+    ("fixed, adapter", FIXED, False, True),
+    ("block", {**FIXED, "verification": "block"}, True, False),
+    ("auto", SAMPLED, False, False),
+    ("auto, cache, adapter", SAMPLED, True, True),
+    ("head", {**SAMPLED, "num_draft_tokens": 6, "head_threshold": 0.3}, False, True),
+    ("head auto", {**SAMPLED, "head_threshold": "auto"}, False, True),
+    (
+        "settings",
+        {
+            "temperature": 0.8,
+            "top_k": 40,
+            "top_p": 0.9,
+            "min_p": 0.02,
+            "repetition_penalty": 1.1,
+            "num_draft_tokens": 3,
+        },
+        False,
+        False,
+    ),
+    ("logprobs", {**FIXED, "logprobs": True, "stop": ["."]}, False, False),
+)
+
+
+def main(bundles: Path) -> None:
+    prompts = [*PROMPTS, *word_problems(COUNT - len(PROMPTS))]
+    for name in ("a", "b"):
+        place = bundles / "expected" / name
+        place.mkdir(parents=True, exist_ok=True)
+        write(bundles / name, place, prompts)
+
+
+def write(bundle: Path, place: Path, prompts: list[str]) -> None:
+    """Write what one bundle says."""
+    loaded = load_bundle(bundle, measure="never")
+    (place / "adapter.safetensors").write_bytes(encode_adapter(adapter_of(loaded.bundle)))
+    write_cache(loaded, place / "cache.odc", prompts)
+    runs = [run_of(loaded, place, prompts, *run) for run in RUNS]
+    content = {
+        "tokens": TOKENS,
+        "prompts": prompts,
+        "runs": runs,
+        "session": session_of(loaded, place / "talk.session"),
+    }
+    (place / "ids.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def run_of(
+    loaded: LoadedBundle,
+    place: Path,
+    prompts: list[str],
+    name: str,
+    settings: dict[str, Any],
+    cache: bool,
+    adapter: bool,
+) -> dict[str, Any]:
+    """The ids of all prompts, one after another in one session."""
+    session = Session(
+        loaded,
+        cache=place / "cache.odc" if cache else None,
+        adapter=place / "adapter.safetensors" if adapter else None,
+    )
+    given = {**settings, "max_new_tokens": TOKENS}
+    answers = [
+        session.generate(prompt, seed=seed_of(i), **given).finish() for i, prompt in enumerate(prompts)
+    ]
+    counts = session.stats.totals
+    return {
+        "name": name,
+        "settings": given,
+        "cache": cache,
+        "adapter": adapter,
+        "ids": [answer.token_ids for answer in answers],
+        "texts": [answer.text for answer in answers],
+        "logprobs": [answer.logprobs for answer in answers],
+        "counts": [counts.rounds, counts.drafted, counts.evaluated, counts.accepted_drafts, counts.learned],
+    }
+
+
+def seed_of(number: int) -> int:
+    """The seed of a prompt; those of every third one have the highest bit."""
+    return 7919 * number + (1 << 63 if number % 3 == 0 else 1)
+
+
+def adapter_of(bundle: Bundle) -> Adapter:
+    """An adapter of random numbers for the drafter, with a head that ends some drafts."""
+    entry, rng = bundle.drafter, np.random.default_rng(7)
+    assert entry.lora is not None and entry.head is not None and entry.fingerprint is not None
+
+    def draw(*shape: int, size: float = 0.02) -> np.ndarray:
+        return (rng.normal(size=shape) * size).astype(np.float32)
+
+    tensors = {name: (draw(site.inputs, 4), draw(4, site.outputs)) for name, site in entry.lora.sites.items()}
+    head = {name: draw(*shape) for name, shape in entry.head.sizes().items()}
+    head["head.bias"] += np.float32(1.5)
+    fingerprints = entry.tokenizer_fingerprint, bundle.target.tokenizer_fingerprint
+    return Adapter(entry.fingerprint, *fingerprints, tensors, CREATED, Head(head))
+
+
+def write_cache(loaded: LoadedBundle, file: Path, prompts: list[str]) -> None:
+    """Save what a session learns from some prompts, and every other n-gram of the map without counts."""
+    session = Session(loaded)
+    for prompt in prompts[::3]:
+        session.generate(prompt, max_new_tokens=TOKENS, num_draft_tokens=4).finish()
+    session.cache.prefill()
+    session.save_cache(file)
+
+
+def session_of(loaded: LoadedBundle, file: Path) -> dict[str, Any]:
+    """Save a conversation in the middle of an answer; what follows in it."""
+    session = Session(loaded)
+    session.chat(QUESTIONS[0], max_new_tokens=TOKENS).finish()
+    answer = session.chat(QUESTIONS[1], seed=12345, max_new_tokens=TOKENS, **FIXED)
+    for _ in range(3):
+        next(iter(answer))
+    session.save(file)
+    restored = Session(loaded)
+    restored.load(file)
+    before = len(answer.token_ids)
+    resumed = restored.resume().finish()
+    after = restored.chat(QUESTIONS[2], max_new_tokens=TOKENS, num_draft_tokens=4).finish()
+    return {"questions": QUESTIONS, "before": before, "resumed": resumed.token_ids, "after": after.token_ids}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
