@@ -1,5 +1,7 @@
 package io.omnidraft
 
+import java.io.File
+
 /**
  * How a bundle is opened.
  *
@@ -10,6 +12,8 @@ package io.omnidraft
  * @property withDrafter whether the drafter is loaded.
  * @property freeMemory bytes that the app may still use; where both models would need more, the bundle is opened
  *   without the drafter, and where the target alone would, it is refused (fault `memory`). Null: not looked at.
+ * @property state the directory of what the device remembers of its bundles: that they were checked, and how fast they
+ *   are here (`omnidraft/state`). Null remembers nothing, so each opening hashes all files and may measure.
  */
 public class OpenOptions(
     public val publicKey: ByteArray? = null,
@@ -17,4 +21,5 @@ public class OpenOptions(
     public val threads: Int = 0,
     public val withDrafter: Boolean = true,
     public val freeMemory: Long? = null,
+    public val state: File? = null,
 )

@@ -9,6 +9,7 @@ package io.omnidraft
  * @property tokenIds target ids of the output.
  * @property stopReason why it ended.
  * @property stats counts of this generation.
+ * @property logprobs natural log-probability of each id, if they were asked for.
  */
 public class Result(
     public val text: String,
@@ -17,4 +18,5 @@ public class Result(
     public val tokenIds: IntArray,
     public val stopReason: StopReason,
     public val stats: Stats,
+    public val logprobs: DoubleArray = DoubleArray(0),
 )

@@ -3,6 +3,7 @@ package io.omnidraft.models
 import ai.onnxruntime.OrtEnvironment
 import ai.onnxruntime.OrtException
 import ai.onnxruntime.OrtLoggingLevel
+import ai.onnxruntime.OrtProvider
 import ai.onnxruntime.OrtSession
 import io.omnidraft.BundleException
 import io.omnidraft.reason
@@ -24,6 +25,9 @@ internal object Engine {
         version = environment.version
     }
 }
+
+/** Whether the engine was built with kernels of XNNPACK. */
+internal fun hasXnnpack(): Boolean = OrtProvider.XNNPACK in OrtEnvironment.getAvailableProviders()
 
 // A small graph can name constants of any size, and folding them would take that memory and time while it is
 // loaded. Exported graphs hold nothing to fold; adopted graphs compute some twenty small values in each pass.

@@ -1,11 +1,19 @@
 package io.omnidraft.session
 
+import io.omnidraft.BundleException
+import io.omnidraft.OpenOptions
+import io.omnidraft.Provider
+import io.omnidraft.bundle.Bundle
 import io.omnidraft.bundle.Verify
+import io.omnidraft.bundle.memoryNeed
 import io.omnidraft.bundle.openBundle
+import io.omnidraft.bundle.whyPlain
+import io.omnidraft.device.StateDirectory
+import io.omnidraft.models.hasXnnpack
 import io.omnidraft.traces.TracePlace
 import java.io.File
 
-/* Text in, text out: load a bundle and stream text, for the parts of this library and its tests. */
+/* Text in, text out: load a bundle and stream text. The public interface is a layer on these functions. */
 
 /**
  * Opens a bundle for generation: checks its files, loads both graphs and what was learned.
@@ -31,3 +39,54 @@ internal fun load(
     val loaded = loadBundle(openBundle(directory, publicKey, verify, loading.state), loading)
     return Session(loaded, cache, adapter, trace)
 }
+
+/**
+ * Loads a bundle as an app asks for it. Where the memory is too small for both models, it is loaded without the drafter;
+ * where the provider cannot be used, on the CPU. The notice of the bundle says so.
+ *
+ * @throws io.omnidraft.OmniDraftException the bundle is refused, or needs more memory than there is (fault `memory`).
+ */
+internal fun openLoaded(directory: File, options: OpenOptions): LoadedBundle {
+    val state = StateDirectory(options.state)
+    val bundle = openBundle(directory, options.publicKey, Verify.AUTO, state)
+    val plain = if (options.withDrafter) whyWithoutDrafter(bundle, options.freeMemory) else null
+    checkMemory(bundle, options)
+    val provider = whyNotOn(options.provider)
+    val loading = Loading(
+        threads = options.threads,
+        drafter = options.withDrafter && plain == null,
+        xnnpack = options.provider == Provider.XNNPACK && provider == null,
+        state = state,
+        notice = sentences(plain, provider),
+    )
+    return try {
+        loadBundle(bundle, loading)
+    } catch (error: BundleException) {
+        if (!loading.xnnpack) throw error
+        loadBundle(bundle, loading.onCpu(sentences(plain, "running on the CPU: ${error.message}")))
+    }
+}
+
+private fun whyWithoutDrafter(bundle: Bundle, free: Long?): String? =
+    whyPlain(memoryNeed(bundle).total, memoryNeed(bundle, drafter = false).total, free)
+
+/** Refuses a bundle whose target alone needs more than the app may still use. */
+private fun checkMemory(bundle: Bundle, options: OpenOptions) {
+    val free = options.freeMemory ?: return
+    val needed = memoryNeed(bundle, drafter = false).total
+    if (needed <= free) return
+    val message = "${bundle.path.name} needs ${needed / MEGABYTE} MB without the drafter, and ${free / MEGABYTE} MB are free"
+    throw BundleException("memory", message, "use a smaller model")
+}
+
+private const val MEGABYTE = 1_000_000L
+
+/** Why the models run on the CPU though another provider was asked for; null where they do not. */
+private fun whyNotOn(provider: Provider): String? = when {
+    provider == Provider.CPU || (provider == Provider.XNNPACK && hasXnnpack()) -> null
+    provider == Provider.XNNPACK -> "running on the CPU: this onnxruntime was built without XNNPACK"
+    else -> "running on the CPU: this version of the library runs no static graphs, which $provider takes alone"
+}
+
+private fun sentences(vararg sentences: String?): String? =
+    sentences.filterNotNull().joinToString("; ").ifEmpty { null }

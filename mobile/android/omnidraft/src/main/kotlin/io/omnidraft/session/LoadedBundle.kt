@@ -155,7 +155,10 @@ internal class Loading(
     val measure: Measure = Measure.AUTO,
     val state: StateDirectory = StateDirectory.NONE,
     val notice: String? = null,
-)
+) {
+    /** The same without XNNPACK. */
+    fun onCpu(notice: String?): Loading = Loading(threads, drafter, xnnpack = false, measure, state, notice)
+}
 
 /**
  * Loads the graphs of a bundle once, for any number of sessions.
