@@ -5,7 +5,7 @@
 . "$(dirname "$0")/common.sh"
 
 bundles=$OUT/bundles
-made_from=(src/omnidraft examples/starters constraints.txt scripts/android/bundles.sh)
+made_from=(src/omnidraft examples/starters constraints.txt scripts/android/bundles.sh scripts/android/expected_ids.py)
 stamp=$(cd "$ROOT" && find "${made_from[@]}" -type f ! -name '*.pyc' -print0 | sort -z |
     xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
 if [ -e "$bundles/stamp" ] && [ "$(cat "$bundles/stamp")" = "$stamp" ]; then

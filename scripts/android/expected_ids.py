@@ -1,7 +1,7 @@
 """Writes what the Python runtime says with the starter bundles, for RealBundleTest of the Kotlin library.
 
-`expected_ids.py BUNDLES` writes BUNDLES/expected/NAME for the bundles `a` and `b`: a cache, an adapter and a session that
-Python saved, and ids.json with prompts, settings and ids.
+`expected_ids.py BUNDLES` writes BUNDLES/expected/NAME for the bundles `a` and `b`: a cache, an adapter and a
+session that Python saved, and ids.json with prompts, settings and ids.
 """
 
 from __future__ import annotations
