@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Exports the starter bundles that the tests and the sample use, once for each version of the exporter's sources:
 # a and b in float32, and `learning`, starter a with an int8 drafter that can learn; then packs `learning` for a phone,
-# and unpacks it, for a test of the library's unpacking.
+# and unpacks it, for a test of the library's unpacking; and writes what the Python runtime says with a and b.
 . "$(dirname "$0")/common.sh"
 
 bundles=$OUT/bundles

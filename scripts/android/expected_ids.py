@@ -28,8 +28,8 @@ QUESTIONS = (
     "And how many legs do 4 more cats have?",
     "Add one dog to them.",
 )
-FIXED = {"temperature": 1.0, "num_draft_tokens": 4}
-SAMPLED = {"temperature": 1.0}
+FIXED: dict[str, Any] = {"temperature": 1.0, "num_draft_tokens": 4}
+SAMPLED: dict[str, Any] = {"temperature": 1.0}
 # Name, settings, whether the session begins with the cache and with the adapter.
 RUNS: tuple[tuple[str, dict[str, Any], bool, bool], ...] = (
     ("greedy", {}, False, False),
