@@ -8,9 +8,11 @@ import java.io.File
  * @property cache a file of learned n-grams; where it is absent or refused, the session begins with an empty cache.
  * @property traces a directory to record generations in, once learning is on; text included.
  * @property adapter of the drafter or of the target.
+ * @property learned a directory for what is learned here and pulled; null: beside [traces], with `.learned` behind its name.
  */
 public class SessionOptions(
     public val cache: File? = null,
     public val traces: File? = null,
     public val adapter: File? = null,
+    public val learned: File? = null,
 )

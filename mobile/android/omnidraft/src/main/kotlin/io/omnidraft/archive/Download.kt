@@ -105,7 +105,7 @@ private fun fetch(source: BundleSource.Download, part: File, web: Web, progress:
     }
 }
 
-private fun configure(connection: HttpsURLConnection, web: Web, begin: Long) {
+internal fun configure(connection: HttpsURLConnection, web: Web, begin: Long = 0) {
     web.sockets?.let { connection.sslSocketFactory = it }
     connection.connectTimeout = web.seconds * 1000
     connection.readTimeout = web.seconds * 1000
@@ -131,7 +131,7 @@ private fun answered(source: BundleSource.Download, connection: HttpsURLConnecti
 }
 
 /** The status of an answer, whose header must be there in a time; reading a header byte by byte has no bound of its own. */
-private fun statusOf(connection: HttpsURLConnection, seconds: Int): Int {
+internal fun statusOf(connection: HttpsURLConnection, seconds: Int): Int {
     val timer = Timer(true)
     timer.schedule(
         object : TimerTask() {
@@ -168,7 +168,7 @@ private fun copy(
 }
 
 /** Gives up a transfer that is too slow. */
-private class Pace(private val seconds: Int) {
+internal class Pace(private val seconds: Int) {
     private var began = System.nanoTime()
     private var bytes = 0L
 

@@ -1,0 +1,191 @@
+package io.omnidraft.learning.online
+
+import io.omnidraft.SettingException
+import io.omnidraft.bundle.Bundle
+import io.omnidraft.learning.positions.Aligned
+import io.omnidraft.learning.positions.Aligner
+import io.omnidraft.learning.positions.TraceAligner
+import io.omnidraft.learning.positions.fullTrie
+import io.omnidraft.learning.step.Arrays
+import io.omnidraft.learning.step.Learner
+import io.omnidraft.models.Adapter
+import io.omnidraft.traces.Segment
+import io.omnidraft.traces.Traced
+import io.omnidraft.vocab.VocabMap
+
+/*
+ * One pair of models that learns from its traces: learner, guard and progress.
+ */
+
+/** The mode whose answers the guard counts: those of other modes do not depend on the drafter alone. */
+private const val DRAFTED = "trie"
+
+/**
+ * Options of an adaptation.
+ *
+ * @property interval answers between two rounds of learning, at least.
+ * @property passes over the answers of an interval, in steps of [BATCH].
+ * @property replayed earlier answers in each step, besides the new ones.
+ * @property memory earlier answers that are kept to be replayed, and new answers that are learned from at once.
+ * @property seed of the choice of earlier answers.
+ * @property maxLength draft tokens of a response with its prompt at most; null for all that the drafter's context holds.
+ * @property guard options of the guard.
+ */
+internal class AdaptOptions(
+    val interval: Int = 8,
+    val passes: Int = 4,
+    val replayed: Int = 8,
+    val memory: Int = 64,
+    val seed: Long = 0,
+    val maxLength: Int? = null,
+    val guard: GuardOptions = GuardOptions(),
+) {
+    init {
+        checkLeast("interval", interval, 1)
+        checkLeast("passes", passes, 1)
+        checkLeast("replayed", replayed, 0)
+        checkLeast("memory", memory, 0)
+        if (maxLength != null) checkLeast("max_length", maxLength, 2)
+    }
+
+    /** The options that a checkpoint records, by name; a later run needs the same values. */
+    val settings: Map<String, String>
+        get() = mapOf(
+            "interval" to "$interval", "passes" to "$passes", "replayed" to "$replayed", "memory" to "$memory",
+            "seed" to "$seed",
+        )
+
+    /** The same with responses of at most this length; null leaves them. */
+    fun within(length: Int?): AdaptOptions = AdaptOptions(
+        interval, passes, replayed, memory, seed, listOfNotNull(maxLength, length).minOrNull(), guard,
+    )
+
+    private fun checkLeast(name: String, value: Int, least: Int) {
+        if (value < least) throw SettingException("$name $value is less than $least", setting = name)
+    }
+}
+
+/** The session that an adapter is learned for. */
+internal interface AdapterUser {
+    /** Digest of the target's adapter in use; null for none. */
+    val targetAdapter: String?
+
+    /** Whether the last record of the trace may still grow. */
+    val isAnswering: Boolean
+
+    /** Draft with an adapter from the next round on; null drafts without one. */
+    fun useDrafterAdapter(adapter: Adapter?)
+}
+
+/**
+ * The pair that learns.
+ *
+ * @param bundle of the pair.
+ * @param vocabMap of the bundle.
+ * @property user the session.
+ * @property learner it learns, at its first rate times the rate scale of the progress.
+ * @property trace the records that it learns from.
+ * @property options of the adaptation.
+ * @param checkpoint to go on from; null begins.
+ * @param begun the adapter that learning begins with, where there is no checkpoint.
+ * @throws SettingException the checkpoint is of another learner.
+ */
+internal class AdaptedTarget(
+    bundle: Bundle,
+    vocabMap: VocabMap,
+    val user: AdapterUser,
+    val learner: Learner,
+    val trace: RecordedAnswers,
+    val options: AdaptOptions,
+    checkpoint: LearningCheckpoint?,
+    begun: Adapter?,
+) {
+    private val baseRate = learner.rate
+    private val aligner = TraceAligner(
+        Aligner(fullTrie(vocabMap), minOf(options.maxLength ?: Int.MAX_VALUE, bundle.drafter.kv.maxLength)),
+        bundle.drafter.bosId?.let { intArrayOf(it) } ?: IntArray(0),
+        user.targetAdapter,
+    )
+    private val base: Adapter? = if (checkpoint == null) begun else checkpoint.base
+    private var good: Arrays
+    private var used: Adapter? = checkpoint?.used
+
+    /** Judges the adapter in use. */
+    val guard = Guard(options.guard)
+
+    /** Counts. */
+    val progress: AdaptationProgress = checkpoint?.progress ?: AdaptationProgress()
+
+    init {
+        if (checkpoint != null) {
+            learner.restore(checkpoint.learner)
+            guard.restore(checkpoint.progress.guard)
+        }
+        good = checkpoint?.good?.takeIf { it.isNotEmpty() } ?: learner.state()
+        learner.rate = baseRate * progress.rateScale
+    }
+
+    /** Take the records that came since the last time: they are pending, and the guard counts those that were drafted. */
+    fun collect() {
+        val inUse = (used ?: base)?.digest
+        for (found in trace.since(progress.read, user.isAnswering)) {
+            progress.read = AnswerPlace(progress.answered + 1, found.segment, found.record)
+            if (found.traced.start.targetAdapter != user.targetAdapter) continue
+            progress.answered += 1
+            progress.places += progress.answered to AnswerPlace(progress.answered, found.segment, found.record)
+            progress.pending += progress.answered
+            observe(found.traced, inUse)
+        }
+        progress.pending = progress.pending.takeLast(maxOf(options.memory, options.interval))
+        progress.dropPlaces()
+    }
+
+    /** The training positions of answers; those whose records were deleted to make room are left out. */
+    fun aligned(numbers: List<Long>): List<Aligned> {
+        val places = numbers.mapNotNull { progress.places[it] }
+        val segments = places.map { it.segment }.distinct().associateWith { trace.segment(it) }
+        return places.mapNotNull { place -> segments[place.segment]?.let { recordOf(it, place.record) } }
+            .filter { it.start.targetAdapter == user.targetAdapter }
+            .mapNotNull { alignedOrNull(it) }
+    }
+
+    /** Draft with the learner's adapter from now on. */
+    fun swapIn() {
+        learner.rate = baseRate * progress.rateScale
+        used = if (progress.version == 0L) null else learner.adapter()
+        user.useDrafterAdapter(used ?: base)
+    }
+
+    /** Keep the adapter in use for a rollback. */
+    fun keepGood() {
+        good = learner.state()
+    }
+
+    /** Draft and learn with the last good adapter. */
+    fun goBack() {
+        learner.restore(good)
+        swapIn()
+    }
+
+    /** The whole state, between two steps. */
+    fun checkpoint(): LearningCheckpoint {
+        progress.guard = guard.state()
+        progress.dropPlaces()
+        val isGood = progress.version == progress.good && progress.unfinished == null
+        return LearningCheckpoint(progress, learner.state(), if (isGood) emptyMap() else good, used, base)
+    }
+
+    private fun observe(traced: Traced, inUse: String?) {
+        if (traced.start.mode != DRAFTED || traced.start.drafterAdapter != inUse || traced.rounds.isEmpty()) return
+        guard.observe(traced.rounds.sumOf { it.tokens.size.toLong() }, traced.rounds.size.toLong())
+    }
+
+    /** The positions of a record; null where nothing can be learned from it, such as rows that are no distribution. */
+    private fun alignedOrNull(traced: Traced): Aligned? = try {
+        aligner.align(traced)
+    } catch (_: SettingException) {
+        null
+    }
+
+    private fun recordOf(segment: Segment, record: Long): Traced? = segment.generations().getOrNull(record.toInt())
+}

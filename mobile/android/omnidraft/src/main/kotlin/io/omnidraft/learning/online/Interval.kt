@@ -1,0 +1,79 @@
+package io.omnidraft.learning.online
+
+/*
+ * Decide at the end of an interval: keep the adapter, roll it back, pause or learn (spec/13-learner.md).
+ *
+ * The functions change counts alone; the caller changes the session and the learner. After each rollback in a row the
+ * pause is longer. Where the texts have changed and no adapter is at fault, the guard starts over with the new texts.
+ */
+
+/** What comes next at the end of an interval. */
+internal enum class IntervalDecision { ROLL_BACK, COOL_DOWN, LEARN }
+
+/** Intervals without learning after a rollback, at most. */
+internal const val MAX_COOLDOWN = 32
+
+/** Factor of the learning rate at a rollback. */
+internal const val ROLLBACK_SCALE = 0.5
+
+/** Factor of the learning rate at an adapter that is found good, up to the full rate. */
+internal const val RECOVERY_SCALE = 1.25
+
+/**
+ * A decision, and whether the adapter in use was found good, so that a rollback goes back to it.
+ */
+internal class Decided(val decision: IntervalDecision, val isGood: Boolean)
+
+/**
+ * Judge the adapter in use and decide what comes next.
+ *
+ * @param progress with the answers of the interval pending; it is changed.
+ * @param guard has observed these answers.
+ * @param memory answers to keep.
+ */
+internal fun decide(progress: AdaptationProgress, guard: Guard, memory: Int): Decided {
+    val verdict = guard.judge()
+    val isNew = progress.version != progress.good
+    if (verdict == GuardVerdict.WORSE && isNew) {
+        rollBack(progress, guard, memory)
+        return Decided(IntervalDecision.ROLL_BACK, false)
+    }
+    // No new adapter is in use, so the texts have changed.
+    if (verdict == GuardVerdict.WORSE) guard.forget()
+    val isGood = verdict == GuardVerdict.GOOD && isNew
+    if (isGood) {
+        progress.good = progress.version
+        progress.rollbacks = 0
+        progress.rateScale = minOf(1.0, progress.rateScale * RECOVERY_SCALE)
+    }
+    remember(progress, memory)
+    if (progress.cooldown > 0) {
+        progress.cooldown -= 1
+        return Decided(IntervalDecision.COOL_DOWN, isGood)
+    }
+    return Decided(IntervalDecision.LEARN, isGood)
+}
+
+/** Go back to the last good adapter and pause learning: its answers become the guard's reference. */
+internal fun rollBack(progress: AdaptationProgress, guard: Guard, memory: Int) {
+    progress.rollbacks += 1
+    progress.cooldown = if (progress.rollbacks > DOUBLINGS) MAX_COOLDOWN else 1 shl (progress.rollbacks - 1)
+    progress.rateScale *= ROLLBACK_SCALE
+    progress.version = progress.good
+    remember(progress, memory)
+    guard.forget()
+}
+
+/** Count a version that was learned and is in use from now on. */
+internal fun takeUp(progress: AdaptationProgress) {
+    progress.learned += 1
+    progress.version = progress.learned
+}
+
+/** Keep the answers of this interval to learn from again; drop the oldest beyond [memory]. */
+private fun remember(progress: AdaptationProgress, memory: Int) {
+    progress.memory = (progress.memory + progress.pending).takeLast(memory)
+    progress.pending = emptyList()
+}
+
+private const val DOUBLINGS = 5 // 2^5 = MAX_COOLDOWN

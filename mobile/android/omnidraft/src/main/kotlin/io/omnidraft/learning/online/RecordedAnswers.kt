@@ -1,0 +1,63 @@
+package io.omnidraft.learning.online
+
+import io.omnidraft.TraceFileException
+import io.omnidraft.traces.Segment
+import io.omnidraft.traces.Traced
+import io.omnidraft.traces.Vocabularies
+import io.omnidraft.traces.nameOf
+import io.omnidraft.traces.numberOf
+import io.omnidraft.traces.readSegments
+import java.io.File
+
+/** A record of a trace, and where it is. */
+internal class FoundRecord(val segment: Long, val record: Long, val traced: Traced)
+
+/**
+ * The answers in a trace's directory, which a session may append to and delete from meanwhile.
+ *
+ * @param place the directory.
+ * @param vocabularies of the pair; a trace of another pair is refused.
+ */
+internal class RecordedAnswers(private val place: File, private val vocabularies: Vocabularies) {
+    /**
+     * The records behind a place, in order. One segment at a time is in memory.
+     *
+     * @param read the last record that was taken; null takes all. A trace that was begun anew is taken from its beginning.
+     * @param isGrowing whether the last record is left out, because a session still appends to it.
+     * @throws TraceFileException a segment is refused.
+     */
+    fun since(read: AnswerPlace?, isGrowing: Boolean): Sequence<FoundRecord> = sequence {
+        val numbers = numbers()
+        val last = numbers.lastOrNull() ?: return@sequence
+        val from = read?.takeIf { it.segment <= last }
+        for (number in numbers) {
+            if (from != null && number < from.segment) continue
+            val generations = segment(number)?.generations() ?: continue
+            val first = if (from != null && number == from.segment) from.record + 1 else 0L
+            val end = generations.size - if (isGrowing && number == last) 1 else 0
+            for (record in first until end) yield(FoundRecord(number, record, generations[record.toInt()]))
+        }
+    }
+
+    /**
+     * A segment; null where it was deleted to make room.
+     *
+     * @throws TraceFileException the segment is refused.
+     */
+    fun segment(number: Long): Segment? {
+        val file = File(place, nameOf(number))
+        return if (file.exists()) readSegments(file, vocabularies).firstOrNull()?.second else null
+    }
+
+    private fun numbers(): List<Long> = place.listFiles().orEmpty()
+        .filter { it.name.startsWith(START) && it.name.endsWith(END) && it.name.length == LENGTH }
+        .filter { file -> file.name.substring(START.length, LENGTH - END.length).all { it in '0'..'9' } }
+        .map { numberOf(it) }
+        .sorted()
+
+    private companion object {
+        const val START = "trace-"
+        const val END = ".odt"
+        const val LENGTH = 20
+    }
+}

@@ -1,0 +1,57 @@
+package io.omnidraft.learning.step
+
+import io.omnidraft.learning.positions.Aligned
+import io.omnidraft.models.Adapter
+
+/** Whether a step may make its next call of a graph. It is asked between calls, never inside one (spec/08-phones.md). */
+internal fun interface StepBudget {
+    fun goesOn(): Boolean
+
+    companion object {
+        /** A step that runs to its end. */
+        val UNBOUNDED: StepBudget = StepBudget { true }
+    }
+}
+
+/**
+ * The result of one training step.
+ *
+ * @property step number of this step, from 1.
+ * @property loss of the batch.
+ * @property terms mean of each term of the loss, by name; with `head` if the head is trained.
+ * @property norm of the gradient before clipping.
+ * @property skipped whether the loss or the gradient was not finite, so that nothing changed.
+ */
+internal class Learned(
+    val step: Long,
+    val loss: Double,
+    val terms: Map<String, Double>,
+    val norm: Double,
+    val skipped: Boolean,
+)
+
+/** A drafter's LoRA tensors and head in training; implemented by [OrtLearner]. */
+internal interface Learner {
+    /** Learning rate of the next steps; may be set, and is not part of [state]. */
+    var rate: Double
+
+    /**
+     * Do one step on a batch of at least one response.
+     *
+     * @return null where [budget] ended the step between two calls of the graph; nothing changed then.
+     */
+    fun learn(responses: List<Aligned>, budget: StepBudget = StepBudget.UNBOUNDED): Learned?
+
+    /** The adapter learned so far, for a session. */
+    fun adapter(): Adapter
+
+    /** The whole state (tensors, moments, counts) as copies, by name. */
+    fun state(): Arrays
+
+    /**
+     * Take over a [state]; the next steps are those that would have followed it.
+     *
+     * @throws io.omnidraft.SettingException the state is of another learner; nothing changed.
+     */
+    fun restore(state: Arrays)
+}

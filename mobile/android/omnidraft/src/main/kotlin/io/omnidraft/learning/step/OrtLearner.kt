@@ -1,0 +1,274 @@
+package io.omnidraft.learning.step
+
+import io.omnidraft.SettingException
+import io.omnidraft.bundle.Bundle
+import io.omnidraft.bundle.LoraSites
+import io.omnidraft.bundle.StepEntry
+import io.omnidraft.bundle.StepLayout
+import io.omnidraft.bundle.checkUnchanged
+import io.omnidraft.bundle.checkedStep
+import io.omnidraft.learning.positions.Aligned
+import io.omnidraft.models.Adapter
+import io.omnidraft.models.Role
+import io.omnidraft.models.bytesSession
+import io.omnidraft.models.fit
+import io.omnidraft.models.placeOf
+import io.omnidraft.vocab.VocabMap
+
+/*
+ * A learner without a training package: onnxruntime runs the training step of the bundle (spec/14-train-step.md).
+ *
+ * A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. The adaptive head has its
+ * own graph. A call takes a few responses of a batch, so memory does not grow with the batch.
+ */
+
+private const val STEPS = "counts"
+private const val OF_HEAD = "head." // prefix of the head's arrays in a state
+
+/**
+ * Options of a learner.
+ *
+ * @property objective trie-kl or omnidraft.
+ * @property learningRate of AdamW with betas (0.9, 0.999).
+ * @property weightDecay of AdamW.
+ * @property clipNorm largest norm of the gradient.
+ * @property loraAlpha the scale of the adapter is loraAlpha / rank.
+ * @property seed of the initial LoRA tensors.
+ * @property atOnce responses in one call of the graph; a larger value takes more memory and slightly less time.
+ * @property head also train the adaptive head, after each step on the same responses.
+ * @property headRate learning rate of the head.
+ * @property threads of the graphs.
+ */
+internal class StepOptions(
+    val objective: String = "trie-kl",
+    val learningRate: Double = 1e-4,
+    val weightDecay: Double = 0.01,
+    val clipNorm: Double = 1.0,
+    val loraAlpha: Double = 32.0,
+    val seed: Long = 0,
+    val atOnce: Int = 1,
+    val head: Boolean = false,
+    val headRate: Double = 1e-3,
+    val threads: Int = 1,
+) {
+    init {
+        checkLeast("learning_rate", learningRate, 0.0)
+        checkLeast("weight_decay", weightDecay, 0.0)
+        checkLeast("clip_norm", clipNorm, 0.0)
+        checkLeast("head_rate", headRate, 0.0)
+        checkLeast("at_once", atOnce.toDouble(), 1.0)
+        checkLeast("threads", threads.toDouble(), 1.0)
+        if (!(loraAlpha > 0.0 && loraAlpha < Double.POSITIVE_INFINITY)) {
+            throw SettingException("lora_alpha $loraAlpha is not a number above 0", "32 is usual", setting = "lora_alpha")
+        }
+        factorsOf(objective)
+    }
+
+    private fun checkLeast(name: String, value: Double, least: Double) {
+        if (value >= least && value < Double.POSITIVE_INFINITY) return
+        throw SettingException("$name $value is not a number of at least $least", setting = name)
+    }
+}
+
+/**
+ * A drafter's LoRA tensors and head in training; see [Learner]. Closing it frees the graphs.
+ *
+ * @param bundle exported with a training step.
+ * @param vocabMap of the bundle.
+ * @param options of the learner.
+ * @param adapter to begin with, packed by a learner; new tensors from the seed when null.
+ * @param now gives the creation time of adapters.
+ * @throws SettingException the bundle has no training step, or has no head to train.
+ * @throws io.omnidraft.AdapterException the adapter is of another drafter, or has another form.
+ * @throws io.omnidraft.BundleException onnxruntime cannot load a graph, or a file is not the one that was hashed.
+ */
+internal class OrtLearner(
+    private val bundle: Bundle,
+    private val vocabMap: VocabMap,
+    val options: StepOptions = StepOptions(),
+    adapter: Adapter? = null,
+    private val now: () -> String,
+) : Learner, AutoCloseable {
+    private val entry: StepEntry = stepOf(bundle)
+    private val lora: LoraSites = bundle.drafter.lora ?: throw noStep(bundle)
+    private val base: String = bundle.drafter.fingerprint ?: throw noStep(bundle)
+    private val factors = factorsOf(options.objective)
+    private val scale = options.loraAlpha / entry.rank
+    private val begunHead = adapter?.head
+    private val drafter = runOf(entry.graph, initial(adapter))
+    private val head = if (options.head) headRun() else null
+
+    override var rate: Double = options.learningRate
+
+    /** Steps so far. */
+    var steps: Long = 0
+        private set
+
+    /** Steps that were not finite and did not change the drafter. */
+    var skipped: Long = 0
+        private set
+
+    /** Steps that changed the drafter. */
+    val updates: Long get() = drafter.updates
+
+    /**
+     * Do one step on a batch of at least one response.
+     *
+     * @throws SettingException there is no response, or a response is of another pair or longer than the drafter's
+     *   context; nothing changed.
+     */
+    override fun learn(responses: List<Aligned>, budget: StepBudget): Learned? {
+        check(responses)
+        val groups = responses.chunked(options.atOnce)
+        val terms = LinkedHashMap<String, Double>()
+        val before = drafter.mark()
+        val outcome = learnDrafter(groups, budget, terms) ?: return null
+        if (head != null) {
+            terms["head"] = learnHead(head, groups, budget) ?: return null.also { drafter.revert(before) }
+        }
+        steps += 1
+        if (!outcome.applied) skipped += 1
+        val loss = outcome.values.getValue("next_loss").toDouble()
+        return Learned(steps, loss, terms, outcome.values.getValue("norm").toDouble(), !outcome.applied)
+    }
+
+    override fun adapter(): Adapter {
+        val tensors = sitesOf(drafter.parameters, entry.layout, lora, scale)
+        val shape = bundle.drafter.head
+        val ofHead = entry.head
+        val learned = if (head == null || ofHead == null || shape == null) {
+            begunHead
+        } else {
+            headOf(head.parameters, ofHead.layout, shape)
+        }
+        return Adapter(base, vocabMap.draftFingerprint, vocabMap.targetFingerprint, tensors, now(), learned)
+    }
+
+    override fun state(): Arrays =
+        drafter.state("") + (head?.state(OF_HEAD) ?: emptyMap()) + (STEPS to LongValues(longArrayOf(steps, skipped)))
+
+    override fun restore(state: Arrays) {
+        drafter.check(state, "")
+        head?.check(state, OF_HEAD)
+        if (head == null && state.keys.any { it.startsWith(OF_HEAD) }) {
+            throw SettingException(
+                "the state of a learner has an adaptive head and this learner trains none",
+                "go on with the head, as it was begun",
+            )
+        }
+        val counts = (state[STEPS] as? LongValues)?.values
+        if (counts == null || counts.size != 2) {
+            throw SettingException("the state of a learner has no counts", "give the file that a learner wrote")
+        }
+        drafter.restore(state, "")
+        head?.restore(state, OF_HEAD)
+        steps = counts[0]
+        skipped = counts[1]
+    }
+
+    override fun close() {
+        drafter.close()
+        head?.close()
+    }
+
+    private fun initial(adapter: Adapter?): FloatArray {
+        if (adapter == null) return initialVector(entry.layout, options.seed)
+        fit(adapter, placeOf(bundle, vocabMap), Role.DRAFTER)
+        return vectorOf(adapter, entry.layout, lora, scale)
+    }
+
+    private fun runOf(graph: String, begin: FloatArray): StepRun {
+        val content = checkedStep(bundle, graph, entry.folder)
+        val session = bytesSession(content, bundle.file(graph), bundle.file(entry.folder), options.threads)
+        checkUnchanged(bundle.places, bundle.stamps) // the weights were read by their name
+        return StepRun(session, begin, graph)
+    }
+
+    private fun headRun(): StepRun {
+        val step = entry.head ?: throw SettingException(
+            "the drafter of ${bundle.path.name} has no adaptive head to train",
+            "export it again without --no-head, or leave the head out",
+        )
+        checkSize(bundle, step.layout)
+        return runOf(step.graph, headVector(begunHead, step.layout))
+    }
+
+    /** Puts the mean of each term into [terms]; null where the budget ended the step. */
+    private fun learnDrafter(
+        groups: List<List<Aligned>>,
+        budget: StepBudget,
+        terms: MutableMap<String, Double>,
+    ): StepOutcome? {
+        val scales = stepScales(groups.map { stepBatch(it, factors).counts }, factors, entry.layout.terms)
+        val settings = settings(rate, options.weightDecay) + ("scales" to FloatValues(scales.scales))
+        val parts = groups.map { group -> { stepBatch(group, factors).inputs } }
+        val outcome = drafter.run(parts, settings, budget) ?: return null
+        for ((name, count) in scales.counts) {
+            terms[name] = outcome.sums[entry.layout.terms.indexOf(name)] / count
+        }
+        return outcome
+    }
+
+    /** The loss of the head on draws of the current drafter; null where the budget ended the step. */
+    private fun learnHead(head: StepRun, groups: List<List<Aligned>>, budget: StepBudget): Double? {
+        val settings = settings(options.headRate, 0.0) + mapOf(
+            "lora" to FloatValues(drafter.parameters),
+            "allowed" to BooleanValues(vocabMap.draftAllowed),
+        )
+        val outcome = head.run(groups.map { group -> { headBatch(group) } }, settings, budget) ?: return null
+        return outcome.values.getValue("next_loss") / maxOf(outcome.values.getValue("next_weight").toDouble(), 1e-6)
+    }
+
+    private fun settings(rate: Double, decay: Double): Arrays = mapOf(
+        "learning_rate" to oneFloat(rate),
+        "weight_decay" to oneFloat(decay),
+        "clip_norm" to oneFloat(options.clipNorm),
+        "lora_scale" to oneFloat(scale),
+    )
+
+    private fun check(responses: List<Aligned>) {
+        if (responses.isEmpty()) throw SettingException("a step was given no responses", "give at least one")
+        val longest = bundle.drafter.kv.maxLength
+        for (response in responses) {
+            checkPair(response.vocabMap)
+            if (response.draftIds.size > longest) {
+                throw SettingException(
+                    "a response has ${response.draftIds.size} draft tokens and the drafter's context holds $longest",
+                    "align with max_length $longest",
+                )
+            }
+        }
+    }
+
+    private fun checkPair(theirs: VocabMap) {
+        val ours = vocabMap
+        if (theirs.draftFingerprint == ours.draftFingerprint && theirs.targetFingerprint == ours.targetFingerprint) return
+        throw SettingException(
+            "a response is of the tokenizers ${theirs.draftFingerprint.take(12)} and " +
+                "${theirs.targetFingerprint.take(12)}, and the bundle has ${ours.draftFingerprint.take(12)} and " +
+                ours.targetFingerprint.take(12),
+            "align it with the bundle's vocabulary map",
+        )
+    }
+}
+
+private fun stepOf(bundle: Bundle): StepEntry {
+    val entry = bundle.drafter.train ?: throw noStep(bundle)
+    checkSize(bundle, entry.layout)
+    return entry
+}
+
+/** Refuse a vector that no phone's memory holds; the manifest is checked, but for this size. */
+private fun checkSize(bundle: Bundle, layout: StepLayout) {
+    if (layout.size > MOST_PARAMETERS) {
+        throw SettingException(
+            "the training step of ${bundle.path.name} has ${layout.size} parameters, more than $MOST_PARAMETERS",
+            "export it again with a lower --train-rank",
+        )
+    }
+}
+
+private fun noStep(bundle: Bundle) = SettingException(
+    "${bundle.path.name} holds no training step",
+    "export it again with --train-step",
+)

@@ -1,0 +1,43 @@
+package io.omnidraft.learning.step
+
+import io.omnidraft.BundleException
+import io.omnidraft.bundle.Bundle
+
+/*
+ * How much memory a call of the training step takes, before it is made. The figures are bounds that were measured with the
+ * bundles of the starter models; a call of another drafter may take less.
+ */
+
+private const val BASE = 24L shl 20 // onnxruntime's second session, with its arena
+private const val WEIGHTS = 8L // bytes of a parameter: float32, and what the gradient keeps of it
+private const val TRAINED = 48L // bytes of a trained parameter: vectors, moments, gradient, outputs, and the heap's copies
+private const val ROW = 24L // bytes of a logit: logits, probabilities, gradients
+private const val HIDDEN = 160L // bytes of a position in each layer, for each parameter of a row of its products
+private const val SHORTEST = 16
+private const val MEGABYTE = 1_000_000L
+
+/** The longest response with its prompt, in draft tokens, of which a call of the step fits the memory. */
+internal fun lengthWithin(bundle: Bundle, freeMemory: Long): Int {
+    val longest = bundle.drafter.kv.maxLength
+    val fixed = stepBytes(bundle, 0)
+    val each = stepBytes(bundle, 1) - fixed
+    val length = (freeMemory - fixed) / each
+    if (length < SHORTEST) {
+        val need = (stepBytes(bundle, SHORTEST) + MEGABYTE - 1) / MEGABYTE
+        throw BundleException(
+            "memory",
+            "a training step of ${bundle.path.name} takes $need MB and ${freeMemory / MEGABYTE} MB are free",
+            "learn when other apps are closed",
+        )
+    }
+    return minOf(length, longest.toLong()).toInt()
+}
+
+/** Bytes of a call of the step for one response of a length. */
+internal fun stepBytes(bundle: Bundle, length: Int): Long {
+    val drafter = bundle.drafter
+    val trained = drafter.train?.layout?.size ?: 0
+    val widths = drafter.lora?.sites?.values?.sumOf { (it.inputs + it.outputs).toLong() } ?: 0
+    val each = ROW * drafter.vocabSize + HIDDEN * widths / 10
+    return BASE + WEIGHTS * drafter.parameters + TRAINED * trained + each * length
+}

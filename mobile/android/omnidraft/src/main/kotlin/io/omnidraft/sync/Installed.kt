@@ -1,0 +1,277 @@
+package io.omnidraft.sync
+
+import io.omnidraft.SyncException
+import io.omnidraft.disk.Claim
+import io.omnidraft.disk.ClaimException
+import io.omnidraft.disk.claim
+import io.omnidraft.disk.readFile
+import io.omnidraft.disk.readWhole
+import io.omnidraft.disk.writeAtomically
+import io.omnidraft.reason
+import java.io.File
+import java.io.FileNotFoundException
+import java.io.IOException
+
+/*
+ * The files of a device: adapter in use, previous adapter, newest release seen (spec/15-sync.md, What a device keeps).
+ *
+ * A directory with one pointer file, `current`, and files named by their SHA-256. Replacing the pointer file is the switch.
+ * Files of a process that was killed are not named in the pointer file, and the next process removes them.
+ */
+
+internal const val POINTER = "current"
+
+/** Endings of file names, after the SHA-256. */
+internal const val ADAPTER_END = ".safetensors"
+internal const val CACHE_END = ".odc"
+
+private const val TITLE = "omnidraft.installed 1"
+private const val MOST_POINTER_BYTES = 2048
+private const val NONE = "none"
+private const val KEY_DIGITS = 16
+private const val HASH_DIGITS = 64
+private const val RANDOM_DIGITS = 16
+
+/**
+ * An adapter that is or was in use.
+ *
+ * @property number of its release; 0 for the device's own adapter.
+ * @property file of the adapter.
+ */
+internal data class Used(val number: Long, val file: StoredFile) {
+    override fun toString(): String = "$number $file"
+}
+
+/**
+ * The content of the pointer file.
+ *
+ * @property channel of the device's bundle.
+ * @property seen the newest release that was verified.
+ * @property refused number of the newest release whose adapter was not taken, 0 for none.
+ * @property key id of the key that a release was last checked with; null if none was. With a key, every later release
+ *   must be signed.
+ * @property current the adapter in use; null for the drafter without an adapter.
+ * @property previous the adapter before it; null likewise.
+ * @property cache of the newest release that has one.
+ */
+internal data class Installed(
+    val channel: Channel,
+    val seen: Seen? = null,
+    val refused: Long = 0,
+    val key: String? = null,
+    val current: Used? = null,
+    val previous: Used? = null,
+    val cache: StoredFile? = null,
+) {
+    /** The names of all files in the pointer file. */
+    val files: Set<String>
+        get() = listOfNotNull(
+            current?.let { it.file.sha256 + ADAPTER_END },
+            previous?.let { it.file.sha256 + ADAPTER_END },
+            cache?.let { it.sha256 + CACHE_END },
+        ).toSet()
+
+    /** The bytes of the pointer file. */
+    val text: ByteArray
+        get() = ascii(
+            "$TITLE\n${channel.lines}seen ${seen?.let { "${it.number} ${it.sha256}" } ?: NONE}\nrefused $refused\n" +
+                "key ${key ?: NONE}\ncurrent ${current ?: NONE}\nprevious ${previous ?: NONE}\n" +
+                "cache ${shownFile(cache)}\n",
+        )
+
+    /** This state with another adapter in use; the present adapter becomes the previous one. */
+    fun switched(to: Used?): Installed = if (to == current) this else copy(current = to, previous = current)
+}
+
+/**
+ * The content of a directory; null where nothing is installed.
+ *
+ * @throws SyncException `unreadable` or `malformed`.
+ */
+internal fun readInstalled(place: File): Installed? {
+    val pointer = File(place, POINTER)
+    val data = try {
+        readFile(pointer, MOST_POINTER_BYTES + 1)
+    } catch (_: FileNotFoundException) {
+        return null
+    } catch (error: IOException) {
+        throw SyncException(
+            "unreadable",
+            "$pointer cannot be read (${reason(error)})",
+            "check the path and its permissions",
+        )
+    }
+    return try {
+        parseInstalled(RecordReader(data))
+    } catch (_: MalformedRecord) {
+        throw SyncException(
+            "malformed",
+            "$pointer is not what a pull wrote",
+            "give another directory, or delete it, which also forgets the newest release seen",
+        )
+    }
+}
+
+private fun parseInstalled(reader: RecordReader): Installed {
+    reader.line(TITLE)
+    val installed = Installed(
+        channel = reader.channel(),
+        seen = seen(reader.value("seen")),
+        refused = count(reader.value("refused")),
+        key = key(reader.value("key")),
+        current = used(reader.value("current")),
+        previous = used(reader.value("previous")),
+        cache = fileOrNone(reader.value("cache")),
+    )
+    reader.end()
+    return installed
+}
+
+private fun seen(value: String): Seen? {
+    if (value == NONE) return null
+    val space = value.indexOf(' ')
+    if (space < 0) throw MalformedRecord()
+    return Seen(number(value.substring(0, space)), hash(value.substring(space + 1)))
+}
+
+private fun key(value: String): String? = when {
+    value == NONE -> null
+    isHexadecimal(value, KEY_DIGITS) -> value
+    else -> throw MalformedRecord()
+}
+
+private fun used(value: String): Used? {
+    if (value == NONE) return null
+    val space = value.indexOf(' ')
+    if (space < 0) throw MalformedRecord()
+    return Used(count(value.substring(0, space)), file(value.substring(space + 1)))
+}
+
+/**
+ * Replace the pointer file; the caller has claimed the directory. A kill at any moment leaves the old state or the new
+ * one, whole.
+ *
+ * @throws SyncException `unwritable`.
+ */
+internal fun install(place: File, state: Installed) {
+    write(place, POINTER, state.text)
+}
+
+/** Remove files that the pointer file does not name, and files of killed processes; the caller has claimed it. */
+internal fun tidy(place: File, state: Installed) {
+    val named = state.files
+    for (file in place.listFiles().orEmpty()) {
+        // A file that stays only takes space.
+        if ((isKept(file.name) && file.name !in named) || isLeft(file.name)) file.delete()
+    }
+}
+
+/** Whether a name is that of an adapter or a cache. */
+private fun isKept(name: String): Boolean {
+    val end = listOf(ADAPTER_END, CACHE_END).firstOrNull { name.endsWith(it) } ?: return false
+    return isHexadecimal(name.removeSuffix(end), HASH_DIGITS)
+}
+
+/** Whether a name is that of a temporary file of this directory. */
+private fun isLeft(name: String): Boolean {
+    if (!name.startsWith(".") || !name.endsWith(".tmp")) return false
+    val whole = name.substring(1, name.length - ".tmp".length)
+    val of = whole.substringBeforeLast('.', "")
+    return (of == POINTER || isKept(of)) && isHexadecimal(whole.substringAfterLast('.'), RANDOM_DIGITS)
+}
+
+/**
+ * Write a file into a directory; the pointer file does not change.
+ *
+ * @throws SyncException `unwritable`.
+ */
+internal fun keep(place: File, data: ByteArray, end: String): StoredFile {
+    val file = StoredFile.of(data)
+    write(place, file.sha256 + end, data)
+    return file
+}
+
+/** The bytes of a file in a directory; null where it is absent or damaged. */
+internal fun kept(place: File, file: StoredFile, end: String): ByteArray? {
+    val data = try {
+        readWhole(File(place, file.sha256 + end), file.size)
+    } catch (_: IOException) {
+        return null
+    }
+    return if (StoredFile.of(data) == file) data else null
+}
+
+/**
+ * The file of the adapter in use; null for the drafter without an adapter.
+ *
+ * @throws SyncException `absent`, nothing is installed there; `unreadable` or `malformed`; `checksum`, the file was changed.
+ */
+internal fun adapterInUse(place: File): File? {
+    val state = readInstalled(place)
+        ?: throw SyncException("absent", "$place holds nothing that was pulled", "pull a release first")
+    val current = state.current ?: return null
+    if (kept(place, current.file, ADAPTER_END) == null) {
+        throw SyncException(
+            "checksum",
+            "the adapter in use in $place is not the file that was pulled",
+            "pull the release again",
+        )
+    }
+    return File(place, current.file.sha256 + ADAPTER_END)
+}
+
+/**
+ * Use the previous adapter again. The release of the present adapter is not taken again by itself.
+ *
+ * @throws SyncException `absent`, no adapter is in use; `in_use` or `unwritable`.
+ */
+internal fun rollBack(place: File): Installed = claimedDirectory(place) {
+    val state = readInstalled(place)
+    val current = state?.current ?: throw SyncException(
+        "absent",
+        "$place has no adapter in use, so there is nothing before it",
+        "pull one first",
+    )
+    val rolled = state.copy(
+        current = state.previous,
+        previous = current,
+        refused = maxOf(state.refused, current.number),
+    )
+    install(place, rolled)
+    tidy(place, rolled)
+    rolled
+}
+
+/**
+ * Lock a directory for this process while [work] runs; make it if it is absent.
+ *
+ * @throws SyncException `in_use` or `unwritable`.
+ */
+internal fun <T> claimedDirectory(place: File, work: () -> T): T = claimed(place).use { work() }
+
+private fun claimed(place: File): Claim = try {
+    claim(place)
+} catch (_: ClaimException) {
+    throw SyncException(
+        "in_use",
+        "another process is pulling into $place",
+        "wait for it, or give another directory",
+    )
+} catch (error: IOException) {
+    throw unwritable(place, error)
+}
+
+private fun write(place: File, name: String, data: ByteArray) {
+    try {
+        writeAtomically(File(place, name), data)
+    } catch (error: IOException) {
+        throw unwritable(place, error)
+    }
+}
+
+/** The error of a directory that cannot be written. */
+internal fun unwritable(place: File, error: IOException): SyncException = SyncException(
+    "unwritable",
+    "$place cannot be written (${reason(error)})",
+    "make room, or give another directory",
+)
