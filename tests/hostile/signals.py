@@ -19,10 +19,11 @@ STATUS = {
     signal.SIGTERM: {143, -signal.SIGTERM, 0},
 }  # 0: it had ended
 PATIENCE = 30.0
+STARTING = "interpreter starting"  # before the first line of __main__.py no program can handle a signal
 
 
 def ended(bundle: Path, cache: Path, number: signal.Signals | None, after: float) -> str:
-    """How a generation ends that gets a signal after some seconds: a status, `hang` or `traceback`."""
+    """How a generation ends that gets a signal after some seconds: a status, `hang`, `traceback`, STARTING."""
     command = [sys.executable, "-m", "omnidraft", "generate", str(bundle), "How many legs do 3 cats have?"]
     process = subprocess.Popen(
         [*command, "-n", "200", "--cache", str(cache)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -36,6 +37,8 @@ def ended(bundle: Path, cache: Path, number: signal.Signals | None, after: float
         process.kill()
         process.communicate()
         return "hang"
+    if b"<frozen runpy>" in error and b"__main__.py" not in error:
+        return STARTING
     if b"Traceback" in error or b"ignored in" in error:
         sys.stdout.write(error.decode(errors="replace"))
         return "traceback"
@@ -58,7 +61,7 @@ def main() -> int:
             ended(options.bundle, cache, number, whole * (i + 0.5) / options.moments)
             for i in range(options.moments)
         )
-        bad += sum(count for end, count in seen.items() if end not in map(str, right))
+        bad += sum(count for end, count in seen.items() if end not in {STARTING, *map(str, right)})
         print(f"{number.name:8} " + ", ".join(f"{end}: {count}" for end, count in sorted(seen.items())))
     folder.cleanup()
     print(f"{2 * options.moments} signals, {bad} ends that were not clean")
