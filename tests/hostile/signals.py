@@ -23,7 +23,7 @@ STARTING = "interpreter starting"  # before the first line of __main__.py no pro
 
 
 def ended(bundle: Path, cache: Path, number: signal.Signals | None, after: float) -> str:
-    """How a generation ends that gets a signal after some seconds: a status, `hang`, `traceback`, STARTING."""
+    """How a generation ends that gets a signal after some seconds: a status, hang, traceback, or STARTING."""
     command = [sys.executable, "-m", "omnidraft", "generate", str(bundle), "How many legs do 3 cats have?"]
     process = subprocess.Popen(
         [*command, "-n", "200", "--cache", str(cache)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
