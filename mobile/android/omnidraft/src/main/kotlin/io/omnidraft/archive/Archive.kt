@@ -24,7 +24,7 @@ import java.nio.channels.FileChannel
 import java.util.zip.CRC32
 
 /** Bytes that are read at once. */
-internal const val PIECE = 1 shl 20
+internal const val PIECE = 1 shl 16
 
 /** Told the bytes that are done, and all bytes. */
 internal typealias ByteProgress = (Long, Long) -> Unit

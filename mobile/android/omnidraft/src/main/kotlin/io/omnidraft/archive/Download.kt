@@ -18,6 +18,7 @@ import java.io.InputStream
 import java.net.URL
 import java.util.Timer
 import java.util.TimerTask
+import java.util.concurrent.atomic.AtomicBoolean
 import javax.net.ssl.HttpsURLConnection
 import javax.net.ssl.SSLSocketFactory
 
@@ -130,17 +131,21 @@ private fun answered(source: BundleSource.Download, connection: HttpsURLConnecti
     throw TooLongException(source, null)
 }
 
-/** The status of an answer, whose header must be there in a time; reading a header byte by byte has no bound of its own. */
-internal fun statusOf(connection: HttpsURLConnection, seconds: Int): Int {
+/** The status of an answer, whose header must be there in a time: one that comes byte by byte has no bound of its own. */
+private fun statusOf(connection: HttpsURLConnection, seconds: Int): Int {
     val timer = Timer(true)
-    timer.schedule(
-        object : TimerTask() {
-            override fun run() = connection.disconnect()
-        },
-        2 * seconds * 1000L,
-    )
+    val isLate = AtomicBoolean()
+    val end = object : TimerTask() {
+        override fun run() {
+            isLate.set(true)
+            connection.disconnect()
+        }
+    }
+    timer.schedule(end, 2 * seconds * 1000L)
     try {
         return connection.responseCode
+    } catch (error: IOException) {
+        throw if (isLate.get()) IOException("its answer did not begin within ${2 * seconds} s", error) else error
     } finally {
         timer.cancel()
     }

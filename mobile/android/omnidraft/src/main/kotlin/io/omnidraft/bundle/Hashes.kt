@@ -40,7 +40,7 @@ internal const val MAX_PATH = 512
 
 /** The largest integer of a manifest: every binary64 below it is exact. */
 internal const val MOST_EXACT = (1L shl 53) - 1
-private const val PIECE = 1 shl 20 // bytes that are read at once
+private const val PIECE = 1 shl 16 // bytes that are read at once
 private const val MILLISECOND = 1_000_000L // in ns
 
 /** What a manifest says of a file. */

@@ -1,0 +1,51 @@
+package io.omnidraft.bundle
+
+import io.omnidraft.conformance.ROOT
+import io.omnidraft.conformance.archiveOf
+import io.omnidraft.conformance.jsonOf
+import io.omnidraft.conformance.list
+import io.omnidraft.conformance.str
+import org.junit.jupiter.api.Assumptions.assumeTrue
+import java.io.File
+import java.nio.file.Files
+
+/** A directory that is removed at the end. */
+internal fun <T> inDirectory(run: (File) -> T): T {
+    val place = Files.createTempDirectory("bundle").toFile().canonicalFile
+    try {
+        return run(place)
+    } finally {
+        place.deleteRecursively()
+    }
+}
+
+/** A bundle or an archive that Python made: a name below the system property `omnidraft.bundles`. */
+internal fun made(name: String): File {
+    val bundles = System.getProperty("omnidraft.bundles")
+    assumeTrue(bundles != null, "omnidraft.bundles is not set; scripts/android/bundles.sh makes the bundles")
+    val file = File(bundles, name)
+    assumeTrue(file.exists(), "$file is absent; scripts/android/bundles.sh makes it")
+    return file
+}
+
+/** The files that the manifests of the vectors list; the content of each is its name. */
+internal fun writeFiles(place: File) {
+    for (name in jsonOf("bundle/files.json").list()) {
+        val file = File(place, name.str())
+        file.parentFile.mkdirs()
+        file.writeText(name.str())
+    }
+}
+
+/** A manifest that has every field, with a right seal. */
+internal fun fullManifest(): ByteArray = sealed(String(File(ROOT, "bundle/full.body").readBytes()).drop(1))
+
+/** A manifest with a right seal. */
+internal fun sealed(fields: String): ByteArray {
+    val open = "{\"seal\": \"${"0".repeat(64)}\","
+    val seal = sealOf((open + fields).toByteArray())
+    return (open.replace("0".repeat(64), seal) + fields).toByteArray()
+}
+
+/** The archive of the vectors: a small bundle, packed for a phone. */
+internal fun phoneArchive(): ByteArray = archiveOf(mapOf("base" to "phone", "edits" to emptyList<Any>()))
