@@ -184,11 +184,12 @@ private fun tableOf(header: CacheHeader, sections: List<ByteBuffer>): CacheTable
     val targets = packed(sections[0], header.widths[0])
     checkFits31Bits("target", targets)
     checkFits31Bits("draft", pieces)
-    val half = n * header.widths[3]
+    val width = header.widths[3]
+    val hits = part(sections[4], 0, n * width)
+    val accepted = part(sections[4], n * width, 2 * n * width)
     return CacheTable(
         header.draftFingerprint, header.targetFingerprint, header.tick, targets, Ragged(pieces, ArrayTable(offsets)),
-        packed(sections[3], header.widths[2]),
-        packed(part(sections[4], 0, half), header.widths[3]), packed(part(sections[4], half, 2 * half), header.widths[3]),
+        packed(sections[3], header.widths[2]), packed(hits, width), packed(accepted, width),
     )
 }
 

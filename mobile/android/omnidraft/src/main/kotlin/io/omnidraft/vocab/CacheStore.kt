@@ -102,6 +102,8 @@ private fun read(file: File): ByteArray = try {
     }
 } catch (error: IOException) {
     throw CacheFileException("unreadable", "it cannot be read (${error.message})", cause = error)
+} catch (error: OutOfMemoryError) { // a whole cache may have 268 MB, and a phone less for an app
+    throw CacheFileException("unreadable", "it has ${file.length()} bytes, more than memory holds", cause = error)
 }
 
 /**
@@ -145,8 +147,8 @@ internal fun isOfAnotherPair(file: File, map: VocabMap): Boolean =
  * Saves a cache; killed at any point, the old file or the new one is there, whole.
  *
  * @return the new name of the old file, if that was a damaged cache; else null.
- * @throws CacheFileException `unwritable`; or `not_a_cache` or `foreign_vocabulary`: the file there is not a cache, or one of
- *   another pair, and stays as it is.
+ * @throws CacheFileException `unwritable`; or `not_a_cache` or `foreign_vocabulary`: the file there is not a cache, or
+ *   one of another pair, and stays as it is.
  */
 internal fun writeCache(file: File, cache: NgramCache): File? {
     val table = cache.table()

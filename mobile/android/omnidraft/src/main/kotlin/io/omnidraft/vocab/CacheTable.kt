@@ -46,7 +46,8 @@ internal class CacheTable(
     )
 }
 
-private fun pick(column: IntTable, chosen: IntArray): IntTable = ArrayTable(IntArray(chosen.size) { column[chosen[it]] })
+private fun pick(column: IntTable, chosen: IntArray): IntTable =
+    ArrayTable(IntArray(chosen.size) { column[chosen[it]] })
 
 /**
  * All entries of both tables, with the maximum of hits, of accepted and of tick of each entry.
@@ -149,8 +150,8 @@ internal fun sameRow(a: Ragged, inA: Int, b: Ragged, inB: Int): Boolean {
 /**
  * Indices of entries, the first to be evicted first.
  *
- * `lfu`: fewest hits, then lowest tick. `lru`: lowest tick, then fewest hits. Then the lowest target id, which is the lowest
- * index.
+ * `lfu`: fewest hits, then lowest tick. `lru`: lowest tick, then fewest hits. Then the lowest target id, which is the
+ * lowest index.
  */
 internal fun evictionOrder(policy: String, hits: IntTable, ticks: IntTable): IntArray {
     val first = if (policy == "lfu") hits else ticks

@@ -5,8 +5,8 @@ import io.omnidraft.disk.ValueError
 /*
  * A program that cuts words out of a text, by classes of code points (spec/02-tokenizer.md).
  *
- * It replaces a regular expression of a pre-tokenizer. No pair (SPLIT, position) is visited twice, so the time for a text is
- * at most its length times the length of the program.
+ * It replaces a regular expression of a pre-tokenizer. No pair (SPLIT, position) is visited twice, so the time for a
+ * text is at most its length times the length of the program.
  */
 
 /** What an instruction does; `a` and `b` are its arguments. */
@@ -52,8 +52,8 @@ internal class Program(val ops: IntArray, val a: IntArray, val b: IntArray, val 
  *
  * @param code op, a and b of each instruction of the file, one after another.
  * @param classes number of classes of code points.
- * @throws ValueError an unknown instruction, a class or a target outside, a JUMP back to another instruction than SPLIT, or a
- *   last instruction that goes on behind the program.
+ * @throws ValueError an unknown instruction, a class or a target outside, a JUMP back to another instruction than
+ *   SPLIT, or a last instruction that goes on behind the program.
  */
 internal fun makeProgram(code: IntTable, start: Int, size: Int, classes: Int): Program {
     for (at in 0 until size) checkInstruction(code, start, size, at, classes)

@@ -3,8 +3,8 @@ package io.omnidraft.vocab
 import io.omnidraft.PromptException
 
 /*
- * Texts as arrays of code points. A Kotlin string is UTF-16: its characters are not those that the rules speak of, and it may
- * hold half of a surrogate pair, which has no UTF-8.
+ * Texts as arrays of code points. A Kotlin string is UTF-16: its characters are not those that the rules speak of, and
+ * it may hold half of a surrogate pair, which has no UTF-8.
  */
 
 /** A part of an array of code points, which does not change. */
@@ -42,7 +42,8 @@ internal fun utf8(points: IntArray, from: Int, until: Int): ByteArray {
 }
 
 /** Bytes of a code point in UTF-8. */
-internal fun utf8Length(point: Int): Int = if (point < 0x80) 1 else if (point < 0x800) 2 else if (point < 0x10000) 3 else 4
+internal fun utf8Length(point: Int): Int =
+    if (point < 0x80) 1 else if (point < 0x800) 2 else if (point < 0x10000) 3 else 4
 
 /** Writes the UTF-8 of a code point, and returns the place behind it. */
 internal fun putUtf8(point: Int, data: ByteArray, at: Int): Int {

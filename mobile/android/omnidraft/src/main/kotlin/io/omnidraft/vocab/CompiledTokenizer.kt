@@ -126,7 +126,8 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
     /** Adds the ids of a word: the word itself where merges are ignored, else its symbols, merged. */
     private fun addMerged(word: Word, ids: IntList) {
         if (tables.flags and ModelFlag.IGNORE_MERGES != 0) {
-            val token = pieceId(dataOf(word))
+            val data = dataOf(word)
+            val token = if (data == null) NONE else pieceId(data)
             if (token != NONE) return ids.add(token)
         }
         val symbols = Symbols(word.size)
@@ -137,13 +138,17 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
         merges.merge(symbols.end(), ids)
     }
 
-    /** The bytes that a word of the model stands for. */
-    private fun dataOf(word: Word): ByteArray =
-        if (kind == Kind.BYTE_LEVEL) {
-            ByteArray(word.size) { byteOf(word.points[word.from + it]).toByte() }
-        } else {
-            utf8(word.points, word.from, word.until)
+    /** The bytes that a word of the model stands for; null where steps behind BYTES put something else into it. */
+    private fun dataOf(word: Word): ByteArray? {
+        if (kind == Kind.SENTENCEPIECE) return utf8(word.points, word.from, word.until)
+        val data = ByteArray(word.size)
+        for (i in data.indices) {
+            val byte = byteOf(word.points[word.from + i])
+            if (byte == NONE) return null
+            data[i] = byte.toByte()
         }
+        return data
+    }
 
     private fun modelByteOf(letter: Int): Int {
         val byte = byteOf(letter)
@@ -155,7 +160,9 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
         private val symbols = IntList(room)
         private var waits = false // an unknown token comes before the next piece, but behind byte tokens
 
-        /** Adds the piece of a character, NONE if it has none; byte fallback may write [point] then, if it is not -1. */
+        /**
+         * Adds the piece of a character, NONE if it has none; byte fallback may write [point] then, if it is not -1.
+         */
         fun add(token: Int, point: Int) {
             if (token != NONE) {
                 if (waits) symbols.add(tables.unknownId)
@@ -202,7 +209,11 @@ internal class CompiledTokenizer(private val tables: TokenizerTables, override v
          *
          * @throws TokenizerException the file cannot be read, or it is refused.
          */
-        fun fromFile(file: File): CompiledTokenizer = CompiledTokenizer(openTokenizerFile(file), file.path)
+        fun fromFile(file: File): CompiledTokenizer = try {
+            CompiledTokenizer(openTokenizerFile(file), file.path)
+        } catch (error: OutOfMemoryError) { // strings may have 268 MB, and a phone less for an app
+            throw TokenizerException("unreadable", "$file holds more strings than memory", cause = error)
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 package io.omnidraft.vocab
 
-/* Byte-pair encoding: join the pair of neighbours with the lowest rank, until no pair has a rank (spec/02-tokenizer.md). */
+/*
+ * Byte-pair encoding: join the pair of neighbours with the lowest rank, until no pair has a rank
+ * (spec/02-tokenizer.md).
+ */
 
 /** A pair of ids and what it becomes: its rank, unsigned, and the merged id, NONE where nothing joins the pair. */
 internal class Merge(val key: Long, val rank: Int, val id: Int)
@@ -12,8 +15,8 @@ internal class Merge(val key: Long, val rank: Int, val id: Int)
  * @param values rank and merged id of each merge, one after the other.
  */
 internal class MergeTable(private val keys: LongTable, private val values: IntTable) {
-    // A pair has one place here, where the last pair that was looked up stays. A race costs a search, nothing else, since
-    // a Merge does not change.
+    // A pair has one place here, where the last pair that was looked up stays. A race costs a search, nothing else,
+    // since a Merge does not change.
     private val cached = arrayOfNulls<Merge>(1 shl CACHE_BITS)
 
     /** Rank and merged id of a pair. */
@@ -37,10 +40,11 @@ internal class MergeTable(private val keys: LongTable, private val values: IntTa
     }
 
     /**
-     * Joins neighbours, the lowest rank first, of equal ranks the leftmost, and adds what is left to [ids]. Time O(n log n).
+     * Joins neighbours, the lowest rank first, of equal ranks the leftmost, and adds what is left to [ids]. Time O(n
+     * log n).
      *
-     * A queue holds every pair that has a rank. An entry whose pair has changed meanwhile is dropped: its left symbol is gone,
-     * or the pair gives another id.
+     * A queue holds every pair that has a rank. An entry whose pair has changed meanwhile is dropped: its left symbol
+     * is gone, or the pair gives another id.
      */
     fun merge(symbols: IntArray, ids: IntList) {
         if (symbols.size < 2) return ids.addAll(symbols)

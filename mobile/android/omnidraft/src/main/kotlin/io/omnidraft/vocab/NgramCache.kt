@@ -5,8 +5,8 @@ import io.omnidraft.SettingException
 /*
  * The n-gram cache: target tokens that the drafter writes in several pieces, learned while generating.
  *
- * An entry says that a run of draft tokens spells one target token. The run itself is in the vocabulary map, so an entry is a
- * target id and its counts (spec/06-ngram-cache.md). A cache changes only between rounds.
+ * An entry says that a run of draft tokens spells one target token. The run itself is in the vocabulary map, so an
+ * entry is a target id and its counts (spec/06-ngram-cache.md). A cache changes only between rounds.
  */
 
 /** The policies of eviction: fewest hits first, or longest unused first. */

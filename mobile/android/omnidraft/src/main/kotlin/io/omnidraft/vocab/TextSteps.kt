@@ -14,8 +14,8 @@ private const val PAGE = 1 shl PAGE_BITS
 private const val PAGES = 0x110000 shr PAGE_BITS
 
 /**
- * The classes of a code point, a bit each. They are looked up in the ranges of the file, and kept for the 256 code points
- * around it. Any threads share it.
+ * The classes of a code point, a bit each. They are looked up in the ranges of the file, and kept for the 256 code
+ * points around it. Any threads share it.
  */
 internal class ClassMasks(private val ranges: IntTable, private val masks: LongTable) {
     private val pages = AtomicReferenceArray<LongArray>(PAGES)
@@ -126,8 +126,8 @@ private fun prefixed(word: Word, prefix: IntArray): Word {
 /**
  * NFC of each run of code points of a class; all others stay as they are.
  *
- * Outside the class are the code points that the writer's Unicode version did not know. A newer version of the platform would
- * reorder or compose some of them.
+ * Outside the class are the code points that the writer's Unicode version did not know. A newer version of the platform
+ * would reorder or compose some of them.
  */
 private fun nfc(points: IntArray, masks: ClassMasks, bit: Long): IntArray {
     if (points.all { it < FIRST_MARK }) return points

@@ -7,8 +7,9 @@ import io.omnidraft.disk.newSha256
 /*
  * A tokenizer as bytes: every id is a byte string, every byte string has a spelling (spec/01-tokens.md).
  *
- * Strings mislead here: a SentencePiece dummy prefix, the GPT-2 byte alphabet and half characters make different tokens look
- * equal and equal tokens different. So a text becomes an array of code points once, and all rules are on code points or bytes.
+ * Strings mislead here: a SentencePiece dummy prefix, the GPT-2 byte alphabet and half characters make different tokens
+ * look equal and equal tokens different. So a text becomes an array of code points once, and all rules are on code
+ * points or bytes.
  */
 
 /** What the pieces of a tokenizer are made of. */
@@ -53,7 +54,9 @@ internal abstract class Tokenizer {
     /** Number of ids. */
     val size: Int get() = tokens.size
 
-    /** Ids of plain text in code points, with the tokenizer's own dummy prefix and normalisation, without bos or eos. */
+    /**
+     * Ids of plain text in code points, with the tokenizer's own dummy prefix and normalisation, without bos or eos.
+     */
     abstract fun encode(points: IntArray): IntArray
 
     /** Ids of a text of whole characters in a byte-level vocabulary, not normalised. */
@@ -204,6 +207,7 @@ internal fun isWhiteSpace(point: Int): Boolean = when (point) {
 internal class ContentFinder(contents: List<String>) {
     private val numbers: List<Int>
     private val sorted: List<IntArray>
+    private val lengths = IntArray(contents.size) // of each content
     private val begins = BooleanArray(0x100) // whether a content begins with a code point of Latin-1
 
     init {
@@ -211,6 +215,7 @@ internal class ContentFinder(contents: List<String>) {
         numbers = points.indices.sortedWith { a, b -> compare(points[a], points[b]) }
         sorted = numbers.map { points[it] }
         for (content in sorted) if (content[0] < begins.size) begins[content[0]] = true
+        for (i in sorted.indices) lengths[numbers[i]] = sorted[i].size
     }
 
     /** Calls [found] with (start, end, number of the content) for each match; none overlaps the one before it. */
@@ -225,8 +230,6 @@ internal class ContentFinder(contents: List<String>) {
 
     /** Code points of a content. */
     fun lengthOf(number: Int): Int = lengths[number]
-
-    private val lengths = IntArray(contents.size).also { all -> numbers.forEachIndexed { i, n -> all[n] = sorted[i].size } }
 
     /** The number of the longest content that begins at a place of a text; -1 if none does. */
     fun longest(text: IntArray, start: Int): Int {
@@ -244,7 +247,9 @@ internal class ContentFinder(contents: List<String>) {
         return best
     }
 
-    /** The first content from [low] on, of those that agree up to [depth], whose code point there is not below [point]. */
+    /**
+     * The first content from [low] on, of those that agree up to [depth], whose code point there is not below [point].
+     */
     private fun bound(low: Int, high: Int, depth: Int, point: Int): Int {
         var from = low
         var until = high

@@ -1,7 +1,6 @@
 package io.omnidraft.vocab
 
 import io.omnidraft.TokenizerException
-import io.omnidraft.disk.ValueError
 import io.omnidraft.disk.bytes
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.openFile
@@ -14,7 +13,8 @@ import java.nio.channels.FileChannel
 /*
  * Read the file of a compiled tokenizer: it is mapped, not copied, and every number in it is checked.
  *
- * Faults and bounds: spec/02-tokenizer.md. A wrong *order* of pieces is not looked for: it gives other ids and nothing worse.
+ * Faults and bounds: spec/02-tokenizer.md. A wrong *order* of pieces is not looked for: it gives other ids and nothing
+ * worse.
  */
 
 private const val VERSION_END = 12
@@ -96,11 +96,11 @@ private class TokenizerHeader(data: ByteBuffer) {
     fun check() {
         val isSound = kindNumber < Kind.entries.size && flags < 8 && zero == 0
         val idsFit = unknownId in NONE until ids && bosId in NONE until ids && wordClass in NONE until classes
-        demand(isSound && idsFit, "header") { "a number of its header is out of range" }
+        requireSound(isSound && idsFit, "header") { "a number of its header is out of range" }
     }
 }
 
-private fun words(sections: Map<String, ByteBuffer>, name: String): WordTable = WordTable(sections.getValue(name))
+internal fun words(sections: Map<String, ByteBuffer>, name: String): WordTable = WordTable(sections.getValue(name))
 
 /** The sections by name; each begins at the first multiple of 8 behind the one before it. */
 private fun sectionsOf(data: ByteBuffer): Map<String, ByteBuffer> {
@@ -112,32 +112,33 @@ private fun sectionsOf(data: ByteBuffer): Map<String, ByteBuffer> {
     for ((at, section) in SECTIONS.entries.withIndex()) {
         val start = table.unsigned(2 * at)
         val length = table.unsigned(2 * at + 1)
-        demand(start == end && length % section.value == 0L, "layout") {
+        requireSound(start == end && length % section.value == 0L, "layout") {
             "its section ${section.key} is not where it must be"
         }
-        demand(start + length <= size, "truncated") { "its section ${section.key} ends behind its last byte" }
+        requireSound(start + length <= size, "truncated") { "its section ${section.key} ends behind its last byte" }
         sections[section.key] = part(data, start.toInt(), (start + length).toInt())
         end = (start + length + 7) / 8 * 8
     }
-    demand(size >= end, "truncated") { "it has $size bytes of $end" }
-    demand(size.toLong() == end, "layout") { "it has $size bytes and its sections need $end" }
+    requireSound(size >= end, "truncated") { "it has $size bytes of $end" }
+    requireSound(size.toLong() == end, "layout") { "it has $size bytes and its sections need $end" }
     return sections
 }
 
 private fun checkBeginning(data: ByteBuffer, size: Int) {
-    val isOne = size >= TOKENIZER_MAGIC.length && TOKENIZER_MAGIC.indices.all { data.get(it) == TOKENIZER_MAGIC[it].code.toByte() }
-    demand(isOne, "not_a_tokenizer") { "it is not a compiled tokenizer" }
-    demand(size >= VERSION_END, "truncated") { "it has $size bytes" }
+    val magic = TOKENIZER_MAGIC.toByteArray()
+    val isOne = size >= magic.size && magic.indices.all { data.get(it) == magic[it] }
+    requireSound(isOne, "not_a_tokenizer") { "it is not a compiled tokenizer" }
+    requireSound(size >= VERSION_END, "truncated") { "it has $size bytes" }
     val version = WordTable(part(data, TOKENIZER_MAGIC.length, VERSION_END)).unsigned(0)
-    demand(version == TOKENIZER_VERSION, "version") {
+    requireSound(version == TOKENIZER_VERSION, "version") {
         "it has version $version and this omnidraft reads version $TOKENIZER_VERSION"
     }
-    demand(size >= START, "truncated") { "it has $size bytes and a header has $START" }
+    requireSound(size >= START, "truncated") { "it has $size bytes and a header has $START" }
     val count = WordTable(part(data, VERSION_END, FINGERPRINT_AT)).unsigned(0)
-    demand(count == SECTIONS.size.toLong(), "header") {
+    requireSound(count == SECTIONS.size.toLong(), "header") {
         "it has $count sections, and a tokenizer has ${SECTIONS.size}"
     }
-    demand(size <= MOST_BYTES, "header") { "it has more than $MOST_BYTES bytes" }
+    requireSound(size <= MOST_BYTES, "header") { "it has more than $MOST_BYTES bytes" }
 }
 
 /** Whether all entries, unsigned, are below a bound that is below 2^31. */
@@ -151,24 +152,24 @@ private fun checkIds(sections: Map<String, ByteBuffer>, count: Long) {
     val offsets = words(sections, "offsets")
     val roles = ByteTable(sections.getValue("roles"))
     val text = sections.getValue("text")
-    demand(count in 1..MOST_IDS, "header") { "it has $count ids" }
+    requireSound(count in 1..MOST_IDS, "header") { "it has $count ids" }
     val ids = count.toInt()
-    demand(offsets.size == ids + 1 && roles.size == ids, "layout") { "a table has another number of ids" }
-    demand(offsetsFit(offsets, text.limit()), "offset") { "the offsets of its ids do not ascend" }
-    demand(below(roles, Role.ADDED + 1), "role") { "an id has an unknown role" }
+    requireSound(offsets.size == ids + 1 && roles.size == ids, "layout") { "a table has another number of ids" }
+    requireSound(offsetsFit(offsets, text.limit()), "offset") { "the offsets of its ids do not ascend" }
+    requireSound(below(roles, Role.ADDED + 1), "role") { "an id has an unknown role" }
     var byteTokens = 0
     for (token in 0 until ids) if (roles[token] == Role.BYTE) byteTokens++
-    demand(byteTokens <= MOST_BYTE_TOKENS, "role") { "it has $byteTokens byte tokens" }
+    requireSound(byteTokens <= MOST_BYTE_TOKENS, "role") { "it has $byteTokens byte tokens" }
     for (token in 0 until ids) {
-        demand(roles[token] != Role.BYTE || isByteToken(text, offsets[token], offsets[token + 1]), "role") {
+        requireSound(roles[token] != Role.BYTE || isByteToken(text, offsets[token], offsets[token + 1]), "role") {
             "$token is not a byte token"
         }
     }
-    demand(below(words(sections, "sorted"), ids), "id") { "a piece has an id that is too large" }
+    requireSound(below(words(sections, "sorted"), ids), "id") { "a piece has an id that is too large" }
     for (name in listOf("byte_ids", "model_bytes")) {
         val table = words(sections, name)
-        demand(table.size == 256, "layout") { "its section $name has ${table.size} entries of 256" }
-        demand(table.copy().all { it in NONE until ids }, "id") { "a byte has an id that does not exist" }
+        requireSound(table.size == 256, "layout") { "its section $name has ${table.size} entries of 256" }
+        requireSound(table.copy().all { it in NONE until ids }, "id") { "a byte has an id that does not exist" }
     }
 }
 
@@ -182,13 +183,14 @@ private fun isByteToken(text: ByteBuffer, start: Int, end: Int): Boolean {
 private fun checkMerges(sections: Map<String, ByteBuffer>, ids: Int) {
     val keys = LongTable(sections.getValue("merge_keys"))
     val values = words(sections, "merge_values")
-    demand(values.size == 2 * keys.size && keys.size <= MOST_MERGES, "layout") { "its merges have two lengths" }
+    requireSound(values.size == 2 * keys.size && keys.size <= MOST_MERGES, "layout") { "its merges have two lengths" }
     for (i in 1 until keys.size) {
-        demand(keys[i - 1] xor Long.MIN_VALUE < keys[i] xor Long.MIN_VALUE, "merges") { "its merges do not ascend" }
+        val ascends = keys[i - 1] xor Long.MIN_VALUE < keys[i] xor Long.MIN_VALUE // unsigned
+        requireSound(ascends, "merges") { "its merges do not ascend" }
     }
     var isBelow = below(words(sections, "merge_keys"), ids)
     for (i in 1 until values.size step 2) isBelow = isBelow && values[i] in 0 until ids
-    demand(isBelow, "id") { "a merge has an id that is too large" }
+    requireSound(isBelow, "id") { "a merge has an id that is too large" }
 }
 
 /** The ranges of code points, and masks without bits of other classes. */
@@ -197,148 +199,16 @@ private fun checkClasses(sections: Map<String, ByteBuffer>, classes: Long) {
     val masks = LongTable(sections.getValue("masks"))
     var isSound = ranges.size == masks.size && ranges.size > 0 && ranges[0] == 0 && below(ranges, 0x110000)
     for (i in 1 until ranges.size) isSound = isSound && ranges[i - 1] < ranges[i]
-    demand(isSound, "classes") { "its ranges of code points do not ascend from 0" }
+    requireSound(isSound, "classes") { "its ranges of code points do not ascend from 0" }
     var all = 0L
     for (i in 0 until masks.size) all = all or masks[i]
     val bits = Long.SIZE_BITS - java.lang.Long.numberOfLeadingZeros(all)
-    demand(classes in bits..MOST_CLASSES, "classes") { "it has $classes classes of code points" }
+    requireSound(classes in bits..MOST_CLASSES, "classes") { "it has $classes classes of code points" }
 }
 
-/** The strings of a file; each is decoded when it is asked for. */
-private class Strings(sections: Map<String, ByteBuffer>) {
-    private val data = sections.getValue("strings")
-    private val offsets = words(sections, "string_offsets")
-    private val texts: Array<String?>
-
-    /** Number of strings. */
-    val size: Int get() = texts.size
-
-    init {
-        demand(offsetsFit(offsets, data.limit()) && offsets.size <= MOST_STRINGS + 1, "strings") {
-            "the offsets of its strings do not ascend"
-        }
-        texts = arrayOfNulls(offsets.size - 1)
-        for (i in texts.indices) {
-            demand(offsets[i + 1] - offsets[i] <= MOST_STRING, "strings") { "a string has over $MOST_STRING bytes" }
-        }
-        for (i in texts.indices) demand(isUtf8(bytesAt(i)), "strings") { "a string is not UTF-8" }
-    }
-
-    operator fun get(index: Int): String =
-        texts[index] ?: String(bytesAt(index), Charsets.UTF_8).also { texts[index] = it }
-
-    private fun bytesAt(index: Int): ByteArray = bytes(data, offsets[index], offsets[index + 1])
-
-    private fun isUtf8(text: ByteArray): Boolean {
-        var at = 0
-        while (at < text.size) {
-            val length = characterLength(text, at)
-            if (length == 0) return false
-            at += length
-        }
-        return true
-    }
-}
-
-/** The added tokens: control tokens, those read before the normaliser, those read behind it; the last of each content. */
-private fun addedOf(records: IntTable, strings: Strings, ids: Int, wordClass: Int): List<AddedToken> {
-    val sorts = List(3) { LinkedHashMap<String, AddedToken>() }
-    for (i in 0 until records.size step 3) {
-        val token = records.unsigned(i)
-        val flags = records.unsigned(i + 1)
-        val index = records.unsigned(i + 2)
-        demand(token < ids, "id") { "an added token has the id $token of $ids" }
-        demand(index < strings.size && flags < 32, "added") { "added token $token has unknown fields" }
-        val content = strings[index.toInt()]
-        val isControl = flags.toInt() and AddedFlag.CONTROL != 0
-        val isWord = flags.toInt() and AddedFlag.SINGLE_WORD != 0 && !isControl
-        demand(content.isNotEmpty(), "added") { "added token $token has no content" }
-        demand(!isWord || wordClass != NONE, "added") { "added token $token needs a class of words" }
-        val sort = if (isControl) 0 else if (flags.toInt() and AddedFlag.NORMALIZED == 0) 1 else 2
-        sorts[sort][content] = AddedToken(token.toInt(), content, flags.toInt())
-    }
-    return sorts.flatMap { it.values }
-}
-
-private fun programsOf(sections: Map<String, ByteBuffer>, classes: Int): List<Program> {
-    val code = words(sections, "code")
-    val places = words(sections, "programs")
-    demand(code.size <= 3 * MOST_CODE && places.size <= 2 * MOST_PROGRAMS, "program") { "its programs are too large" }
-    return List(places.size / 2) {
-        val start = places.unsigned(2 * it)
-        val size = places.unsigned(2 * it + 1)
-        demand(start + size <= code.size / 3 && size <= MOST_PROGRAM, "program") { "a program is out of bounds" }
-        try {
-            makeProgram(code, start.toInt(), size.toInt(), classes)
-        } catch (error: ValueError) {
-            throw TokenizerException("program", "a program is refused, since ${error.message}", cause = error)
-        }
-    }
-}
-
-/** The steps: those of the normaliser first, and BYTES once in a byte-level tokenizer and in no other. */
-private fun stepsOf(sections: Map<String, ByteBuffer>, strings: Strings, classes: Int, kind: Kind): List<TextStep> {
-    val programs = programsOf(sections, classes)
-    val records = words(sections, "steps")
-    demand(records.size <= 4 * MOST_STEPS, "step") { "it has ${records.size / 4} steps" }
-    val steps = List(records.size / 4) { i -> stepOf(List(4) { records.unsigned(4 * i + it) }, strings, programs, classes) }
-    val lastNormaliser = steps.indexOfLast { it.op.isNormaliser }
-    demand(steps.take(lastNormaliser + 1).all { it.op.isNormaliser }, "step") { "the normaliser is not in front" }
-    demand(steps.count { it.op == StepOp.BYTES } == if (kind == Kind.BYTE_LEVEL) 1 else 0, "step") {
-        "a step BYTES is missing or one too many"
-    }
-    demand(growth(steps) <= MOST_GROWTH, "step") { "its steps make a text over $MOST_GROWTH times longer" }
-    return steps
-}
-
-/** How many times longer the steps may make a text, as far as that matters; PREPEND, NFC and BYTES are not counted. */
-private fun growth(steps: List<TextStep>): Long {
-    var growth = 1L
-    for (step in steps) {
-        growth *= when (step.op) {
-            StepOp.REPLACE, StepOp.SUBSTITUTE -> {
-                val old = step.strings[0].size
-                maxOf(1, (step.strings[1].size + old - 1) / old)
-            }
-            StepOp.REPLACE_MATCHES -> maxOf(1, step.strings[0].size)
-            StepOp.PREFIX, StepOp.PREFIX_FIRST -> 1 + step.strings[0].size
-            else -> 1
-        }
-        if (growth > MOST_GROWTH) break // the product of all of them may not fit
-    }
-    return growth
-}
-
-private fun stepOf(record: List<Long>, strings: Strings, programs: List<Program>, classes: Int): TextStep {
-    val (number, a, b, c) = record
-    val op = StepOp.entries.firstOrNull { it.number == number }
-    demand(op != null, "step") { "$number is not a step" }
-    if (op == StepOp.NFC) {
-        demand(a < classes, "step") { "a step names a class that does not exist" }
-        return TextStep(op, codeClass = a.toInt())
-    }
-    val hasProgram = op == StepOp.REPLACE_MATCHES || op == StepOp.SPLIT
-    demand(!hasProgram || a < programs.size, "step") { "a step names a program that does not exist" }
-    val program = if (hasProgram) programs[a.toInt()] else null
-    if (op == StepOp.SPLIT) {
-        demand(b < Behaviour.entries.size && c < 2, "step") { "a split has an unknown behaviour" }
-        return TextStep(op, program = program, behaviour = Behaviour.entries[b.toInt()], invert = c == 1L)
-    }
-    val used = when (op) {
-        StepOp.PREPEND, StepOp.PREFIX, StepOp.PREFIX_FIRST -> listOf(a)
-        StepOp.REPLACE_MATCHES -> listOf(b)
-        StepOp.BYTES -> emptyList()
-        else -> listOf(a, b)
-    }
-    demand(used.all { it < strings.size }, "step") { "a step names a string that does not exist" }
-    val texts = used.map { codePoints(strings[it.toInt()]) }
-    val isSearched = op in listOf(StepOp.REPLACE, StepOp.SUBSTITUTE, StepOp.PREFIX, StepOp.PREFIX_FIRST)
-    demand(!isSearched || texts[0].isNotEmpty(), "step") { "a step looks for an empty string" }
-    return TextStep(op, texts, program)
-}
-
+/** Refuses a file, unless something holds. */
 @OptIn(kotlin.contracts.ExperimentalContracts::class)
-private inline fun demand(holds: Boolean, fault: String, sentence: () -> String) {
+internal inline fun requireSound(holds: Boolean, fault: String, sentence: () -> String) {
     kotlin.contracts.contract { returns() implies holds }
     if (!holds) throw TokenizerException(fault, sentence())
 }

@@ -3,8 +3,8 @@ package io.omnidraft.vocab
 /*
  * The spellings of all target tokens as one sorted array, and the nodes of its trie as ranges.
  *
- * A node is a run of leaves that share their first `depth` draft tokens. So the trie of a vocabulary of 150,000 tokens needs
- * no memory beyond the map. The n-gram cache decides which leaves are *active*.
+ * A node is a run of leaves that share their first `depth` draft tokens. So the trie of a vocabulary of 150,000 tokens
+ * needs no memory beyond the map. The n-gram cache decides which leaves are *active*.
  */
 
 /** Leaves [low] until [high], whose spellings agree in their first [depth] draft tokens. */

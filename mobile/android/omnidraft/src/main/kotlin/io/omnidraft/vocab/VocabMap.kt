@@ -14,8 +14,9 @@ import java.nio.ByteBuffer
 /*
  * The vocabulary map of one drafter and one target: bytes, direct pairs, spellings, expansions (spec/03-bundle.md).
  *
- * It is built at export and stored in the bundle as safetensors, so that a phone needs no tokenizer of the drafter after the
- * prompt. The tables of bytes, spellings and expansions are read from the mapped file; the index of leaves is in memory.
+ * It is built at export and stored in the bundle as safetensors, so that a phone needs no tokenizer of the drafter
+ * after the prompt. The tables of bytes, spellings and expansions are read from the mapped file; the index of leaves is
+ * in memory.
  */
 
 private const val FORMAT = "omnidraft.vocab_map"
@@ -93,8 +94,8 @@ internal class VocabMap(
     val directTargets: IntArray by lazy { IntArray(directDrafts.size) { direct[directDrafts[it]] } }
 
     /**
-     * Draft tokens that are longer than a target token and begin no spelling, ascending, by the first target token of their
-     * expansion.
+     * Draft tokens that are longer than a target token and begin no spelling, ascending, by the first target token of
+     * their expansion.
      */
     val longerFrom: Map<Int, IntArray> by lazy {
         val byFirst = HashMap<Int, IntList>()
@@ -149,6 +150,8 @@ internal fun loadVocabMap(file: File): VocabMap = try {
     throw VocabMapException("unreadable", "$file is not readable (${error.message})", REMEDY, error)
 } catch (error: VocabMapException) {
     throw VocabMapException(error.fault, "$file: ${error.message}", REMEDY, error)
+} catch (error: OutOfMemoryError) { // the index of leaves takes about as much as the file
+    throw VocabMapException("unreadable", "$file has ${file.length()} bytes, more than memory holds", REMEDY, error)
 }
 
 /**
@@ -209,9 +212,10 @@ private fun checkedMap(tables: Map<String, IntTable>, draftFingerprint: String, 
     checkIds("expansions", expansions.values, spellings.size)
     checkIds("leaves", leaves, spellings.size)
     checkIds("draft_allowed", allowed, 2)
+    val draftAllowed = BooleanArray(allowed.size) { allowed[it] == 1 }
     val map = VocabMap(
-        targetBytes, direct.copy(), spellings, expansions, leaves.copy(), BooleanArray(allowed.size) { allowed[it] == 1 },
-        draftFingerprint, targetFingerprint,
+        targetBytes, direct.copy(), spellings, expansions, leaves.copy(), draftAllowed, draftFingerprint,
+        targetFingerprint,
     )
     checkLeaves(map)
     checkDirect(map)

@@ -57,7 +57,8 @@ class VocabVectorsTest : VectorsRun() {
     }
 
     private fun checkBytes(vector: Vector, tokenizer: CompiledTokenizer) {
-        assertSame(vector, "bytes", vector.expected["bytes"], tokenizer.tokens.map { if (it == null) null else hexOf(it) })
+        val tokens = tokenizer.tokens.map { if (it == null) null else hexOf(it) }
+        assertSame(vector, "bytes", vector.expected["bytes"], tokens)
     }
 
     @TestFactory

@@ -4,8 +4,8 @@ import io.omnidraft.vocab.VocabMap
 import kotlin.random.Random
 
 /**
- * A vocabulary map with random spellings of 1 to 4 draft tokens, which often begin alike. Some target tokens have none, and
- * some are aliases, whose spelling is that of another one.
+ * A vocabulary map with random spellings of 1 to 4 draft tokens, which often begin alike. Some target tokens have none,
+ * and some are aliases, whose spelling is that of another one.
  *
  * @param drafts width of the drafter's logits.
  * @param targets width of the target's logits.

@@ -3,18 +3,18 @@ package io.omnidraft.vocab
 import java.io.File
 
 /*
- * Prints what a compiled tokenizer takes: time to open, memory, and speed on the lines of scripts/android/tokenizer_lines.py.
+ * Prints what a compiled tokenizer takes: time to open, memory, and speed on the lines of
+ * scripts/android/tokenizer_lines.py.
  *
  *     java ... io.omnidraft.vocab.MeasureTokenizersKt FOLDER NAME
  */
 fun main(arguments: Array<String>) {
     val (folder, name) = arguments
-    val before = heap()
     val start = System.nanoTime()
     val tokenizer = CompiledTokenizer.fromFile(File(folder, "$name.bin"))
     val opened = System.nanoTime()
     println("$name: ${tokenizer.size} ids, opened in ${(opened - start) / 1_000_000} ms")
-    println("heap: ${(heap() - before) / 1024} KiB more, resident ${resident()}")
+    println("heap: ${heap() / 1024} KiB, resident ${resident()}")
     val texts = linesIn(File(folder, "lines.bin"))
     val bytes = texts.sumOf { it.toByteArray().size }
     repeat(3) { turn ->
@@ -23,7 +23,8 @@ fun main(arguments: Array<String>) {
         val seconds = (System.nanoTime() - begin) / 1e9
         println("turn $turn: $bytes bytes, $ids ids, $seconds s, ${(bytes / seconds / 1000).toInt()} kB/s")
     }
-    println("heap: ${(heap() - before) / 1024} KiB more with the lines and what was kept, resident ${resident()}")
+    println("heap: ${heap() / 1024} KiB with the lines and all that was kept, resident ${resident()}")
+    println("${tokenizer.name} and ${texts.size} texts") // both are needed up to here
 }
 
 private fun heap(): Long {

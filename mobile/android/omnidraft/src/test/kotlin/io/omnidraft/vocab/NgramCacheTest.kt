@@ -111,7 +111,8 @@ class NgramCacheTest {
     fun `only caches of one pair merge`() {
         val table = NgramCache(vectorMap("toy")).table()
         val other = CacheTable(
-            table.draftFingerprint, "f".repeat(64), 0, table.targets, table.spellings, table.ticks, table.hits, table.accepted,
+            table.draftFingerprint, "f".repeat(64), 0, table.targets, table.spellings, table.ticks, table.hits,
+            table.accepted,
         )
         assertEquals("foreign_vocabulary", assertThrows(CacheFileException::class.java) { merge(table, other) }.fault)
     }
@@ -138,11 +139,10 @@ class NgramCacheTest {
     @Test
     fun `an entry takes at most 64 bytes of memory`() {
         val map = randomMap(Random(3), 3_000, 60_000)
-        val empty = NgramCache(map)
         val cache = NgramCache(map, 60_000)
         for (target in map.leaves) cache.learn(intArrayOf(target), 0)
         assertTrue(cache.size > 5_000, "only ${cache.size} entries")
         val trie = map.leaves.size + map.draftSize // of an empty cache, too: it belongs to no entry
-        assertTrue(cache.memoryBytes - trie <= 64L * cache.size, "${cache.memoryBytes} bytes, ${empty.memoryBytes} empty")
+        assertTrue(cache.memoryBytes - trie <= 64L * cache.size, "${cache.memoryBytes} bytes, $trie of the trie")
     }
 }

@@ -15,8 +15,8 @@ import java.util.concurrent.Executors
 /**
  * Compiled tokenizers of real models give the ids of the package `tokenizers` on real lines.
  *
- * Lines and ids are in the folder of the system property `omnidraft.tokenizers`, which scripts/android/tokenizer_lines.py
- * writes; without it the test is skipped.
+ * Lines and ids are in the folder of the system property `omnidraft.tokenizers`, which
+ * scripts/android/tokenizer_lines.py writes; without it the test is skipped.
  */
 class TokenizerLinesTest {
     private val names = listOf("starter-a", "starter-b", "starter-drafter", "llama2", "llama3", "qwen2", "gpt2", "phi3")
@@ -50,8 +50,8 @@ class TokenizerLinesTest {
             val tokenizer = CompiledTokenizer.fromFile(File(folder, "$name.bin"))
             val threads = Executors.newFixedThreadPool(4)
             try {
-                val all = List(4) { Callable { texts.indices.all { idsOf(ids[it]).contentEquals(tokenizer.encode(texts[it])) } } }
-                assertTrue(threads.invokeAll(all).all { it.get() }, "a thread got other ids")
+                val one = Callable { texts.indices.all { idsOf(ids[it]).contentEquals(tokenizer.encode(texts[it])) } }
+                assertTrue(threads.invokeAll(List(4) { one }).all { it.get() }, "a thread got other ids")
             } finally {
                 threads.shutdownNow()
             }
@@ -80,7 +80,8 @@ class TokenizerLinesTest {
         return lists
     }
 
-    private fun idsOf(list: ByteBuffer): IntArray = IntArray(list.limit() / Int.SIZE_BYTES) { list.getInt(Int.SIZE_BYTES * it) }
+    private fun idsOf(list: ByteBuffer): IntArray =
+        IntArray(list.limit() / Int.SIZE_BYTES) { list.getInt(Int.SIZE_BYTES * it) }
 
     private fun bytesOf(list: ByteBuffer): ByteArray = ByteArray(list.limit()) { list.get(it) }
 }

@@ -18,7 +18,8 @@ class TokenizerTest {
     @TempDir
     lateinit var folder: File
 
-    private fun tokenizer(name: String): CompiledTokenizer = CompiledTokenizer.fromFile(File(ROOT, "tokenizer/$name.bin"))
+    private fun tokenizer(name: String): CompiledTokenizer =
+        CompiledTokenizer.fromFile(File(ROOT, "tokenizer/$name.bin"))
 
     @Test
     fun `half of a surrogate pair is refused`() {
@@ -59,7 +60,10 @@ class TokenizerTest {
     @Test
     fun `characters of bytes are those of the platform's decoder`() {
         val random = Random(6)
-        val bytes = listOf(0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xED, 0xEF, 0xF0, 0xF4, 0xF5, 0xFF)
+        val bytes = listOf(
+            0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xED, 0xEF, 0xF0,
+            0xF4, 0xF5, 0xFF,
+        )
         repeat(20_000) {
             val data = ByteArray(1 + random.nextInt(5)) { bytes.random(random).toByte() }
             val length = characterLength(data, 0)

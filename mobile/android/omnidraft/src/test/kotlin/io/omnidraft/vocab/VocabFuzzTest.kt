@@ -17,7 +17,10 @@ import java.nio.ByteBuffer
 import java.time.Duration
 import kotlin.random.Random
 
-/** Changed files: each is refused by a named fault, or read and used; nothing else is thrown, and nothing takes for ever. */
+/**
+ * Changed files: each is refused by a named fault, or read and used; nothing else is thrown, and nothing takes for
+ * ever.
+ */
 class VocabFuzzTest {
     private val maps = listOf("toy", "deep", "wide").map { vectorMap(it) }
 
@@ -25,7 +28,8 @@ class VocabFuzzTest {
     fun `ten thousand changed caches`() {
         val faults = setOf(
             "not_a_cache", "truncated", "version", "checksum", "reserved", "width", "limits", "section_length",
-            "trailing_bytes", "spelling", "id_range", "duplicate", "order", "counts", "not_canonical", "foreign_vocabulary",
+            "trailing_bytes", "spelling", "id_range", "duplicate", "order", "counts", "not_canonical",
+            "foreign_vocabulary",
         )
         val random = Random(20_261_122)
         val given = filesIn("cache/valid", ".bin").filter { it.size < 1 shl 16 }
@@ -95,7 +99,8 @@ class VocabFuzzTest {
     private fun otherHeader(data: ByteArray, random: Random): ByteArray {
         val start = 8 + u32(data, 0).toInt()
         val header = String(data, 8, maxOf(0, minOf(start, data.size) - 8), Charsets.ISO_8859_1)
-        val places = header.indices.filter { if (random.nextInt(4) == 0) header.startsWith("I32", it) else header[it].isDigit() }
+        val isType = random.nextInt(4) == 0
+        val places = header.indices.filter { if (isType) header.startsWith("I32", it) else header[it].isDigit() }
         if (places.isEmpty()) return changed(data, random)
         val at = places.random(random)
         val changed = data.copyOf()

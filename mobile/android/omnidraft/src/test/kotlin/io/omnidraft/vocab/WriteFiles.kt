@@ -14,7 +14,8 @@ import java.io.File
  *     java ... io.omnidraft.vocab.WriteFilesKt MAP OPERATIONS CACHE
  *
  * MAP is a vocabulary map. OPERATIONS is JSON: {"capacity": 8, "policy": "lfu", "do": [...]}, each operation being
- * {"learn": [target ids], "accepted": 1}, {"insert": target id}, {"prefill": true}, {"prune": 3} or {"merge": "another cache"}.
+ * {"learn": [target ids], "accepted": 1}, {"insert": target id}, {"prefill": true}, {"prune": 3} or {"merge": "another
+ * cache"}.
  */
 fun main(arguments: Array<String>) {
     val map = loadVocabMap(File(arguments[0]))
