@@ -67,19 +67,15 @@ internal class OneHot(val token: Int, override val size: Int) : Distribution {
  *
  * @param weights in proportion to the probabilities, the first [size] of them; not copied.
  * @param workspace lends memory of the size of a row.
+ * @param blocks the sum of each [BLOCK] weights.
  */
 internal class Categorical(
     private val weights: FloatArray,
     override val size: Int = weights.size,
     private val workspace: Workspace = Workspace(),
+    private val blocks: DoubleArray = blockSums(weights, size, workspace),
 ) : Distribution {
-    private val blocks = DoubleArray((size + BLOCK - 1) / BLOCK)
-    private val total: Double
-
-    init {
-        workspace.math.blockSums(weights, size, blocks)
-        total = blocks.sum()
-    }
+    private val total = blocks.sum()
 
     override val isCertain: Boolean get() = false
 
@@ -139,6 +135,12 @@ internal class Categorical(
         return at
     }
 }
+
+/** An array for the sum of each block of a row. */
+internal fun emptyBlocks(size: Int): DoubleArray = DoubleArray((size + BLOCK - 1) / BLOCK)
+
+private fun blockSums(weights: FloatArray, size: Int, workspace: Workspace): DoubleArray =
+    emptyBlocks(size).also { workspace.math.blockSums(weights, size, it) }
 
 /** Index at [uniform] of the cumulative weights; never one of weight zero unless all before it are. */
 internal inline fun inverse(count: Int, uniform: Double, weight: (Int) -> Double): Int {

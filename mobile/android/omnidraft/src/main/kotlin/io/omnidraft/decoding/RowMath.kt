@@ -8,43 +8,49 @@ import java.nio.IntBuffer
 /*
  * The loops over whole rows: largest number, exponentials, sums. They decide the host's work of a round.
  *
- * Each loop does one kind of operation on arrays of one type and has no branch, because compilers turn such loops
- * into vector instructions. Python needs no file like this one: numpy has these loops.
+ * A row is worked on in blocks that stay in the nearest cache. Each loop is over whole scratch arrays from index 0 on,
+ * does a few operations of one type, and has no branch: of such loops, and hardly of others, compilers make vector
+ * instructions. Python needs no file like this one: numpy has these loops.
  */
 
-/** Numbers of a block: what the loops work on stays in the nearest cache. */
+/** Numbers of a block. */
 internal const val BLOCK: Int = 2048
 
 /** Loops over rows, with their scratch memory; for one thread. */
 internal class RowMath {
     private val lanes = FloatArray(BLOCK)
     private val numbers = FloatArray(BLOCK)
+    private val factors = FloatArray(BLOCK)
     private val bits = IntArray(BLOCK)
     private val shared = ByteBuffer.allocateDirect(4 * BLOCK).order(ByteOrder.nativeOrder())
     private val asFloats: FloatBuffer = shared.asFloatBuffer()
     private val asInts: IntBuffer = shared.asIntBuffer()
 
-    /** The lowest id of the largest logit of a row; of a NaN, where there is one. */
-    fun argmax(logits: Logits, row: Int): Int {
-        val width = logits.width
-        val whole = width - width % BLOCK
-        lanes.fill(Float.NEGATIVE_INFINITY)
-        for (base in 0 until whole step BLOCK) {
-            logits.read(row, base, BLOCK, numbers)
-            raise(lanes, numbers, 0, BLOCK)
-        }
-        if (whole < width) {
-            logits.read(row, whole, width - whole, numbers)
-            raise(lanes, numbers, 0, width - whole)
-        }
-        return lowest(width) { logits[row, it] }
+    /** What [exponentials] makes of the smallest number that it tells apart from minus infinity. */
+    private val least: Float
+
+    init {
+        numbers[0] = LOWEST
+        factorise(1)
+        least = numbers[0] * factors[0]
     }
 
+    /** The lowest id of the largest logit of a row; of a NaN, where there is one. */
+    fun argmax(logits: Logits, row: Int): Int =
+        argmax(logits.width, { base, count -> logits.read(row, base, count, numbers) }) { logits[row, it] }
+
     /** The lowest id of the largest of the first [size] numbers; of a NaN, where there is one. */
-    fun argmax(row: FloatArray, size: Int): Int {
+    fun argmax(row: FloatArray, size: Int): Int =
+        argmax(size, { base, count -> System.arraycopy(row, base, numbers, 0, count) }) { row[it] }
+
+    private inline fun argmax(size: Int, read: (Int, Int) -> Unit, number: (Int) -> Float): Int {
         lanes.fill(Float.NEGATIVE_INFINITY)
-        for (base in 0 until size step BLOCK) raise(lanes, row, base, minOf(BLOCK, size - base))
-        return lowest(size) { row[it] }
+        for (base in 0 until size step BLOCK) {
+            val count = minOf(BLOCK, size - base)
+            read(base, count)
+            raise(lanes, numbers, count)
+        }
+        return lowest(size, number)
     }
 
     /** The lowest id whose number is the largest of [lanes]: lane i holds the largest of ids i, i + BLOCK, ... */
@@ -62,32 +68,60 @@ internal class RowMath {
     }
 
     /**
-     * Turn logits into weights, in place: `exp((logit - largest) / temperature)`; weights below 2^-126 become 0.
+     * The weights of a row: `exp((logit - largest) / temperature)`; a weight of less than 2e-38 may become 0.
      *
      * @param largest the largest of the logits, finite.
+     * @param weights takes the weights.
+     * @param sums takes the sum of each block.
      */
-    fun exponentials(row: FloatArray, size: Int, largest: Float, temperature: Float) {
+    fun exponentials(
+        logits: Logits,
+        row: Int,
+        largest: Float,
+        temperature: Float,
+        weights: FloatArray,
+        sums: DoubleArray,
+    ) = exponentials(logits.width, largest, temperature, weights, sums) { base, count ->
+        logits.read(row, base, count, numbers)
+    }
+
+    /** The same of the first [size] numbers of an array, in place. */
+    fun exponentials(row: FloatArray, size: Int, largest: Float, temperature: Float, sums: DoubleArray) =
+        exponentials(size, largest, temperature, row, sums) { base, count ->
+            System.arraycopy(row, base, numbers, 0, count)
+        }
+
+    private inline fun exponentials(
+        size: Int,
+        largest: Float,
+        temperature: Float,
+        weights: FloatArray,
+        sums: DoubleArray,
+        read: (Int, Int) -> Unit,
+    ) {
         for (base in 0 until size step BLOCK) {
             val count = minOf(BLOCK, size - base)
-            lower(row, base, count, largest)
-            if (temperature != 1f) divide(row, base, count, temperature)
-            exponentials(row, base, count)
+            read(base, count)
+            if (temperature == 1f) lower(numbers, count, largest) else scale(numbers, count, largest, temperature)
+            factorise(count)
+            multiply(numbers, factors, count, least)
+            System.arraycopy(numbers, 0, weights, base, count)
+            sums[base / BLOCK] = sum(count)
         }
     }
 
-    /** exp of [count] numbers that are 0 or less, in place: 2^n by its exponent times a polynomial. */
-    private fun exponentials(row: FloatArray, base: Int, count: Int) {
-        reduce(row, numbers, base, count)
+    /** exp of [count] of [numbers] that are [LOWEST] to 0, as [numbers] times [factors]: a polynomial, and 2^n. */
+    private fun factorise(count: Int) {
+        reduce(numbers, factors, count)
         asFloats.clear()
-        asFloats.put(numbers, 0, count)
+        asFloats.put(factors, 0, count)
         asInts.clear()
         asInts.get(bits, 0, count)
         powers(bits, count)
         asInts.clear()
         asInts.put(bits, 0, count)
         asFloats.clear()
-        asFloats.get(numbers, 0, count)
-        multiply(row, numbers, base, count)
+        asFloats.get(factors, 0, count)
     }
 
     /** The sum of each block of a row; the last block may be shorter. */
@@ -104,20 +138,21 @@ internal class RowMath {
         var sum = 0.0
         for (base in 0 until size step BLOCK) {
             val count = minOf(BLOCK, size - base)
-            product(row, mask, numbers, base, count)
+            System.arraycopy(row, base, numbers, 0, count)
+            System.arraycopy(mask, base, factors, 0, count)
+            multiply(numbers, factors, count)
             sum += sum(count)
         }
         return sum
     }
 
-    /** The sum of the first [count] of [numbers], which are overwritten: halves are added until few are left. */
+    /** The sum of the first [count] of [numbers], which are overwritten: 16 parts of a whole block are added first. */
     private fun sum(count: Int): Double {
         var left = count
         if (count == BLOCK) {
-            while (left > FEW) {
-                left /= 2
-                addBehind(numbers, left)
-            }
+            addQuarters(numbers, BLOCK / 4)
+            addQuarters(numbers, BLOCK / 16)
+            left = BLOCK / 16
         }
         var sum = 0.0
         for (i in 0 until left) sum += numbers[i].toDouble()
@@ -125,8 +160,7 @@ internal class RowMath {
     }
 }
 
-private const val FEW = 128 // numbers that are added one by one
-private const val LOWEST = -140f // exp of less is 0 here
+private const val LOWEST = -87f // exp of less is no normal number
 private const val LOG2_E = 1.44269504088896341f
 private const val LN2_HIGH = 0.693359375f // few bits, so that its product with an exponent is exact
 private const val LN2_LOW = -2.12194440e-4f
@@ -137,16 +171,16 @@ private const val MANTISSA = 23
 
 private fun isSame(a: Float, b: Float): Boolean = a == b || (a.isNaN() && b.isNaN())
 
-private fun raise(lanes: FloatArray, row: FloatArray, base: Int, count: Int) {
-    for (i in 0 until count) lanes[i] = Math.max(lanes[i], row[base + i])
+private fun raise(lanes: FloatArray, numbers: FloatArray, count: Int) {
+    for (i in 0 until count) lanes[i] = Math.max(lanes[i], numbers[i])
 }
 
-private fun lower(row: FloatArray, base: Int, count: Int, largest: Float) {
-    for (i in base until base + count) row[i] = row[i] - largest
+private fun lower(numbers: FloatArray, count: Int, largest: Float) {
+    for (i in 0 until count) numbers[i] = Math.max(numbers[i] - largest, LOWEST)
 }
 
-private fun divide(row: FloatArray, base: Int, count: Int, divisor: Float) {
-    for (i in base until base + count) row[i] = row[i] / divisor
+private fun scale(numbers: FloatArray, count: Int, largest: Float, divisor: Float) {
+    for (i in 0 until count) numbers[i] = Math.max((numbers[i] - largest) / divisor, LOWEST)
 }
 
 /**
@@ -154,32 +188,35 @@ private fun divide(row: FloatArray, base: Int, count: Int, divisor: Float) {
  *
  * The polynomial is that of Cephes' expf; its error is below one unit of the last place.
  */
-private fun reduce(row: FloatArray, rounded: FloatArray, base: Int, count: Int) {
+private fun reduce(numbers: FloatArray, rounded: FloatArray, count: Int) {
     for (i in 0 until count) {
-        val x = Math.max(row[base + i], LOWEST)
+        val x = numbers[i]
         val shifted = x * LOG2_E + ROUND
         val n = shifted - ROUND
         val r = (x - n * LN2_HIGH) - n * LN2_LOW
         val high = ((1.9875691500e-4f * r + 1.3981999507e-3f) * r + 8.3334519073e-3f) * r + 4.1665795894e-2f
         val low = ((high * r + 1.6666665459e-1f) * r + 5.0000001201e-1f) * (r * r)
         rounded[i] = shifted
-        row[base + i] = (low + r) + 1f
+        numbers[i] = (low + r) + 1f
     }
 }
 
-/** The bits of ROUND + n become those of 2^n; of 0, where n is below -126. */
+/** The bits of ROUND + n become those of 2^n. */
 private fun powers(bits: IntArray, count: Int) {
-    for (i in 0 until count) bits[i] = Math.max(bits[i] - (ROUND_BITS - BIAS), 0) shl MANTISSA
+    for (i in 0 until count) bits[i] = (bits[i] - (ROUND_BITS - BIAS)) shl MANTISSA
 }
 
-private fun multiply(row: FloatArray, factors: FloatArray, base: Int, count: Int) {
-    for (i in 0 until count) row[base + i] = row[base + i] * factors[i]
+private fun multiply(numbers: FloatArray, factors: FloatArray, count: Int) {
+    for (i in 0 until count) numbers[i] = numbers[i] * factors[i]
 }
 
-private fun product(row: FloatArray, mask: FloatArray, into: FloatArray, base: Int, count: Int) {
-    for (i in 0 until count) into[i] = row[base + i] * mask[base + i]
+/** What each product is above [least]: so the exp of minus infinity is 0. Larger products do not change. */
+private fun multiply(numbers: FloatArray, factors: FloatArray, count: Int, least: Float) {
+    for (i in 0 until count) numbers[i] = Math.max(numbers[i] * factors[i] - least, 0f)
 }
 
-private fun addBehind(numbers: FloatArray, count: Int) {
-    for (i in 0 until count) numbers[i] = numbers[i] + numbers[i + count]
+private fun addQuarters(numbers: FloatArray, count: Int) {
+    for (i in 0 until count) {
+        numbers[i] = (numbers[i] + numbers[i + count]) + (numbers[i + 2 * count] + numbers[i + 3 * count])
+    }
 }

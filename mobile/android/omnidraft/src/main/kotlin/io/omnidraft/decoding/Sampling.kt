@@ -13,6 +13,8 @@ import io.omnidraft.SettingException
 private const val COLDEST = 1e-4
 private const val SMALLEST_DIVISOR = 1.17549435e-38f // of float32; the inverse of it is finite
 
+private val NO_WEIGHTS = FloatArray(0)
+
 // Of a weight, relative to the largest.
 private val FLOORS = floatArrayOf(1f / 64, 1f / 512, 1f / 4096, 1f / 65536, 1f / 16777216, 0f)
 
@@ -78,25 +80,34 @@ internal fun targetDistribution(
     workspace: Workspace = Workspace(),
 ): Distribution {
     val width = logits.width
-    if (sampling.temperature == 0.0 && (sampling.repetitionPenalty == 1.0 || context.isEmpty())) {
-        val best = workspace.math.argmax(logits, row)
-        checkFinite(logits[row, best], "target")
-        return OneHot(best, width)
+    val math = workspace.math
+    val penalises = sampling.repetitionPenalty != 1.0 && context.isNotEmpty()
+    val weights = if (penalises || sampling.temperature > 0.0) workspace.row(width) else NO_WEIGHTS
+    if (penalises) {
+        logits.read(row, 0, width, weights)
+        penalise(weights, width, sampling.repetitionPenalty.toFloat(), context)
     }
-    val weights = workspace.row(width)
-    logits.read(row, 0, width, weights)
-    if (sampling.repetitionPenalty != 1.0) penalise(weights, width, sampling.repetitionPenalty.toFloat(), context)
-    val best = workspace.math.argmax(weights, width)
-    val largest = weights[best]
+    val best = if (penalises) math.argmax(weights, width) else math.argmax(logits, row)
+    val largest = if (penalises) weights[best] else logits[row, best]
     checkFinite(largest, "target")
     if (sampling.temperature == 0.0) return OneHot(best, width)
-    workspace.math.exponentials(weights, width, largest, divisor(sampling.temperature))
-    if (sampling.topK > 0 || sampling.topP < 1.0) keepNucleus(weights, width, sampling, workspace)
+    val divisor = divisor(sampling.temperature)
+    val blocks = emptyBlocks(width)
+    if (penalises) math.exponentials(weights, width, largest, divisor, blocks)
+    else math.exponentials(logits, row, largest, divisor, weights, blocks)
+    if (!truncate(weights, width, sampling, workspace)) return Categorical(weights, width, workspace, blocks)
+    return Categorical(weights, width, workspace)
+}
+
+/** Set the weights to 0 that top-k, top-p and min-p do not keep; false where the settings keep all. */
+private fun truncate(weights: FloatArray, width: Int, sampling: SamplingConfig, workspace: Workspace): Boolean {
+    val keepsNucleus = sampling.topK > 0 || sampling.topP < 1.0
+    if (keepsNucleus) keepNucleus(weights, width, sampling, workspace)
     if (sampling.minP > 0.0) {
         val least = sampling.minP.toFloat() // the largest weight is exp(0) = 1 and always kept
         for (id in 0 until width) if (weights[id] < least) weights[id] = 0f
     }
-    return Categorical(weights, width, workspace)
+    return keepsNucleus || sampling.minP > 0.0
 }
 
 /**
@@ -273,13 +284,14 @@ internal fun draftDistribution(
     val weights = workspace.row(width)
     logits.read(row, 0, width, weights)
     for (id in banned) weights[id] = Float.NEGATIVE_INFINITY
-    val allowed = workspace.math.argmax(weights, width)
+    val allowed = if (best in banned) workspace.math.argmax(weights, width) else best
     val largest = weights[allowed]
     checkFinite(largest, "drafter")
     if (temperature == 0.0) return OneHot(allowed, width)
     // Relative to the largest logit that is allowed: so the others keep weight where a banned one is much larger.
-    workspace.math.exponentials(weights, width, largest, divisor(temperature))
-    return Categorical(weights, width, workspace)
+    val blocks = emptyBlocks(width)
+    workspace.math.exponentials(weights, width, largest, divisor(temperature), blocks)
+    return Categorical(weights, width, workspace, blocks)
 }
 
 /** A temperature as a divisor of float32: neither 0 nor infinite. */
