@@ -36,6 +36,7 @@ internal class Tracer(private val map: VocabMap, private val recording: () -> Bo
     private val firsts by lazy { firstsOf(map) }
     private val sums by lazy { FloatArray(firsts.size) }
     private val labels = Labels()
+    private val candidates = Candidates()
 
     /** A round as a trace keeps it, at position 0; null in a pause or where a row has no distribution. */
     operator fun invoke(proposer: Proposer, outcome: Outcome, probs: TargetProbs): TracedRound? {
@@ -63,10 +64,8 @@ internal class Tracer(private val map: VocabMap, private val recording: () -> Bo
     fun row(logits: Logits, row: Int): Row? {
         val shift = logits[row, math.argmax(logits, row)]
         if (shift.isNaN() || shift.isInfinite()) return null
-        logits.read(row, 0, logits.width, weights)
-        math.exponentials(weights, logits.width, shift, 1f)
-        math.blockSums(weights, logits.width, blocks)
-        return Row(logits, row, shift.toDouble(), weights, blocks.sum())
+        math.exponentials(logits, row, shift, 1f, weights, blocks)
+        return Row(logits, row, shift.toDouble(), weights, blocks.sum(), candidates)
     }
 
     /** Masses below the children of the root of the whole trie, and the mass without a spelling. */
@@ -82,7 +81,7 @@ internal class Tracer(private val map: VocabMap, private val recording: () -> Bo
         whole /= row.total
         // A sum of float32 differs from 1 by about 1e-6 that belongs to no token.
         val unspelled = if (whole < 1.0 - ROUNDING) 1.0 - whole else 0.0
-        return Pair(largest(sums, sums.size, row.total, whole, top, firsts), unspelled)
+        return Pair(largest(sums, sums.size, row.total, whole, top, firsts, candidates), unspelled)
     }
 }
 
@@ -100,6 +99,7 @@ private fun firstsOf(map: VocabMap): IntArray {
  * @property shift the largest logit.
  * @property weights exp(logit - shift) of each id; the next row overwrites them.
  * @property total the sum of the weights.
+ * @param candidates memory that all rows use.
  */
 internal class Row(
     private val logits: Logits,
@@ -107,12 +107,13 @@ internal class Row(
     val shift: Double,
     val weights: FloatArray,
     val total: Double,
+    private val candidates: Candidates,
 ) {
     /** -ln of a token's probability, in nats. */
     fun surprisal(token: Int): Double = max(0.0, shift + ln(total) - logits[index, token])
 
     /** The [top] most probable tokens. */
-    fun largest(top: Int): Masses = largest(weights, logits.width, total, 1.0, top)
+    fun largest(top: Int): Masses = largest(weights, logits.width, total, 1.0, top, candidates = candidates)
 }
 
 /**
@@ -123,6 +124,7 @@ internal class Row(
  * @param whole the sum of all probabilities.
  * @param top number of probabilities to keep.
  * @param ids the ids of the probabilities, ascending; their positions when null.
+ * @param candidates memory that calls use one after another.
  */
 internal fun largest(
     weights: FloatArray,
@@ -131,11 +133,13 @@ internal fun largest(
     whole: Double,
     top: Int,
     ids: IntArray? = null,
+    candidates: Candidates = Candidates(),
 ): Masses {
     val floor = (FLOOR * total).toFloat()
-    val likely = IntList(2 * top)
+    val likely = candidates.places
+    likely.clear()
     for (i in 0 until size) if (weights[i] >= floor) likely.add(i)
-    val kept = if (likely.size > top) heaviest(weights, likely, top) else likely.toArray()
+    val kept = if (likely.size > top) candidates.heaviest(weights, top) else likely.toArray()
     var listed = 0.0
     val probabilities = FloatArray(kept.size) {
         val probability = (weights[kept[it]] / total.toFloat()).coerceIn(FLOOR.toFloat(), 1f)
@@ -146,20 +150,30 @@ internal fun largest(
     return Masses(if (ids == null) kept else IntArray(kept.size) { ids[kept[it]] }, probabilities, rest)
 }
 
-/** The [top] of some places with the largest weights, ascending; of equal weights the first. */
-private fun heaviest(weights: FloatArray, places: IntList, top: Int): IntArray {
-    val values = FloatArray(places.size) { weights[places[it]] }
-    values.sort()
-    val least = values[values.size - top]
-    var ties = top
-    for (i in values.size - top until values.size) if (values[i] > least) ties -= 1
-    val kept = IntArray(top)
-    var at = 0
-    for (i in 0 until places.size) {
-        val weight = weights[places[i]]
-        if (weight < least || (weight == least && ties == 0)) continue
-        if (weight == least) ties -= 1
-        kept[at++] = places[i]
+/** Places of weights that are not too small to be kept. There are 2^14 at most, by their least share of the sum. */
+internal class Candidates {
+    /** The places, ascending. */
+    val places = IntList()
+
+    private var values = FloatArray(0)
+
+    /** The [top] of the places with the largest weights, ascending; of equal weights the first. */
+    fun heaviest(weights: FloatArray, top: Int): IntArray {
+        val count = places.size
+        if (values.size < count) values = FloatArray(count + count / 2)
+        for (i in 0 until count) values[i] = weights[places[i]]
+        values.sort(0, count)
+        val least = values[count - top]
+        var ties = top
+        for (i in count - top until count) if (values[i] > least) ties -= 1
+        val kept = IntArray(top)
+        var at = 0
+        for (i in 0 until count) {
+            val weight = weights[places[i]]
+            if (weight < least || (weight == least && ties == 0)) continue
+            if (weight == least) ties -= 1
+            kept[at++] = places[i]
+        }
+        return kept
     }
-    return kept
 }

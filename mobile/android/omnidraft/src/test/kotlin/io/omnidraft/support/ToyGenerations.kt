@@ -1,0 +1,120 @@
+package io.omnidraft.support
+
+import io.omnidraft.decoding.DecoderState
+import io.omnidraft.decoding.Drafter
+import io.omnidraft.decoding.FixedLength
+import io.omnidraft.decoding.Logits
+import io.omnidraft.decoding.MatchProposer
+import io.omnidraft.decoding.Model
+import io.omnidraft.decoding.Observer
+import io.omnidraft.decoding.PromptLookup
+import io.omnidraft.decoding.Proposer
+import io.omnidraft.decoding.Round
+import io.omnidraft.decoding.SamplingConfig
+import io.omnidraft.decoding.Source
+import io.omnidraft.decoding.SplitMix64
+import io.omnidraft.decoding.TrieProposer
+import io.omnidraft.decoding.Verifier
+import io.omnidraft.decoding.cutAtEos
+import io.omnidraft.decoding.speculate
+import io.omnidraft.decoding.verifyBlock
+import io.omnidraft.decoding.verifyTokens
+import io.omnidraft.vocab.IntList
+import io.omnidraft.vocab.NgramCache
+import io.omnidraft.vocab.VocabMap
+import java.util.Random
+import kotlin.math.exp
+
+/* Generations of random models in the toy language of spec/vectors/maps. */
+
+/** Random logits that depend on the whole context; scores and rewinds like any model. */
+internal class ContextModel(private val seed: Int, override val vocabSize: Int, override val maxLength: Int = 64) : Model {
+    private val context = IntList()
+
+    override val length: Int get() = context.size
+
+    /** The logits after a context. */
+    fun row(context: IntArray): FloatArray {
+        val random = Random(31L * seed + context.contentHashCode())
+        return FloatArray(vocabSize) { (random.nextGaussian() * SPREAD).toFloat() }
+    }
+
+    override fun score(tokens: IntArray, numLogits: Int?): Logits {
+        val rows = tokens.map { token ->
+            context.add(token)
+            row(context.toArray())
+        }
+        return Logits.of(rows.takeLast(numLogits ?: rows.size).flatMap { it.asList() }.toFloatArray(), vocabSize)
+    }
+
+    override fun rewind(length: Int) = context.truncate(length)
+
+    private companion object {
+        const val SPREAD = 1.5
+    }
+}
+
+/** How a toy generation proposes and verifies. */
+internal enum class ToyMode(val word: String) { TOKENS("trie"), BLOCK("trie"), MATCH("match"), LOOKUP("lookup"), PLAIN("plain") }
+
+/**
+ * A generation of random models.
+ *
+ * @property map of the toy language.
+ * @property mode how it proposes and verifies.
+ * @property seed of the models and of the text.
+ */
+internal class ToyGeneration(
+    val map: VocabMap,
+    val mode: ToyMode,
+    private val seed: Int,
+    private val sampling: SamplingConfig = SamplingConfig(),
+    private val tokens: Int = 40,
+) {
+    /** The target. */
+    val target = ContextModel(2 * seed, map.targetSize)
+
+    /** The text, in both vocabularies. */
+    val text = DecoderState()
+
+    /** Of this generation. */
+    val proposer: Proposer = proposer()
+
+    private fun proposer(): Proposer {
+        val drafter = Drafter(ContextModel(2 * seed + 1, map.draftSize), intArrayOf(START))
+        val cache = NgramCache(map).also { it.insert(FIRST_GRAM) }
+        return when (mode) {
+            ToyMode.TOKENS -> TrieProposer(drafter, cache, sampling.temperature, Verifier(::verifyTokens))
+            ToyMode.BLOCK -> TrieProposer(drafter, cache, sampling.temperature, Verifier(::verifyBlock))
+            ToyMode.MATCH -> MatchProposer(drafter, cache, sampling.temperature)
+            ToyMode.LOOKUP -> PromptLookup()
+            ToyMode.PLAIN -> MatchProposer(drafter, cache, sampling.temperature, usesCache = false)
+        }
+    }
+
+    /** All rounds; a trace of [TOY_PROMPT] begins with the same ids in both vocabularies. */
+    fun run(observe: Observer): List<Round> {
+        text.restart(TOY_PROMPT, TOY_PROMPT, tokens, cutAtEos(emptySet()))
+        val source = if (mode == ToyMode.LOOKUP) Source.COPY else Source.DRAFT
+        val length = FixedLength(if (mode == ToyMode.PLAIN) 0 else 5, source = source)
+        return speculate(target, proposer, text, sampling, length, SplitMix64(seed.toLong()), observe).asSequence().toList()
+    }
+
+    companion object {
+        /** Means the same in both toy vocabularies. */
+        val TOY_PROMPT = intArrayOf(0, 3, 1)
+
+        /** The drafter's start. */
+        const val START = 7
+
+        private const val FIRST_GRAM = 6
+    }
+}
+
+/** Probabilities of logits at temperature 1. */
+internal fun softmax(logits: FloatArray): DoubleArray {
+    val largest = logits.max()
+    val weights = DoubleArray(logits.size) { exp((logits[it] - largest).toDouble()) }
+    val total = weights.sum()
+    return DoubleArray(logits.size) { weights[it] / total }
+}

@@ -1,0 +1,120 @@
+package io.omnidraft.traces
+
+import io.omnidraft.TraceFileException
+import io.omnidraft.decoding.SamplingConfig
+import io.omnidraft.learning.positions.joined
+import io.omnidraft.support.ToyGeneration
+import io.omnidraft.support.ToyMode
+import io.omnidraft.support.vectorMap
+import org.junit.jupiter.api.Assertions.assertArrayEquals
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertSame
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.io.TempDir
+import java.io.File
+
+/** A generation is recorded as it went, through pauses and other adapters. */
+class RecorderTest {
+    @TempDir
+    lateinit var place: File
+
+    private val toy = vectorMap("toy")
+    private val path get() = File(place, "t")
+    private var adapters = Digests(null, null)
+
+    /** Record a generation; [before] is called with the number of each round. */
+    private fun record(store: TracePlace, seed: Int, before: (Int) -> Unit = {}): ToyGeneration {
+        val generation = ToyGeneration(toy, ToyMode.TOKENS, seed, SamplingConfig(0.7))
+        val source = RecordingSource(toy, { ToyGeneration.TOY_PROMPT }, { adapters }, 0.7, "trie", false)
+        Recorder(store, Tracer(toy, { store.isRecording }), generation.proposer, source).use { recorder ->
+            var number = 0
+            generation.run { outcome, probs ->
+                before(number++)
+                recorder.record(outcome, probs)
+            }
+        }
+        return generation
+    }
+
+    private fun records() = readTraces(listOf(path), Vocabularies.of(toy)).toList()
+
+    private fun idsOf(traced: Traced) = traced.tokens.map { it.tokenId }
+
+    @Test
+    fun `a generation comes back as it went`() {
+        for (seed in 0 until 5) {
+            val generation = openTrace(path, toy).use { record(it, seed) }
+            val traced = records().last()
+            assertEquals(generation.text.tokens.toArray().drop(ToyGeneration.TOY_PROMPT.size), idsOf(traced))
+            assertArrayEquals(ToyGeneration.TOY_PROMPT, traced.start.context)
+            val text = traced.start.context + traced.rounds.concatenated { it.pieces }
+            assertArrayEquals(generation.text.context.toArray(), text)
+            assertEquals(listOf("trie", false, 0L), listOf(traced.start.mode, traced.start.continues, traced.start.skipped))
+        }
+        assertEquals(5, records().size)
+    }
+
+    @Test
+    fun `a pause leaves a gap and the text goes on`() {
+        val generation = openTrace(path, toy).use { store ->
+            record(store, 3) { if (it == 2) store.pause() else if (it == 4) store.resume() }
+        }
+        val (first, second) = records()
+        assertEquals(2, first.rounds.size)
+        assertTrue(second.start.continues)
+        val text = second.start.context + second.rounds.concatenated { it.pieces }
+        assertArrayEquals(generation.text.context.toArray(), text)
+        val ids = generation.text.tokens.toArray().drop(ToyGeneration.TOY_PROMPT.size)
+        assertEquals(idsOf(first), ids.take(first.tokens.size))
+        assertEquals(idsOf(second), ids.takeLast(second.tokens.size))
+        assertTrue(first.tokens.size + second.tokens.size < ids.size)
+        assertEquals(2, joined(records().asSequence()).count()) // what was not recorded parts them
+    }
+
+    @Test
+    fun `another adapter begins another record`() {
+        val digest = "a".repeat(64)
+        val generation = openTrace(path, toy).use { store ->
+            record(store, 4) { if (it == 3) adapters = Digests(digest, null) }
+        }
+        val (first, second) = records()
+        assertEquals(listOf(null, digest), listOf(first, second).map { it.start.drafterAdapter })
+        assertEquals(listOf(false, true), listOf(first, second).map { it.start.continues })
+        val whole = joined(records().asSequence()).single()
+        assertEquals(generation.text.tokens.toArray().drop(ToyGeneration.TOY_PROMPT.size), idsOf(whole))
+    }
+
+    @Test
+    fun `a recorded generation is the same generation`() {
+        for (seed in 0 until 5) {
+            val plain = ToyGeneration(toy, ToyMode.TOKENS, seed, SamplingConfig(0.7))
+            plain.run { _, _ -> }
+            val recorded = record(TraceMemory(Vocabularies.of(toy)), seed)
+            assertArrayEquals(plain.text.tokens.toArray(), recorded.text.tokens.toArray())
+        }
+    }
+
+    @Test
+    fun `memory keeps what a directory keeps`() {
+        val memory = TraceMemory(Vocabularies.of(toy))
+        record(memory, 6)
+        openTrace(path, toy).use { record(it, 6) }
+        val pair = Vocabularies.of(toy)
+        assertArrayEquals(segmentOf(memory.take(), pair, 1), segmentsOf(path).single().readBytes())
+    }
+
+    @Test
+    fun `a place of another pair is refused`() {
+        val memory = TraceMemory(Vocabularies.of(vectorMap("deep")))
+        val error = assertThrows(TraceFileException::class.java) { openTrace(memory, toy) }
+        assertEquals("foreign_vocabulary", error.fault)
+        val own = TraceMemory(Vocabularies.of(toy))
+        assertSame(own, openTrace(own, toy))
+        TraceStore(path, memory.vocabularies).use { record(it, 1) }
+        assertFalse(segmentsOf(path).isEmpty())
+        assertEquals("foreign_vocabulary", assertThrows(TraceFileException::class.java) { openTrace(path, toy) }.fault)
+    }
+}

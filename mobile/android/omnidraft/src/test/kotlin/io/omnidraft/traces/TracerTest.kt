@@ -1,0 +1,208 @@
+package io.omnidraft.traces
+
+import io.omnidraft.decoding.Logits
+import io.omnidraft.decoding.Round
+import io.omnidraft.decoding.SamplingConfig
+import io.omnidraft.support.ToyGeneration
+import io.omnidraft.support.ToyMode
+import io.omnidraft.support.randomMap
+import io.omnidraft.support.softmax
+import io.omnidraft.support.vectorMap
+import org.junit.jupiter.api.Assertions.assertArrayEquals
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertNotNull
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.lang.management.ManagementFactory
+import kotlin.math.abs
+import kotlin.math.ln
+import kotlin.math.sqrt
+import kotlin.random.Random
+
+/** The record of a round agrees with the round, for every way to propose and at every temperature. */
+class TracerTest {
+    private val toy = vectorMap("toy")
+
+    /** A toy generation, its rounds and their record. */
+    private inner class Recorded(mode: ToyMode, sampling: SamplingConfig, seed: Int) {
+        val generation = ToyGeneration(toy, mode, seed, sampling)
+        val traced = ArrayList<TracedRound>()
+        val rounds: List<Round>
+
+        init {
+            val tracer = Tracer(toy, { true })
+            rounds = generation.run { outcome, probs ->
+                traced.add(checkNotNull(tracer(generation.proposer, outcome, probs)))
+            }
+            assertEquals(rounds.size, traced.size)
+        }
+    }
+
+    @Test
+    fun `each token has the target's own distribution before it`() {
+        // At temperature 1 and without the penalty, for any sampling.
+        val samplings = listOf(SamplingConfig(), SamplingConfig(temperature = 0.7, topK = 4, repetitionPenalty = 1.3))
+        for (mode in ToyMode.entries) for (sampling in samplings) for (seed in 0 until 5) {
+            val recorded = Recorded(mode, sampling, seed)
+            var text = ToyGeneration.TOY_PROMPT
+            recorded.rounds.zip(recorded.traced).forEach { (round, traced) ->
+                assertArrayEquals(round.emitted, traced.tokens.map { it.tokenId }.toIntArray())
+                traced.tokens.forEachIndexed { i, token ->
+                    assertEquals(i < round.accepted, token.accepted)
+                    check(token, softmax(recorded.generation.target.row(text)))
+                    text += token.tokenId
+                }
+            }
+        }
+    }
+
+    private fun check(token: TracedToken, p: DoubleArray) {
+        assertEquals(-ln(p[token.tokenId]), token.surprisal, 1e-5)
+        check(token.distribution, p, 0.0)
+        val roots = DoubleArray(toy.draftSize)
+        for (target in toy.leaves) roots[toy.spell(target)[0]] += p[target]
+        assertEquals(1.0 - roots.sum(), token.unspelled, 1e-5)
+        assertTrue(token.unspelled > 0.0)
+        check(token.roots, roots, token.unspelled)
+    }
+
+    private fun check(kept: Masses, p: DoubleArray, beside: Double) {
+        val expected = p.indices.filter { p[it] >= FLOOR }
+        assertEquals(expected, kept.ids.asList())
+        for (i in expected.indices) {
+            assertEquals(p[expected[i]], kept.probabilities[i].toDouble(), p[expected[i]] / (1 shl 11) + 1e-7)
+        }
+        assertEquals(1.0 - beside - expected.sumOf { p[it] }, kept.rest, 1e-5)
+    }
+
+    @Test
+    fun `pieces are what the draft context grew by`() {
+        for (mode in ToyMode.entries - ToyMode.LOOKUP) for (temperature in listOf(0.0, 1.0)) for (seed in 0 until 12) {
+            val recorded = Recorded(mode, SamplingConfig(temperature), seed)
+            val pieces = recorded.traced.concatenated { it.pieces }
+            assertArrayEquals(recorded.generation.text.context.toArray(), ToyGeneration.TOY_PROMPT + pieces)
+        }
+    }
+
+    @Test
+    fun `labels are the chances that the verifier went by`() {
+        // Over many rounds the mean label is the share of accepted decisions.
+        val seen = HashMap<Kind, ArrayList<Pair<Double, Boolean>>>()
+        for (mode in listOf(ToyMode.TOKENS, ToyMode.MATCH)) for (seed in 0 until 150) {
+            val recorded = Recorded(mode, SamplingConfig(1.0), seed)
+            recorded.rounds.zip(recorded.traced).forEach { (round, traced) ->
+                // A refused token of one draft token with accepted ones leaves that draft token accepted.
+                val isRefused =
+                    if (mode == ToyMode.MATCH) round.accepted < round.proposed.size else round.acceptedDrafts < round.evaluated
+                traced.labels.forEachIndexed { i, label ->
+                    val isAccepted = !(isRefused && i == traced.labels.size - 1)
+                    seen.getOrPut(label.kind) { ArrayList() }.add(Pair(label.label, isAccepted))
+                }
+            }
+        }
+        assertTrue(seen.keys.containsAll(Kind.entries - Kind.DEAD_END), "kinds ${seen.keys}")
+        for ((kind, pairs) in seen) {
+            val deviation = sqrt(pairs.sumOf { (p, _) -> p * (1 - p) }) / pairs.size + 1e-9
+            val difference = pairs.map { it.first }.average() - pairs.count { it.second }.toDouble() / pairs.size
+            assertTrue(abs(difference) < 4 * deviation, "$kind: $difference of ${pairs.size}")
+        }
+    }
+
+    @Test
+    fun `greedy labels are 0 or 1, and copies have none`() {
+        for (seed in 0 until 10) {
+            val greedy = Recorded(ToyMode.MATCH, SamplingConfig(), seed)
+            greedy.rounds.zip(greedy.traced).forEach { (round, traced) ->
+                val labels = traced.labels.map { it.label }
+                assertEquals(List(labels.size) { if (it < round.accepted) 1.0 else 0.0 }, labels)
+            }
+            val copied = Recorded(ToyMode.LOOKUP, SamplingConfig(), seed)
+            assertTrue(copied.traced.all { it.labels.isEmpty() && it.draft.isEmpty() })
+        }
+    }
+
+    @Test
+    fun `every round can be written and read`() {
+        for (mode in ToyMode.entries) for (seed in 0 until 5) {
+            var position = ToyGeneration.TOY_PROMPT.size
+            val rounds = Recorded(mode, SamplingConfig(0.7), seed).traced.map { round ->
+                round.at(position.toLong()).also { position += it.pieces.size }
+            }
+            val start = Start(null, null, 0.5, mode.word, false, 0, ToyGeneration.TOY_PROMPT)
+            val bytes = segmentOf(listOf(Traced(start, rounds)), Vocabularies.of(toy), 1)
+            assertArrayEquals(bytes, encode(decode(bytes)))
+        }
+    }
+
+    @Test
+    fun `of many ties the lowest are kept`() {
+        val weights = FloatArray(900) { 1e-3f }
+        weights[450] = 0.05f
+        weights[700] = 0.05f
+        val kept = largest(weights, weights.size, 1.0, 1.0, 64)
+        assertEquals((0..61) + listOf(450, 700), kept.ids.asList())
+        assertEquals(1.0 - 0.1 - 62 * 1e-3, kept.rest, 1e-6)
+    }
+
+    @Test
+    fun `a weight of a float64 total is divided as Python divides it`() {
+        val weights = FloatArray(10) { 0.35f }
+        weights[3] = 2.1f
+        weights[8] = 2.1f
+        val kept = largest(weights, weights.size, 7.0, 1.0, 4)
+        assertEquals(listOf(0, 1, 3, 8), kept.ids.asList())
+        assertEquals(0.3, kept.rest, 1e-6)
+    }
+
+    @Test
+    fun `what sums are off by is no mass without a spelling`() {
+        val spelled = toy.leaves.toSet()
+        val random = java.util.Random(0)
+        val tracer = Tracer(toy, { true })
+        repeat(200) {
+            val logits = FloatArray(toy.targetSize) {
+                if (it in spelled) random.nextGaussian().toFloat() else Float.NEGATIVE_INFINITY
+            }
+            assertEquals(0.0, tracer.roots(checkNotNull(tracer.row(Logits.of(logits, logits.size), 0))).second)
+        }
+    }
+
+    @Test
+    fun `a row that is no distribution is not recorded`() {
+        val tracer = Tracer(toy, { true })
+        val infinite = Float.POSITIVE_INFINITY
+        for (wrong in listOf(Float.NaN, infinite)) {
+            val logits = FloatArray(toy.targetSize).also { it[5] = wrong }
+            assertNull(tracer.row(Logits.of(logits, logits.size), 0))
+        }
+        assertNull(tracer.row(Logits.of(FloatArray(toy.targetSize) { -infinite }, toy.targetSize), 0))
+        assertNotNull(tracer.row(Logits.of(FloatArray(toy.targetSize).also { it[0] = -infinite }, toy.targetSize), 0))
+    }
+
+    @Test
+    fun `a pause makes no record`() {
+        val generation = ToyGeneration(toy, ToyMode.TOKENS, 1)
+        val tracer = Tracer(toy, { false })
+        generation.run { outcome, probs -> assertNull(tracer(generation.proposer, outcome, probs)) }
+    }
+
+    @Test
+    fun `after the first row no memory of the size of a vocabulary is taken`() {
+        val map = randomMap(Random(1), 20_000, 150_000)
+        val random = java.util.Random(2)
+        val logits = Logits.of(FloatArray(map.targetSize) { (3 * random.nextGaussian()).toFloat() }, map.targetSize)
+        val tracer = Tracer(map, { true })
+        fun keep() {
+            val row = checkNotNull(tracer.row(logits, 0))
+            tracer.roots(row)
+            row.largest(TOP)
+        }
+        keep() // takes the memory that is used again
+        val threads = ManagementFactory.getThreadMXBean() as com.sun.management.ThreadMXBean
+        val before = threads.getThreadAllocatedBytes(Thread.currentThread().id)
+        repeat(10) { keep() }
+        val each = (threads.getThreadAllocatedBytes(Thread.currentThread().id) - before) / 10
+        assertTrue(each < 8 * 4 * TOP, "a row takes $each bytes") // eight arrays of 64 numbers
+    }
+}
