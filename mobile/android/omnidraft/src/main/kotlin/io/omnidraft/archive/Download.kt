@@ -125,14 +125,15 @@ private fun answered(source: BundleSource.Download, connection: HttpsURLConnecti
         if (length != null && length != source.bytes) throw TooLongException(source, length)
         return 0
     }
-    val isRest = connection.getHeaderField("Content-Range") == "bytes $begin-${source.bytes - 1}/${source.bytes}"
+    val rest = "bytes $begin-${source.bytes - 1}/"
+    val isRest = connection.getHeaderField("Content-Range") in listOf("$rest${source.bytes}", "$rest*")
     if (status == PARTIAL && isRest) return begin
     if (status != PARTIAL) throw IOException("the server answers $status")
     throw TooLongException(source, null)
 }
 
-/** The status of an answer, whose header must be there in a time: one that comes byte by byte has no bound of its own. */
-private fun statusOf(connection: HttpsURLConnection, seconds: Int): Int {
+/** The status of an answer. A header that comes byte by byte has no bound of its own, so it is waited for here. */
+internal fun statusOf(connection: HttpsURLConnection, seconds: Int): Int {
     val timer = Timer(true)
     val isLate = AtomicBoolean()
     val end = object : TimerTask() {
