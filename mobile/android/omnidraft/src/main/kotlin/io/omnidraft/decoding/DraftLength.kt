@@ -138,8 +138,8 @@ internal class FixedLength(
 ) : DraftLength {
     init {
         if (numDraftTokens !in 0..MAX_DRAFT_TOKENS) {
-            val sentence = "num_draft_tokens $numDraftTokens is outside 0..$MAX_DRAFT_TOKENS"
-            throw SettingException(sentence, "4 is usual", "num_draft_tokens")
+            val sentence = "numDraftTokens $numDraftTokens is outside 0..$MAX_DRAFT_TOKENS"
+            throw SettingException(sentence, "4 is usual", "numDraftTokens")
         }
     }
 

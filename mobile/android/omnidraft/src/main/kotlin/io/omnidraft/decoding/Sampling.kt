@@ -45,16 +45,16 @@ internal data class SamplingConfig(
 ) {
     init {
         checkTemperature(temperature)
-        if (topK < 0) refuse("top_k $topK is less than 0", "use 0 to keep all tokens, 40 is usual", "top_k")
+        if (topK < 0) refuse("topK $topK is less than 0", "use 0 to keep all tokens, 40 is usual", "topK")
         if (!(0.0 < topP && topP <= 1.0)) {
-            refuse("top_p $topP is outside 0 < top_p <= 1", "use 1 to keep all tokens, 0.95 is usual", "top_p")
+            refuse("topP $topP is outside 0 < topP <= 1", "use 1 to keep all tokens, 0.95 is usual", "topP")
         }
         if (!(minP in 0.0..1.0)) {
-            refuse("min_p $minP is outside 0..1", "use 0 to keep all tokens, 0.05 is usual", "min_p")
+            refuse("minP $minP is outside 0..1", "use 0 to keep all tokens, 0.05 is usual", "minP")
         }
         if (!(0.0 < repetitionPenalty && repetitionPenalty < Double.POSITIVE_INFINITY)) {
-            val sentence = "repetition_penalty $repetitionPenalty is not a number above 0"
-            refuse(sentence, "use 1 for none, 1.1 is usual", "repetition_penalty")
+            val sentence = "repetitionPenalty $repetitionPenalty is not a number above 0"
+            refuse(sentence, "use 1 for none, 1.1 is usual", "repetitionPenalty")
         }
     }
 }
