@@ -1,9 +1,12 @@
 """The cost of a round outside the models: translate, verify, learn and rewind, at real vocabulary sizes.
 
-    python -m benchmarks.host_overhead [--json] [--trace]
+    python -m benchmarks.host_overhead [--json] [--trace] [--map FILE]
 
 The Llama-2 tokenizer drafts for the Qwen2 tokenizer (151,936 logits). The models return random rows at no
 cost. In the arm "agreeing" the target favours 7 of 10 proposed tokens, so that several rows are verified.
+
+The rows come from SplitMix64 (`normals`), so that a port makes the same rows; `--map` writes the vocabulary
+map, which it reads.
 """
 
 import argparse
@@ -11,8 +14,11 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import save_file
 
 from benchmarks.support.task_data import require
 from omnidraft.export.build_vocab_map import build_vocab_map
@@ -33,16 +39,32 @@ from omnidraft.runtime.vocab.vocab_map import VocabMap
 
 TARGET_WIDTH = 151_936
 DRAFTED, ROUNDS = 5, 200
+ROWS = 16  # of the pool of a model
+
+
+def uniforms(seed: int, count: int) -> npt.NDArray[np.float64]:
+    """The first answers of `SplitMix64(seed).uniform()`, all at once."""
+    steps = np.arange(1, count + 1, dtype=np.uint64)
+    z = np.uint64(seed) + steps * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+
+
+def normals(seed: int, count: int) -> npt.NDArray[np.float64]:
+    """Normal numbers, each of two uniforms in turn (Box and Muller)."""
+    radius, angle = uniforms(seed, 2 * count).reshape(count, 2).T
+    numbers: npt.NDArray[np.float64] = np.sqrt(-2.0 * np.log1p(-radius)) * np.cos(2.0 * np.pi * angle)
+    return numbers
 
 
 class RandomRows:
     """A model of random logits that costs nothing; it favours a share of the tokens that it verifies."""
 
     def __init__(self, width: int, agreement: float, spread: float) -> None:
-        rng = np.random.default_rng(0)
         self.vocab_size, self.max_length, self.length = width, 1 << 30, 0
-        self._pool = (rng.standard_normal((16, width)) * spread).astype(np.float32)
-        self._likes = rng.random(1 << 16) < agreement
+        self._pool = (normals(0, ROWS * width).reshape(ROWS, width) * spread).astype(np.float32)
+        self._likes = uniforms(1, 1 << 16) < agreement
         self._raised: list[tuple[int, int, np.float32]] = []
         self._calls = 0
 
@@ -131,11 +153,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--trace", action="store_true", help="also make the trace records of each round")
+    parser.add_argument("--map", type=Path, help="only write the vocabulary map to this file")
     options = parser.parse_args()
     folder = require("tokenizers")
     drafter = LibraryTokenizer.from_file(folder / "llama2")
     target = LibraryTokenizer.from_file(folder / "qwen2")
     vocab_map = build_vocab_map(drafter, target, target_size=TARGET_WIDTH)
+    if options.map:
+        save_file(vocab_map.tensors(), options.map, metadata=vocab_map.metadata())
+        return
     figures = {
         f"{rows} rows, {temperature_name}, {'full' if prefilled else 'cold'} cache": measure(
             vocab_map, agreement, temperature, prefilled, trace=options.trace
