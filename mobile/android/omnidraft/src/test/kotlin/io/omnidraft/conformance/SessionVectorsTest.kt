@@ -3,7 +3,6 @@ package io.omnidraft.conformance
 import io.omnidraft.AdapterException
 import io.omnidraft.GenerationConfig
 import io.omnidraft.GenerationConfig.Mode
-import io.omnidraft.GenerationConfig.Verification
 import io.omnidraft.SessionFileException
 import io.omnidraft.bundle.FloatTensor
 import io.omnidraft.bundle.HeadShape
@@ -32,6 +31,7 @@ import io.omnidraft.session.draftContext
 import io.omnidraft.session.encodeSession
 import io.omnidraft.support.TableSessions
 import io.omnidraft.support.WatchedText
+import io.omnidraft.support.mode
 import io.omnidraft.support.modelEntry
 import io.omnidraft.vocab.CompiledTokenizer
 import io.omnidraft.vocab.Tokenizer
@@ -199,9 +199,3 @@ internal class SessionVectorsTest : VectorsRun() {
     private fun nested(tensor: FloatTensor): List<Any> =
         if (tensor.shape.size < 2) tensor.values.asList() else tensor.values.asList().chunked(tensor.shape[1])
 }
-
-/** The mode of a name. */
-internal fun mode(name: String): Mode = Mode.values().first { it.word == name }
-
-/** The verification of a name. */
-internal fun verification(name: String): Verification = Verification.values().first { it.word == name }

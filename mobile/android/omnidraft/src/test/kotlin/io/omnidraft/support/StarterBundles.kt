@@ -7,11 +7,9 @@ import io.omnidraft.conformance.Json
 import io.omnidraft.conformance.bool
 import io.omnidraft.conformance.int
 import io.omnidraft.conformance.list
-import io.omnidraft.conformance.mode
 import io.omnidraft.conformance.num
 import io.omnidraft.conformance.obj
 import io.omnidraft.conformance.str
-import io.omnidraft.conformance.verification
 import io.omnidraft.device.Measure
 import io.omnidraft.disk.parse
 import io.omnidraft.session.LoadedBundle

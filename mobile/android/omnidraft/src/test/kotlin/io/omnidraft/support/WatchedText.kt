@@ -10,12 +10,10 @@ import io.omnidraft.conformance.bits
 import io.omnidraft.conformance.int
 import io.omnidraft.conformance.ints
 import io.omnidraft.conformance.list
-import io.omnidraft.conformance.mode
 import io.omnidraft.conformance.num
 import io.omnidraft.conformance.nums
 import io.omnidraft.conformance.obj
 import io.omnidraft.conformance.str
-import io.omnidraft.conformance.verification
 import io.omnidraft.decoding.Costs
 import io.omnidraft.decoding.DecoderState
 import io.omnidraft.decoding.DraftLength

@@ -1,0 +1,23 @@
+package io.omnidraft
+
+import io.omnidraft.session.LoadedBundle
+
+/** An opened bundle: any number of sessions share it, from any threads. */
+public class Bundle internal constructor(
+    private val loaded: LoadedBundle,
+    private val publicKey: ByteArray?,
+) : AutoCloseable {
+    /** Why it runs without the drafter or on another provider, in one sentence; null where it does not. */
+    public val notice: String? get() = loaded.notice
+
+    /**
+     * A session with KV buffers and an n-gram cache of its own.
+     *
+     * @throws AdapterException the adapter is refused.
+     */
+    public fun session(options: SessionOptions = SessionOptions()): Session =
+        Session(io.omnidraft.session.Session(loaded, options.cache, options.adapter), options, publicKey)
+
+    /** Frees the models, those in use as soon as their sessions are closed. */
+    override fun close(): Unit = loaded.close()
+}

@@ -1,0 +1,32 @@
+package io.omnidraft
+
+import io.omnidraft.archive.install
+import io.omnidraft.session.openLoaded
+import java.io.File
+
+/** Speculative decoding with one drafter for any target: the place where an app begins. */
+public object OmniDraft {
+    /**
+     * Opens a bundle: checks its files and loads its models. Blocks: it hashes files, and may measure for 2 s.
+     *
+     * @param directory of the bundle.
+     * @throws OmniDraftException the bundle is damaged, incomplete or unsigned, or needs more memory than there is.
+     */
+    public fun open(directory: File, options: OpenOptions = OpenOptions()): Bundle =
+        Bundle(openLoaded(directory, options), options.publicKey)
+
+    /**
+     * Unpacks a bundle that travels as an archive. A directory that holds the same bundle is used as it is. Blocks.
+     *
+     * @param source of the archive.
+     * @param into the directory of the bundle.
+     * @param onProgress called with the bytes that are done and all bytes.
+     * @return the directory, for [open].
+     * @throws ArchiveException the archive is refused, or the place cannot be written.
+     */
+    public fun unpack(
+        source: BundleSource,
+        into: File,
+        onProgress: (Long, Long) -> Unit = { _, _ -> },
+    ): File = install(source, into, progress = onProgress)
+}

@@ -1,0 +1,204 @@
+package io.omnidraft
+
+import io.omnidraft.chat.readMessages
+import io.omnidraft.learning.online.LearningController
+import io.omnidraft.session.Deliveries
+import io.omnidraft.session.Generation
+import io.omnidraft.session.statsOf
+import java.io.File
+import java.util.concurrent.Executor
+import io.omnidraft.session.Session as TextSession
+
+/**
+ * A text or a conversation on a bundle.
+ *
+ * One user at a time; a second user is refused at once. [cancel], [throttle], [dropDrafter], [loadDrafter] and [stats] may
+ * be called from any thread at any time. Calls that write text block: none of them belongs on the main thread.
+ *
+ * The functions with a callback return when the last callback is done. Callbacks run on the given executor, one after
+ * another; the executor must not be the calling thread's own queue. A callback that throws cancels the generation, and
+ * its error is thrown here.
+ */
+public class Session internal constructor(
+    private val inner: TextSession,
+    options: SessionOptions,
+    publicKey: ByteArray?,
+) : AutoCloseable {
+    private val lock = Any() // of the next two, never held while something runs
+    private var isBusy = false
+    private var isClosed = false
+    private val lazyLearning = lazy {
+        LearningController(inner, options, publicKey, throttle = { inner.models.throttle.level })
+    }
+
+    /** Learning from the answers of this session; off until it is switched on. */
+    public val learning: Learning by lazyLearning
+
+    /** Why the cache is empty though a file was given, in one sentence; else null. */
+    public val cacheNotice: String? get() = inner.cacheNotice
+
+    /** That a loaded session was saved with another adapter of the drafter, in one sentence; else null. */
+    public val adapterNotice: String? get() = inner.adapterNotice
+
+    /**
+     * The system prompt; applies to the next text. Null for none.
+     *
+     * @throws PromptException where it is set: the template has no place for one, or it is not a text.
+     */
+    public var system: String?
+        get() = inner.system
+        set(value) {
+            inner.system = value
+        }
+
+    /** Counts since the conversation began or was loaded. */
+    public val stats: Stats get() = statsOf(inner.stats)
+
+    /**
+     * Writes a text after a prompt, and forgets the text before.
+     *
+     * @throws PromptException the prompt is empty or too long; nothing changes.
+     * @throws SettingException a setting outside its range; nothing changes.
+     * @throws SessionException another thread is using this session.
+     */
+    public fun generate(
+        prompt: String,
+        config: GenerationConfig = GenerationConfig(),
+        executor: Executor,
+        onPiece: (Piece) -> Unit,
+    ): Result = write(executor, onPiece) { inner.generate(prompt, config) }
+
+    /** Answers the next message of a conversation; see [generate] for the errors. */
+    public fun chat(
+        message: String,
+        config: GenerationConfig = GenerationConfig(),
+        executor: Executor,
+        onPiece: (Piece) -> Unit,
+    ): Result = write(executor, onPiece) { inner.chat(message, config) }
+
+    /**
+     * Answers the last message of a whole conversation, with or without a system prompt, which takes the place of the
+     * session's own. Answers that this session gave keep the ids that were generated.
+     */
+    public fun chat(
+        messages: List<Message>,
+        config: GenerationConfig = GenerationConfig(),
+        executor: Executor,
+        onPiece: (Piece) -> Unit,
+    ): Result = write(executor, onPiece) {
+        inner.chat(readMessages(messages.map { it.role to it.content }), config)
+    }
+
+    /**
+     * Answers the last message once more, in place of its answer. The random numbers are those of the config's seed, or
+     * of a new one.
+     *
+     * @throws SessionException there is no message that was answered.
+     */
+    public fun regenerate(
+        config: GenerationConfig = GenerationConfig(),
+        executor: Executor,
+        onPiece: (Piece) -> Unit,
+    ): Result = write(executor, onPiece) { inner.regenerate(config) }
+
+    /**
+     * Continues an answer that a file holds unfinished. The result begins with the earlier output, the pieces do not.
+     *
+     * @throws SessionException there is none, or it had ended.
+     */
+    public fun resume(executor: Executor, onPiece: (Piece) -> Unit): Result =
+        write(executor, onPiece) { inner.resume() }
+
+    /**
+     * Takes back the last message and its answer, and returns the message.
+     *
+     * @throws SessionException there is no message.
+     */
+    public fun undo(): String = alone { inner.undo() }
+
+    /** Ends the answer that is being written, within one run of a graph. The output so far stays. */
+    public fun cancel() {
+        inner.answer?.let { if (it.stopReason == null) it.cancel() }
+    }
+
+    /**
+     * Writes this session to a file, also between two pieces.
+     *
+     * @throws SessionFileException the place cannot be written, or holds a file that is not a session.
+     */
+    public fun save(file: File): Unit = inner.save(file)
+
+    /**
+     * Takes over a saved session of the same bundle.
+     *
+     * @throws SessionFileException the file is refused; this session stays as it was.
+     */
+    public fun load(file: File): Unit = alone { inner.load(file) }
+
+    /** Forgets the conversation and its counts, not the system prompt and not what was learned. */
+    public fun reset(): Unit = alone { inner.reset() }
+
+    /**
+     * Writes the n-grams learned so far; a later session may begin with them.
+     *
+     * @throws CacheFileException the file cannot be written, or another file than a cache of this pair is there.
+     */
+    public fun saveCache(file: File) {
+        inner.saveCache(file)
+    }
+
+    /**
+     * Passes the thermal state on. 0: nothing changes; 1: no learning; 2: also a pause of one pass's length between
+     * rounds; 3: paused until the level falls.
+     */
+    public fun throttle(level: Int) {
+        inner.models.throttle.level = level
+    }
+
+    /** Frees the drafter, between two rounds also of a running answer, which goes on without drafts. */
+    public fun dropDrafter(): Unit = inner.models.dropDrafter()
+
+    /**
+     * Loads the drafter again, for the next generation.
+     *
+     * @throws SessionException the bundle was opened without the drafter.
+     */
+    public fun loadDrafter(): Unit = inner.models.loadDrafter()
+
+    /** Frees the buffers; at the end of the call that is running, whose answer is cancelled. */
+    override fun close() {
+        val isFree = synchronized(lock) {
+            isClosed = true
+            !isBusy
+        }
+        if (isFree) free() else cancel()
+    }
+
+    private fun write(executor: Executor, onPiece: (Piece) -> Unit, begin: () -> Generation): Result = alone {
+        Deliveries(executor, onPiece).deliver(begin())
+    }
+
+    private fun <T> alone(work: () -> T): T {
+        synchronized(lock) {
+            if (isClosed) throw SessionException("this session was closed", "open another one")
+            if (isBusy) {
+                throw SessionException("this session is in use by another thread", "give each thread its own session")
+            }
+            isBusy = true
+        }
+        try {
+            return work()
+        } finally {
+            val wasClosed = synchronized(lock) {
+                isBusy = false
+                isClosed
+            }
+            if (wasClosed) free()
+        }
+    }
+
+    private fun free() {
+        if (lazyLearning.isInitialized()) lazyLearning.value.close()
+        inner.close()
+    }
+}

@@ -1,0 +1,254 @@
+package io.omnidraft.api
+
+import io.omnidraft.Bundle
+import io.omnidraft.BundleException
+import io.omnidraft.BundleSource
+import io.omnidraft.GenerationConfig
+import io.omnidraft.Message
+import io.omnidraft.OmniDraft
+import io.omnidraft.OpenOptions
+import io.omnidraft.Piece
+import io.omnidraft.PromptException
+import io.omnidraft.Provider
+import io.omnidraft.SessionException
+import io.omnidraft.SessionOptions
+import io.omnidraft.SettingException
+import io.omnidraft.StopReason
+import io.omnidraft.support.StarterBundles
+import org.junit.jupiter.api.AfterAll
+import org.junit.jupiter.api.Assertions.assertArrayEquals
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertNotNull
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertSame
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.TestInstance
+import java.io.File
+import java.nio.file.Files
+import java.util.Collections
+import java.util.concurrent.Executor
+import java.util.concurrent.Executors
+import java.util.concurrent.RejectedExecutionException
+import java.util.concurrent.atomic.AtomicInteger
+
+/** The interface of spec/08-phones.md, on a starter bundle. */
+@TestInstance(TestInstance.Lifecycle.PER_CLASS)
+internal class ApiTest {
+    private val work: File = Files.createTempDirectory("omnidraft").toFile()
+    private val options = OpenOptions(state = File(work, "state"))
+    private val bundle: Bundle by lazy { OmniDraft.open(StarterBundles.directory("a"), options) }
+    private val here = Executor { it.run() }
+    private val question = "How many legs do 3 cats have?"
+    private val config = GenerationConfig(maxNewTokens = 40, numDraftTokens = 4)
+
+    @AfterAll
+    fun close() {
+        bundle.close()
+        work.deleteRecursively()
+    }
+
+    @Test
+    fun piecesMakeTheResult() {
+        bundle.session().use { session ->
+            val pieces = ArrayList<Piece>()
+            val result = session.generate(question, config, here) { pieces.add(it) }
+            assertEquals(result.text, pieces.joinToString("") { it.text })
+            assertEquals(result.tokenIds.asList(), pieces.flatMap { it.tokenIds.asList() })
+            assertEquals(result.stats.accepted, pieces.sumOf { it.drafted })
+            assertEquals(result.text, result.answer)
+            assertEquals("", result.thought)
+            assertEquals(result.tokenIds.size, result.stats.emitted)
+            assertEquals(result.stats.rounds, session.stats.rounds)
+            assertTrue(result.stats.tokensPerTargetPass > 1.0)
+            assertTrue(checkNotNull(session.stats.peakMemory) > 0)
+            assertEquals(0, result.logprobs.size)
+        }
+    }
+
+    @Test
+    fun callbacksComeOneAfterAnotherAlsoOnSeveralThreads() {
+        val pool = Executors.newFixedThreadPool(4)
+        bundle.session().use { session ->
+            val pieces = Collections.synchronizedList(ArrayList<Piece>())
+            val running = AtomicInteger()
+            val result = session.generate(question, config, pool) {
+                assertEquals(1, running.incrementAndGet())
+                Thread.sleep(2)
+                pieces.add(it)
+                running.decrementAndGet()
+            }
+            assertEquals(result.text, pieces.joinToString("") { it.text }, "the last callback is done")
+        }
+        pool.shutdown()
+    }
+
+    @Test
+    fun aCallbackThatThrowsCancels() {
+        bundle.session().use { session ->
+            val error = IllegalStateException("the screen is gone")
+            val long = config.copy(maxNewTokens = 400, ignoreEos = true)
+            val thrown = assertThrows(IllegalStateException::class.java) {
+                session.generate(question, long, here) { throw error }
+            }
+            assertSame(error, thrown)
+            assertTrue(session.stats.emitted < 200)
+            val whole = session.generate(question, config, here) {}.tokenIds
+            assertArrayEquals(whole, session.generate(question, config, here) {}.tokenIds)
+        }
+    }
+
+    @Test
+    fun anExecutorThatRefusesCancels() {
+        val pool = Executors.newSingleThreadExecutor()
+        pool.shutdown()
+        bundle.session().use { session ->
+            assertThrows(RejectedExecutionException::class.java) { session.generate(question, config, pool) {} }
+            assertNotNull(session.generate(question, config, here) {}.stopReason)
+        }
+    }
+
+    @Test
+    fun aCallbackMayCancelAndClose() {
+        val session = bundle.session()
+        val long = config.copy(maxNewTokens = 400, ignoreEos = true)
+        val cancelled = session.generate(question, long, here) { session.cancel() }
+        assertEquals(StopReason.CANCELLED, cancelled.stopReason)
+        session.cancel()
+        val closed = session.generate(question, long, here) { session.close() }
+        assertEquals(StopReason.CANCELLED, closed.stopReason)
+        assertThrows(SessionException::class.java) { session.generate(question, config, here) {} }
+        session.close()
+    }
+
+    @Test
+    fun aSecondUserIsRefusedAtOnce() {
+        bundle.session().use { session ->
+            val refusals = ArrayList<SessionException>()
+            session.generate(question, config, here) {
+                if (refusals.isEmpty()) {
+                    refusals.add(assertThrows(SessionException::class.java) { session.chat(question, config, here) {} })
+                }
+            }
+            assertEquals(1, refusals.size)
+        }
+    }
+
+    @Test
+    fun refusalsComeBeforeTheFirstPiece() {
+        bundle.session().use { session ->
+            val before = session.generate(question, config, here) {}.stats
+            val never: (Piece) -> Unit = { throw AssertionError("a piece of a refused text") }
+            assertThrows(PromptException::class.java) { session.generate("  ", config, here, never) }
+            assertThrows(PromptException::class.java) { session.generate("\ud800", config, here, never) }
+            assertThrows(PromptException::class.java) { session.generate("a b ".repeat(2000), config, here, never) }
+            val wrong = listOf(
+                config.copy(topP = 1.5), config.copy(maxNewTokens = 0), config.copy(temperature = Double.NaN),
+                config.copy(numDraftTokens = 49), config.copy(headThreshold = 2.0), config.copy(stop = listOf("")),
+                config.copy(topK = -1), config.copy(minP = -0.1), config.copy(repetitionPenalty = 0.0),
+                config.copy(stop = List(65) { "x" }),
+            )
+            for (each in wrong) {
+                assertThrows(SettingException::class.java) { session.chat(question, each, here, never) }
+            }
+            assertEquals(before.rounds, session.stats.rounds)
+            assertThrows(SessionException::class.java) { session.undo() }
+            assertThrows(SessionException::class.java) { session.regenerate(config, here, never) }
+            assertThrows(SessionException::class.java) { session.resume(here, never) }
+        }
+    }
+
+    @Test
+    fun aConversation() {
+        bundle.session().use { session ->
+            session.system = "You count legs."
+            val first = session.chat(question, config, here) {}
+            val second = session.chat("And 4 dogs?", config, here) {}
+            assertTrue(second.stats.read < first.stats.read + second.stats.emitted)
+            assertArrayEquals(second.tokenIds, session.regenerate(config, here) {}.tokenIds)
+            assertEquals("And 4 dogs?", session.undo())
+            val listed = listOf(
+                Message("system", "You count legs."), Message("user", question),
+                Message("assistant", first.answer), Message("user", "And 4 dogs?"),
+            )
+            assertArrayEquals(second.tokenIds, session.chat(listed, config, here) {}.tokenIds)
+            assertEquals("You count legs.", session.system)
+            val wrong = listOf(Message("user", "a"), Message("user", "b"))
+            assertThrows(PromptException::class.java) { session.chat(wrong, config, here) {} }
+            session.reset()
+            assertEquals(0, session.stats.answers)
+        }
+    }
+
+    @Test
+    fun aSavedAnswerGoesOn() {
+        val (saved, cache) = File(work, "talk.session") to File(work, "learned.odc")
+        val sampled = config.copy(temperature = 1.0, seed = -7)
+        val whole = bundle.session().use { session ->
+            var pieces = 0
+            val result = session.chat(question, sampled, here) { if (++pieces == 3) session.save(saved) }
+            session.saveCache(cache)
+            result
+        }
+        bundle.session(SessionOptions(cache = cache)).use { session ->
+            assertNull(session.cacheNotice)
+            session.load(saved)
+            val resumed = session.resume(here) {}
+            assertArrayEquals(whole.tokenIds, resumed.tokenIds)
+            assertEquals(whole.text, resumed.text)
+        }
+    }
+
+    @Test
+    fun tooLittleMemoryForTheDrafterOpensWithoutIt() {
+        val refused = assertThrows(BundleException::class.java) { open(OpenOptions(freeMemory = 1000)) }
+        assertEquals("memory", refused.fault)
+        assertNull(bundle.notice)
+        var free = 1L shl 24
+        var plain: Bundle? = null
+        while (plain == null) { // the need without the drafter is the file's own; the step is small beside the drafter
+            free += 1L shl 20
+            plain = try {
+                open(OpenOptions(freeMemory = free, state = options.state))
+            } catch (error: BundleException) {
+                assertEquals("memory", error.fault)
+                null
+            }
+        }
+        plain.use {
+            assertTrue("without the drafter" in checkNotNull(it.notice))
+            it.session().use { session ->
+                val result = session.generate(question, config, here) {}
+                assertEquals(0, result.stats.drafted)
+                assertThrows(SessionException::class.java) { session.loadDrafter() }
+                session.dropDrafter()
+            }
+        }
+    }
+
+    @Test
+    fun aProviderThatIsNotThereFallsBackToTheCpu() {
+        for (provider in listOf(Provider.QNN, Provider.NNAPI, Provider.XNNPACK)) {
+            open(OpenOptions(provider = provider, state = options.state)).use { other ->
+                assertTrue("on the CPU" in checkNotNull(other.notice)) { "$provider" }
+                other.session().use { assertNotNull(it.generate(question, config, here) {}.stopReason) }
+            }
+        }
+    }
+
+    @Test
+    fun settingsOfOpeningAreChecked() {
+        assertThrows(SettingException::class.java) { open(OpenOptions(threads = 4096)) }
+        assertThrows(BundleException::class.java) { OmniDraft.open(File(work, "nothing")) }
+        val archive = BundleSource.Archive(StarterBundles.directory("starter-a.zip"))
+        val unpacked = OmniDraft.unpack(archive, File(work, "unpacked"))
+        open(OpenOptions(state = options.state), unpacked).use { own ->
+            own.session().use { assertFalse(it.generate(question, config, here) {}.text.isEmpty()) }
+        }
+    }
+
+    private fun open(options: OpenOptions, directory: File = StarterBundles.directory("a")): Bundle =
+        OmniDraft.open(directory, options)
+}
