@@ -9,6 +9,7 @@ package io.omnidraft.archive
 import io.omnidraft.ArchiveException
 import io.omnidraft.BundleException
 import io.omnidraft.bundle.Bundle
+import io.omnidraft.bundle.MOST_EXACT
 import io.omnidraft.disk.hexOf
 import io.omnidraft.disk.newSha256
 import io.omnidraft.disk.openFile
@@ -58,9 +59,12 @@ internal class Archive(
     /** The files of the manifest that the archive holds, in order. */
     val files: List<String> = bundle.files.keys.filter { index.holds(it) }
 
-    /** Bytes of all entries. */
+    /** Bytes of all entries; those of a hostile stream may have any sizes, so the sum has a bound. */
     val total: Long
-        get() = beside.values.sumOf { it.size.toLong() } + files.sumOf { bundle.files.getValue(it).bytes }
+        get() {
+            val sizes = beside.values.map { it.size.toLong() } + files.map { bundle.files.getValue(it).bytes }
+            return sizes.fold(0L) { sum, size -> minOf(sum + size, MOST_EXACT) }
+        }
 
     /**
      * A file as it lies in the archive, mapped. Its hash is not checked.

@@ -81,11 +81,10 @@ private fun discarded(part: File, fault: String, message: String): ArchiveExcept
 
 private fun fetch(source: BundleSource.Download, part: File, web: Web, progress: ByteProgress) {
     val connection = try {
-        URL(source.address).openConnection() as? HttpsURLConnection
+        URL(source.address).openConnection() as? HttpsURLConnection ?: throw IOException("no web server has it")
     } catch (error: IOException) {
         throw unreadable(source, reason(error), error)
     }
-    if (connection == null) throw unreadable(source, "it is no address of a web server")
     try {
         configure(connection, web, part.length())
         val begin = answered(source, connection, part, web.seconds)
@@ -147,6 +146,8 @@ internal fun statusOf(connection: HttpsURLConnection, seconds: Int): Int {
         return connection.responseCode
     } catch (error: IOException) {
         throw if (isLate.get()) IOException("its answer did not begin within ${2 * seconds} s", error) else error
+    } catch (error: IllegalArgumentException) {
+        throw IOException("the address has no host", error)
     } finally {
         timer.cancel()
     }

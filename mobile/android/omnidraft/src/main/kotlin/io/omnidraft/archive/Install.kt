@@ -1,8 +1,8 @@
 package io.omnidraft.archive
 
 /*
- * Unpack a bundle from wherever an app has it: the engine of `OmniDraft.unpack` (spec/08-phones.md, "Assets that are not
- * files").
+ * Unpack a bundle from wherever an app has it: the engine of `OmniDraft.unpack` (spec/08-phones.md, "Assets that are
+ * not files").
  */
 
 import io.omnidraft.BundleSource
@@ -33,7 +33,7 @@ private const val NOTE_BYTES = 1 shl 10
  * @param progress called after each piece with the bytes that are done and all bytes. A download counts twice: the
  *   first half is the transfer, the second the unpacking.
  * @return the directory that holds the bundle.
- * @throws io.omnidraft.ArchiveException the archive is refused, cannot be read or fetched, or the place cannot be written.
+ * @throws io.omnidraft.ArchiveException the archive is refused or cannot be read, or the place cannot be written.
  * @throws io.omnidraft.BundleException its manifest is refused.
  */
 internal fun install(

@@ -60,7 +60,8 @@ internal fun openArchive(path: File, publicKey: ByteArray? = null): Archive {
     try {
         return openFile(path).use { open(path, FileBytes(it.channel), key) }
     } catch (error: IOException) {
-        throw ArchiveException("unreadable", "the archive $path cannot be read (${reason(error)})", "check the path", error)
+        val message = "the archive $path cannot be read (${reason(error)})"
+        throw ArchiveException("unreadable", message, "check the path", error)
     }
 }
 
@@ -148,7 +149,11 @@ internal class ArchiveStream private constructor(
         while (true) {
             val entry = next()
             if (entry.name != name) continue
-            named(archive.path) { pieces(data, entry, buffer, take) }
+            try {
+                pieces(data, entry, buffer, take)
+            } catch (error: ArchiveException) { // an IOException is of the place that is written
+                throw refused(archive.path, error.message.orEmpty(), error.fault)
+            }
             return entry
         }
     }

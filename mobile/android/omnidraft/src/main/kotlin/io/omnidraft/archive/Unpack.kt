@@ -33,8 +33,8 @@ private const val ELSEWHERE = "choose another place"
  * @param overwrite replace a bundle that exists.
  * @param progress called after each piece that was written.
  * @return the directory that was written: [out], or `drafters/ADDRESS` below it.
- * @throws ArchiveException a file is not the one of the manifest, the place exists, the space is too little, or the place
- *   cannot be written. Nothing is left of a directory that is not whole.
+ * @throws ArchiveException a file is not the one of the manifest, the place exists, the space is too little, or the
+ *   place cannot be written. Nothing is left of a directory that is not whole.
  */
 internal fun unpack(
     archive: Archive,

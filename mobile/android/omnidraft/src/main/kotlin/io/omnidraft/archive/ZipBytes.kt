@@ -53,7 +53,7 @@ internal class StreamBytes(private val stream: InputStream) : ZipBytes {
 
     override fun read(at: Long, into: ByteArray, count: Int): Int {
         skipTo(at)
-        val behind = maxOf(0, position - at).toInt() // bytes that were read already; 0 also behind the end of the stream
+        val behind = maxOf(0, position - at).toInt() // bytes that were read already
         val again = minOf(behind, count)
         last.copyInto(into, 0, last.size - behind, last.size - behind + again)
         var filled = again

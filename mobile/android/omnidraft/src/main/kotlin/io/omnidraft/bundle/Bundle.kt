@@ -22,6 +22,7 @@ import io.omnidraft.disk.mapping
 import io.omnidraft.disk.quoted
 import io.omnidraft.disk.text
 import io.omnidraft.parts.FilePlaces
+import io.omnidraft.parts.INDEX
 import io.omnidraft.parts.findPlaces
 import java.io.File
 
@@ -167,8 +168,9 @@ private fun bundleOf(path: File, manifest: Map<String, Any?>): Bundle = try {
 
 /** Files in the directory of the bundle that the manifest does not list; nothing reads them. */
 internal fun unlistedFiles(bundle: Bundle): List<String> {
-    val known = setOf(MANIFEST, SIGNATURE, io.omnidraft.parts.INDEX) + bundle.files.keys
-    val names = bundle.path.walkTopDown().filter { !it.isDirectory }.map { it.relativeTo(bundle.path).invariantSeparatorsPath }
+    val known = setOf(MANIFEST, SIGNATURE, INDEX) + bundle.files.keys
+    val files = bundle.path.walkTopDown().filter { !it.isDirectory }
+    val names = files.map { it.relativeTo(bundle.path).invariantSeparatorsPath }
     return names.filter { it !in known }.sorted().toList()
 }
 
@@ -202,6 +204,8 @@ private fun promptOf(data: Map<String, Any?>): PromptTemplate {
 private fun ortFiles(data: Map<String, Any?>): OrtFiles {
     val names = listOf("target", "drafter", "required_operators", "style", "onnxruntime")
     val (target, drafter, operators, style, version) = names.map { text(data.at(it), MAX_PATH) }
-    if (style != "runtime" && style != "fixed") throw ValueError("ort.style ${quoted(style)} is neither runtime nor fixed")
+    if (style != "runtime" && style != "fixed") {
+        throw ValueError("ort.style ${quoted(style)} is neither runtime nor fixed")
+    }
     return OrtFiles(target, drafter, operators, style, version)
 }

@@ -32,7 +32,8 @@ internal fun checkedBytes(bundle: Bundle, name: String, most: Int): ByteArray {
     val data = try {
         readWhole(file, minOf(most.toLong(), record.bytes))
     } catch (error: IOException) {
-        throw BundleException("unreadable", "$file cannot be read (${reason(error)})", "run `omnidraft export` again", error)
+        val message = "$file cannot be read (${reason(error)})"
+        throw BundleException("unreadable", message, "run `omnidraft export` again", error)
     }
     if (data.size.toLong() != record.bytes || hexOf(sha256(data)) != record.sha256) throw changed(file)
     return data

@@ -32,7 +32,7 @@ private val COMPILED = "EPContext".toByteArray() // a node that names a file of 
 private val LOCATION = "location".toByteArray()
 private val ORT_MARK = "ORTM".toByteArray() // at byte 4 of a graph in .ort format
 
-/** A kind of message: the fields that lead to a tensor, with the kind of message in each, and those that are refused. */
+/** A kind of message, with the fields that are refused in it. */
 private enum class Kind(val refused: Map<Long, String> = emptyMap()) {
     MODEL(mapOf(20L to "training information", 25L to "a function")),
     GRAPH,
@@ -43,6 +43,7 @@ private enum class Kind(val refused: Map<Long, String> = emptyMap()) {
     EXTERNAL,
     ;
 
+    /** The kind of message in a field that leads to a tensor; null for all other fields. */
     fun inside(field: Long): Kind? = when (this) {
         MODEL -> if (field == 7L) GRAPH else null
         GRAPH -> when (field) {
@@ -159,7 +160,8 @@ private class Walk(private val data: ByteBuffer, val places: MutableSet<String>)
 }
 
 /**
- * Whether a text is a relative path of files: parts of `A-Za-z0-9._+-` that do not begin with `.`, with `/` between them.
+ * Whether a text is a relative path of files: parts of `A-Za-z0-9._+-` that do not begin with `.`, with `/` between
+ * them.
  */
 internal fun isFileName(name: String): Boolean = name.split("/").all { part ->
     part.isNotEmpty() && part[0] != '.' && part.all { isFileCharacter(it) }

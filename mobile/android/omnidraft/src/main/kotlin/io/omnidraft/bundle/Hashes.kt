@@ -83,8 +83,10 @@ private fun timesOf(file: File): Triple<Long, Long, Long>? = try {
 }
 
 /** The refusal of a file that is not the one that was hashed. */
-internal fun changed(file: File): BundleException =
-    BundleException("checksum", "$file was changed while it was loaded", "load the bundle again when nothing writes to it")
+internal fun changed(file: File): BundleException {
+    val remedy = "load the bundle again when nothing writes to it"
+    return BundleException("checksum", "$file was changed while it was loaded", remedy)
+}
 
 /**
  * The field `files` of a manifest as values; no file is looked at.
@@ -121,8 +123,8 @@ internal fun noHash(manifest: File, name: String): BundleException =
 
 /** Whether a path of a manifest is relative and stays below the bundle on every system. */
 internal fun isInside(name: String): Boolean {
-    val isWrong = name.any { it < ' ' || it == ':' || it == '\\' } || name.split("/").any { it in listOf("", ".", "..") }
-    return !isWrong && encodeUtf8(name).size <= MAX_PATH
+    val isNamed = name.none { it < ' ' || it == ':' || it == '\\' }
+    return isNamed && name.split("/").none { it in listOf("", ".", "..") } && encodeUtf8(name).size <= MAX_PATH
 }
 
 /**

@@ -26,7 +26,7 @@ internal const val MANIFEST = "manifest.json"
 /** Bytes of manifest.json at most. */
 internal const val MAX_MANIFEST_BYTES = 1 shl 22
 private const val BEFORE = "{\"seal\": \""
-private const val SEALED = BEFORE.length + 64 // the byte at which what is sealed begins: the quotation mark behind the digits
+private const val SEALED = BEFORE.length + 64 // what is sealed begins with the quotation mark behind the digits
 private const val AGAIN = "run `omnidraft export` again"
 
 /**
@@ -73,7 +73,8 @@ internal fun parseManifest(path: File, data: ByteArray): Map<String, Any?> {
         throw BundleException("not_a_bundle", message, "make one with `omnidraft export`")
     }
     if (value["version"] != VERSION) {
-        val message = "$path is a bundle of version ${quoted(value["version"])} and this omnidraft reads version $VERSION"
+        val version = quoted(value["version"])
+        val message = "$path is a bundle of version $version and this omnidraft reads version $VERSION"
         throw BundleException("version", message, "$AGAIN or install the omnidraft that wrote it")
     }
     if (!isSealed(data)) {

@@ -13,8 +13,8 @@ import java.io.IOException
 import kotlin.math.sqrt
 
 private const val BASE = 72L shl 20 // the runtime, onnxruntime with its first session
-private const val PACKED = 1.5 // resident bytes per byte of a graph with weights inside: most weights have a packed copy
-private const val MAPPED = 1.02 // per byte of weights in a file beside the graph, mapped while they are packed one by one
+private const val PACKED = 1.5 // resident bytes per byte of a graph with weights inside: most have a packed copy
+private const val MAPPED = 1.02 // per byte of weights beside the graph, mapped while they are packed one by one
 private const val TOKENIZER = 22L // resident bytes per byte of tokenizer.json; a compiled tokenizer is mapped
 private const val CACHE_ENTRY = 64L // bytes of a cached n-gram
 private const val ROWS = 13L // rows of logits of the longest usual verification
@@ -55,8 +55,8 @@ internal class Need(
  */
 internal fun whyPlain(needed: Long, plain: Long, available: Long?): String? {
     if (available == null || needed * (1 + HEADROOM) <= available) return null
-    return "decoding without the drafter: with it ${megabytes(needed)} MB are needed, without it ${megabytes(plain)} MB, " +
-        "and ${megabytes(available)} MB are free"
+    return "decoding without the drafter: with it ${megabytes(needed)} MB are needed, " +
+        "without it ${megabytes(plain)} MB, and ${megabytes(available)} MB are free"
 }
 
 private fun megabytes(bytes: Long): Long = (bytes + MEGABYTE / 2) / MEGABYTE
@@ -111,7 +111,8 @@ private fun table(bundle: Bundle, entry: ModelEntry, most: Long): Long {
 }
 
 private fun work(entry: ModelEntry): Long {
-    val hidden = sqrt(entry.parameters / (12.0 * entry.kv.numLayers)) // of a usual decoder with this number of parameters
+    // Of a usual decoder with this number of parameters.
+    val hidden = sqrt(entry.parameters / (12.0 * entry.kv.numLayers))
     val work = 4.0 * ACTIVATIONS * PREFILL_CHUNK * hidden
     if (entry.layout == SHARED_LAYOUT) return (work + 4.0 * ROWS * entry.vocabSize).toLong()
     // A graph of layout concat computes logits for every token, and stores the scores of its attention.

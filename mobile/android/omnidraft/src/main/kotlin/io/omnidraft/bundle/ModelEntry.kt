@@ -156,6 +156,8 @@ private fun siteOf(data: Map<String, Any?>): Site {
 }
 
 private fun layoutOf(value: Any?): String {
-    if (value !in LAYOUTS) throw ValueError("${quoted(value)} is not a layout, which is one of ${LAYOUTS.joinToString()}")
+    if (value !in LAYOUTS) {
+        throw ValueError("${quoted(value)} is not a layout, which is one of ${LAYOUTS.joinToString()}")
+    }
     return value as String
 }

@@ -47,7 +47,12 @@ internal data class Provider(val name: String = CPU, val options: Map<String, St
  * @property mask added to the score of a hidden position.
  * @property loraRank of adapters, for each part of a site; null if the graphs take none.
  */
-internal data class Form(val graphs: Map<Int, String>, val weights: String, val mask: Double, val loraRank: Int? = null) {
+internal data class Form(
+    val graphs: Map<Int, String>,
+    val weights: String,
+    val mask: Double,
+    val loraRank: Int? = null,
+) {
     /** Paths of the graphs and the weights. */
     val files: List<String>
         get() = graphs.values + weights
@@ -98,7 +103,8 @@ private fun isValue(value: String): Boolean = value.length in 1..64 &&
 /** The provider of a place; what it may be and may be told is in [OPTIONS]. */
 private fun providerOf(entry: Map<String, Any?>): Provider {
     val name = text(entry.at("provider"))
-    val known = OPTIONS[name] ?: throw ValueError("provider ${quoted(name)} is not one of ${OPTIONS.keys.joinToString()}")
+    val known = OPTIONS[name]
+        ?: throw ValueError("provider ${quoted(name)} is not one of ${OPTIONS.keys.joinToString()}")
     val options = mapping(entry.at("options")).mapValues { text(it.value) }
     for ((key, option) in options) {
         if (key in known && isValue(option)) continue

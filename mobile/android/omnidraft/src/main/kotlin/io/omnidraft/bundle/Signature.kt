@@ -90,7 +90,8 @@ internal fun readSignature(bundle: File): Signature? {
     } catch (_: FileNotFoundException) {
         return null
     } catch (error: IOException) {
-        throw SignatureException("malformed", "$file cannot be read (${reason(error)})", "copy the whole bundle again", error)
+        val message = "$file cannot be read (${reason(error)})"
+        throw SignatureException("malformed", message, "copy the whole bundle again", error)
     }
 }
 
@@ -110,7 +111,8 @@ internal fun verify(manifest: ByteArray, signature: Signature?, publicKey: ByteA
     }
     when (faultOf(manifest, signature, publicKey)) {
         "other_key" -> {
-            val message = "this bundle was signed with key ${signature.keyId} and the public key given is ${keyId(publicKey)}"
+            val given = keyId(publicKey)
+            val message = "this bundle was signed with key ${signature.keyId} and the public key given is $given"
             throw SignatureException("other_key", message, "give its signer's key, or do not use this bundle")
         }
         "wrong_signature" -> {
@@ -162,7 +164,8 @@ private fun isValid(data: ByteArray, signature: ByteArray, publicKey: ByteArray)
     verifier.verify(signature)
 } catch (error: NoSuchAlgorithmException) {
     val message = "this device has no Ed25519, so the signature cannot be checked"
-    throw SignatureException("unverifiable", message, "use Android 13 or later, or open the bundle without a key", error)
+    val remedy = "use Android 13 or later, or open the bundle without a key"
+    throw SignatureException("unverifiable", message, remedy, error)
 } catch (_: GeneralSecurityException) {
     false // a key that is no point, or a signature that is out of its range
 }

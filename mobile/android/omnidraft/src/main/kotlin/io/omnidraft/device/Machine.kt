@@ -114,8 +114,9 @@ internal fun cpuOf(cpuinfo: String): String {
 
 /** A text in one line of printable characters, of at most [most] bytes. */
 private fun short(value: String, most: Int): String {
-    val line = value.map { if (it.isISOControl() || it.isSurrogate() || it.category == CharCategory.FORMAT) ' ' else it }
-    val words = line.joinToString("").split(' ').filter { it.isNotEmpty() }.joinToString(" ")
+    fun isShown(it: Char) = !it.isISOControl() && !it.isSurrogate() && it.category != CharCategory.FORMAT
+    val line = value.map { if (isShown(it)) it else ' ' }.joinToString("")
+    val words = line.split(' ').filter { it.isNotEmpty() }.joinToString(" ")
     var bytes = 0
     return words.takeWhile { char ->
         bytes += char.toString().toByteArray().size

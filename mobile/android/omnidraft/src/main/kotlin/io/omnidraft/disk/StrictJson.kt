@@ -35,7 +35,11 @@ internal open class ValueError(message: String) : Exception(message)
  * @throws ValueError it is not JSON, is too deep, has a number that is too long or too large for a float, a name twice in
  *   an object, or half a surrogate pair.
  */
-internal fun parse(data: ByteArray): Any? = JsonReader(decodeUtf8(data)).whole()
+internal fun parse(data: ByteArray): Any? = try {
+    JsonReader(decodeUtf8(data)).whole()
+} catch (_: OutOfMemoryError) { // 4 MB of short names take more than the heap of a small phone
+    throw ValueError("it needs more memory than there is")
+}
 
 /**
  * The text of strict UTF-8.

@@ -53,4 +53,5 @@ private fun compareBytes(a: ByteArray, b: ByteArray): Int {
  * @param address of its drafter.
  * @throws IOException the path of the bundle cannot be followed.
  */
-internal fun sharedPlace(bundle: File, address: String): File = File(File(bundle.canonicalFile.parentFile, SHARED), address)
+internal fun sharedPlace(bundle: File, address: String): File =
+    File(File(bundle.canonicalFile.parentFile, SHARED), address)

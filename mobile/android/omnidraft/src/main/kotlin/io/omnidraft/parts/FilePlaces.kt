@@ -56,7 +56,8 @@ internal data class FilePlaces(val path: File, val shared: File? = null, val ind
     fun refuseLeftOut(name: String) {
         val devices = index?.leftOut?.get(name) ?: return
         val remedy = when {
-            index.device in devices -> "pack the whole bundle for ${index.device} again, without --no-learning and --ort"
+            index.device in devices ->
+                "pack the whole bundle for ${index.device} again, without --no-learning and --ort"
             devices.isEmpty() -> "use the whole bundle, which was not packed"
             else -> "unpack an archive that was packed with --for ${devices.joinToString(" or ")}"
         }

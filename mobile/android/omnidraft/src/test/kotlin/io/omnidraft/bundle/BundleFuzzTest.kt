@@ -39,6 +39,21 @@ class BundleFuzzTest {
     }
 
     @Test
+    fun `manifests as large as they may be are refused by name, whatever is in them`() = inDirectory { place ->
+        val fillers = listOf("1e9,", "\"\",", "[],", "[[[]]],", "\"\\u0041\",", "0,")
+        val arrays = fillers.map { { "[" + it.repeat((MAX_MANIFEST_BYTES - 8) / it.length) + "0]" } }
+        val names = {
+            val text = StringBuilder("{")
+            while (text.length < MAX_MANIFEST_BYTES - 20) text.append("\"${text.length.toString(36)}\":0,")
+            text.append("\"a\":0}").toString()
+        }
+        for (text in arrays + names) {
+            val fault = count(HashMap(), "read") { openAs(place, text().toByteArray()) }
+            assertTrue(fault == "not_a_bundle" || fault == "unreadable", fault)
+        }
+    }
+
+    @Test
     fun `ten thousand changed archives are refused by name or read, and a stream of them too`() = inDirectory { place ->
         val whole = phoneArchive()
         val used = whole.indices.filter { whole[it] != 0.toByte() }
@@ -119,7 +134,8 @@ class BundleFuzzTest {
     /** Another number or another hexadecimal digit: sizes, hashes and ids. */
     private fun digits(text: String): String {
         val at = text.indices.filter { text[it].isDigit() }.random(random)
-        return text.replaceRange(at, at + 1, listOf("0", "1", "9", "-1", "99999999999", "1e9", "0.5", "f").random(random))
+        val digit = listOf("0", "1", "9", "-1", "99999999999", "1e9", "0.5", "f").random(random)
+        return text.replaceRange(at, at + 1, digit)
     }
 
     private fun changedArchive(whole: ByteArray, used: List<Int>): ByteArray {
@@ -140,7 +156,7 @@ class BundleFuzzTest {
         val at = random.nextInt(data.size)
         return when (random.nextInt(4)) {
             0 -> data.copyOf(at)
-            1 -> data.copyOf(at) + Random(random.nextInt()).nextBytes(1 + random.nextInt(8)) + data.copyOfRange(at, data.size)
+            1 -> data.copyOf(at) + random.nextBytes(1 + random.nextInt(8)) + data.copyOfRange(at, data.size)
             else -> data.copyOf().also { it[at] = random.nextInt().toByte() }
         }
     }
@@ -148,8 +164,9 @@ class BundleFuzzTest {
     private companion object {
         const val FILES = 10_000
         val VALUES = listOf(
-            "null", "true", "-1", "0", "1", "2147483648", "9007199254740993", "1e400", "0.5", "\"\"", "\"a\"", "\"../a\"",
-            "[]", "{}", "[1,2]", "{\"a\":1}", "[[]]", "\"\\ud800\"", "\"\\u0000\"", "\u0001", "NaN", "\"omnidraft.bundle\"", "[".repeat(40), "\"1\"", "3",
+            "null", "true", "-1", "0", "1", "2147483648", "9007199254740993", "1e400", "0.5", "\"\"", "\"a\"",
+            "\"../a\"", "[]", "{}", "[1,2]", "{\"a\":1}", "[[]]", "\"\\ud800\"", "\"\\u0000\"", "\u0001", "NaN",
+            "\"omnidraft.bundle\"", "[".repeat(40), "\"1\"", "3",
         )
     }
 }

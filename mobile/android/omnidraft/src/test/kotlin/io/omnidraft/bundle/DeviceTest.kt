@@ -99,12 +99,14 @@ class DeviceTest {
         val manifest = Costs(doubleArrayOf(1.0), 0.5, 0.0, 0.25)
         val measured = Costs(doubleArrayOf(0.1, 0.2), 0.01, 0.001, 0.9)
         var times = 0
-        fun costs(measure: Measure) = deviceCosts(state, seal, manifest, null, here, measure) { measured.also { times++ } }
+        fun costs(measure: Measure) =
+            deviceCosts(state, seal, manifest, null, here, measure) { measured.also { times++ } }
         assertEquals(CostsSource.MANIFEST, costs(Measure.NEVER).source)
         assertEquals(CostsSource.MEASURED, costs(Measure.AUTO).source)
         val kept = costs(Measure.AUTO)
         assertEquals(CostsSource.KEPT, kept.source)
-        assertEquals(Costs(measured.target, measured.draft, measured.host, 0.25), kept.costs) // acceptance is the pair's
+        // Acceptance is the pair's.
+        assertEquals(Costs(measured.target, measured.draft, measured.host, 0.25), kept.costs)
         assertEquals(1, times)
         assertEquals(CostsSource.MEASURED, costs(Measure.ALWAYS).source)
         val none = deviceCosts(StateDirectory.NONE, seal, manifest, null, here, Measure.AUTO) { null }

@@ -28,7 +28,6 @@ import java.util.concurrent.CountDownLatch
 import java.util.concurrent.Executors
 import javax.net.ssl.KeyManagerFactory
 import javax.net.ssl.SSLContext
-import javax.net.ssl.SSLServerSocket
 import javax.net.ssl.TrustManagerFactory
 import kotlin.concurrent.thread
 
@@ -70,7 +69,8 @@ class DownloadTest {
         val made = ProcessBuilder(command).redirectErrorStream(true).start()
         val said = made.inputStream.readBytes()
         check(made.waitFor() == 0) { String(said) }
-        val own = KeyStore.getInstance("PKCS12").apply { store.inputStream().use { load(it, "password".toCharArray()) } }
+        val own = KeyStore.getInstance("PKCS12")
+        store.inputStream().use { own.load(it, "password".toCharArray()) }
         val known = KeyStore.getInstance("PKCS12").apply { load(null, null) }
         known.setCertificateEntry("test", own.getCertificate("test"))
         val keyManagers = KeyManagerFactory.getInstance("PKIX").apply { init(own, "password".toCharArray()) }
@@ -97,7 +97,7 @@ class DownloadTest {
         return "https://localhost:${server.address.port}$path"
     }
 
-    private fun source(bytes: Int = whole.size, hash: String = sum, answer: (HttpExchange) -> Unit): BundleSource.Download =
+    private fun source(bytes: Int = whole.size, hash: String = sum, answer: (HttpExchange) -> Unit) =
         BundleSource.Download(address(answer), bytes.toLong(), hash)
 
     private fun faultOf(source: BundleSource, into: File, how: Web = web): ArchiveException =
@@ -112,7 +112,7 @@ class DownloadTest {
     private fun parts(place: File): List<File> = place.listFiles()!!.filter { it.name.endsWith(".part") }
 
     @Test
-    fun `a connection that was cut goes on where it ended, and the bundle needs no network again`() = inDirectory { place ->
+    fun `a connection that was cut goes on where it ended, and needs no network again`() = inDirectory { place ->
         val asked = ArrayList<String?>()
         val source = source { exchange ->
             val range = exchange.requestHeaders.getFirst("Range")
@@ -169,7 +169,7 @@ class DownloadTest {
 
     /** A server that never ends its header. */
     private fun endlessHeader(): Pair<String, () -> Unit> {
-        val listening = tls.serverSocketFactory.createServerSocket(0, 1, InetAddress.getLoopbackAddress()) as SSLServerSocket
+        val listening = tls.serverSocketFactory.createServerSocket(0, 1, InetAddress.getLoopbackAddress())
         val ended = CountDownLatch(1)
         thread {
             try {
@@ -225,8 +225,10 @@ class DownloadTest {
         val absent = faultOf(source { it.sendResponseHeaders(404, -1) }, File(place, "out"))
         assertTrue(absent.fault == "unreadable" && "404" in absent.message.orEmpty(), absent.toString())
         assertEquals("unreadable", faultOf(source { send(it, whole) }, File(place, "out"), Web()).fault)
-        val nobody = BundleSource.Download("https://localhost:1/", 1, sum)
-        assertEquals("unreadable", faultOf(nobody, File(place, "out")).fault)
+        for (address in listOf("https://localhost:1/", "https://", "https:///x", "https://localhost:x/", "https:// /")) {
+            val nobody = BundleSource.Download(address, 1, sum)
+            assertEquals("unreadable", faultOf(nobody, File(place, "out")).fault, address)
+        }
     }
 
     @Test

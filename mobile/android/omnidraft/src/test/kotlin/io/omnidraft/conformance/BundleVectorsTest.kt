@@ -51,7 +51,8 @@ import java.security.spec.PKCS8EncodedKeySpec
 class BundleVectorsTest : VectorsRun() {
     @TestFactory
     fun bundle(): List<DynamicTest> = folder("bundle") { vector ->
-        val files = jsonOf("bundle/files.json").list().associate { it.str() to it.str().toByteArray() }.toMutableMap<String, ByteArray?>()
+        val files = HashMap<String, ByteArray?>()
+        jsonOf("bundle/files.json").list().forEach { files[it.str()] = it.str().toByteArray() }
         val manifest = manifestOf(vector.input)
         files[MANIFEST] = manifest
         vector.input.getValue("files").obj().forEach { (name, data) -> files[name] = data?.hex() }
@@ -59,7 +60,7 @@ class BundleVectorsTest : VectorsRun() {
             files.forEach { (name, data) -> if (data != null) write(File(place, name), data) }
             val fault = vector.expected["fault"]
             if (fault != null) {
-                assertSame(vector, "the fault", fault, assertThrows(BundleException::class.java) { openBundle(place) }.fault)
+                assertSame(vector, "the fault", fault, faultOf { openBundle(place) })
             } else {
                 val read = vector.expected.getValue("read").obj()
                 assertSame(vector, "the seal", read["seal"], sealOf(manifest))
@@ -75,7 +76,8 @@ class BundleVectorsTest : VectorsRun() {
         if (fault == null) {
             assertSame(vector, "the files", vector.expected["files"], externalFiles(data).sorted())
         } else {
-            assertSame(vector, "the fault", fault, assertThrows(GraphFileException::class.java) { externalFiles(data) }.fault)
+            val refused = assertThrows(GraphFileException::class.java) { externalFiles(data) }
+            assertSame(vector, "the fault", fault, refused.fault)
         }
     }
 
@@ -88,7 +90,12 @@ class BundleVectorsTest : VectorsRun() {
         } else {
             val check = { verify(manifest, vector.input["file"]?.let { decode(it.hex()) }, key) }
             val fault = vector.expected["fault"]
-            if (fault == null) check() else assertSame(vector, "the fault", fault, assertThrows(SignatureException::class.java) { check() }.fault)
+            if (fault == null) {
+                check()
+            } else {
+                val refused = assertThrows(SignatureException::class.java) { check() }
+                assertSame(vector, "the fault", fault, refused.fault)
+            }
         }
     }
 
@@ -108,7 +115,8 @@ class BundleVectorsTest : VectorsRun() {
     fun costs(): List<DynamicTest> = folder("costs") { vector ->
         val given = vector.input
         when {
-            "cpuinfo" in given -> assertSame(vector, "the processor", vector.expected["cpu"], cpuOf(given["cpuinfo"].str()))
+            "cpuinfo" in given ->
+                assertSame(vector, "the processor", vector.expected["cpu"], cpuOf(given["cpuinfo"].str()))
             "measure" in given -> assertSame(vector, "the source", vector.expected["source"], source(given))
             "record" in given -> {
                 val read = parseCosts(given["record"].str().toByteArray(), given["seal"].str(), machine(given))
@@ -157,8 +165,7 @@ class BundleVectorsTest : VectorsRun() {
     @TestFactory
     fun invalid(): List<DynamicTest> = folder("archive/invalid") { vector ->
         withArchive(vector) { file ->
-            val refused = assertThrows(BundleException::class.java) { checkHashes(openArchive(file)) }
-            assertSame(vector, "the fault", vector.expected["fault"], refused.fault)
+            assertSame(vector, "the fault", vector.expected["fault"], faultOf { checkHashes(openArchive(file)) })
         }
     }
 
@@ -195,17 +202,19 @@ class BundleVectorsTest : VectorsRun() {
             vector.input["index"]?.let { write(File(bundle, INDEX), it.str().toByteArray()) }
             val fault = vector.expected["fault"]
             if (fault != null) {
-                assertSame(vector, "the fault", fault, assertThrows(BundleException::class.java) { openBundle(bundle) }.fault)
+                assertSame(vector, "the fault", fault, faultOf { openBundle(bundle) })
             } else {
                 val opened = openBundle(bundle)
-                vector.expected["place"].obj().forEach { (name, where) -> checkPlace(vector, opened, name, where.str(), shared) }
+                for ((name, where) in vector.expected["place"].obj()) {
+                    checkPlace(vector, opened, name, where.str(), shared)
+                }
             }
         }
     }
 
     private fun checkPlace(vector: Vector, opened: Bundle, name: String, where: String, shared: File) {
         if (where == "left_out") {
-            assertSame(vector, name, where, assertThrows(BundleException::class.java) { opened.file(name) }.fault)
+            assertSame(vector, name, where, faultOf { opened.file(name) })
             return
         }
         val file = opened.file(name)
@@ -213,6 +222,8 @@ class BundleVectorsTest : VectorsRun() {
         assertSame(vector, name, true, file.startsWith(if (where == "bundle") opened.path else shared))
     }
 }
+
+private fun faultOf(run: () -> Unit): String = assertThrows(BundleException::class.java) { run() }.fault
 
 private fun inDirectory(run: (File) -> Unit) {
     val place = Files.createTempDirectory("bundle").toFile().canonicalFile
