@@ -9,14 +9,14 @@ need_tools
 sample=$ANDROID/sample/src/main
 build=$OUT/apk
 rm -rf "$build"
-mkdir -p "$build"/{generated,stubs,classes,ort,assets}
+mkdir -p "$build"/{generated,stubs,classes,assets}
 
 # The namespace is in the Gradle file; aapt2 wants it in the manifest.
 namespace=$(sed -n 's/^ *namespace = "\(.*\)"/\1/p' "$ANDROID/sample/build.gradle.kts")
 sed "s#<manifest #<manifest package=\"$namespace\" #" "$sample/AndroidManifest.xml" > "$build/AndroidManifest.xml"
 ln "$OUT/bundles/starter-a.zip" "$build/assets/starter-a.zip"
 aapt2 compile --dir "$sample/res" -o "$build/resources.zip"
-aapt2 link -I "$FRAMEWORK" --manifest "$build/AndroidManifest.xml" --java "$build/generated" -A "$build/assets" -0 zip \
+aapt2 link -I "$FRAMEWORK" --manifest "$build/AndroidManifest.xml" --java "$build/generated" -A "$build/assets" -0 .zip \
     --min-sdk-version "$MIN_SDK" --target-sdk-version "$TARGET_SDK" --version-code 1 \
     --version-name "$(sed -n 's/^omnidraft.version=//p' "$ANDROID/gradle.properties")" -o "$build/app.unsigned" "$build/resources.zip"
 
@@ -29,17 +29,15 @@ javac -nowarn -Xlint:none --release 8 -cp "$ANDROID_JAR" -d "$build/classes" $(f
     2> "$build/javac.log" || { cat "$build/javac.log"; exit 1; }
 
 jar cf "$build/app.jar" -C "$build/classes" .
-cp "$STDLIB" "$build/stdlib.jar"
-zip -q -d "$build/stdlib.jar" 'META-INF/versions/*'
-(cd "$build/ort" && unzip -q "$ORT_JAR" 'ai/*.class')
-jar cf "$build/ort.jar" -C "$build/ort" ai
-java -Xmx1500m -cp "$DX_JAR" com.android.dx.command.Main --dex "--min-sdk-version=$MIN_SDK" --output="$build/classes.dex" \
-    "$build/app.jar" "$OUT/omnidraft.jar" "$build/stdlib.jar" "$build/ort.jar"
-for part in app omnidraft stdlib ort; do
-    jar=$build/$part.jar
-    [ "$part" != omnidraft ] || jar=$OUT/omnidraft.jar
-    java -Xmx1500m -cp "$DX_JAR" com.android.dx.command.Main --dex "--min-sdk-version=$MIN_SDK" --output="$build/$part.dex" "$jar"
+dx() {
+    java -Xmx1500m -cp "$DX_JAR" "$@"
+}
+for part in app omnidraft; do
+    [ "$part" = app ] && jar=$build/app.jar || jar=$OUT/omnidraft.jar
+    dx com.android.dx.command.Main --dex "--min-sdk-version=$MIN_SDK" --output="$build/$part.dex" "$jar"
 done
+cp "$TOOLS"/{stdlib,ort}.dex "$build/"
+dx com.android.dx.merge.DexMerger "$build/classes.dex" "$build"/{app,omnidraft,stdlib,ort}.dex > /dev/null
 
 (cd "$build" && zip -q app.unsigned classes.dex)
 zipalign -p -f 4 "$build/app.unsigned" "$build/app.aligned"

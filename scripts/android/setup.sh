@@ -36,6 +36,23 @@ fetch_kotlin() {
     (cd "$1" && unzip -q -j ./*.whl 'run_kotlin_kernel/jars/*' -d kotlin && rm ./*.whl)
 }
 
+# dex FOLDER NAME JAR: the code of a library as an APK holds it; here, since these libraries do not change.
+dex() {
+    java -Xmx1500m -cp "$1/bullseye/usr/share/java/$(basename "$DX_JAR")" com.android.dx.command.Main --dex \
+        "--min-sdk-version=$MIN_SDK" --output="$1/$2.dex" "$3"
+}
+
+dex_libraries() {
+    local work=$1/dex
+    mkdir -p "$work"
+    cp "$1/kotlin/$(basename "$STDLIB")" "$work/stdlib.jar"
+    zip -q -d "$work/stdlib.jar" 'META-INF/versions/*'
+    (cd "$work" && unzip -q "$1/$(basename "$ORT_JAR")" 'ai/*.class' && jar cf ort.jar ai)
+    dex "$1" stdlib "$work/stdlib.jar"
+    dex "$1" ort "$work/ort.jar"
+    rm -rf "$work"
+}
+
 fill() {
     local java_home
     java_home=$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")
@@ -44,6 +61,7 @@ fill() {
     timed "framework resources" bash "$HERE/suite_deb.sh" "$SUITE_FRAMEWORK" "$1/bookworm" android-framework-res
     "$PYTHON" "$HERE/java8_files.py" "$java_home" "$1/java8-files.jar"
     timed "Java API of onnxruntime" bash "$HERE/ort_java.sh" "$1" "$ORT_LIBRARY" "$SUITE_JAVA_API"
+    timed "Kotlin and onnxruntime for an APK" dex_libraries "$1"
 }
 
 timed "Debian packages" install_packages

@@ -36,7 +36,7 @@ class MainActivity : Activity() {
         button(R.id.study) { presenter.study(STUDY_SECONDS) }
         button(R.id.wipe) { presenter.wipe() }
         button(R.id.load_drafter) { presenter.loadDrafter() }
-        val learn = findViewById<Switch>(R.id.learn)
+        val learn = view<Switch>(R.id.learn)
         learn.setOnClickListener { presenter.learn(learn.isChecked) }
     }
 
@@ -82,7 +82,7 @@ class MainActivity : Activity() {
     private fun open(fields: List<String>) = presenter.open(download(fields[0], bytes = fields[2], sha256 = fields[1]))
 
     private fun send(speed: Speed) {
-        val prompt = findViewById<EditText>(R.id.prompt)
+        val prompt = view<EditText>(R.id.prompt)
         presenter.send(prompt.text.toString(), speed)
         prompt.text.clear()
     }
@@ -90,37 +90,44 @@ class MainActivity : Activity() {
     private fun show(screen: Screen) {
         val isReady = screen.phase == Phase.READY
         val whileReady = intArrayOf(R.id.speculative, R.id.plain, R.id.study, R.id.wipe)
-        for (id in whileReady) findViewById<View>(id).isEnabled = isReady
-        findViewById<View>(R.id.cancel).isEnabled = screen.phase == Phase.ANSWERING
-        findViewById<View>(R.id.load_drafter).visibility = if (screen.hasDrafter) View.GONE else View.VISIBLE
-        val learn = findViewById<Switch>(R.id.learn)
+        for (id in whileReady) view<View>(id).isEnabled = isReady
+        view<View>(R.id.cancel).isEnabled = screen.phase == Phase.ANSWERING
+        view<View>(R.id.load_drafter).visibility = if (screen.hasDrafter) View.GONE else View.VISIBLE
+        val learn = view<Switch>(R.id.learn)
         learn.isEnabled = isReady
         learn.isChecked = screen.isLearning
-        val progress = findViewById<ProgressBar>(R.id.progress)
+        val progress = view<ProgressBar>(R.id.progress)
         progress.visibility = if (screen.phase == Phase.OPENING) View.VISIBLE else View.GONE
         progress.isIndeterminate = screen.progress == null
         progress.progress = ((screen.progress ?: 0f) * progress.max).toInt()
-        findViewById<TextView>(R.id.speed).text = status(screen)
-        findViewById<TextView>(R.id.notice).text = screen.notice
-        findViewById<SparklineView>(R.id.acceptance).values = screen.acceptance
+        view<TextView>(R.id.speed).text = status(screen)
+        view<TextView>(R.id.notice).text = screen.notice
+        view<SparklineView>(R.id.acceptance).values = screen.acceptance
         showText(screen.spans)
     }
 
     /** Adds the new spans only: a text of any length costs the same for each round. */
     private fun showText(spans: List<Span>) {
-        val text = findViewById<TextView>(R.id.text)
+        val text = view<TextView>(R.id.text)
         if (shown == 0 || spans.size < shown) {
             text.text = ""
             shown = 0
         }
         for (span in spans.subList(shown, spans.size)) text.append(tinted(span))
-        if (spans.size > shown) findViewById<ScrollView>(R.id.scroll).post { scrollToEnd() }
+        if (spans.size > shown) view<ScrollView>(R.id.scroll).post { scrollToEnd() }
         shown = spans.size
     }
 
-    private fun scrollToEnd() = findViewById<ScrollView>(R.id.scroll).run { fullScroll(View.FOCUS_DOWN) }
+    private fun scrollToEnd() = view<ScrollView>(R.id.scroll).run { fullScroll(View.FOCUS_DOWN) }
 
-    private fun button(id: Int, action: () -> Unit) = findViewById<Button>(id).setOnClickListener { action() }
+    /** Level 26 returns a view of the type that is asked for, level 23 any view; this compiles with both. */
+    private fun <T : View> view(id: Int): T {
+        val found: View = findViewById(id)
+        @Suppress("UNCHECKED_CAST") // the type is that of the layout
+        return found as T
+    }
+
+    private fun button(id: Int, action: () -> Unit) = view<Button>(id).setOnClickListener { action() }
 
     private companion object {
         const val ASSET = "starter-a.zip"

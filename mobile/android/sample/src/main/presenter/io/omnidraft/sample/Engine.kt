@@ -3,6 +3,7 @@ package io.omnidraft.sample
 import io.omnidraft.Learning
 import io.omnidraft.Piece
 import io.omnidraft.Result
+import io.omnidraft.Stats
 import java.util.concurrent.Executor
 
 /** What the screen needs of the library; [LibraryEngine] is the library. */
@@ -19,6 +20,9 @@ interface Engine {
 interface Talk : AutoCloseable {
     /** Why the bundle runs without its drafter or on another provider; null if all is as asked for. */
     val notice: String?
+
+    /** Counts of the conversation, also of the answer that runs; from any thread. */
+    val stats: Stats
 
     /** Recording and learning, which are off at first. */
     val learning: Learning

@@ -9,6 +9,7 @@ import io.omnidraft.Result
 import io.omnidraft.Session
 import io.omnidraft.SessionFileException
 import io.omnidraft.SessionOptions
+import io.omnidraft.Stats
 import java.io.File
 import java.util.concurrent.Executor
 
@@ -38,7 +39,7 @@ class LibraryEngine(private val private: File, private val files: File, private 
         val saved = File(files, "omnidraft/sessions/$name.session")
         for (file in listOf(cache, traces, saved)) file.parentFile?.mkdirs()
         val session = bundle.session(SessionOptions(cache = cache, traces = traces))
-        return LibraryTalk(bundle, session, saved, resumed(session, saved), tokens)
+        return LibraryTalk(bundle, session, cache, saved, resumed(session, saved), tokens)
     }
 
     /** Continues the conversation that was saved; a sentence if there is one, or why it is refused. */
@@ -56,18 +57,22 @@ class LibraryEngine(private val private: File, private val files: File, private 
 private class LibraryTalk(
     private val bundle: Bundle,
     private val session: Session,
+    private val cache: File,
     private val saved: File,
     resumed: String?,
     private val tokens: Int,
 ) : Talk {
-    override val notice: String? = listOfNotNull(bundle.notice, resumed).joinToString("; ").ifEmpty { null }
+    override val notice: String? =
+        listOfNotNull(bundle.notice, session.cacheNotice, resumed).joinToString("; ").ifEmpty { null }
+    override val stats: Stats get() = session.stats
     override val learning: Learning get() = session.learning
 
     override fun answer(message: String, mode: Speed, executor: Executor, onPiece: (Piece) -> Unit): Result {
         val proposals = if (mode == Speed.PLAIN) GenerationConfig.Mode.PLAIN else GenerationConfig.Mode.TRIE
         val config = GenerationConfig(maxNewTokens = tokens, mode = proposals)
         val result = session.chat(message, config, executor, onPiece)
-        session.save(saved) // each answer: the system may end the app at any time
+        session.save(saved) // after each answer: the system may end the app at any time
+        session.saveCache(cache)
         return result
     }
 

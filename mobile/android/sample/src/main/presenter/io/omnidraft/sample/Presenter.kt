@@ -3,6 +3,7 @@ package io.omnidraft.sample
 import io.omnidraft.OmniDraftException
 import io.omnidraft.Piece
 import io.omnidraft.Result
+import io.omnidraft.Stats
 import io.omnidraft.StopReason
 import java.util.concurrent.Executor
 
@@ -31,6 +32,8 @@ class Presenter(
     private var openings = 0
     private var began = 0.0
     private var tokens = 0
+    private var evaluated = 0
+    private var accepted = 0
 
     /** A screen is there: it gets the state now and each time that it changes. */
     fun attach(show: (Screen) -> Unit) {
@@ -67,7 +70,7 @@ class Presenter(
         val lead = if (screen.spans.isEmpty()) "" else "\n\n"
         update { copy(phase = Phase.ANSWERING, spans = spans + Span("$lead> $message\n", 0f), notice = "") }
         worker.execute {
-            attempt({ talk.answer(message, speed, main) { if (isOf(talk)) piece(it, speed) } }) { result ->
+            attempt({ talk.answer(message, speed, main) { if (isOf(talk)) piece(it, speed, talk.stats) } }) { result ->
                 if (isOf(talk)) answered(result)
             }
         }
@@ -157,11 +160,13 @@ class Presenter(
 
     private fun ready(opened: Talk) {
         talk = opened
+        evaluated = opened.stats.evaluated
+        accepted = opened.stats.acceptedDrafts
         opened.throttle(screen.heat)
         update { copy(phase = Phase.READY, progress = null, notice = opened.notice.orEmpty()) }
     }
 
-    private fun piece(piece: Piece, speed: Speed) {
+    private fun piece(piece: Piece, speed: Speed, stats: Stats) {
         val ids = piece.tokenIds.size
         // The clock starts with the first piece, since reading the prompt is no decoding.
         if (began.isNaN()) began = now() else tokens += ids
@@ -171,9 +176,18 @@ class Presenter(
             copy(
                 spans = if (piece.text.isEmpty()) spans else spans + Span(piece.text, share),
                 tokensPerSecond = if (seconds > 0) tokensPerSecond + (speed to tokens / seconds) else tokensPerSecond,
-                acceptance = if (ids == 0) acceptance else (acceptance + share).takeLast(MOST_ROUNDS),
+                acceptance = (acceptance + newAcceptance(stats)).takeLast(MOST_ROUNDS),
             )
         }
+    }
+
+    /** The acceptance of the drafts since the last piece; none where none was verified. */
+    private fun newAcceptance(stats: Stats): List<Float> {
+        val verified = stats.evaluated - evaluated
+        val share = (stats.acceptedDrafts - accepted).toFloat() / maxOf(verified, 1)
+        evaluated = stats.evaluated
+        accepted = stats.acceptedDrafts
+        return if (verified > 0) listOf(share) else emptyList()
     }
 
     private fun answered(result: Result) = update {

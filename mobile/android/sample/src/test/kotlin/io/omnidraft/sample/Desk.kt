@@ -34,7 +34,8 @@ class Desk(folder: File, tokens: Int = 24) : AutoCloseable {
 
     /** Runs the main thread's tasks until what the worker was given is done. */
     fun settle(): Screen {
-        worker.submit {}.get()
+        val last = worker.submit {}
+        while (!last.isDone) tasks.poll(1, TimeUnit.MILLISECONDS)?.run()
         while (true) (tasks.poll() ?: return screen).run()
     }
 
