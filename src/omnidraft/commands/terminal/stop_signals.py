@@ -34,6 +34,9 @@ class StopSignals:
         """End the process with its status, or raise what ends the command."""
         if self.at_once:
             os._exit(STATUS[signal.Signals(number)])
+        if _imports(frame):  # what is raised there would become an ImportError, or be lost
+            _send_later(number)
+            return
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         sys.exit(STATUS[signal.Signals(number)])
@@ -45,10 +48,11 @@ class StopSignals:
         if self.at_once:
             os._exit(STATUS[signal.Signals(number)])
         engine = sys.modules.get(_ENGINE)  # importing it here could wait for the main thread
-        if engine is None:
+        end_all = getattr(engine, "end_all", None)  # None also while the engine is being imported
+        if end_all is None:
             return
         for _ in range(ATTEMPTS):  # another thread may be between two runs
-            engine.end_all()
+            end_all()
             time.sleep(AGAIN)
 
     def lost(self, event: Any) -> None:
@@ -57,7 +61,7 @@ class StopSignals:
         if number is None:
             sys.__unraisablehook__(event)
         else:
-            threading.Thread(target=_later, args=(number,), daemon=True).start()
+            _send_later(number)
 
 
 STOP = StopSignals()
@@ -104,6 +108,19 @@ def _watch(reading: socket.socket) -> None:
         while numbers := reading.recv(64):
             for number in numbers:
                 STOP.arrived(number)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether a module is being imported in a frame, or in one that called it."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _send_later(number: int) -> None:
+    threading.Thread(target=_later, args=(number,), daemon=True).start()
 
 
 def _later(number: int) -> None:
