@@ -1,0 +1,140 @@
+package io.omnidraft.learning
+
+import io.omnidraft.OmniDraftException
+import io.omnidraft.bundle.Signature
+import io.omnidraft.learning.online.AdaptationOf
+import io.omnidraft.learning.online.AdaptationProgress
+import io.omnidraft.learning.online.AnswerPlace
+import io.omnidraft.learning.online.LearnedDirectory
+import io.omnidraft.learning.online.LearningCheckpoint
+import io.omnidraft.learning.online.Unfinished
+import io.omnidraft.learning.step.FloatValues
+import io.omnidraft.learning.step.LongValues
+import io.omnidraft.learning.step.StateFormat
+import io.omnidraft.models.Adapter
+import io.omnidraft.models.SitePair
+import io.omnidraft.models.decodeAdapter
+import io.omnidraft.models.encodeAdapter
+import io.omnidraft.bundle.FloatTensor
+import io.omnidraft.sync.Channel
+import io.omnidraft.sync.Installed
+import io.omnidraft.sync.Push
+import io.omnidraft.sync.PushedTrace
+import io.omnidraft.sync.Release
+import io.omnidraft.sync.Seen
+import io.omnidraft.sync.StoredFile
+import io.omnidraft.sync.Used
+import io.omnidraft.sync.decodePush
+import io.omnidraft.sync.decodeRelease
+import io.omnidraft.sync.encodePush
+import io.omnidraft.sync.encodeRelease
+import io.omnidraft.sync.readInstalled
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.io.File
+import java.util.Random
+
+private const val FILES = 2500 // of each kind
+private const val CREATED = "2026-01-02T03:04:05Z"
+private const val SEED = 20261122L
+
+/** Files with changed bytes are refused by name or read; nothing else ever happens. */
+internal class LearningFuzzTest {
+    private val random = Random(SEED)
+    private val hash = "0123456789abcdef".repeat(4)
+    private val channel = Channel("a".repeat(64), "b".repeat(64), "d".repeat(64), "e".repeat(64))
+    private val file = StoredFile(hash, 4096)
+    private val adapter = Adapter(
+        channel.base, channel.draftTokenizer, channel.targetTokenizer,
+        mapOf("layers.0.o" to SitePair(FloatTensor(2, 1), FloatTensor(1, 3))), CREATED,
+    )
+
+    @Test
+    fun adapters() = fuzz(encodeAdapter(adapter)) { decodeAdapter(it) }
+
+    @Test
+    fun releases() {
+        val release = Release(7, channel, CREATED, CREATED, file, file, 51234, 3)
+        fuzz(encodeRelease(release, Signature("0123456789abcdef", ByteArray(64)))) { decodeRelease(it, null) }
+    }
+
+    @Test
+    fun pushes() {
+        val traces = listOf(PushedTrace("trace-0000000001.odt", file), PushedTrace("trace-0000000002.odt", file))
+        fuzz(encodePush(Push("phone", channel, CREATED, 5, file, file, traces))) { decodePush(it) }
+    }
+
+    @Test
+    fun pointers() = inNewDirectory { place ->
+        val used = Used(7, file)
+        fuzz(Installed(channel, Seen(7, hash), 6, "0123456789abcdef", used, used, file).text) {
+            File(place, "current").writeBytes(it)
+            readInstalled(place)
+        }
+    }
+
+    @Test
+    fun states() = inNewDirectory { place ->
+        val format = StateFormat("omnidraft.learner_state", "1", "learning")
+        val state = File(place, "state.safetensors")
+        val arrays = mapOf("parameters" to FloatValues(FloatArray(5)), "counts" to LongValues(LongArray(2)))
+        format.write(state, arrays, mapOf("settings" to mapOf("rate" to 0.001, "steps" to 3L)))
+        fuzz(state.readBytes()) {
+            state.writeBytes(it)
+            format.read(state)
+        }
+    }
+
+    @Test
+    fun checkpoints() = inNewDirectory { place ->
+        val of = AdaptationOf(mapOf("target" to channel.target, "drafter" to channel.base))
+        val progress = AdaptationProgress(
+            answered = 9, version = 1, learned = 1, memory = listOf(1, 2), pending = listOf(9),
+            places = mapOf(9L to AnswerPlace(9, 1, 4)), read = AnswerPlace(9, 1, 4),
+            unfinished = Unfinished(listOf(3), listOf(1), 1, true),
+        )
+        val directory = LearnedDirectory(place)
+        val learner = mapOf("parameters" to FloatValues(FloatArray(5)))
+        directory.write(LearningCheckpoint(progress, learner, learner, adapter, null), of)
+        val checkpoint = File(place, "checkpoint.safetensors")
+        fuzz(checkpoint.readBytes()) {
+            checkpoint.writeBytes(it)
+            directory.read(of)
+        }
+    }
+
+    /** Reads many changed copies; counts that both outcomes happened. */
+    private fun fuzz(whole: ByteArray, read: (ByteArray) -> Any?) {
+        read(whole)
+        var refused = 0
+        repeat(FILES) { number ->
+            val data = changed(whole)
+            try {
+                read(data)
+            } catch (error: OmniDraftException) {
+                refused++
+                assertTrue(error.message.orEmpty().isNotEmpty())
+            } catch (error: Throwable) {
+                throw AssertionError("file $number of seed $SEED: $error", error)
+            }
+        }
+        assertTrue(refused > FILES / 10, "$refused of $FILES were refused")
+    }
+
+    private fun changed(whole: ByteArray): ByteArray {
+        var data = whole.copyOf()
+        repeat(1 + random.nextInt(3)) {
+            if (data.isEmpty()) return data
+            val at = random.nextInt(data.size)
+            when (random.nextInt(6)) {
+                0 -> data[at] = random.nextInt(256).toByte()
+                1 -> data[at] = (data[at].toInt() xor (1 shl random.nextInt(8))).toByte()
+                2 -> data = data.copyOf(at)
+                3 -> data += ByteArray(random.nextInt(9)) { random.nextInt(256).toByte() }
+                4 -> data[at] = "0123456789-[]{}\",:eE. \n"[random.nextInt(23)].code.toByte()
+                else -> data = data.copyOfRange(0, at) + data.copyOfRange(minOf(at + 1 + random.nextInt(4), data.size), data.size)
+            }
+        }
+        return data
+    }
+}

@@ -1,0 +1,48 @@
+package io.omnidraft.learning
+
+import io.omnidraft.GenerationConfig
+import io.omnidraft.learning.positions.Aligned
+import io.omnidraft.learning.positions.Aligner
+import io.omnidraft.learning.positions.TraceAligner
+import io.omnidraft.learning.positions.fromTraces
+import io.omnidraft.learning.positions.fullTrie
+import io.omnidraft.session.LoadedBundle
+import io.omnidraft.session.Session
+import io.omnidraft.session.startOf
+import io.omnidraft.support.StarterBundles
+import io.omnidraft.traces.Vocabularies
+import io.omnidraft.traces.readTraces
+import java.io.File
+import java.nio.file.Files
+
+/** What scripts/android/expected_learning.py wrote. */
+internal val LEARNED: File get() = StarterBundles.expected("learning")
+
+/** Sums that a small model answers at once; number [n] of many. */
+internal fun question(n: Int): String = "Ben has ${n % 9 + 2} bags with ${n % 7 + 3} shells each. He finds ${n + 1} more " +
+    "shells. How many shells does he have?"
+
+/** Settings of short greedy answers. */
+internal val SHORT = GenerationConfig(maxNewTokens = 24, numDraftTokens = 4)
+
+/** Answers questions; the ids of each answer. */
+internal fun answers(session: Session, questions: IntRange): List<List<Int>> =
+    questions.map { session.generate(question(it), SHORT).finish().tokenIds.toList() }
+
+/** The responses in a trace, aligned with the drafter's positions. */
+internal fun responsesIn(traces: File, loaded: LoadedBundle): List<Aligned> {
+    val map = loaded.vocabMap
+    val drafter = loaded.bundle.drafter
+    val aligner = TraceAligner(Aligner(fullTrie(map), drafter.kv.maxLength), startOf(drafter))
+    return fromTraces(readTraces(listOf(traces), Vocabularies.of(map)), aligner).toList()
+}
+
+/** Runs something with a new directory, which is deleted at the end. */
+internal fun <T> inNewDirectory(run: (File) -> T): T {
+    val place = Files.createTempDirectory("omnidraft").toFile()
+    try {
+        return run(place)
+    } finally {
+        place.deleteRecursively()
+    }
+}

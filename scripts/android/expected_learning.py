@@ -1,0 +1,90 @@
+"""Writes what the Python runtime learns and publishes, for LearnerTest and SyncTest of the Kotlin library.
+
+`expected_learning.py BUNDLES` writes BUNDLES/expected/learning with the bundle `learning`:
+
+- `traces`: recorded answers;
+- `NAME/begin.safetensors`, `end.safetensors`, `adapter.safetensors`, `losses.json`: a learner's state before
+  and after some steps on all these answers, the adapter after them, and the loss of each;
+- `store`: a store with a signed release of an adapter and a cache; `key` is the public key, 32 bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from omnidraft import Session, load_bundle
+from omnidraft.learning.learn_traces import CHECKPOINT, LearnOptions, learn, responses_of
+from omnidraft.learning.positions.alignment import Aligned
+from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
+from omnidraft.runtime.bundle.signature import read_public_key
+from omnidraft.runtime.models.adapter_file import encode_adapter
+from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.traces.trace import Vocabularies
+from omnidraft.runtime.traces.trace_store import TraceStore
+from omnidraft.sample_prompts import word_problems
+
+ANSWERS, TOKENS = 16, 40
+STEPS = 3  # between the two states
+RELEASED = 48  # steps of the published adapter
+CREATED = "2026-01-02T03:04:05Z"
+LEARNERS = {
+    "trie": StepOptions(learning_rate=4e-3, head=True),
+    "omnidraft": StepOptions("omnidraft", 1e-3, at_once=3),
+}
+
+
+def main(bundles: Path) -> None:
+    place = bundles / "expected/learning"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    loaded = load_bundle(bundles / "learning", measure="never")
+    trace = TraceStore(place / "traces", Vocabularies.of(loaded.vocab_map))
+    session = Session(loaded, trace=trace)
+    for prompt in word_problems(ANSWERS):
+        list(session.generate(prompt, max_new_tokens=TOKENS, num_draft_tokens=4))
+    session.save_cache(place / "cache.odc")
+    trace.close()
+    responses = responses_of([place / "traces"], loaded.bundle, loaded.vocab_map, LearnOptions())
+    for name, options in LEARNERS.items():
+        (place / name).mkdir()
+        write_steps(loaded, place / name, options, responses)
+    publish(bundles / "learning", place, loaded, responses)
+
+
+def write_steps(loaded: LoadedBundle, place: Path, options: StepOptions, responses: list[Aligned]) -> None:
+    """Write a state, and what some steps make of it."""
+    learner = OrtLearner(loaded.bundle, loaded.vocab_map, options, now=lambda: CREATED)
+    learner.learn(responses[:5])
+    CHECKPOINT.write(place / "begin.safetensors", learner.state(), {"rate": options.learning_rate})
+    steps = [learner.learn(responses) for _ in range(STEPS)]
+    CHECKPOINT.write(place / "end.safetensors", learner.state(), {"rate": options.learning_rate})
+    (place / "adapter.safetensors").write_bytes(encode_adapter(learner.adapter()))
+    losses = [{"loss": step.loss, "norm": step.norm, "terms": dict(step.terms)} for step in steps]
+    (place / "losses.json").write_text(json.dumps(losses), encoding="utf-8")
+
+
+def publish(bundle: Path, place: Path, loaded: LoadedBundle, responses: list[Aligned]) -> None:
+    """Put a signed release into a store, as a training side does."""
+    options = LearnOptions(StepOptions(learning_rate=2e-3), steps=RELEASED)
+    learner = OrtLearner(loaded.bundle, loaded.vocab_map, options.step, now=lambda: CREATED)
+    (place / "released.safetensors").write_bytes(encode_adapter(learn(learner, responses, options).adapter))
+    store, cache = place / "store", place / "cache.odc"
+    command("keygen", "-o", place / "team")
+    command("sync", "push", bundle, store, "--cache", cache, "--device", "kitchen", "--yes", "--json")
+    key, adapter = place / "team.private.pem", place / "released.safetensors"
+    command("sync", "publish", bundle, store, "--key", key, "--adapter", adapter)
+    (place / "key").write_bytes(read_public_key(place / "team.public.pem"))
+
+
+def command(*arguments: str | Path) -> None:
+    """Run a command of omnidraft."""
+    program = Path(sys.executable).with_name("omnidraft")
+    subprocess.run([program, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
