@@ -238,7 +238,7 @@ private fun accepted(traces: File, vocabularies: Vocabularies): Long {
 }
 
 /** A session as learning uses it. */
-private class SessionUser(private val session: Session) : AdapterUser {
+internal class SessionUser(private val session: Session) : AdapterUser {
     override val targetAdapter: String? get() = session.adapters[Role.TARGET]?.digest
 
     override val isAnswering: Boolean
