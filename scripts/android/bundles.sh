@@ -27,5 +27,6 @@ starter a -o "$bundles/learning" --quant fp32 --drafter-quant int8 --train-step
 "$ROOT/.venv/bin/omnidraft" unpack "$bundles/starter-a.zip" -o "$bundles/unpacked" > "$bundles/log"
 rm "$bundles/log"
 "$PYTHON" "$HERE/expected_ids.py" "$bundles"
+"$PYTHON" "$HERE/expected_learning.py" "$bundles"
 echo "$stamp" > "$bundles/stamp"
 du -sh "$bundles"/*
