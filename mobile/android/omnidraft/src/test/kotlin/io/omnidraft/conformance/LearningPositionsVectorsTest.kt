@@ -1,20 +1,31 @@
 package io.omnidraft.conformance
 
+import io.omnidraft.bundle.FloatTensor
+import io.omnidraft.decoding.Logits
+import io.omnidraft.learning.RunningMean
+import io.omnidraft.learning.interval
+import io.omnidraft.learning.overlap
 import io.omnidraft.learning.positions.Aligned
 import io.omnidraft.learning.positions.Aligner
 import io.omnidraft.learning.positions.SparseDistributions
 import io.omnidraft.learning.positions.TargetRows
 import io.omnidraft.learning.positions.TraceAligner
 import io.omnidraft.learning.positions.fromTraces
+import io.omnidraft.learning.probabilities
 import io.omnidraft.support.trieWith
 import io.omnidraft.support.vectorMap
 import io.omnidraft.traces.Vocabularies
 import io.omnidraft.traces.readTraces
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.DynamicTest
 import org.junit.jupiter.api.TestFactory
+import kotlin.math.abs
 
-/** Runs `learner/align` and `learner/trace`: training positions of responses and of recorded generations. */
+/**
+ * Runs `learner/align` and `learner/trace`, training positions of responses and of recorded generations; `learner/mean`;
+ * and `sync/compare`.
+ */
 class LearningPositionsVectorsTest : VectorsRun() {
     @TestFactory
     fun align(): List<DynamicTest> = folder("learner/align") { check(it, alignedOf(it.input), it.expected) }
@@ -29,6 +40,50 @@ class LearningPositionsVectorsTest : VectorsRun() {
         val expected = vector.expected["responses"].list()
         assertEquals(expected.size, responses.size, "responses; ${vector.why}")
         for (i in expected.indices) check(vector, responses[i], expected[i].obj())
+    }
+
+    @TestFactory
+    fun mean(): List<DynamicTest> = folder("learner/mean") { vector ->
+        val mean = RunningMean()
+        vector.input["steps"].list().zip(vector.expected["means"].list()).forEach { (step, expected) ->
+            if (step != null) mean.add(mapOf("tensor" to FloatTensor(intArrayOf(step.list().size), step.floats())))
+            val actual = mean.tensors["tensor"]?.values
+            if (expected == null) {
+                assertNull(actual, vector.why)
+            } else {
+                val numbers = expected.nums()
+                for (i in numbers.indices) {
+                    assertEquals(numbers[i], checkNotNull(actual)[i].toDouble(), 1e-6 + 1e-5 * abs(numbers[i]), vector.why)
+                }
+                assertEquals(numbers.size, actual?.size, vector.why)
+            }
+        }
+    }
+
+    @TestFactory
+    fun compare(): List<DynamicTest> = folder("sync/compare") { if ("counts" in it.input) interval(it) else acceptance(it) }
+
+    private fun interval(vector: Vector) {
+        val (low, high) = interval(vector.input["differences"].nums(), vector.input["counts"].nums())
+        if (vector.expected["low"] == null) {
+            assertEquals(listOf(Double.NEGATIVE_INFINITY, Double.POSITIVE_INFINITY), listOf(low, high), vector.why)
+        } else {
+            val expected = doubleArrayOf(vector.expected["low"].num(), vector.expected["high"].num())
+            assertClose(vector, "interval", expected, doubleArrayOf(low, high))
+        }
+    }
+
+    private fun acceptance(vector: Vector) {
+        val given = vector.input
+        val logits = given["logits"].floats()
+        val allowed = given["allowed"].ints().map { it == 1 }.toBooleanArray()
+        val q = probabilities(Logits.of(logits, logits.size), 0, allowed)
+        val distributions = SparseDistributions(
+            intArrayOf(0), arrayOf(given["ids"].ints()), arrayOf(given["probabilities"].nums()),
+            doubleArrayOf(given["other"].num()), doubleArrayOf(given["weight"].num()),
+        )
+        val expected = doubleArrayOf(vector.expected["acceptance"].num())
+        assertClose(vector, "acceptance", expected, doubleArrayOf(overlap(q, distributions, 0, given["inside"].bool())))
     }
 
     /** Compare a response with all fields of a vector. */
