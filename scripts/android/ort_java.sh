@@ -24,9 +24,9 @@ javac -nowarn -Xlint:none --release 8 -h "$build/include" -d "$build/classes" @"
 cp "$library" "$native/libonnxruntime.so"
 ln -s libonnxruntime.so "$native/$(objdump -p "$library" | awk '/SONAME/ { print $2 }')"
 java_home=$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")
-find java/src/main/native -name '*.c' ! -name '*Training*' -print0 | xargs -0 gcc -O1 -w -shared -fPIC \
-    -o "$native/libonnxruntime4j_jni.so" -I"$build/include" -Ijava/src/main/native -Iinclude \
-    -Iinclude/onnxruntime/core/session -Iinclude/onnxruntime/core/providers/cpu \
+mapfile -t code < <(find java/src/main/native -name '*.c' ! -name '*Training*')
+gcc -O1 -w -shared -fPIC -Wl,--no-undefined -o "$native/libonnxruntime4j_jni.so" "${code[@]}" -I"$build/include" \
+    -Ijava/src/main/native -Iinclude -Iinclude/onnxruntime/core/session -Iinclude/onnxruntime/core/providers/cpu \
     -I"$java_home/include" -I"$java_home/include/linux" -L"$native" -l:libonnxruntime.so
 find "$native" -type l -delete
 jar cf "$folder/onnxruntime-java.jar" -C "$build/classes" ai
