@@ -17,10 +17,17 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
+def pascal(stem: str) -> str:
+    """The name of a file in Kotlin and Swift: `draft_length` is `DraftLength`."""
+    return "".join(word.capitalize() for word in stem.split("_"))
+
+
 LIST = json.loads((ROOT.parent / "portable.json").read_text(encoding="utf-8"), object_pairs_hook=once)
 PORTABLE: dict[str, dict[str, str]] = LIST["portable"]
 NOT_MIRRORED: dict[str, dict[str, str]] = LIST["not_mirrored"]
+FURTHER: dict[str, dict[str, dict[str, str]]] = LIST["further"]
 SOURCE = ROOT.parents[1] / "src/omnidraft"
+KOTLIN = ROOT.parents[1] / "mobile/android/omnidraft/src/main/kotlin/io/omnidraft"
 ROOMS = {
     "decoding",
     "vocab",
@@ -56,3 +63,19 @@ def test_each_room_is_listed() -> None:
     folders = {str(file.parent.relative_to(SOURCE)) for file in SOURCE.glob("learning/**/*.py")}
     assert folders == {room for room in PORTABLE if room.startswith("learning")}
     assert set(NOT_MIRRORED) <= set(PORTABLE)
+
+
+@pytest.mark.parametrize("room", sorted({*PORTABLE, *FURTHER["kotlin"]}))
+def test_the_kotlin_runtime_has_each_file_and_a_reason_for_each_other(room: str) -> None:
+    files = {file.stem for file in (KOTLIN / room).glob("*.kt")}
+    mirrored = {pascal(stem) for stem in PORTABLE.get(room, {})}
+    further = FURTHER["kotlin"].get(room, {})
+    assert sorted(mirrored - files) == [], "missing"
+    assert sorted(files - mirrored) == sorted(further), "without a reason, or with a reason and no file"
+    assert not mirrored & set(further)
+    assert all(len(reason) > 20 for reason in further.values())
+
+
+def test_each_kotlin_room_is_listed() -> None:
+    folders = {file.parent.relative_to(KOTLIN).as_posix() for file in KOTLIN.rglob("*.kt")}
+    assert folders == {*PORTABLE, *FURTHER["kotlin"]}
