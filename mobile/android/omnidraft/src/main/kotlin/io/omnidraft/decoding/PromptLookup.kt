@@ -31,9 +31,11 @@ internal class PromptLookup : Proposer {
         index(tokens)
         val position = follower(tokens)
         if (position < 0) return NO_COPY
-        val size = tokens.size
         val copied = IntArray(MAX_DRAFT_TOKENS)
-        for (i in copied.indices) copied[i] = if (position + i < size) tokens[position + i] else copied[position + i - size]
+        for (i in copied.indices) {
+            val at = position + i
+            copied[i] = if (at < tokens.size) tokens[at] else copied[at - tokens.size]
+        }
         return Copy(copied, matchLength(tokens, position))
     }
 

@@ -112,7 +112,9 @@ internal class RowMath {
 
     /** exp of [count] of [numbers] that are [LOWEST] to 0, as [numbers] times [factors]: a polynomial, and 2^n. */
     private fun factorise(count: Int) {
+        round(numbers, factors, count)
         reduce(numbers, factors, count)
+        evaluate(numbers, count)
         asFloats.clear()
         asFloats.put(factors, 0, count)
         asInts.clear()
@@ -183,20 +185,27 @@ private fun scale(numbers: FloatArray, count: Int, largest: Float, divisor: Floa
     for (i in 0 until count) numbers[i] = Math.max((numbers[i] - largest) / divisor, LOWEST)
 }
 
-/**
- * x = n ln 2 + r: the polynomial of exp(r) takes the place of x, and ROUND + n goes into [rounded].
- *
- * The polynomial is that of Cephes' expf; its error is below one unit of the last place.
- */
+// x = n ln 2 + r, and exp(x) = 2^n exp(r): three loops are faster than one that needs more registers than there are.
+
+/** ROUND + n of each number. */
+private fun round(numbers: FloatArray, rounded: FloatArray, count: Int) {
+    for (i in 0 until count) rounded[i] = numbers[i] * LOG2_E + ROUND
+}
+
+/** r of each number. */
 private fun reduce(numbers: FloatArray, rounded: FloatArray, count: Int) {
     for (i in 0 until count) {
-        val x = numbers[i]
-        val shifted = x * LOG2_E + ROUND
-        val n = shifted - ROUND
-        val r = (x - n * LN2_HIGH) - n * LN2_LOW
+        val n = rounded[i] - ROUND
+        numbers[i] = (numbers[i] - n * LN2_HIGH) - n * LN2_LOW
+    }
+}
+
+/** exp(r) by the polynomial of Cephes' expf; its error is below one unit of the last place. */
+private fun evaluate(numbers: FloatArray, count: Int) {
+    for (i in 0 until count) {
+        val r = numbers[i]
         val high = ((1.9875691500e-4f * r + 1.3981999507e-3f) * r + 8.3334519073e-3f) * r + 4.1665795894e-2f
         val low = ((high * r + 1.6666665459e-1f) * r + 5.0000001201e-1f) * (r * r)
-        rounded[i] = shifted
         numbers[i] = (low + r) + 1f
     }
 }

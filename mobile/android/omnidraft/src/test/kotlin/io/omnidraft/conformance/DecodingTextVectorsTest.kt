@@ -107,7 +107,8 @@ class DecodingTextVectorsTest : VectorsRun() {
             val texts = given["texts"].list().map { it.str() }
             val stream = ThoughtStream(tags, inside)
             val parts = texts.map { stream.push(it) } + listOf(stream.end())
-            assertSame(vector, "parts", expected["parts"], parts.map { each -> each.map { listOf(it.text, it.isThought) } })
+            val plain = parts.map { each -> each.map { listOf(it.text, it.isThought) } }
+            assertSame(vector, "parts", expected["parts"], plain)
             val output = texts.joinToString("").toByteArray()
             assertSame(vector, "answer", expected["answer"], answerStart(output, tags, inside))
             assertSame(vector, "kept", expected["kept"], keptStart(output, tags, inside))

@@ -111,7 +111,8 @@ class DecodingVectorsTest : VectorsRun() {
         val draft = listOf(given["draft"].ints())
         val (most, expands) = given["max_tokens"].int() to given["expand"].bool()
         val isWalk = "decisions" in expected
-        val proposal = if (isWalk) translate(draft, trie, most, expands) else translateLongest(draft, trie, most, expands)
+        val proposal =
+            if (isWalk) translate(draft, trie, most, expands) else translateLongest(draft, trie, most, expands)
         assertSame(vector, "tokens", expected["tokens"], proposal.tokens.toArray())
         assertSame(vector, "ends", expected["ends"], proposal.ends.toArray())
         assertSame(vector, "used", expected["used"], proposal.used)
@@ -129,7 +130,8 @@ class DecodingVectorsTest : VectorsRun() {
     }
 
     /** The draft tokens that lead to a node. */
-    private fun path(map: VocabMap, node: Node?): IntArray? = node?.let { map.spell(map.leaves[it.low]).copyOf(it.depth) }
+    private fun path(map: VocabMap, node: Node?): IntArray? =
+        node?.let { map.spell(map.leaves[it.low]).copyOf(it.depth) }
 
     @TestFactory
     fun verify(): List<DynamicTest> = folder("verify") { vector ->
@@ -232,8 +234,8 @@ class DecodingVectorsTest : VectorsRun() {
 
     private fun checkHeaded(vector: Vector, costs: Costs) {
         val length: DraftLength = MeasuredLength(costs, headThreshold = vector.input["threshold"]?.num())
-        val rounds = vector.input["rounds"].list().map { it.obj() } zip vector.expected["rounds"].list().map { it.obj() }
-        for ((given, expected) in rounds) {
+        val rounds = vector.input["rounds"].list() zip vector.expected["rounds"].list()
+        for ((given, expected) in rounds.map { it.first.obj() to it.second.obj() }) {
             assertSame(vector, "count", expected["count"], length.next().count)
             val more = given["asks"].list().map { length.more(it.list()[0].int(), it.list()[1].num()) }
             assertSame(vector, "more", expected["more"], more)

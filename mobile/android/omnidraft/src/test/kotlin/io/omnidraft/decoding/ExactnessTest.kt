@@ -46,7 +46,9 @@ class ExactnessTest {
             Kind.LOOKUP -> PromptLookup()
             Kind.MATCH -> MatchProposer(drafter, cache, temperature)
             Kind.COPYING -> CopyingProposer(TrieProposer(drafter, cache, temperature))
-            else -> if (temperature == 0.0) MatchProposer(drafter, cache) else TrieProposer(drafter, cache, temperature, verifier)
+            else ->
+                if (temperature == 0.0) MatchProposer(drafter, cache)
+                else TrieProposer(drafter, cache, temperature, verifier)
         }
     }
 

@@ -157,8 +157,9 @@ private fun measure(map: VocabMap, agreement: Double, temperature: Double, isPre
 fun main(arguments: Array<String>) {
     val map = loadVocabMap(File(arguments.single()))
     println("milliseconds a round (medians), $DRAFTED draft tokens, target vocabulary ${map.targetSize}")
-    val columns = listOf("translate", "verify", "learn", "host", "draft", "host CPU", "host p10", "host p90", "bytes", "emitted")
-    println(" ".repeat(40) + columns.joinToString("") { "%12s".format(it) })
+    val times = listOf("translate", "verify", "learn", "host", "draft", "host CPU", "host p10", "host p90")
+    val columns = times + listOf("bytes", "emitted")
+    println(" ".repeat(40) + columns.joinToString("") { it.padStart(12) })
     for ((rows, agreement) in listOf("random" to 0.0, "agreeing" to 0.7)) {
         for (temperature in listOf(0.0, 1.0)) {
             for (isPrefilled in listOf(false, true)) {

@@ -133,7 +133,8 @@ private fun normal(random: SplitMix64): Double =
 internal fun processed(row: FloatArray, sampling: SamplingConfig, context: List<Int>): DoubleArray {
     val logits = DoubleArray(row.size) { row[it].toDouble() }
     for (id in context.toSet()) {
-        logits[id] = if (logits[id] > 0.0) logits[id] / sampling.repetitionPenalty else logits[id] * sampling.repetitionPenalty
+        val penalty = sampling.repetitionPenalty
+        logits[id] = if (logits[id] > 0.0) logits[id] / penalty else logits[id] * penalty
     }
     val largest = logits.max()
     if (sampling.temperature == 0.0) {
@@ -144,7 +145,7 @@ internal fun processed(row: FloatArray, sampling: SamplingConfig, context: List<
     val ranked = weights.indices.sortedWith(compareBy({ -weights[it] }, { it }))
         .take(if (sampling.topK == 0) row.size else sampling.topK)
     val mass = ranked.sumOf { weights[it] }
-    val kept = ArrayList<Int>()
+    val kept = HashSet<Int>()
     var before = 0.0
     for (id in ranked) {
         if (before / mass < sampling.topP && weights[id] >= sampling.minP * weights[ranked[0]]) kept.add(id)

@@ -1,0 +1,83 @@
+package io.omnidraft.decoding
+
+/*
+ * What the draft length is computed from: costs, and what was learned (spec/07-draft-length.md). A session file holds
+ * both. Python has them in draft_length.py.
+ */
+
+/**
+ * Seconds on one device.
+ *
+ * @property target one target pass over n = 1, 2, ... tokens.
+ * @property draft one draft token.
+ * @property host the round's own work (translate, verify, learn, rewind).
+ * @property acceptance not seconds: accepted draft tokens over evaluated ones, when last measured.
+ */
+internal class Costs(
+    val target: DoubleArray,
+    val draft: Double,
+    val host: Double,
+    val acceptance: Double = PRIOR_ACCEPTANCE,
+) {
+    /** Seconds of a target pass over [n] tokens; longer ones than measured continue at the mean slope. */
+    fun passSeconds(n: Int): Double {
+        if (n <= target.size) return target[n - 1]
+        val slope = (target.last() - target[0]) / maxOf(1, target.size - 1)
+        return target.last() + slope * (n - target.size)
+    }
+
+    /** Seconds of a round with this number of draft tokens; 0 is plain decoding, without host work. */
+    fun roundSeconds(numDraftTokens: Int): Double {
+        val hostSeconds = if (numDraftTokens > 0) host else 0.0
+        return passSeconds(numDraftTokens + 1) + numDraftTokens * draft + hostSeconds
+    }
+
+    /** Seconds of a round with this number of copied tokens. */
+    fun copySeconds(numTokens: Int): Double = passSeconds(numTokens + 1) + host
+
+    override fun equals(other: Any?): Boolean = other is Costs && target.contentEquals(other.target) &&
+        draft == other.draft && host == other.host && acceptance == other.acceptance
+
+    override fun hashCode(): Int = target.contentHashCode()
+
+    override fun toString(): String = "Costs(${target.contentToString()}, $draft, $host, $acceptance)"
+}
+
+/**
+ * All that a measured draft length learned, as decayed counts; a session file holds it.
+ *
+ * @property evaluated draft tokens verified by depth, given that those before them were accepted; [LONGEST] numbers.
+ * @property accepted those of them that were accepted.
+ * @property drafts accepted draft tokens.
+ * @property targets the target tokens that they gave.
+ * @property compared tokens that a copy would have proposed, by the length of the match before the token, from
+ *   [SHORTEST_MATCH] on.
+ * @property agreed those of them that were right.
+ * @property idle rounds since the last draft.
+ * @property share of their time, what a probe may cost.
+ */
+internal class LengthState(
+    val evaluated: DoubleArray = DoubleArray(LONGEST),
+    val accepted: DoubleArray = DoubleArray(LONGEST),
+    var drafts: Double = 0.0,
+    var targets: Double = 0.0,
+    val compared: DoubleArray = DoubleArray(LONGEST_MATCH - SHORTEST_MATCH + 1),
+    val agreed: DoubleArray = DoubleArray(LONGEST_MATCH - SHORTEST_MATCH + 1),
+    var idle: Long = 0,
+    var share: Double = FIRST_SHARE,
+) {
+    /** An independent state of equal values. */
+    fun copy(): LengthState = LengthState(
+        evaluated.copyOf(), accepted.copyOf(), drafts, targets, compared.copyOf(), agreed.copyOf(), idle, share,
+    )
+
+    /** Cap the weight of the texts before, because texts differ; probe again at the start of a text. */
+    fun beginText() {
+        for (j in evaluated.indices) {
+            if (evaluated[j] <= TEXT_ROUNDS) continue
+            accepted[j] = minOf(TEXT_ROUNDS, accepted[j] * TEXT_ROUNDS / evaluated[j])
+            evaluated[j] = TEXT_ROUNDS
+        }
+        share = minOf(2.0 * share, FIRST_SHARE)
+    }
+}
