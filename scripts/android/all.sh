@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# All that `make android` does: tools, library, public interface, starter bundles, APK, tests.
+# All that `make android` does: tools, library, public interface, the README's code, starter bundles, APK, tests.
 . "$(dirname "$0")/common.sh"
 
 mkdir -p "$OUT"
 timed "tools" bash "$HERE/setup.sh"
 timed "library" bash "$HERE/compile.sh"
 timed "public interface" bash "$HERE/api.sh"
+timed "README.md" bash "$HERE/readme.sh"
 timed "starter bundles" bash "$HERE/bundles.sh"
 timed "APK" bash "$HERE/apk.sh"
 timed "tests" bash "$HERE/test.sh" | tee "$OUT/test.txt"
