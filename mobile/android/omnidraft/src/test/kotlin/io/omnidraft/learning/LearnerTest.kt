@@ -1,5 +1,6 @@
 package io.omnidraft.learning
 
+import io.omnidraft.BundleException
 import io.omnidraft.SessionException
 import io.omnidraft.SessionOptions
 import io.omnidraft.SettingException
@@ -20,6 +21,8 @@ import io.omnidraft.learning.step.OrtLearner
 import io.omnidraft.learning.step.StateFormat
 import io.omnidraft.learning.step.StepBudget
 import io.omnidraft.learning.step.StepOptions
+import io.omnidraft.learning.step.lengthWithin
+import io.omnidraft.learning.step.stepBytes
 import io.omnidraft.models.Role
 import io.omnidraft.models.readAdapter
 import io.omnidraft.session.LoadedBundle
@@ -224,6 +227,22 @@ internal class LearnerTest {
                 val outcome = learning.step(60.0)
                 assertEquals(0, outcome.steps)
                 assertFalse(outcome.isFinished)
+            }
+        }
+    }
+
+    @Test
+    fun aStepFitsTheMemoryThatIsFree() = inNewDirectory { place ->
+        val options = SessionOptions(traces = File(place, "traces"), learned = File(place, "learned"))
+        Session(loaded).use { session ->
+            LearningController(session, options, null).use { learning ->
+                learning.on()
+                answers(session, 0 until 8)
+                val refused = assertThrows(BundleException::class.java) { learning.step(60.0, stepBytes(loaded.bundle, 8)) }
+                assertEquals("memory", refused.fault)
+                assertEquals(32, lengthWithin(loaded.bundle, stepBytes(loaded.bundle, 32)))
+                assertEquals(loaded.bundle.drafter.kv.maxLength, lengthWithin(loaded.bundle, 1L shl 40))
+                assertTrue(learning.step(120.0, stepBytes(loaded.bundle, 32)).steps > 0)
             }
         }
     }
