@@ -10,10 +10,10 @@ import java.io.File
 import java.nio.file.Files
 
 /** A directory that is removed at the end. */
-internal fun <T> inDirectory(run: (File) -> T): T {
+internal fun inDirectory(run: (File) -> Unit) {
     val place = Files.createTempDirectory("bundle").toFile().canonicalFile
     try {
-        return run(place)
+        run(place)
     } finally {
         place.deleteRecursively()
     }

@@ -1,0 +1,142 @@
+package io.omnidraft.bundle
+
+import io.omnidraft.BundleException
+import io.omnidraft.SettingException
+import io.omnidraft.SignatureException
+import io.omnidraft.device.StateDirectory
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.io.File
+import java.nio.file.Files
+import java.security.KeyPairGenerator
+import java.security.PrivateKey
+import java.security.Security
+
+/** Bundles that are signed, that change, and that hold what they must not. */
+class OpenBundleTest {
+    private val pair = KeyPairGenerator.getInstance("Ed25519").generateKeyPair()
+    private val key = readPublicKey(pair.public.encoded)
+
+    private fun inBundle(run: (File) -> Unit) = inDirectory { folder ->
+        val place = File(folder, "bundle").also { it.mkdirs() }
+        writeFiles(place)
+        File(place, MANIFEST).writeBytes(fullManifest())
+        run(place)
+    }
+
+    private fun sign(place: File, by: PrivateKey = pair.private, id: String = keyId(key)) {
+        val signer = java.security.Signature.getInstance("Ed25519")
+        signer.initSign(by)
+        signer.update(File(place, MANIFEST).readBytes())
+        File(place, SIGNATURE).writeBytes(encode(Signature(id, signer.sign())))
+    }
+
+    private fun faultOf(run: () -> Unit): String = assertThrows(BundleException::class.java) { run() }.fault
+
+    @Test
+    fun `a signed bundle opens with its key, and only with it`() = inBundle { place ->
+        assertEquals("unsigned", faultOf { openBundle(place, key) })
+        sign(place)
+        assertEquals(keyId(key), openBundle(place, key).signedBy)
+        assertEquals(keyId(key), openBundle(place, pair.public.encoded).signedBy)
+        assertNull(openBundle(place).signedBy)
+        val other = KeyPairGenerator.getInstance("Ed25519").generateKeyPair()
+        assertEquals("other_key", faultOf { openBundle(place, readPublicKey(other.public.encoded)) })
+        sign(place, other.private)
+        assertEquals("wrong_signature", faultOf { openBundle(place, key) })
+        File(place, SIGNATURE).writeText("")
+        assertEquals("malformed", faultOf { openBundle(place, key) })
+        assertThrows(SettingException::class.java) { openBundle(place, ByteArray(31)) }
+    }
+
+    @Test
+    fun `the signature is checked before the manifest is read, and a key hashes all files`() = inBundle { place ->
+        File(place, MANIFEST).writeText("no JSON")
+        assertEquals("unsigned", faultOf { openBundle(place, key) })
+        sign(place)
+        assertEquals("unreadable", faultOf { openBundle(place, key) })
+    }
+
+    @Test
+    fun `a platform without Ed25519 refuses and does not go on unchecked`() = inBundle { place ->
+        sign(place)
+        val providers = Security.getProviders("Signature.Ed25519").orEmpty()
+        assertTrue(providers.isNotEmpty())
+        val places = providers.map { each -> Security.getProviders().indexOf(each) + 1 }
+        providers.forEach { Security.removeProvider(it.name) }
+        try {
+            val refused = assertThrows(SignatureException::class.java) { openBundle(place, key) }
+            assertEquals("unverifiable", refused.fault)
+        } finally {
+            providers.zip(places).forEach { (each, at) -> Security.insertProviderAt(each, at) }
+        }
+        openBundle(place, key)
+    }
+
+    @Test
+    fun `a link, an absent file and one that changes are refused`() = inBundle { place ->
+        val bundle = openBundle(place)
+        checkUnchanged(bundle.places, bundle.stamps)
+        val graph = bundle.file(bundle.target.graph)
+        val content = graph.readBytes()
+        graph.delete()
+        assertEquals("checksum", faultOf { checkUnchanged(bundle.places, bundle.stamps) })
+        assertEquals("missing", faultOf { openBundle(place) })
+        val elsewhere = File(place.parentFile, "elsewhere").also { it.writeBytes(content) }
+        Files.createSymbolicLink(graph.toPath(), elsewhere.toPath())
+        assertEquals("outside", faultOf { openBundle(place) })
+        graph.delete()
+        graph.mkdirs()
+        assertEquals("missing", faultOf { openBundle(place) })
+        graph.delete()
+        graph.writeBytes(content)
+        assertEquals("checksum", faultOf { checkUnchanged(bundle.places, bundle.stamps) })
+        openBundle(place)
+    }
+
+    @Test
+    fun `stamps hash nothing where nothing changed, and everything where something did`() = inBundle { place ->
+        val state = StateDirectory(File(place.parentFile, "state"))
+        val files = place.walk().filter { it.isFile }.toList()
+        openBundle(place, state = state) // the files changed less than 3 s ago
+        assertNull(File(state.root, "checked").list())
+        val stamps = openBundle(place).stamps
+        assertTrue(io.omnidraft.device.rememberCheck(state, place, openBundle(place).seal, stamps, Long.MAX_VALUE))
+        assertEquals(stamps, openBundle(place, verify = Verify.STAMP, state = state).stamps)
+        val file = files.first { it.name == "vocab_map.safetensors" }
+        file.writeText(file.readText().uppercase())
+        assertEquals("checksum", faultOf { openBundle(place, verify = Verify.STAMP, state = state) })
+    }
+
+    @Test
+    fun `a template is read once, and its bytes are those that were hashed`() = inBundle { place ->
+        val bundle = openBundle(place)
+        val name = "target/chat_template.jinja"
+        assertEquals(name, String(checkedBytes(bundle, name, 1 shl 10)))
+        assertEquals("unreadable", faultOf { checkedBytes(bundle, name, 3) })
+        File(place, name).writeText(name.uppercase())
+        assertEquals("checksum", faultOf { checkedBytes(bundle, name, 1 shl 10) })
+        assertEquals("no_hash", faultOf { checkedBytes(bundle, "note", 1 shl 10) })
+    }
+
+    @Test
+    fun `a graph is looked at before an engine gets it`() = inBundle { place ->
+        val bundle = openBundle(place)
+        assertEquals("outside", faultOf { checkedGraph(bundle, bundle.target.graph) }) // its content is its name
+        File(place, bundle.target.graph).writeBytes(byteArrayOf())
+        assertEquals("outside", faultOf { checkedGraph(bundle, bundle.target.graph) })
+        File(place, bundle.target.graph).writeBytes(byteArrayOf(8, 8)) // a version and nothing else
+        assertEquals(File(place, bundle.target.graph), checkedGraph(bundle, bundle.target.graph))
+    }
+
+    @Test
+    fun `files that the manifest does not list are named and not read`() = inBundle { place ->
+        File(place, "target/note.txt").writeText("mine")
+        assertEquals(listOf("target/note.txt"), unlistedFiles(openBundle(place)))
+        File(place, "target/cpu/model.onnx.data").writeText("weights of a stranger")
+        assertEquals("no_hash", faultOf { openBundle(place) })
+    }
+}
