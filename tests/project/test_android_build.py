@@ -20,7 +20,7 @@ SCRIPTS = ROOT / "scripts/android"
 LIBRARY = ANDROID / "omnidraft/src/main/kotlin"
 SAMPLE = ANDROID / "sample/src/main"
 NAME = "{http://schemas.android.com/apk/res/android}name"
-MOST_LINES, MOST_COLUMNS = 300, 120
+MOST_LINES, MOST_COLUMNS = 300, 125  # of a file of the library; of a line, and 15 more in tests
 
 
 def read(path: str) -> str:
@@ -156,7 +156,7 @@ def test_files_are_short() -> None:
         f"{f}:{n}"
         for f, lines in texts.items()
         for n, line in enumerate(lines, 1)
-        if len(line) > MOST_COLUMNS
+        if len(line) > MOST_COLUMNS + 15 * ("/test/" in f)
     }
     assert long == set()
 

@@ -40,8 +40,8 @@ internal fun interface Trial {
  * @property models both models of the device's bundle.
  * @property vocabMap of the bundle.
  * @property into the directory of `Installed.kt`.
- * @property publicKey of the signer, as an app gives it; null leaves signatures unchecked, which is allowed where none was checked
- *   before.
+ * @property publicKey of the signer, as an app gives it; null leaves signatures unchecked, which is allowed where none was
+ *   checked before.
  * @property trial compares adapters on recent traces; null takes the release without a comparison.
  * @property own an adapter that the device learned and has in use; null for the adapter in [into].
  * @property cache the device's own n-grams, into which those of the release are merged; null for none.

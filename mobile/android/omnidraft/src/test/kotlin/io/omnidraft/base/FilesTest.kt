@@ -152,7 +152,10 @@ class FilesTest {
     fun `tensors lie one after another`() {
         val header = """{"__metadata__":{"a":"b"},"y":{"dtype":"F32","shape":[1],"data_offsets":[2,6]},
             "x":{"dtype":"U8","shape":[1,2],"data_offsets":[0,2]}}"""
-        val file = { head: String, size: Int -> ByteBuffer.wrap(ByteWriter().i64(head.length.toLong()).put(head.toByteArray()).put(ByteArray(size) { 1 }).bytes()) }
+        val file = { head: String, size: Int ->
+            val begin = ByteWriter().i64(head.length.toLong()).put(head.toByteArray())
+            ByteBuffer.wrap(begin.put(ByteArray(size) { 1 }).bytes())
+        }
         val data = file(header, 6)
         val read = readHeader(data, 1000)
         assertEquals(mapOf("a" to "b"), read.metadata)
@@ -176,6 +179,7 @@ class FilesTest {
     }
 
     private companion object {
-        const val HOLD = "import fcntl,sys,time\nf=open(sys.argv[1],'a')\nfcntl.lockf(f,fcntl.LOCK_EX)\nprint('held',flush=True)\ntime.sleep(60)"
+        const val HOLD = "import fcntl,sys,time\nf=open(sys.argv[1],'a')\nfcntl.lockf(f,fcntl.LOCK_EX)\n" +
+            "print('held',flush=True)\ntime.sleep(60)"
     }
 }

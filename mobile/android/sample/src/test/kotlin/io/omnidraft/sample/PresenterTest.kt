@@ -36,7 +36,8 @@ class PresenterTest {
             assertTrue(desk.screen.spans.all { it.drafted == 0f })
             desk.answer("And 4 dogs?")
             assertEquals(setOf(Speed.PLAIN, Speed.SPECULATIVE), desk.screen.tokensPerSecond.keys)
-            assertTrue(Regex("starter - with drafts [0-9.]+ tokens/s - without [0-9.]+ tokens/s - [0-9.]+ times").matches(status(desk.screen)))
+            val line = "starter - with drafts [0-9.]+ tokens/s - without [0-9.]+ tokens/s - [0-9.]+ times"
+            assertTrue(Regex(line).matches(status(desk.screen)), status(desk.screen))
         }
     }
 

@@ -108,7 +108,8 @@ internal fun afterDistribution(
     val inside = below(trie, rows, row, node) ?: return following
     if (following == null) { // after the END comes a token that the drafter cannot write
         val total = inside.probabilities.sum()
-        return if (total <= NOTHING) null else DraftDistribution(inside.ids, divided(inside.probabilities, total), 0.0, total)
+        if (total <= NOTHING) return null
+        return DraftDistribution(inside.ids, divided(inside.probabilities, total), 0.0, total)
     }
     val children = trie.children(node).tokens // ascending
     val outside = following.ids.indices.filter { children.binarySearch(following.ids[it]) < 0 }
