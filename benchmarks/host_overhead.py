@@ -48,7 +48,8 @@ def uniforms(seed: int, count: int) -> npt.NDArray[np.float64]:
     z = np.uint64(seed) + steps * np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+    numbers: npt.NDArray[np.float64] = ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+    return numbers
 
 
 def normals(seed: int, count: int) -> npt.NDArray[np.float64]:
