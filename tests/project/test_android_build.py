@@ -236,4 +236,4 @@ def test_make_android_is_part_of_the_gate() -> None:
     assert "scripts/android/all.sh" in read("Makefile")
     assert read(".ci/run").split("\n")[-3:] == ["make check", "make android", ""]
     steps = re.findall(r"\$HERE/(\w+)\.sh", read("scripts/android/all.sh"))
-    assert steps == ["setup", "compile", "api", "readme", "bundles", "apk", "test"]
+    assert steps == ["setup", "bundles", "compile", "api", "readme", "apk", "test"]
