@@ -7,6 +7,7 @@ timed "tools" bash "$HERE/setup.sh"
 # Exporting and compiling use one core each for the most part.
 timed "starter bundles" bash "$HERE/bundles.sh" > "$OUT/bundles.log" 2>&1 &
 bundles=$!
+trap 'kill "$bundles" 2> /dev/null || true' EXIT
 timed "library" bash "$HERE/compile.sh"
 timed "public interface" bash "$HERE/api.sh"
 timed "README.md" bash "$HERE/readme.sh"
