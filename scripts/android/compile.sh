@@ -10,3 +10,9 @@ kotlinc "${PHONE[@]}" -module-name omnidraft -Xexplicit-api=strict -Werror -prog
     -cp "$STDLIB:$JAVA8_FILES:$ORT_JAR:$ANDROID_JAR" -d "$OUT/main" "$ANDROID/omnidraft/src/main/kotlin"
 jar cf "$OUT/omnidraft.jar" -C "$OUT/main" .
 echo "omnidraft.jar: $(stat -c %s "$OUT/omnidraft.jar") bytes, $(find "$OUT/main" -name '*.class' | wc -l) classes"
+
+wanted=$(grep -c '^fun ' "$HERE/Absent.kt")
+refused=$(kotlinc "${PHONE[@]}" -cp "$STDLIB:$JAVA8_FILES:$ANDROID_JAR" -d "$OUT/absent" "$HERE/Absent.kt" 2>&1 |
+    grep -c 'error: unresolved reference' || true)
+[ "$refused" = "$wanted" ] || fail "of $wanted calls that a phone lacks, $refused were refused; the class path is wrong"
+echo "Absent.kt: $refused of $wanted calls that a phone lacks are refused"
