@@ -1,0 +1,137 @@
+// The compiled form of a chat template: strings around messages, which need no template engine.
+//
+// Format: spec/03-bundle.md, "The prompt"; how a conversation becomes ids: spec/01-tokens.md.
+
+let maxPrompt = 1 << 16  // bytes of each text of the field `prompt`
+let maxTag = 64  // bytes of a think tag
+
+/// What a conversation keeps of the thought of an earlier answer; the raw value is the name in a manifest.
+enum EarlierThoughts: String, Sendable {
+    /// All of it.
+    case keep
+    /// The answer's text up to the end of the close tag is removed.
+    case cut
+    /// Also the line feeds behind it.
+    case trim
+}
+
+/// The text around messages; control tokens are read here and only here.
+protocol Template: Sendable {
+    /// The strings around the messages of a conversation: before, between and after all of them.
+    ///
+    /// They are 2 x `turns` strings: before and after the message of each turn. The string before a later message begins
+    /// right after the answer to the message before it. With a system prompt there is one more, at the beginning: the
+    /// strings before and after the system prompt take the place of the first.
+    ///
+    /// - Parameters:
+    ///   - turns: number of messages by the user.
+    ///   - system: whether a system prompt stands before the first message.
+    /// - Throws: ``OmniDraftError/prompt(_:)``: the template cannot render a conversation of this length, or no system
+    ///   prompt.
+    func parts(turns: Int, system: Bool) throws -> [String]
+}
+
+/// The text around a system prompt; with it, this takes the place of the template's prefix.
+struct SystemSlot: Sendable, Equatable {
+    /// From the beginning of the conversation to the system prompt.
+    let before: String
+    /// From the system prompt to the first message.
+    let after: String
+}
+
+/// The tags around what a model thinks before it answers.
+struct ThinkTags: Sendable, Equatable {
+    /// The tag before a thought, such as `<think>`.
+    let open: String
+    /// The tag behind a thought, such as `</think>`.
+    let close: String
+    /// What a conversation keeps of the thought of an earlier answer.
+    let earlier: EarlierThoughts
+}
+
+/// The text around messages; control tokens are read only here, never in a message.
+struct PromptTemplate: Template, Equatable {
+    /// Before the first message.
+    let prefix: String
+    /// After the first message.
+    let suffix: String
+    /// From the end of an answer to the next message.
+    var between: String?
+    /// Between that message and its answer. Both are nil if strings cannot express the template in several turns.
+    var after: String?
+    /// What follows `suffix` or `after` before the answer that is to be written, and not before an earlier answer.
+    var begin = ""
+    /// White space that the model writes at the beginning of an answer; an answer that a program gives gets it.
+    var lead = ""
+    /// The place of a system prompt; nil where the template has none, or strings cannot express it.
+    var system: SystemSlot?
+    /// The tags of thoughts; nil for a model that writes none.
+    var think: ThinkTags?
+
+    func parts(turns: Int, system: Bool = false) throws -> [String] {
+        if turns > 1 && (between == nil || after == nil) {
+            throw promptError("this bundle's chat template serves a single turn", "begin a new conversation")
+        }
+        if system && self.system == nil {
+            let remedy = "put the instructions into the first message"
+            throw promptError("this bundle's chat template has no place for a system prompt", remedy)
+        }
+        var parts: [String] = []
+        if system, let slot = self.system {
+            parts += [slot.before, slot.after]
+        } else {
+            parts.append(prefix)
+        }
+        parts.append(suffix)
+        for _ in 1..<max(1, turns) { parts += [between ?? "", after ?? ""] }
+        parts.append(parts.removeLast() + begin)
+        return parts
+    }
+}
+
+/// The compiled template in the field `prompt` of a manifest.
+///
+/// - Throws: ``ValueError``: a field is missing, of another kind, or out of its range.
+func readPrompt(_ data: JsonObject) throws -> PromptTemplate {
+    let between = try optional(field(data, "between")).map { try text($0, most: maxPrompt) }
+    let after = try optional(field(data, "after")).map { try text($0, most: maxPrompt) }
+    if (between == nil) != (after == nil) { throw ValueError("one of prompt.between and prompt.after is null") }
+    return PromptTemplate(
+        prefix: try text(field(data, "prefix"), most: maxPrompt),
+        suffix: try text(field(data, "suffix"), most: maxPrompt),
+        between: between,
+        after: after,
+        begin: try text(field(data, "begin"), most: maxPrompt),
+        lead: try text(field(data, "lead"), most: maxPrompt),
+        system: try optional(field(data, "system")).map { try systemSlot(mapping($0)) },
+        think: try optional(field(data, "think")).map { try thinkTags(mapping($0)) })
+}
+
+private func systemSlot(_ data: JsonObject) throws -> SystemSlot {
+    SystemSlot(
+        before: try text(field(data, "before"), most: maxPrompt), after: try text(field(data, "after"), most: maxPrompt))
+}
+
+private func thinkTags(_ data: JsonObject) throws -> ThinkTags {
+    let word = try field(data, "earlier")
+    guard case .string(let name) = word, let earlier = EarlierThoughts(rawValue: name) else {
+        throw ValueError("prompt.think.earlier \(quoted(word)) is not keep, cut or trim")
+    }
+    let open = try text(field(data, "open"), most: maxTag)
+    let close = try text(field(data, "close"), most: maxTag)
+    if open.isEmpty || close.isEmpty || open.utf8.elementsEqual(close.utf8) {
+        throw ValueError("prompt.think has the tags '\(open)' and '\(close)'")
+    }
+    return ThinkTags(open: open, close: close, earlier: earlier)
+}
+
+/// A field that must be there; null is a value.
+private func field(_ data: JsonObject, _ name: String) throws -> JsonValue {
+    guard let value = data[name] else { throw ValueError("prompt has no \(name)") }
+    return value
+}
+
+private func optional(_ value: JsonValue) -> JsonValue? {
+    if case .null = value { return nil }
+    return value
+}

@@ -1,0 +1,155 @@
+// A program that cuts words out of a text, by classes of code points (spec/02-tokenizer.md).
+//
+// It replaces a regular expression of a pre-tokenizer. No pair (split, position) is visited twice, so the time for a text
+// is at most its length times the length of the program.
+
+/// What an instruction does; `a` and `b` are its arguments.
+enum Op: Int32, Sendable {
+    /// The attempt succeeds.
+    case match = 0
+    /// Consume one code point of class a, or fail.
+    case codeClass
+    /// Go on at a; where that fails, at b.
+    case split
+    /// Go on at a.
+    case jump
+    /// Fail unless there is a next code point, of class a.
+    case nextIs
+    /// Fail if there is a next code point of class a.
+    case nextIsNot
+    /// Fail unless there is a code point before, of class a.
+    case beforeIs
+    /// Fail if there is a code point before of class a.
+    case beforeIsNot
+}
+
+/// The instructions of a program; execution begins at the first.
+struct Program: Sendable {
+    /// Of each instruction.
+    let ops: [Op]
+    /// Of each instruction; targets of jumps count from the program's beginning.
+    let a: [Int]
+    /// Of each instruction.
+    let b: [Int]
+    /// Of each split among the splits; 0 for other instructions.
+    let number: [Int]
+    /// Number of splits.
+    let splits: Int
+
+    /// A program of the instructions `start` until `start + size`, checked: execution stays inside and ends.
+    ///
+    /// - Parameters:
+    ///   - code: op, a and b of each instruction of the file, one after another.
+    ///   - classes: number of classes of code points.
+    /// - Throws: ``ValueError``: an unknown instruction, a class or a target outside, a jump back to another instruction
+    ///   than a split, or a last instruction that goes on behind the program.
+    init(_ code: IntTable, start: Int, size: Int, classes: Int) throws {
+        for at in 0..<size { try checkInstruction(code, start, size, at, classes) }
+        ops = (0..<size).map { Op(rawValue: code[3 * (start + $0)]) ?? .match }
+        guard let last = ops.last, [.match, .split, .jump].contains(last) else {
+            throw ValueError("the last instruction is not MATCH, SPLIT or JUMP")
+        }
+        a = (0..<size).map { code.unsigned(3 * (start + $0) + 1) }
+        b = (0..<size).map { code.unsigned(3 * (start + $0) + 2) }
+        var splits = 0
+        number = ops.map { op in
+            if op != .split { return 0 }
+            splits += 1
+            return splits - 1
+        }
+        self.splits = splits
+    }
+}
+
+private func checkInstruction(_ code: IntTable, _ start: Int, _ size: Int, _ at: Int, _ classes: Int) throws {
+    let number = code.unsigned(3 * (start + at))
+    let a = code.unsigned(3 * (start + at) + 1)
+    let b = code.unsigned(3 * (start + at) + 2)
+    guard let op = Int32(exactly: number).flatMap(Op.init) else {
+        throw ValueError("instruction \(at) is \(number), which is not an instruction")
+    }
+    switch op {
+    case .match: break
+    case .split: if a >= size || b >= size { throw ValueError("instruction \(at) leads outside") }
+    case .jump:
+        if a >= size { throw ValueError("instruction \(at) leads outside") }
+        if a <= at && code[3 * (start + a)] != Op.split.rawValue {
+            throw ValueError("instruction \(at) jumps back to an instruction that is not SPLIT")
+        }
+    default: if a >= classes { throw ValueError("instruction \(at) names class \(a) of \(classes)") }
+    }
+}
+
+/// The matches of a program in a text, from left to right; none overlaps the one before it.
+///
+/// - Parameter masks: of each code point of the text, the classes that it is in, a bit each.
+func matches(_ program: Program, _ masks: [UInt64]) -> [Range<Int>] {
+    var attempts = Attempts(program, masks)
+    var found: [Range<Int>] = []
+    var start = 0
+    while start < masks.count {
+        let end = attempts.run(start) ?? start
+        if end > start { found.append(start..<end) }
+        start = max(end, start + 1)
+    }
+    return found
+}
+
+/// The attempts of a program to match at the places of one text.
+private struct Attempts {
+    private let program: Program
+    private let masks: [UInt64]
+    // A state that failed once fails again, also in a later attempt: the marks last for the whole text.
+    private var visited: [UInt64]
+    private var waiting: [(pc: Int, at: Int)] = []  // to try where the current path fails
+
+    init(_ program: Program, _ masks: [UInt64]) {
+        self.program = program
+        self.masks = masks
+        visited = [UInt64](repeating: 0, count: (program.splits * (masks.count + 1) + 63) / 64)
+    }
+
+    /// The end of the match that begins at `start`; nil if none does.
+    mutating func run(_ start: Int) -> Int? {
+        waiting.removeAll(keepingCapacity: true)
+        var (pc, at) = (0, start)
+        while true {
+            if program.ops[pc] == .match { return at }
+            if let next = step(pc, at) {
+                if program.ops[pc] == .codeClass { at += 1 }
+                pc = next
+            } else {
+                guard let last = waiting.popLast() else { return nil }
+                (pc, at) = last
+            }
+        }
+    }
+
+    /// The instruction behind `pc` on the current path; nil where it fails.
+    private mutating func step(_ pc: Int, _ at: Int) -> Int? {
+        let a = program.a[pc]
+        switch program.ops[pc] {
+        case .codeClass, .nextIs: return isIn(at, a) ? pc + 1 : nil
+        case .nextIsNot: return isIn(at, a) ? nil : pc + 1
+        case .beforeIs: return isIn(at - 1, a) ? pc + 1 : nil
+        case .beforeIsNot: return isIn(at - 1, a) ? nil : pc + 1
+        case .jump: return a
+        case .split: return visit(pc, at) ? a : nil
+        case .match: return pc
+        }
+    }
+
+    private func isIn(_ at: Int, _ codeClass: Int) -> Bool {
+        at >= 0 && at < masks.count && (masks[at] >> UInt64(codeClass)) & 1 != 0
+    }
+
+    /// Marks a split at a position, and keeps its second way for later; false if it was marked.
+    private mutating func visit(_ pc: Int, _ at: Int) -> Bool {
+        let state = at * program.splits + program.number[pc]
+        let bit = UInt64(1) << UInt64(state & 63)
+        if visited[state >> 6] & bit != 0 { return false }
+        visited[state >> 6] |= bit
+        waiting.append((program.b[pc], at))
+        return true
+    }
+}
