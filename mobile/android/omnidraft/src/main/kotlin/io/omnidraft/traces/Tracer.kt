@@ -70,11 +70,14 @@ internal class Tracer(private val map: VocabMap, private val recording: () -> Bo
 
     /** Masses below the children of the root of the whole trie, and the mass without a spelling. */
     fun roots(row: Row): Pair<Masses, Double> {
+        val weights = row.weights
         val leaves = map.leaves
+        val offsets = map.firstOffsets
+        val firsts = firsts
         var whole = 0.0
         for (i in firsts.indices) {
             var sum = 0.0
-            for (leaf in map.firstOffsets[firsts[i]] until map.firstOffsets[firsts[i] + 1]) sum += row.weights[leaves[leaf]]
+            for (leaf in offsets[firsts[i]] until offsets[firsts[i] + 1]) sum += weights[leaves[leaf]]
             sums[i] = sum.toFloat()
             whole += sum
         }
