@@ -143,7 +143,7 @@ private fun checkBeginning(data: ByteBuffer, size: Int) {
 
 /** Whether all entries, unsigned, are below a bound that is below 2^31. */
 private fun below(table: IntTable, bound: Int): Boolean {
-    for (i in 0 until table.size) if (table[i] !in 0 until bound) return false
+    table.forEach { if (it !in 0 until bound) return false }
     return true
 }
 
@@ -156,21 +156,28 @@ private fun checkIds(sections: Map<String, ByteBuffer>, count: Long) {
     val ids = count.toInt()
     requireSound(offsets.size == ids + 1 && roles.size == ids, "layout") { "a table has another number of ids" }
     requireSound(offsetsFit(offsets, text.limit()), "offset") { "the offsets of its ids do not ascend" }
-    requireSound(below(roles, Role.ADDED + 1), "role") { "an id has an unknown role" }
-    var byteTokens = 0
-    for (token in 0 until ids) if (roles[token] == Role.BYTE) byteTokens++
-    requireSound(byteTokens <= MOST_BYTE_TOKENS, "role") { "it has $byteTokens byte tokens" }
-    for (token in 0 until ids) {
-        requireSound(roles[token] != Role.BYTE || isByteToken(text, offsets[token], offsets[token + 1]), "role") {
-            "$token is not a byte token"
-        }
-    }
+    checkRoles(roles, offsets, text)
     requireSound(below(words(sections, "sorted"), ids), "id") { "a piece has an id that is too large" }
     for (name in listOf("byte_ids", "model_bytes")) {
         val table = words(sections, name)
         requireSound(table.size == 256, "layout") { "its section $name has ${table.size} entries of 256" }
         requireSound(table.copy().all { it in NONE until ids }, "id") { "a byte has an id that does not exist" }
     }
+}
+
+private fun checkRoles(roles: IntTable, offsets: IntTable, text: ByteBuffer) {
+    var token = 0
+    var byteTokens = 0
+    roles.forEach { role ->
+        requireSound(role <= Role.ADDED, "role") { "an id has an unknown role" }
+        if (role == Role.BYTE) {
+            byteTokens++
+            val isOne = isByteToken(text, offsets[token], offsets[token + 1])
+            requireSound(isOne, "role") { "$token is not a byte token" }
+        }
+        token++
+    }
+    requireSound(byteTokens <= MOST_BYTE_TOKENS, "role") { "it has $byteTokens byte tokens" }
 }
 
 private fun isByteToken(text: ByteBuffer, start: Int, end: Int): Boolean {
@@ -184,13 +191,37 @@ private fun checkMerges(sections: Map<String, ByteBuffer>, ids: Int) {
     val keys = LongTable(sections.getValue("merge_keys"))
     val values = words(sections, "merge_values")
     requireSound(values.size == 2 * keys.size && keys.size <= MOST_MERGES, "layout") { "its merges have two lengths" }
-    for (i in 1 until keys.size) {
-        val ascends = keys[i - 1] xor Long.MIN_VALUE < keys[i] xor Long.MIN_VALUE // unsigned
-        requireSound(ascends, "merges") { "its merges do not ascend" }
+    val areBelow = checkKeys(words(sections, "merge_keys"), ids)
+    var isRank = false
+    var isBelow = areBelow
+    values.forEach {
+        isRank = !isRank
+        isBelow = isBelow && (isRank || it in 0 until ids)
     }
-    var isBelow = below(words(sections, "merge_keys"), ids)
-    for (i in 1 until values.size step 2) isBelow = isBelow && values[i] in 0 until ids
     requireSound(isBelow, "id") { "a merge has an id that is too large" }
+}
+
+/** Whether all ids of keys exist; the keys, of which the right half is first, must ascend. */
+private fun checkKeys(halves: IntTable, ids: Int): Boolean {
+    var isBelow = true
+    var isRight = false
+    var right = 0
+    var last = 0L
+    var isFirst = true
+    halves.forEach {
+        isBelow = isBelow && it in 0 until ids
+        isRight = !isRight
+        if (isRight) {
+            right = it
+        } else {
+            val key = (it.toLong() shl 32) or (right.toLong() and 0xffffffffL)
+            val ascends = isFirst || last xor Long.MIN_VALUE < key xor Long.MIN_VALUE // unsigned
+            requireSound(ascends, "merges") { "its merges do not ascend" }
+            last = key
+            isFirst = false
+        }
+    }
+    return isBelow
 }
 
 /** The ranges of code points, and masks without bits of other classes. */

@@ -234,10 +234,9 @@ private fun ragged(tables: Map<String, IntTable>, name: String, offsetsName: Str
 internal fun offsetsFit(offsets: IntTable, size: Int): Boolean {
     if (offsets.size == 0 || offsets[0] != 0 || offsets[offsets.size - 1] != size) return false
     var last = 0
-    for (row in 1 until offsets.size) {
-        val offset = offsets[row]
-        if (offset < last) return false
-        last = offset
+    offsets.forEach {
+        if (it < last) return false
+        last = it
     }
     return true
 }
@@ -251,9 +250,7 @@ private fun checkSizes(sizes: List<Int>) {
 private const val MAX_IDS = 1 shl 24
 
 private fun checkIds(name: String, ids: IntTable, size: Int, least: Int = 0) {
-    for (i in 0 until ids.size) {
-        demand(ids[i] in least until size, "id_range") { "$name holds an id outside 0..${size - 1}" }
-    }
+    ids.forEach { demand(it in least until size, "id_range") { "$name holds an id outside 0..${size - 1}" } }
 }
 
 private fun checkLeaves(map: VocabMap) {
