@@ -92,7 +92,8 @@ internal class Adapter(
                 throw AdapterException("shape", message)
             }
             if (lora.rank != null && pair.a.shape[1] > lora.rankOf(name)) {
-                val message = "$name has rank ${pair.a.shape[1]} and the model's graph takes ${lora.rankOf(name)} at most"
+                val most = lora.rankOf(name)
+                val message = "$name has rank ${pair.a.shape[1]} and the model's graph takes $most at most"
                 throw AdapterException("rank", message)
             }
         }
@@ -152,12 +153,16 @@ private fun checkPair(site: String, pair: SitePair) {
             val message = "$name has shape ${tensor.shape.asList()}, not two sizes above 0"
             throw AdapterException("shape", message)
         }
-        if (!tensor.values.all { it.isFinite() }) throw AdapterException("non_finite", "$name holds a value that is not finite")
+        if (!tensor.values.all { it.isFinite() }) {
+            throw AdapterException("non_finite", "$name holds a value that is not finite")
+        }
     }
     if (pair.a.shape[1] != pair.b.shape[0]) {
         throw AdapterException("shape", "$site has rank ${pair.a.shape[1]} in A and ${pair.b.shape[0]} in B")
     }
-    if (pair.a.shape[1] > MAX_RANK) throw AdapterException("rank", "$site has rank ${pair.a.shape[1]}, more than $MAX_RANK")
+    if (pair.a.shape[1] > MAX_RANK) {
+        throw AdapterException("rank", "$site has rank ${pair.a.shape[1]}, more than $MAX_RANK")
+    }
 }
 
 private const val PIECE = 1 shl 12 // values that are hashed at once

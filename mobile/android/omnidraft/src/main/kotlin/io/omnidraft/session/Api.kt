@@ -41,8 +41,8 @@ internal fun load(
 }
 
 /**
- * Loads a bundle as an app asks for it. Where the memory is too small for both models, it is loaded without the drafter;
- * where the provider cannot be used, on the CPU. The notice of the bundle says so.
+ * Loads a bundle as an app asks for it. Where the memory is too small for both models, it is loaded without the
+ * drafter; where the provider cannot be used, on the CPU. The notice of the bundle says so.
  *
  * @throws io.omnidraft.OmniDraftException the bundle is refused, or needs more memory than there is (fault `memory`).
  */
@@ -75,7 +75,8 @@ private fun checkMemory(bundle: Bundle, options: OpenOptions) {
     val free = options.freeMemory ?: return
     val needed = memoryNeed(bundle, drafter = false).total
     if (needed <= free) return
-    val message = "${bundle.path.name} needs ${needed / MEGABYTE} MB without the drafter, and ${free / MEGABYTE} MB are free"
+    val name = bundle.path.name
+    val message = "$name needs ${needed / MEGABYTE} MB without the drafter, and ${free / MEGABYTE} MB are free"
     throw BundleException("memory", message, "use a smaller model")
 }
 

@@ -129,11 +129,12 @@ internal class Decode(
 internal fun proposerFor(config: GenerationConfig, drafter: Drafter, cache: NgramCache): Proposer {
     if (config.mode == Mode.LOOKUP) return PromptLookup()
     val usesCache = config.mode == Mode.TRIE
+    val temperature = config.temperature
     val drafting = when {
-        config.temperature == 0.0 -> MatchProposer(drafter, cache, usesCache = usesCache)
-        !usesCache -> TrieProposer(drafter, cache, config.temperature, usesCache = false)
-        config.verification == Verification.BLOCK -> TrieProposer(drafter, cache, config.temperature, Verifier(::verifyBlock))
-        else -> TrieProposer(drafter, cache, config.temperature)
+        temperature == 0.0 -> MatchProposer(drafter, cache, usesCache = usesCache)
+        !usesCache -> TrieProposer(drafter, cache, temperature, usesCache = false)
+        config.verification == Verification.BLOCK -> TrieProposer(drafter, cache, temperature, Verifier(::verifyBlock))
+        else -> TrieProposer(drafter, cache, temperature)
     }
     return if (config.copies) CopyingProposer(drafting) else drafting
 }

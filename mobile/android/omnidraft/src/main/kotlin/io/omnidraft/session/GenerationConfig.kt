@@ -11,8 +11,8 @@ import io.omnidraft.decoding.StopText
 import io.omnidraft.disk.encodeUtf8
 
 /*
- * The settings of a generation: what they mean, and which are refused. The class is part of the public interface; session
- * files hold its values.
+ * The settings of a generation: what they mean, and which are refused. The class is part of the public interface;
+ * session files hold its values.
  */
 
 private const val MAX_STOPS = 64
@@ -41,14 +41,14 @@ internal val GenerationConfig.copies: Boolean
 internal fun GenerationConfig.check() {
     sampling
     if (maxNewTokens < 1) {
-        val message = "maxNewTokens $maxNewTokens is less than 1"
-        throw SettingException(message, "ask for at least one token", "maxNewTokens")
+        val message = "max_new_tokens $maxNewTokens is less than 1"
+        throw SettingException(message, "ask for at least one token", "max_new_tokens")
     }
     numDraftTokens?.let { FixedLength(it) }
     val threshold = headThreshold
     if (threshold != null && !(threshold in 0.0..1.0)) {
         val remedy = "0.5 ends a draft that is more likely refused than not"
-        throw SettingException("headThreshold $threshold is outside 0..1", remedy, "headThreshold")
+        throw SettingException("head_threshold $threshold is outside 0..1", remedy, "head_threshold")
     }
     StopText(stop)
     val longest = stop.maxOfOrNull { encodeUtf8(it).size } ?: 0

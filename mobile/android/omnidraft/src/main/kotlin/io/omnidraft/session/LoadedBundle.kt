@@ -28,7 +28,6 @@ import io.omnidraft.device.deviceCosts
 import io.omnidraft.device.thisMachine
 import io.omnidraft.models.Engine
 import io.omnidraft.models.Graph
-import io.omnidraft.models.OrtModel
 import io.omnidraft.vocab.CompiledTokenizer
 import io.omnidraft.vocab.NgramCache
 import io.omnidraft.vocab.Tokenizer
@@ -46,52 +45,6 @@ private const val LEAST_CONTEXT = 64 // positions that timing takes at most
 private const val CPU_PLACE = "cpu"
 private const val SMALL = 50_000_000L // parameters; waking threads costs a smaller model more time than they save
 private const val MOST_THREADS = 8
-
-/**
- * A graph that sessions share. It is loaded when it is first used, and freed when nobody uses it and it was asked for.
- *
- * @param load loads the graph, and checks its files.
- */
-internal class SharedGraph(private val load: () -> Graph) : AutoCloseable {
-    private var graph: Graph? = null
-    private var users = 0
-    private var isClosed = false
-
-    /** A model on the graph, with a context of its own; give it back with [release]. */
-    @Synchronized
-    fun acquire(): OrtModel {
-        if (isClosed) throw IllegalStateException("the bundle was closed")
-        val loaded = graph ?: load().also { graph = it }
-        return loaded.newModel().also { users++ }
-    }
-
-    /** Frees a model; with [free] also the weights, if no other session uses them. */
-    @Synchronized
-    fun release(model: OrtModel, free: Boolean) {
-        model.close()
-        users--
-        if (users == 0 && (free || isClosed)) unload()
-    }
-
-    /** Frees the weights as soon as nobody uses them. */
-    @Synchronized
-    override fun close() {
-        isClosed = true
-        if (users == 0) unload()
-    }
-
-    /** Loads the graph now. */
-    @Synchronized
-    fun ready(): SharedGraph {
-        if (graph == null) graph = load()
-        return this
-    }
-
-    private fun unload() {
-        graph?.close()
-        graph = null
-    }
-}
 
 /**
  * The graphs, tokenizers and vocabulary map of a bundle.
@@ -163,7 +116,8 @@ internal class Loading(
 /**
  * Loads the graphs of a bundle once, for any number of sessions.
  *
- * @throws io.omnidraft.OmniDraftException the bundle is damaged or incomplete, or the number of threads is out of range.
+ * @throws io.omnidraft.OmniDraftException the bundle is damaged or incomplete, or the number of threads is out of
+ *   range.
  */
 internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBundle {
     if (loading.threads != 0) checkThreads(loading.threads)
@@ -270,7 +224,7 @@ internal fun withOrtFiles(bundle: Bundle): Bundle {
 
 private fun graph(bundle: Bundle, entry: ModelEntry, threads: Int, xnnpack: Boolean): Graph {
     if (entry.layout != SHARED_LAYOUT) {
-        val message = "${entry.graph} of ${bundle.path.name} has the layout ${entry.layout}, which runs on desktops only"
+        val message = "${bundle.path.name}/${entry.graph} has the layout ${entry.layout}, which runs on desktops only"
         throw BundleException("graph", message, "export the model with `omnidraft export`")
     }
     val graph = Graph(checkedGraph(bundle, entry.graph), entry.kv, entry.vocabSize, threads, xnnpack)

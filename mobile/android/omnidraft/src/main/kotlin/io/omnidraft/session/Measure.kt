@@ -16,9 +16,9 @@ import java.util.TreeMap
 /*
  * Measure this device: seconds of a target pass, of a draft token and of the round's own work.
  *
- * The machine is rarely idle, so all measurements take turns and each figure is a median. A disturbance then slows all of
- * them alike, and their ratios stay. Acceptance is counted in the same rounds, because the bundle's figure was counted
- * on other prompts.
+ * The machine is rarely idle, so all measurements take turns and each figure is a median. A disturbance then slows all
+ * of them alike, and their ratios stay. Acceptance is counted in the same rounds, because the bundle's figure was
+ * counted on other prompts.
  */
 
 private const val DRAFTED = 3

@@ -11,8 +11,8 @@ import java.io.File
 /*
  * A session: one text or conversation on a loaded bundle, with the cache that learns from it.
  *
- * Threads: one generation at a time in a session; a second one at the same moment is refused. Different sessions may run
- * in different threads at once, also on the same LoadedBundle. Generation.cancel may be called from any thread.
+ * Threads: one generation at a time in a session; a second one at the same moment is refused. Different sessions may
+ * run in different threads at once, also on the same LoadedBundle. Generation.cancel may be called from any thread.
  */
 
 /** A conversation on a loaded bundle, with its KV buffers and n-gram cache; see [SessionResources]. */
@@ -64,8 +64,8 @@ internal class Session(
     }
 
     /**
-     * The same with the whole conversation, with or without a system prompt, which takes the place of the session's own.
-     * Answers that the session itself gave keep the ids that were generated.
+     * The same with the whole conversation, with or without a system prompt, which takes the place of the session's
+     * own. Answers that the session itself gave keep the ids that were generated.
      */
     fun chat(messages: MessageList, config: GenerationConfig = GenerationConfig()): Generation = turn {
         config.check()

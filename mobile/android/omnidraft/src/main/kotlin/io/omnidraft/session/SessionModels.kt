@@ -45,7 +45,12 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
     private var isClosed = false
     private var dropAsked = false
 
-    @Volatile private var small: SmallModel? = newDrafter()
+    @Volatile private var small: SmallModel? = try {
+        newDrafter()
+    } catch (error: Exception) {
+        loaded.target.release(target, free = false)
+        throw error
+    }
     private val withoutDrafter = noDrafter(loaded.bundle.drafter.vocabSize)
     private val chosen = EnumMap<Role, Fitted>(Role::class.java)
     private val inUse = EnumMap<Role, String>(Role::class.java)
