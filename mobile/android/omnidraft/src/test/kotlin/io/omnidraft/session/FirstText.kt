@@ -6,9 +6,10 @@ import java.io.File
 import java.lang.management.ManagementFactory
 
 /*
- * How long an app waits for the first text: `FirstText BUNDLE STATE`. The second run of the program finds what the first
- * one remembered in STATE, as an app that is started again does. Beside the time on the clock stands the processor's time
- * of this thread, which other programs on the machine change less; a small target and its drafter run in this thread.
+ * How long an app waits for the first text: `FirstText BUNDLE STATE`. The second run of the program finds what the
+ * first one remembered in STATE, as an app that is started again does. Beside the time on the clock stands the
+ * processor's time of this thread, which other programs on the machine change less; a small target and its drafter run
+ * in this thread.
  */
 fun main(arguments: Array<String>) {
     val (bundle, state) = arguments.map { File(it) }

@@ -6,8 +6,8 @@ import io.omnidraft.device.Measure
 import java.io.File
 
 /*
- * Many short answers in one process: `SoakSession BUNDLE COUNT`. Each hundredth line says the resident memory. Every third
- * answer is cancelled, every tenth session drops and loads its drafter, and each fiftieth answer begins a new session. The
+ * Many short answers in one process: `SoakSession BUNDLE COUNT`. It says the resident memory 40 times. Every third answer
+ * is cancelled, every tenth answer drops and loads its drafter, and each fiftieth answer begins a new session. The
  * program fails where the memory of the last quarter is above that of the second by more than a bound.
  */
 
@@ -34,7 +34,8 @@ fun main(arguments: Array<String>) {
 }
 
 private fun answer(session: Session, number: Int) {
-    val sampled = GenerationConfig(maxNewTokens = 12, temperature = if (number % 2 == 0) 1.0 else 0.0, seed = number.toLong())
+    val temperature = if (number % 2 == 0) 1.0 else 0.0
+    val sampled = GenerationConfig(maxNewTokens = 12, temperature = temperature, seed = number.toLong())
     val answer = session.generate("How many legs do $number cats have?", sampled)
     answer.next()
     if (number % 10 == 0) session.models.dropDrafter()

@@ -10,8 +10,9 @@ import java.io.File
 
 /*
  * Writes files for a runtime in another language: `WriteSession BUNDLE OUT [ADAPTER]` writes into OUT a session that was
- * saved in the middle of an answer (talk.session), its cache (cache.odc), the adapter once more (adapter.safetensors), and
- * due.json: the ids of the answer when it is resumed, and those of the answer to the next message.
+ * saved in the middle of an answer (talk.session), its cache (cache.odc), the adapter once more (adapter.safetensors),
+ * and due.json: the ids of the answer when it is resumed, and those of the answer to the next message.
+ * scripts/android/check_session.py reads them.
  */
 
 private const val TOKENS = 32

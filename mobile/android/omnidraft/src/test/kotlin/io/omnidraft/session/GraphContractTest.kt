@@ -1,0 +1,125 @@
+package io.omnidraft.session
+
+import ai.onnxruntime.OnnxJavaType
+import io.omnidraft.BundleException
+import io.omnidraft.bundle.HeadShape
+import io.omnidraft.bundle.KvShape
+import io.omnidraft.bundle.LoraSites
+import io.omnidraft.bundle.Part
+import io.omnidraft.bundle.Site
+import io.omnidraft.conformance.ROOT
+import io.omnidraft.decoding.Cancelled
+import io.omnidraft.models.Graph
+import io.omnidraft.models.OrtModel
+import io.omnidraft.models.Value
+import io.omnidraft.models.adapterValues
+import io.omnidraft.models.declaredInputs
+import io.omnidraft.support.StarterBundles
+import org.junit.jupiter.api.Assertions.assertArrayEquals
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.io.File
+import java.nio.ByteBuffer
+import java.util.Random
+import java.util.concurrent.atomic.AtomicInteger
+
+/** Graphs against their manifest, and runs of graphs. */
+internal class GraphContractTest {
+    private val file = File(ROOT, "generate/target.onnx")
+    private val kv = KvShape(1, 1, 1, 64)
+    private val width = 13
+
+    @Test
+    fun aGraphThatDoesNotFitIsRefused() {
+        Graph(file, kv, width).close()
+        val wrong = listOf(
+            kv.copy(numLayers = 2) to width, kv.copy(numKvHeads = 2) to width, kv.copy(headDim = 2) to width, kv to 14,
+        )
+        for ((shape, size) in wrong) {
+            val refused = assertThrows(BundleException::class.java) { Graph(file, shape, size) }
+            assertEquals("graph", refused.fault, refused.toString())
+        }
+        val noGraph = assertThrows(BundleException::class.java) { Graph(File(ROOT, "manifest.json"), kv, width) }
+        assertEquals("graph", noGraph.fault)
+    }
+
+    @Test
+    fun adaptersOfTheManifestMustBeInTheGraph() {
+        val sites = LoraSites(null, mapOf("layers.0.o" to Site(2, listOf(Part("o", 1)))))
+        Graph(file, kv, width).use { graph ->
+            graph.checkAdapters(null, null)
+            for ((lora, head) in listOf(sites to null, null to HeadShape(4, 1))) {
+                val refused = assertThrows(BundleException::class.java) { graph.checkAdapters(lora, head) }
+                assertEquals("graph", refused.fault)
+            }
+        }
+    }
+
+    @Test
+    fun inputsWithADefaultAreReadFromTheFile() {
+        val bundle = StarterBundles.load("a").use { it.bundle }
+        val graph = bundle.file(bundle.drafter.graph)
+        val declared = declaredInputs(ByteBuffer.wrap(graph.readBytes()))
+        val named = adapterValues(bundle.drafter.lora, bundle.drafter.head)
+        assertTrue(named.size > 16)
+        for ((name, value) in named) assertArrayEquals(sizes(value), declared.getValue(name).sizes) { name }
+        assertTrue("input_ids" in declared)
+    }
+
+    private fun sizes(value: Value): LongArray = value.sizes.also { assertEquals(OnnxJavaType.FLOAT, value.kind) }
+
+    @Test
+    fun noBytesMakeTheReaderOfInputsFail() {
+        val data = file.readBytes()
+        val random = Random(3)
+        repeat(5000) {
+            val changed = data.copyOf(if (it % 3 == 0) random.nextInt(data.size) else data.size)
+            repeat(1 + random.nextInt(4)) {
+                if (changed.isNotEmpty()) changed[random.nextInt(changed.size)] = random.nextInt().toByte()
+            }
+            declaredInputs(ByteBuffer.wrap(changed))
+        }
+    }
+
+    @Test
+    fun aRunThatNobodyCancelledIsRepeated() {
+        Graph(file, kv, width).use { graph ->
+            OrtModel(graph).use { model ->
+                val row = FloatArray(width)
+                model.score(intArrayOf(1, 2, 3), 1).read(0, 0, width, row)
+                model.rewind(0)
+                model.interrupt() // the next run ends, and is repeated
+                val asked = AtomicInteger()
+                model.cancelled = { asked.incrementAndGet() > 100 }
+                val again = FloatArray(width)
+                model.score(intArrayOf(1, 2, 3), 1).read(0, 0, width, again)
+                assertArrayEquals(row, again)
+                assertTrue(asked.get() >= 1)
+                model.cancelled = { true }
+                assertThrows(Cancelled::class.java) { model.score(intArrayOf(4)) }
+                assertEquals(3, model.length)
+            }
+        }
+    }
+
+    @Test
+    fun logitsOfLongPassesAreThoseOfShortOnes() {
+        Graph(file, KvShape(1, 1, 1, 200), width).use { graph ->
+            val ids = IntArray(150) { it * 7 % width }
+            val whole = OrtModel(graph).use { rows(it.score(ids)) }
+            OrtModel(graph).use { model ->
+                for ((number, id) in ids.withIndex()) {
+                    assertArrayEquals(whole[number], rows(model.score(intArrayOf(id)))[0]) { "row $number" }
+                }
+                model.rewind(0)
+                assertArrayEquals(whole.last(), rows(model.score(ids, 1))[0])
+                assertEquals(150, model.length)
+            }
+        }
+    }
+
+    private fun rows(logits: io.omnidraft.decoding.Logits): List<FloatArray> =
+        List(logits.rows) { row -> FloatArray(logits.width).also { logits.read(row, 0, logits.width, it) } }
+}

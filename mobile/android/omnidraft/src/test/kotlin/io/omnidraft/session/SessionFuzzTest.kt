@@ -1,0 +1,81 @@
+package io.omnidraft.session
+
+import io.omnidraft.AdapterException
+import io.omnidraft.OmniDraftException
+import io.omnidraft.SessionFileException
+import io.omnidraft.conformance.ROOT
+import io.omnidraft.disk.ByteWriter
+import io.omnidraft.disk.crc32
+import io.omnidraft.disk.u32
+import io.omnidraft.models.decodeAdapter
+import io.omnidraft.models.encodeAdapter
+import org.junit.jupiter.api.Assertions.assertArrayEquals
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.io.File
+import java.util.Random
+
+/** Files with changed bytes are refused by a named fault, or read and written again as they are. */
+internal class SessionFuzzTest {
+    private val random = Random(11)
+
+    @Test
+    fun sessionsWithChangedBytes() {
+        val files = valid("session/valid", ".bin")
+        val refused = refusals(files) { data ->
+            val (saved, cache) = decodeSession(data)
+            assertArrayEquals(data, encodeSession(saved, cache))
+        }
+        assertTrue(refused.all { it is SessionFileException && it.fault.isNotEmpty() })
+    }
+
+    @Test
+    fun statesWithChangedBytesBehindARightHeader() {
+        val files = valid("session/valid", ".bin")
+        val cache = decodeSession(files[0]).second
+        val states = files.map { it.copyOfRange(SESSION_HEADER_BYTES, SESSION_HEADER_BYTES + u32(it, 16).toInt()) }
+        val refused = refusals(states) { state ->
+            val out = ByteWriter().put(SESSION_MAGIC).u32(SESSION_VERSION).u32(0).u32(state.size.toLong())
+            out.u32(cache.size.toLong()).u32(crc32(state)).u32(crc32(cache))
+            val data = out.put(state).put(cache).bytes()
+            val (saved, read) = decodeSession(data)
+            assertArrayEquals(data, encodeSession(saved, read))
+        }
+        assertTrue(refused.all { it.fault == "state" })
+    }
+
+    @Test
+    fun adaptersWithChangedBytes() {
+        val files = valid("adapter/valid", ".safetensors")
+        val refused = refusals(files) { data ->
+            val adapter = decodeAdapter(data)
+            assertArrayEquals(encodeAdapter(adapter), encodeAdapter(decodeAdapter(encodeAdapter(adapter))))
+        }
+        assertTrue(refused.all { it is AdapterException && it.fault.isNotEmpty() })
+    }
+
+    private fun valid(folder: String, end: String): List<ByteArray> =
+        checkNotNull(File(ROOT, folder).listFiles { file -> file.name.endsWith(end) }).map { it.readBytes() }
+
+    /** Reads many changed files; any other exception than a refusal fails the test. */
+    private fun refusals(files: List<ByteArray>, read: (ByteArray) -> Unit): List<OmniDraftException> {
+        val refused = ArrayList<OmniDraftException>()
+        repeat(4000) {
+            try {
+                read(changed(files[it % files.size]))
+            } catch (error: OmniDraftException) {
+                refused.add(error)
+            }
+        }
+        assertTrue(refused.size > 1000)
+        return refused
+    }
+
+    private fun changed(data: ByteArray): ByteArray {
+        val copy = data.copyOf(if (random.nextInt(4) == 0) random.nextInt(data.size) else data.size)
+        repeat(1 + random.nextInt(5)) {
+            if (copy.isNotEmpty()) copy[random.nextInt(copy.size)] = random.nextInt().toByte()
+        }
+        return copy
+    }
+}
