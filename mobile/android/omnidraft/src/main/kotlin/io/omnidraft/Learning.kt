@@ -24,8 +24,8 @@ public interface Learning {
      * Runs the step graph on the traces; blocks, and belongs into idle time.
      *
      * @param seconds the budget, which is asked between calls of the step graph.
-     * @param freeMemory bytes that the app may still use; long answers are cut so that a call fits, and where none fits, the
-     *   step is refused (fault `memory`). Null: not looked at.
+     * @param freeMemory bytes that the app may still use; long answers are cut so that a call fits, and where none
+     *   fits, the step is refused (fault `memory`). Null: not looked at.
      */
     public fun step(seconds: Double, freeMemory: Long? = null): LearnOutcome
 
@@ -101,6 +101,7 @@ public interface ReleaseSource {
      *
      * @param path relative path, with `/` between its parts.
      * @param most bytes at most; a larger file is an error of the source.
+     * @throws java.io.IOException the store cannot be reached; the pull is refused with the fault `unreachable`.
      */
     public fun read(path: String, most: Long): ByteArray?
 }

@@ -30,7 +30,8 @@ internal class DeviceReleases(val place: File) {
     /**
      * Use the adapter that was used before again.
      *
-     * @param own the learned adapter, if that is in use now; without a release, that before it is none of this directory.
+     * @param own the learned adapter, if that is in use now; without a release, that before it is none of this
+     *   directory.
      * @throws SyncException `absent`: no adapter is in use; `in_use` or `unwritable`.
      */
     fun goBack(own: Adapter?) {

@@ -15,8 +15,8 @@ import java.io.IOException
 /*
  * The files of a device: adapter in use, previous adapter, newest release seen (spec/15-sync.md, What a device keeps).
  *
- * A directory with one pointer file, `current`, and files named by their SHA-256. Replacing the pointer file is the switch.
- * Files of a process that was killed are not named in the pointer file, and the next process removes them.
+ * A directory with one pointer file, `current`, and files named by their SHA-256. Replacing the pointer file is the
+ * switch. Files of a process that was killed are not named in the pointer file, and the next process removes them.
  */
 
 internal const val POINTER = "current"
@@ -204,7 +204,8 @@ internal fun kept(place: File, file: StoredFile, end: String): ByteArray? {
 /**
  * The file of the adapter in use; null for the drafter without an adapter.
  *
- * @throws SyncException `absent`, nothing is installed there; `unreadable` or `malformed`; `checksum`, the file was changed.
+ * @throws SyncException `absent`, nothing is installed there; `unreadable` or `malformed`; `checksum`, the file was
+ *   changed.
  */
 internal fun adapterInUse(place: File): File? {
     val state = readInstalled(place)

@@ -4,6 +4,7 @@ import io.omnidraft.PullOutcome
 import io.omnidraft.SyncException
 import io.omnidraft.bundle.readPublicKey
 import io.omnidraft.learning.AdapterComparison
+import io.omnidraft.learning.step.heapHolds
 import io.omnidraft.models.Adapter
 import io.omnidraft.models.AdapterPlace
 import io.omnidraft.models.Role
@@ -25,8 +26,8 @@ import java.io.File
 /*
  * Fetch the newest release on a device, verify it, compare its adapter, and switch or stay (spec/15-sync.md).
  *
- * All files are read and checked beside those in use; replacing one pointer file is the switch. A kill, a broken connection
- * or a full disk leaves the files in use as they were. Nothing is sent.
+ * All files are read and checked beside those in use; replacing one pointer file is the switch. A kill, a broken
+ * connection or a full disk leaves the files in use as they were. Nothing is sent.
  */
 
 /** Compares the adapter in use (null for none) with the offered one. */
@@ -40,8 +41,8 @@ internal fun interface Trial {
  * @property models both models of the device's bundle.
  * @property vocabMap of the bundle.
  * @property into the directory of `Installed.kt`.
- * @property publicKey of the signer, as an app gives it; null leaves signatures unchecked, which is allowed where none was
- *   checked before.
+ * @property publicKey of the signer, as an app gives it; null leaves signatures unchecked, which is allowed where none
+ *   was checked before.
  * @property trial compares adapters on recent traces; null takes the release without a comparison.
  * @property own an adapter that the device learned and has in use; null for the adapter in [into].
  * @property cache the device's own n-grams, into which those of the release are merged; null for none.
@@ -169,6 +170,10 @@ private fun keepOnce(place: File, data: ByteArray, end: String): StoredFile {
 private fun fileOf(store: Store, release: Release, file: StoredFile, end: String, place: File): ByteArray {
     kept(place, file, end)?.let { return it }
     val name = "${filesFolder(release.channel)}/${file.sha256}$end"
+    if (!heapHolds(file.size)) {
+        val message = "${shortName(name)} has ${file.size} bytes, more than the memory of this app holds"
+        throw SyncException("too_large", message, "ask its publisher for a smaller one")
+    }
     val data = store.read(name, file.size)
     file.check(data, shortName(name))
     return data

@@ -18,8 +18,8 @@ import java.io.File
 import java.io.IOException
 
 /*
- * Write a push into a folder of this device (spec/15-sync.md, push). Nothing is sent: an app uploads the files with its own
- * means, in their order, so that the record comes last.
+ * Write a push into a folder of this device (spec/15-sync.md, push). Nothing is sent: an app uploads the files with its
+ * own means, in their order, so that the record comes last.
  *
  * Files are named by their SHA-256, so a push that was interrupted goes on where it stopped.
  */
@@ -38,7 +38,8 @@ private class PushItem(val data: ByteArray, val end: String) {
  * @property adapter the device's own; null for none.
  * @property cache the device's own n-grams; null for none.
  * @property traces directory whose segments are sent, word for word; null for none.
- * @property accepted target tokens that the device's drafts proposed and the target accepted; the weight of the adapter.
+ * @property accepted target tokens that the device's drafts proposed and the target accepted; the weight of the
+ *   adapter.
  */
 internal class PushContents(
     val adapter: Adapter?,

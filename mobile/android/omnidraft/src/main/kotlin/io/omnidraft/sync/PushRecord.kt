@@ -28,7 +28,8 @@ internal data class PushedTrace(val name: String, val file: StoredFile)
  * @property device name of the device.
  * @property channel the pair of models.
  * @property created ISO 8601 in UTC.
- * @property accepted target tokens that the device's drafts proposed and the target accepted; the weight of its adapter.
+ * @property accepted target tokens that the device's drafts proposed and the target accepted; the weight of its
+ *   adapter.
  * @property adapter the device's own; null for none.
  * @property cache the device's own; null for none.
  * @property traces name and file of each segment, by ascending name.
@@ -51,8 +52,8 @@ internal data class Push(
 internal fun checkDevice(name: String): String {
     if (!isDevice(name)) {
         throw SettingException(
-            "device name \"${name.take(80)}\" is not 1 to 64 letters, digits, dots, hyphens and underscores that begin " +
-                "with a letter or digit",
+            "device name \"${name.take(80)}\" is not 1 to 64 letters, digits, dots, hyphens and underscores that " +
+                "begin with a letter or digit",
             "give another one",
         )
     }

@@ -29,7 +29,8 @@ private const val SHOWN = 20
  * @property number higher than that of every earlier release.
  * @property channel the pair of models.
  * @property created ISO 8601 in UTC.
- * @property expires ISO 8601 in UTC; a device refuses the release after it, so that a store cannot hold back newer ones.
+ * @property expires ISO 8601 in UTC; a device refuses the release after it, so that a store cannot hold back newer
+ *   ones.
  * @property adapter of the drafter; null for none.
  * @property cache n-grams; null for none. A release has an adapter, a cache or both.
  * @property accepted accepted tokens, the weights of the average; 0 where the adapter was trained.

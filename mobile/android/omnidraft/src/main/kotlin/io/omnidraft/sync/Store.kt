@@ -67,7 +67,8 @@ internal fun tooLarge(name: String, most: Long): SyncException = SyncException(
 )
 
 /**
- * The files of a folder. What someone else put under a name, such as a pipe or a link to itself, counts as an absent file.
+ * The files of a folder. What someone else put under a name, such as a pipe or a link to itself, counts as an absent
+ * file.
  *
  * @throws IOException the folder cannot be read.
  */

@@ -20,15 +20,16 @@ import io.omnidraft.vocab.VocabMap
 import java.io.File
 
 /*
- * Compare an offered adapter with the one in use on the device's recent traces (spec/15-sync.md, The adapter comparison).
+ * Compare an offered adapter with the one in use on the device's recent traces (spec/15-sync.md, The adapter
+ * comparison).
  */
 
 /** Recorded generations that are read at most; the latest. */
 internal const val RECENT = 256
 
 /**
- * A trial on the traces in a directory. Records of the target with an adapter are left out: they have the distributions of
- * another target.
+ * A trial on the traces in a directory. Records of the target with an adapter are left out: they have the distributions
+ * of another target.
  *
  * @param traces the directory.
  * @param bundle of the device.

@@ -15,10 +15,10 @@ import java.io.File
 /*
  * Learning in idle time: take the answers that were recorded, judge the adapter in use by them, learn the next one.
  *
- * The Python runtime answers and learns in one loop. On a phone the app answers, the session records, and learning comes
- * later, in calls with a budget. So the answers are read from the trace, and the state is kept between two calls. A kill at
- * any moment loses the work of the call; the next one repeats it. The text follows the target's own distribution,
- * independent of the drafter's adapter.
+ * The Python runtime answers and learns in one loop. On a phone the app answers, the session records, and learning
+ * comes later, in calls with a budget. So the answers are read from the trace, and the state is kept between two calls.
+ * A kill at any moment loses the work of some seconds, or of one step; the next call repeats it. The text follows the
+ * target's own distribution, independent of the drafter's adapter.
  */
 
 /** The learning rate of learning without an end, with an adapter that is a running average. */
@@ -87,8 +87,8 @@ internal class Adaptation(
      * @param user the session.
      * @param begun the adapter in use where nothing was learned so far; learning begins with it, if it fits.
      * @param budget asked between calls of the step's graph.
-     * @throws io.omnidraft.SettingException the bundle has no training step, the directory is in use or cannot be written,
-     *   or the checkpoint is refused.
+     * @throws io.omnidraft.SettingException the bundle has no training step, the directory is in use or cannot be
+     *   written, or the checkpoint is refused.
      * @throws io.omnidraft.TraceFileException a segment of the trace is refused.
      */
     fun step(user: AdapterUser, begun: Adapter?, budget: StepBudget): Adapted = directory.claimed {
@@ -99,6 +99,7 @@ internal class Adaptation(
                 bundle, vocabMap, user, AveragedLearner(inner), trace, options, checkpoint, begun,
             )
             target.collect()
+            target.afterStep = writing(target)
             val results = intervals(target, budget)
             directory.write(target.checkpoint(), of)
             Adapted(
@@ -108,6 +109,17 @@ internal class Adaptation(
                 isFinished = !isDue(target),
                 usesLearned = target.progress.version > 0,
             )
+        }
+    }
+
+    /** Writes the checkpoint after a step, but not more often than the writing is worth. */
+    private fun writing(target: AdaptedTarget): () -> Unit {
+        var last = System.nanoTime()
+        return {
+            if (System.nanoTime() - last > BETWEEN_WRITES) {
+                directory.write(target.checkpoint(), of)
+                last = System.nanoTime()
+            }
         }
     }
 
@@ -134,5 +146,8 @@ internal class Adaptation(
     private companion object {
         /** Faults of an adapter that another training made: it can be used, and not be trained further. */
         val NOT_PACKED = setOf("rank", "shape", "no_sites")
+
+        /** A kill loses the work of so many nanoseconds, or of one step. */
+        const val BETWEEN_WRITES = 10_000_000_000L
     }
 }

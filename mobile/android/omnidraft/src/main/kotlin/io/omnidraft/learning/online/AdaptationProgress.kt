@@ -12,8 +12,8 @@ import io.omnidraft.disk.text
 /*
  * How far an adaptation is, as the values of its checkpoint (spec/13-learner.md, The end of an interval).
  *
- * The Python runtime has the same fields in `profiles.py`. Besides them, this one has the place in the trace of each answer,
- * and a round of learning that a budget ended, since on a phone both live longer than a call.
+ * The Python runtime has the same fields in `profiles.py`. Besides them, this one has the place in the trace of each
+ * answer, and a round of learning that a budget ended, since on a phone both live longer than a call.
  */
 
 private const val MOST_ANSWERS = 1 shl 16
@@ -127,7 +127,8 @@ internal class AdaptationProgress(
                 read = fields["read"]?.let { place(it) },
                 unfinished = fields["unfinished"]?.let { unfinished(mapping(it)) },
             )
-            if (maxOf(progress.version, progress.good) > progress.learned) throw ValueError("its versions are not counted")
+            val isCounted = maxOf(progress.version, progress.good) <= progress.learned
+            if (!isCounted) throw ValueError("its versions are not counted")
             return progress
         }
 

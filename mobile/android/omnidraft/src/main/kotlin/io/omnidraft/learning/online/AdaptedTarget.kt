@@ -28,7 +28,8 @@ private const val DRAFTED = "trie"
  * @property replayed earlier answers in each step, besides the new ones.
  * @property memory earlier answers that are kept to be replayed, and new answers that are learned from at once.
  * @property seed of the choice of earlier answers.
- * @property maxLength draft tokens of a response with its prompt at most; null for all that the drafter's context holds.
+ * @property maxLength draft tokens of a response with its prompt at most; null for all that the drafter's context
+ *   holds.
  * @property guard options of the guard.
  */
 internal class AdaptOptions(
@@ -110,6 +111,9 @@ internal class AdaptedTarget(
     private var good: Arrays
     private var used: Adapter? = checkpoint?.used
 
+    /** Called after each step, when [checkpoint] may be written. */
+    var afterStep: () -> Unit = {}
+
     /** Judges the adapter in use. */
     val guard = Guard(options.guard)
 
@@ -125,7 +129,9 @@ internal class AdaptedTarget(
         learner.rate = baseRate * progress.rateScale
     }
 
-    /** Take the records that came since the last time: they are pending, and the guard counts those that were drafted. */
+    /**
+     * Take the records that came since the last time: they are pending, and the guard counts those that were drafted.
+     */
     fun collect() {
         val inUse = (used ?: base)?.digest
         for (found in trace.since(progress.read, user.isAnswering)) {

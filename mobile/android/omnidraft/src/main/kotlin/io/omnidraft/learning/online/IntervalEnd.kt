@@ -7,7 +7,8 @@ import io.omnidraft.learning.step.StepBudget
 /*
  * The end of an interval: judge the adapter in use, learn the next one, and use it (spec/13-learner.md).
  *
- * Learning goes in steps, and a budget may end it between two of them or inside one. What is left goes on in the next call.
+ * Learning goes in steps, and a budget may end it between two of them or inside one. What is left goes on in the next
+ * call.
  */
 
 /** New answers in one step, as in the paper. */
@@ -100,6 +101,7 @@ private fun steps(target: AdaptedTarget, budget: StepBudget): StepsMade {
             isApplied = isApplied || !step.skipped
         }
         target.progress.unfinished = unfinished.copy(done = unfinished.done + 1, applied = isApplied)
+        target.afterStep()
     }
 }
 

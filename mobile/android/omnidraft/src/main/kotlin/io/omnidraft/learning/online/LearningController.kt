@@ -33,9 +33,9 @@ import java.io.File
 /*
  * Learning of one session, as an app sees it (spec/08-phones.md, The interface).
  *
- * Three things on the disk belong to it: the trace, what was learned (`LearnedDirectory`), and the releases that were pulled
- * (`sync/Installed.kt`). The adapter in use is the learned one, else that of a release, else that of the session's options.
- * None of the calls sends anything.
+ * Three things on the disk belong to it: the trace, what was learned (`LearnedDirectory`), and the releases that were
+ * pulled (`sync/Installed.kt`). The adapter in use is the learned one, else that of a release, else that of the
+ * session's options. None of the calls sends anything.
  */
 
 private const val RELEASES = "releases"
@@ -110,7 +110,9 @@ internal class LearningController(
     }
 
     override fun step(seconds: Double, freeMemory: Long?): LearnOutcome {
-        if (!(seconds >= 0.0)) throw SettingException("seconds $seconds is not a number of at least 0", setting = "seconds")
+        if (!(seconds >= 0.0)) {
+            throw SettingException("seconds $seconds is not a number of at least 0", setting = "seconds")
+        }
         if (state == LearningState.OFF) throw SessionException("learning is off", "turn it on first")
         val end = System.nanoTime() + (minOf(seconds, MOST_SECONDS) * NANOSECONDS).toLong()
         val budget = StepBudget { System.nanoTime() < end && throttle() == 0 && state != LearningState.OFF }

@@ -1,13 +1,16 @@
 package io.omnidraft.learning.online
 
 import io.omnidraft.TraceFileException
+import io.omnidraft.reason
 import io.omnidraft.traces.Segment
 import io.omnidraft.traces.Traced
 import io.omnidraft.traces.Vocabularies
 import io.omnidraft.traces.nameOf
 import io.omnidraft.traces.numberOf
 import io.omnidraft.traces.readSegments
+import io.omnidraft.traces.segmentsOf
 import java.io.File
+import java.io.IOException
 
 /** A record of a trace, and where it is. */
 internal class FoundRecord(val segment: Long, val record: Long, val traced: Traced)
@@ -22,7 +25,8 @@ internal class RecordedAnswers(private val place: File, private val vocabularies
     /**
      * The records behind a place, in order. One segment at a time is in memory.
      *
-     * @param read the last record that was taken; null takes all. A trace that was begun anew is taken from its beginning.
+     * @param read the last record that was taken; null takes all. A trace that was begun anew is taken from its
+     *   beginning.
      * @param isGrowing whether the last record is left out, because a session still appends to it.
      * @throws TraceFileException a segment is refused.
      */
@@ -49,15 +53,9 @@ internal class RecordedAnswers(private val place: File, private val vocabularies
         return if (file.exists()) readSegments(file, vocabularies).firstOrNull()?.second else null
     }
 
-    private fun numbers(): List<Long> = place.listFiles().orEmpty()
-        .filter { it.name.startsWith(START) && it.name.endsWith(END) && it.name.length == LENGTH }
-        .filter { file -> file.name.substring(START.length, LENGTH - END.length).all { it in '0'..'9' } }
-        .map { numberOf(it) }
-        .sorted()
-
-    private companion object {
-        const val START = "trace-"
-        const val END = ".odt"
-        const val LENGTH = 20
+    private fun numbers(): List<Long> = try {
+        if (place.isDirectory) segmentsOf(place).map { numberOf(it) } else emptyList()
+    } catch (error: IOException) {
+        throw TraceFileException("unreadable", "$place cannot be read (${reason(error)})", "check the path")
     }
 }

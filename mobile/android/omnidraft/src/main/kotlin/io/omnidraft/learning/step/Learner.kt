@@ -3,7 +3,9 @@ package io.omnidraft.learning.step
 import io.omnidraft.learning.positions.Aligned
 import io.omnidraft.models.Adapter
 
-/** Whether a step may make its next call of a graph. It is asked between calls, never inside one (spec/08-phones.md). */
+/**
+ * Whether a step may make its next call of a graph. It is asked between calls, never inside one (spec/08-phones.md).
+ */
 internal fun interface StepBudget {
     fun goesOn(): Boolean
 

@@ -18,8 +18,8 @@ import io.omnidraft.vocab.VocabMap
 /*
  * A learner without a training package: onnxruntime runs the training step of the bundle (spec/14-train-step.md).
  *
- * A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. The adaptive head has its
- * own graph. A call takes a few responses of a batch, so memory does not grow with the batch.
+ * A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. The adaptive head has
+ * its own graph. A call takes a few responses of a batch, so memory does not grow with the batch.
  */
 
 private const val STEPS = "counts"
@@ -59,7 +59,8 @@ internal class StepOptions(
         checkLeast("at_once", atOnce.toDouble(), 1.0)
         checkLeast("threads", threads.toDouble(), 1.0)
         if (!(loraAlpha > 0.0 && loraAlpha < Double.POSITIVE_INFINITY)) {
-            throw SettingException("lora_alpha $loraAlpha is not a number above 0", "32 is usual", setting = "lora_alpha")
+            val message = "lora_alpha $loraAlpha is not a number above 0"
+            throw SettingException(message, "32 is usual", setting = "lora_alpha")
         }
         factorsOf(objective)
     }
@@ -242,7 +243,9 @@ internal class OrtLearner(
 
     private fun checkPair(theirs: VocabMap) {
         val ours = vocabMap
-        if (theirs.draftFingerprint == ours.draftFingerprint && theirs.targetFingerprint == ours.targetFingerprint) return
+        val isSame = theirs.draftFingerprint == ours.draftFingerprint &&
+            theirs.targetFingerprint == ours.targetFingerprint
+        if (isSame) return
         throw SettingException(
             "a response is of the tokenizers ${theirs.draftFingerprint.take(12)} and " +
                 "${theirs.targetFingerprint.take(12)}, and the bundle has ${ours.draftFingerprint.take(12)} and " +

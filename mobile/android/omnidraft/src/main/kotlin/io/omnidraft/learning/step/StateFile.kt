@@ -31,7 +31,9 @@ private const val LENGTH_BYTES = 8
 private const val MAX_HEADER_BYTES = 1 shl 22
 private const val MAX_FILE_BYTES = 1L shl 30
 
-/** The content of a file: its arrays, and its metadata as JSON values (see `disk/StrictJson.kt`; numbers may be Double). */
+/**
+ * The content of a file: its arrays, and its metadata as JSON values (see `disk/StrictJson.kt`; numbers may be Double).
+ */
 internal class SavedArrays(val arrays: Arrays, val metadata: Map<String, Any?>)
 
 /**
@@ -111,6 +113,7 @@ internal class StateFormat(
     }
 
     private fun bytesOf(file: File): ByteBuffer = try {
+        if (!heapHolds(file.length())) throw IOException("it has ${file.length()} bytes, more than the memory holds")
         ByteBuffer.wrap(readWhole(file, MAX_FILE_BYTES))
     } catch (error: IOException) {
         throw unreadable(file, error)
@@ -174,7 +177,9 @@ internal fun stateJson(value: Any?): String = when (value) {
         require(!value.isNaN() && !value.isInfinite()) { "$value has no form in JSON" }
         value.toString()
     }
-    is Map<*, *> -> value.entries.joinToString(",", "{", "}") { "${stateJson(it.key.toString())}:${stateJson(it.value)}" }
+    is Map<*, *> -> value.entries.joinToString(",", "{", "}") { (name, each) ->
+        "${stateJson(name.toString())}:${stateJson(each)}"
+    }
     is List<*> -> value.joinToString(",", "[", "]") { stateJson(it) }
     else -> String(dump(value), Charsets.UTF_8)
 }
@@ -202,7 +207,8 @@ private fun arrayOf(name: String, tensor: Tensor): TypedArray {
 
 /** Whether two JSON values are equal; numbers are compared by their value. */
 private fun isSame(a: Any?, b: Any?): Boolean = when {
-    a is Number && b is Number -> if (a is Double || b is Double) a.toDouble() == b.toDouble() else a.toLong() == b.toLong()
+    a is Number && b is Number && (a is Double || b is Double) -> a.toDouble() == b.toDouble()
+    a is Number && b is Number -> a.toLong() == b.toLong()
     a is List<*> && b is List<*> -> a.size == b.size && a.indices.all { isSame(a[it], b[it]) }
     a is Map<*, *> && b is Map<*, *> -> a.keys == b.keys && a.keys.all { isSame(a[it], b[it]) }
     else -> a == b

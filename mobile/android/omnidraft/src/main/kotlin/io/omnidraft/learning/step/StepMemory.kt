@@ -4,15 +4,15 @@ import io.omnidraft.BundleException
 import io.omnidraft.bundle.Bundle
 
 /*
- * How much memory a call of the training step takes, before it is made. The figures are bounds that were measured with the
- * bundles of the starter models; a call of another drafter may take less.
+ * How much memory a call of the training step takes, before it is made. The figures are bounds over what MeasureStep of
+ * the tests gave with the starter drafter and its head; the step of another drafter may take less.
  */
 
-private const val BASE = 24L shl 20 // onnxruntime's second session, with its arena
+private const val BASE = 96L shl 20 // the sessions of both graphs
 private const val WEIGHTS = 8L // bytes of a parameter: float32, and what the gradient keeps of it
-private const val TRAINED = 48L // bytes of a trained parameter: vectors, moments, gradient, outputs, and the heap's copies
-private const val ROW = 24L // bytes of a logit: logits, probabilities, gradients
-private const val HIDDEN = 160L // bytes of a position in each layer, for each parameter of a row of its products
+private const val TRAINED = 48L // bytes of a trained parameter: vectors, moments, gradient, and copies in the heap
+private const val ROW = 48L // bytes of a logit: logits, probabilities, gradients
+private const val HIDDEN = 30L // bytes of a position for each input and output of a site
 private const val SHORTEST = 16
 private const val MEGABYTE = 1_000_000L
 
@@ -38,6 +38,14 @@ internal fun stepBytes(bundle: Bundle, length: Int): Long {
     val drafter = bundle.drafter
     val trained = drafter.train?.layout?.size ?: 0
     val widths = drafter.lora?.sites?.values?.sumOf { (it.inputs + it.outputs).toLong() } ?: 0
-    val each = ROW * drafter.vocabSize + HIDDEN * widths / 10
+    val each = ROW * drafter.vocabSize + HIDDEN * widths
     return BASE + WEIGHTS * drafter.parameters + TRAINED * trained + each * length
 }
+
+/** Whether the heap holds this many bytes and what is made of them. */
+internal fun heapHolds(bytes: Long): Boolean {
+    val runtime = Runtime.getRuntime()
+    return bytes < (runtime.maxMemory() - runtime.totalMemory() + runtime.freeMemory()) / COPIES
+}
+
+private const val COPIES = 4 // a file, its arrays, and both again while they are written

@@ -56,8 +56,8 @@ internal class StepRun(private val session: OrtSession, begin: FloatArray, priva
     /**
      * Do one step on a batch in parts. Each call adds to the gradient, the last call applies it.
      *
-     * @param parts gives the inputs of each call, at least one; a part is made when its call begins, so that memory holds
-     *   one at a time.
+     * @param parts gives the inputs of each call, at least one; a part is made when its call begins, so that memory
+     *   holds one at a time.
      * @param settings inputs of every call.
      * @param budget asked before each call.
      * @return null where [budget] ended the step; nothing changed then.

@@ -10,7 +10,9 @@ import java.nio.ByteBuffer
 /** Named arrays. */
 internal typealias Arrays = Map<String, TypedArray>
 
-/** One array; [shape] has its sizes, none for a single value, and [type] is the name that safetensors gives its values. */
+/**
+ * One array; [shape] has its sizes, none for a single value, and [type] is the name that safetensors gives its values.
+ */
 internal sealed class TypedArray(val type: String, val shape: IntArray) {
     /** An independent copy. */
     abstract fun copy(): TypedArray
