@@ -123,7 +123,7 @@ class BundleVectorsTest : VectorsRun() {
                 assertSame(vector, "the costs", vector.expected["costs"]?.let { numbers(it) }, numbers(fields(read)))
             }
             else -> {
-                val record = costsRecord(given["seal"].str(), machine(given), costsOf(given["costs"].obj()))
+                val record = costsRecord(given["seal"].str(), machine(given), givenCosts(given["costs"].obj()))
                 assertSame(vector, "the record", vector.expected["record"], String(record))
                 assertSame(vector, "the key", vector.expected["key"], costsKey(given["seal"].str(), machine(given)))
                 val again = parseCosts(record, given["seal"].str(), machine(given))
@@ -311,7 +311,7 @@ private fun prompt(template: PromptTemplate): Json = mapOf(
 /** A machine of a vector; a vector may name one that no manifest could. */
 private fun machine(given: Json): Machine = readMachine(given["machine"].obj())
 
-private fun costsOf(given: Json): Costs = Costs(given["target"].nums(), given["draft"].num(), given["host"].num())
+private fun givenCosts(given: Json): Costs = Costs(given["target"].nums(), given["draft"].num(), given["host"].num())
 
 private fun fields(costs: Costs?): Json? =
     costs?.let { mapOf("target" to it.target.toList(), "draft" to it.draft, "host" to it.host) }
