@@ -1,11 +1,10 @@
 package io.omnidraft.vocab
 
-import io.omnidraft.conformance.int
-import io.omnidraft.conformance.ints
-import io.omnidraft.conformance.list
-import io.omnidraft.conformance.obj
-import io.omnidraft.conformance.str
+import io.omnidraft.disk.array
+import io.omnidraft.disk.integer
+import io.omnidraft.disk.mapping
 import io.omnidraft.disk.parse
+import io.omnidraft.disk.text
 import java.io.File
 
 /*
@@ -19,16 +18,19 @@ import java.io.File
  */
 fun main(arguments: Array<String>) {
     val map = loadVocabMap(File(arguments[0]))
-    val given = parse(File(arguments[1]).readBytes()).obj()
-    var cache = NgramCache(map, given["capacity"].int(), given["policy"].str())
-    for (operation in given["do"].list().map { it.obj() }) {
+    val given = mapping(parse(File(arguments[1]).readBytes()))
+    var cache = NgramCache(map, integer(given["capacity"], 1), text(given["policy"]))
+    for (operation in array(given["do"]).map { mapping(it) }) {
         when (operation.keys.first()) {
-            "learn" -> cache.learn(operation["learn"].ints(), operation["accepted"].int())
-            "insert" -> cache.insert(operation["insert"].int())
+            "learn" -> {
+                val emitted = array(operation["learn"]).map { integer(it, 0) }.toIntArray()
+                cache.learn(emitted, integer(operation["accepted"], 0))
+            }
+            "insert" -> cache.insert(integer(operation["insert"], 0))
             "prefill" -> cache.prefill()
-            "prune" -> cache.prune(operation["prune"].int())
+            "prune" -> cache.prune(integer(operation["prune"], 0))
             "merge" -> {
-                val merged = merge(cache.table(), readTable(File(operation["merge"].str()), map))
+                val merged = merge(cache.table(), readTable(File(text(operation["merge"])), map))
                 cache = NgramCache.ofTable(merged, map, cache.capacity, cache.policy)
             }
             else -> error("$operation is no operation")
