@@ -1,10 +1,11 @@
-"""Compile real tokenizers, and write what the package `tokenizers` makes of many lines: a test of a phone reads both.
+"""Compile real tokenizers, and write what the package `tokenizers` makes of many lines: a test of a phone
+reads both.
 
     python scripts/android/tokenizer_lines.py DATA FOLDER
 
 DATA holds the task data (`tasks`, `text`, `tokenizers`). FOLDER gets `lines.bin`, and for each tokenizer
-`NAME.bin`, the compiled file, and `NAME.ids`. Texts and ids are written as lists: the number of items in 4 bytes,
-little-endian, then the items: bytes of UTF-8, or ids of 4 bytes each.
+`NAME.bin`, the compiled file, and `NAME.ids`. Texts and ids are written as lists: the number of
+items in 4 bytes, little-endian, then the items: bytes of UTF-8, or ids of 4 bytes each.
 """
 
 import argparse
@@ -35,7 +36,7 @@ def rows_of(data: Path) -> Iterator[str]:
 
 
 def texts_of(data: Path) -> list[str]:
-    """Lines and whole rows, spread over all that there are, and the texts that every export is checked with."""
+    """Lines and whole rows, spread over all that there are, and the texts that each export is checked with."""
     rows = list(rows_of(data))
     lines = [line for row in rows for line in row.split("\n") if line]
     return [*spread(lines, LINES), *spread(rows, ROWS), *sample_texts()]
