@@ -66,7 +66,8 @@ class LearningStepVectorsTest : VectorsRun() {
         val layout = layoutOf(lora, rank)
         val tensors = vector.expected["tensors"].list().map { it.obj() }
         assertSame(vector, "names", tensors.map { it["name"] }, layout.tensors.keys.toList())
-        assertSame(vector, "shapes", tensors.map { it["shape"] }, layout.tensors.values.map { listOf(it.rows, it.columns) })
+        val shapes = layout.tensors.values.map { listOf(it.rows, it.columns) }
+        assertSame(vector, "shapes", tensors.map { it["shape"] }, shapes)
         val new = initialVector(layout, given["seed"].bits())
         assertClose(vector, "new vector", vector.expected["vector"].nums(), doubles(new), 1e-7)
         val full = given["full"].floats()
@@ -77,14 +78,16 @@ class LearningStepVectorsTest : VectorsRun() {
             assertClose(vector, "$name.lora_b", flat(pair.obj()["lora_b"]), doubles(site.b.values), TOLERANCE)
         }
         val adapter = Adapter("a".repeat(64), "d".repeat(64), "e".repeat(64), sites, "2026-01-02T03:04:05Z")
-        assertClose(vector, "the vector again", doubles(full), doubles(vectorOf(adapter, layout, lora, scale)), TOLERANCE)
+        val again = vectorOf(adapter, layout, lora, scale)
+        assertClose(vector, "the vector again", doubles(full), doubles(again), TOLERANCE)
     }
 
     @TestFactory
     fun rate(): List<DynamicTest> = folder("learner/rate") { vector ->
         val given = vector.input
         val total = given["total"].long()
-        val rates = DoubleArray(total.toInt()) { rateAt(given["schedule"].str(), given["rate"].num(), it.toLong(), total) }
+        val schedule = given["schedule"].str()
+        val rates = DoubleArray(total.toInt()) { rateAt(schedule, given["rate"].num(), it.toLong(), total) }
         assertClose(vector, "rates", vector.expected["rates"].nums(), rates)
     }
 
@@ -117,7 +120,8 @@ class LearningStepVectorsTest : VectorsRun() {
             val actual = progress.asJson().filterKeys { it in expected[i] } +
                 mapOf("event" to event, "verdict" to expected[i]["verdict"])
             assertSame(vector, "interval $i", expected[i].toSortedMap(), actual.toSortedMap())
-            progress = AdaptationProgress.fromJson(parse(stateJson(progress.asJson()).toByteArray())) // as after a restart
+            val written = stateJson(progress.asJson()).toByteArray()
+            progress = AdaptationProgress.fromJson(parse(written)) // as after a restart
         }
     }
 
@@ -181,7 +185,8 @@ class LearningStepVectorsTest : VectorsRun() {
             val width = ids.shape[1]
             val actual = (n * width until (n + 1) * width).map { ids.values[it] to probabilities.values[it].toDouble() }
             val order = actual.sortedWith(compareBy({ it.first }, { it.second }))
-            val want = row.first.longs().zip(row.second.nums().toList()).sortedWith(compareBy({ it.first }, { it.second }))
+            val pairs = row.first.longs().zip(row.second.nums().toList())
+            val want = pairs.sortedWith(compareBy({ it.first }, { it.second }))
             assertSame(vector, "$name.ids[$n]", want.map { it.first }, order.map { it.first })
             val wantP = want.map { it.second }.toDoubleArray()
             assertClose(vector, "$name[$n]", wantP, order.map { it.second }.toDoubleArray(), TOLERANCE)
@@ -197,8 +202,10 @@ class LearningStepVectorsTest : VectorsRun() {
         else -> "I64"
     }
 
-    private fun shapeOf(value: Any?): List<Int> =
-        if (value is List<*>) listOf(value.size) + (value.firstOrNull()?.let { shapeOf(it) } ?: emptyList()) else emptyList()
+    private fun shapeOf(value: Any?): List<Int> {
+        if (value !is List<*>) return emptyList()
+        return listOf(value.size) + (value.firstOrNull()?.let { shapeOf(it) } ?: emptyList())
+    }
 
     private fun flat(value: Any?): DoubleArray = when (value) {
         is List<*> -> value.flatMap { flat(it).toList() }.toDoubleArray()

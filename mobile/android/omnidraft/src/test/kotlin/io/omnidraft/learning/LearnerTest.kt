@@ -212,7 +212,8 @@ internal class LearnerTest {
                 assertEquals(0, session.cache.size)
                 assertFalse(File(place, "cache.odc").exists())
                 assertEquals(emptyList<String>(), File(place, "traces").list().orEmpty().toList())
-                assertEquals(emptyList<String>(), File(place, "learned").list().orEmpty().filter { "safetensors" in it })
+                val left = File(place, "learned").list().orEmpty().filter { "safetensors" in it }
+                assertEquals(emptyList<String>(), left)
             }
         }
     }
@@ -238,7 +239,8 @@ internal class LearnerTest {
             LearningController(session, options, null).use { learning ->
                 learning.on()
                 answers(session, 0 until 8)
-                val refused = assertThrows(BundleException::class.java) { learning.step(60.0, stepBytes(loaded.bundle, 8)) }
+                val least = stepBytes(loaded.bundle, 8)
+                val refused = assertThrows(BundleException::class.java) { learning.step(60.0, least) }
                 assertEquals("memory", refused.fault)
                 assertEquals(32, lengthWithin(loaded.bundle, stepBytes(loaded.bundle, 32)))
                 assertEquals(loaded.bundle.drafter.kv.maxLength, lengthWithin(loaded.bundle, 1L shl 40))
@@ -265,7 +267,8 @@ internal class LearnerTest {
 
     private fun adaptation(place: File, name: String = "learned", step: StepOptions = onlineOptions()): Adaptation =
         Adaptation(
-            loaded.bundle, loaded.vocabMap, LearnedDirectory(File(place, name)), File(place, "traces"), AdaptOptions(), step,
+            loaded.bundle, loaded.vocabMap, LearnedDirectory(File(place, name)), File(place, "traces"), AdaptOptions(),
+            step,
         )
 
     private fun learned(place: File, session: Session, step: StepOptions): Adapted =

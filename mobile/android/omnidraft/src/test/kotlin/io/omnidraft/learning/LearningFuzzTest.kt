@@ -132,7 +132,7 @@ internal class LearningFuzzTest {
                 2 -> data = data.copyOf(at)
                 3 -> data += ByteArray(random.nextInt(9)) { random.nextInt(256).toByte() }
                 4 -> data[at] = "0123456789-[]{}\",:eE. \n"[random.nextInt(23)].code.toByte()
-                else -> data = data.copyOfRange(0, at) + data.copyOfRange(minOf(at + 1 + random.nextInt(4), data.size), data.size)
+                else -> data = data.copyOf(at) + data.drop(at + 1 + random.nextInt(4))
             }
         }
         return data

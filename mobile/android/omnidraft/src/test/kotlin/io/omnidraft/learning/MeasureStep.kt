@@ -22,8 +22,9 @@ private const val MEGABYTE = 1e6
 private const val STEPS = 3
 
 /*
- * Memory and time of training steps: `MeasureStep BUNDLE TRACES LENGTH` prints, for responses of at most LENGTH draft tokens,
- * how far the peak of the process rises over loading the learner and some steps, and the bound that is stated before.
+ * Memory and time of training steps: `MeasureStep BUNDLE TRACES LENGTH` prints, for responses of at most LENGTH draft
+ * tokens, how far the peak of the process rises over loading the learner and some steps, and the bound that is stated
+ * before.
  */
 
 fun main(arguments: Array<String>) {

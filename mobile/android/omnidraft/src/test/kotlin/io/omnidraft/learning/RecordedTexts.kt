@@ -19,8 +19,8 @@ import java.nio.file.Files
 internal val LEARNED: File get() = StarterBundles.expected("learning")
 
 /** Sums that a small model answers at once; number [n] of many. */
-internal fun question(n: Int): String = "Ben has ${n % 9 + 2} bags with ${n % 7 + 3} shells each. He finds ${n + 1} more " +
-    "shells. How many shells does he have?"
+internal fun question(n: Int): String =
+    "Ben has ${n % 9 + 2} bags with ${n % 7 + 3} shells each. He finds ${n + 1} more. How many shells does he have?"
 
 /** Settings of short greedy answers. */
 internal val SHORT = GenerationConfig(maxNewTokens = 24, numDraftTokens = 4)

@@ -13,8 +13,8 @@ import io.omnidraft.session.loadBundle
 import java.io.File
 
 /*
- * Writes what a device learned, for a runtime in another language: `WriteLearned BUNDLE OUT` answers, learns, and writes into
- * OUT the adapter (learned.safetensors) and a push of all parts in the layout of a store (store/).
+ * Writes what a device learned, for a runtime in another language: `WriteLearned BUNDLE OUT` answers, learns, and
+ * writes into OUT the adapter (learned.safetensors) and a push of all parts in the layout of a store (store/).
  */
 
 fun main(arguments: Array<String>) {
