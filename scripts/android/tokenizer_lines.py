@@ -36,7 +36,7 @@ def rows_of(data: Path) -> Iterator[str]:
 
 
 def texts_of(data: Path) -> list[str]:
-    """Lines and whole rows, spread over all that there are, and the texts that each export is checked with."""
+    """Lines and whole rows, spread over all that there are, and the texts that every export checks."""
     rows = list(rows_of(data))
     lines = [line for row in rows for line in row.split("\n") if line]
     return [*spread(lines, LINES), *spread(rows, ROWS), *sample_texts()]
