@@ -1,0 +1,282 @@
+// P and Q of one decision: what the target would decide, and what the drafter offered (spec/04-speculation.md, sections 5
+// and 6).
+//
+// Both verifiers use these numbers and nothing else. The proposed option is looked up; all options of a row are computed
+// only when a refusal needs them.
+//
+// The drafter alone decides a *split*, which is known before the decision is verified: whether its next token begins a
+// spelling, is written as several target tokens, or leads nowhere. Q is the distribution given the split, so a chain of
+// decisions may run through any number of splits.
+
+/// Replaces a divisor of zero, so that ratios stay finite.
+let tiny = 1e-300
+private let roundingRest = 1e-4  // the sum of many float32 probabilities is closer to 1 than this
+
+/// P and Q of all options; Q sums to less than 1 where nothing may be proposed.
+struct Options {
+    var p: [Double]
+    var q: [Double]
+}
+
+/// P and Q of one decision.
+protocol DecisionProbs {
+    /// P(a) / Q(a) of the proposed option a; 0 where nothing is proposed.
+    var ratio: Double { get }
+    /// The target's distribution, of a decision between many options, for which rejection sampling pays; else nil.
+    var wide: (any Distribution)? { get }
+    /// P and Q of the option that a target token belongs to; asked only where ``wide`` is set.
+    func ofToken(_ token: Int32) -> (p: Double, q: Double)
+    /// P and Q of all options.
+    func options() -> Options
+    /// A target token of an option, drawn from the target's distribution.
+    func emit(_ option: Int, _ random: any RandomSource) -> Int32
+}
+
+extension DecisionProbs {
+    var wide: (any Distribution)? { nil }
+    func ofToken(_ token: Int32) -> (p: Double, q: Double) { (1, 0) }  // as of a token that cannot be proposed
+}
+
+/// What the decisions of a round share, so that none of them makes arrays of the size of a vocabulary twice.
+///
+/// Python has no such class: there numpy makes new arrays.
+final class OptionBuffers {
+    private let trie: ActiveTrie
+    private let row: Row
+    private var hasMask = false
+    private var spelledIds: IdSet?
+
+    init(_ trie: ActiveTrie) {
+        self.trie = trie
+        row = Row(max(1, trie.map.draftSize))
+    }
+
+    /// Begin a round: the trie may have changed.
+    func refresh() {
+        hasMask = false
+        spelledIds = nil
+    }
+
+    /// One for each draft token that begins a spelling, else zero.
+    func mask() -> UnsafeMutablePointer<Float> {
+        if !hasMask { for index in 0..<trie.map.draftSize { row.numbers[index] = trie.rootMask[index] ? 1 : 0 } }
+        hasMask = true
+        return row.numbers
+    }
+
+    /// Target tokens with an active spelling.
+    func spelled() -> IdSet {
+        if let spelledIds { return spelledIds }
+        var ids = IdSet(trie.map.targetSize)
+        trie.forEachSpelled { ids.add($0) }
+        spelledIds = ids
+        return ids
+    }
+}
+
+/// P and Q of a decision.
+///
+/// - Parameters:
+///   - decision: from the walk.
+///   - q: the drafter's distribution at the decision's draft token.
+///   - p: the target's distribution at the decision's row.
+///   - trie: the active trie that the draft was translated with, unchanged since.
+///   - buffers: of this round.
+func decisionProbs(
+    _ decision: Decision, _ q: any Distribution, _ p: any Distribution, _ trie: ActiveTrie, _ buffers: OptionBuffers
+) -> any DecisionProbs {
+    switch decision.step {
+    case .expand: return Expansion(decision.targetId, p)
+    case .begin: return Beginning(decision, q, p, trie, buffers)
+    case .goOn, .end, .deadEnd: return Inside(decision, q, p, trie)
+    }
+}
+
+/// A target token proposed with certainty; all other tokens make one option.
+private struct Expansion: DecisionProbs {
+    private let proposed: Int32
+    private let p: any Distribution
+    private let all: Options
+
+    init(_ proposed: Int32, _ p: any Distribution) {
+        self.proposed = proposed
+        self.p = p
+        all = Options(p: [p.probability(proposed), p.massOutside(proposed)], q: [1, 0])
+    }
+
+    var ratio: Double { all.p[0] }
+    func options() -> Options { all }
+
+    func emit(_ option: Int, _ random: any RandomSource) -> Int32 {
+        option == 0 ? proposed : random.sample(p.without(proposed))
+    }
+}
+
+/// A draft token that begins a spelling: q renormalised over the root's children minus E.
+///
+/// There is one option more than draft tokens: the target tokens without an active spelling. It is never proposed.
+private struct Beginning: DecisionProbs {
+    let ratio: Double
+    private let q: any Distribution
+    private let p: any Distribution
+    private let trie: ActiveTrie
+    private let buffers: OptionBuffers
+    private let excluded: [Int32]
+    private let possible: Double
+
+    init(
+        _ decision: Decision, _ q: any Distribution, _ p: any Distribution, _ trie: ActiveTrie, _ buffers: OptionBuffers
+    ) {
+        self.q = q
+        self.p = p
+        self.trie = trie
+        self.buffers = buffers
+        let excluded = decision.excluded.map { trie.children($0).tokens } ?? []
+        self.excluded = excluded
+        possible = max(withMask(trie, buffers, excluded) { q.mass(under: $0) }, tiny)
+        if let node = decision.node {
+            let token = trie.draftToken(node)
+            let isPossible = trie.rootMask[Int(token)] && !excluded.contains(token)
+            ratio = p.mass(trie.targets(node)) / max(isPossible ? q.probability(token) / possible : 0, tiny)
+        } else {
+            ratio = 0
+        }
+    }
+
+    var wide: (any Distribution)? { p }
+
+    func ofToken(_ token: Int32) -> (p: Double, q: Double) {
+        let leaf = Int(trie.map.leafOf[Int(token)])
+        // No active spelling: then Q is 0 and the value of P does not matter.
+        if leaf < 0 || !trie.active[leaf] { return (1, 0) }
+        let first = trie.map.leafFirsts[leaf]
+        guard let root = trie.root(first) else { return (1, 0) }
+        return (p.mass(trie.targets(root)), qOption(first))
+    }
+
+    func options() -> Options {
+        let q = q
+        let possible = possible
+        var options = Options(p: rootMasses(trie, p, buffers), q: [])
+        options.q = withMask(trie, buffers, excluded) { mask in
+            (0..<trie.map.draftSize).map { mask[$0] > 0 ? q.probability(Int32($0)) / possible : 0 }
+        }
+        options.q.append(0)
+        return options
+    }
+
+    func emit(_ option: Int, _ random: any RandomSource) -> Int32 {
+        guard option < trie.map.draftSize, let root = trie.root(Int32(option)) else {
+            return random.sample(p.without(buffers.spelled()))
+        }
+        return random.sample(p, among: trie.targets(root))
+    }
+
+    private func qOption(_ token: Int32) -> Double {
+        !trie.rootMask[Int(token)] || excluded.contains(token) ? 0 : q.probability(token) / possible
+    }
+}
+
+/// Use the mask of the root without what is excluded.
+private func withMask<T>(
+    _ trie: ActiveTrie, _ buffers: OptionBuffers, _ excluded: [Int32], _ use: (UnsafePointer<Float>) -> T
+) -> T {
+    let mask = buffers.mask()
+    for token in excluded { mask[Int(token)] = 0 }
+    defer { for token in excluded { mask[Int(token)] = trie.rootMask[Int(token)] ? 1 : 0 } }
+    return use(UnsafePointer(mask))
+}
+
+/// A draft token inside a node: it continues to a child, ends the target token, or fits neither.
+private struct Inside: DecisionProbs {
+    let ratio: Double
+    private let p: any Distribution
+    private let ending: Int32?
+    private let children: Children
+    private let all: Options
+
+    init(_ decision: Decision, _ q: any Distribution, _ p: any Distribution, _ trie: ActiveTrie) {
+        self.p = p
+        let place = decision.step == .goOn ? decision.parent : decision.node
+        let node = place ?? Node(low: 0, high: 0, depth: 0)  // each of these steps has its node
+        ending = trie.terminal(node)
+        children = trie.children(node)
+        all = inside(children, ending, q, p)
+        var proposed: Int?
+        if decision.step == .end { proposed = children.tokens.count }
+        if decision.step == .goOn, let next = decision.node {
+            proposed = children.tokens.firstIndex(of: trie.draftToken(next))
+        }
+        ratio = proposed.map { [all] in all.p[$0] / max(all.q[$0], tiny) } ?? 0
+    }
+
+    func options() -> Options { all }
+
+    func emit(_ option: Int, _ random: any RandomSource) -> Int32 {
+        if let ending, option == all.p.count - 1 { return ending }
+        let below = zip(children.targets, children.owner).filter { $0.1 == option }.map(\.0)
+        return random.sample(p, among: below)
+    }
+}
+
+/// P and Q of the children of a node, and of its end where a token ends there.
+private func inside(_ children: Children, _ ending: Int32?, _ q: any Distribution, _ p: any Distribution) -> Options {
+    let count = children.tokens.count + (ending == nil ? 0 : 1)
+    var options = Options(p: [Double](repeating: 0, count: count), q: [Double](repeating: 0, count: count))
+    for (target, owner) in zip(children.targets, children.owner) { options.p[owner] += p.probability(target) }
+    for (index, token) in children.tokens.enumerated() { options.q[index] = q.probability(token) }
+    if let ending {  // the end is one more option, proposed whenever no child is
+        options.p[count - 1] = p.probability(ending)
+        options.q[count - 1] = max(0, 1 - options.q.reduce(0, +))
+    }
+    let sum = options.p.reduce(0, +)
+    options.p = options.p.map { $0 / sum }
+    return options
+}
+
+/// The target's mass below each child of the trie's root, one number for each draft token and one more: the mass of the
+/// target tokens without an active spelling.
+func rootMasses(_ trie: ActiveTrie, _ distribution: any Distribution, _ buffers: OptionBuffers) -> [Double] {
+    var masses = [Double](repeating: 0, count: trie.map.draftSize + 1)
+    for (draft, target) in zip(trie.directDrafts, trie.directTargets) {
+        masses[Int(draft)] = distribution.probability(target)
+    }
+    for (first, target) in zip(trie.gramFirsts, trie.gramTargets) {
+        masses[Int(first)] += distribution.probability(target)
+    }
+    if trie.directDrafts.count + trie.count < trie.map.targetSize {
+        let rest = 1 - masses.reduce(0, +)
+        // A rest that may be rounding alone would let a token of probability 0 be drawn.
+        masses[masses.count - 1] = rest > roundingRest ? rest : distribution.massOutside(buffers.spelled())
+    }
+    return masses
+}
+
+/// Replace a decision by a token drawn from max(0, reach P - Q), or skip it.
+///
+/// With S the sum of that residual, the decision is skipped with probability (1 - reach) / (S + 1 - reach) (the step back
+/// of block verification, Sun et al., ICLR 2025). With reach 1, as in token-level verification, it is never skipped.
+///
+/// Where there are many options, one attempt of rejection sampling comes first: skip with 1 - reach, else draw a token of
+/// the target's distribution and keep it with its share of the residual. An attempt that gives neither leaves the
+/// distribution as it was to the full computation. Most attempts succeed, which saves a pass over both vocabularies.
+///
+/// - Returns: the token, or nil where the decision is skipped.
+func resampleOrSkip(_ probs: any DecisionProbs, _ reach: Double, _ random: any RandomSource) -> Int32? {
+    if let wide = probs.wide {
+        if random.bernoulli(1 - reach) { return nil }
+        let share: (Int32) -> Double = { token in
+            let chances = probs.ofToken(token)
+            return 1 - chances.q / max(reach * chances.p, tiny)
+        }
+        if let token = random.rejectionSample(wide, share) { return token }
+    }
+    let options = probs.options()
+    let residual = zip(options.p, options.q).map { max(0, reach * $0 - $1) }
+    var excess = residual.reduce(0, +)
+    let isEqual = excess == 0 && reach == 1  // P = Q up to rounding
+    if isEqual { excess = 1 }
+    if !random.bernoulli(excess / (excess + (1 - reach))) { return nil }
+    let weights = isEqual ? options.p : residual
+    return probs.emit(random.categorical(weights, count: weights.count), random)
+}

@@ -1,0 +1,275 @@
+// How many tokens the next round proposes, and from which source: as many as pay, or none (spec/07-draft-length.md).
+//
+// Costs come from a measurement and acceptance from the rounds so far. No clock is read here, so equal inputs give equal
+// lengths. All numbers are float64, in the order of operations of the Python runtime.
+
+let maxDraftTokens = 48
+let priorAcceptance = 0.6  // of a drafter that was never measured
+let copyAcceptance = 0.5  // of a copied token, before any was compared
+let priorRounds = 5.0  // weight of what is assumed before the first round, in rounds
+let longestDraft = 12  // tokens that a round proposes at most
+let longestMatch = 6  // tokens of a match; longer matches count as this long
+let shortestMatch = 2
+let lengthDecay = 0.97  // weight of a round after the next one, relative to before
+let textRounds = 20.0  // weight of all earlier texts at the start of a text, at most, in rounds
+let probeTokens = 3  // draft tokens of a probe
+let firstShare = 0.0125  // of the time since the last draft, what a probe may cost
+let lastShare = 0.0025
+
+/// Where the tokens of a round come from; the raw value is the name in vectors.
+enum Source: String, Sendable {
+    case none, draft, copy
+}
+
+/// What the next round proposes.
+struct Plan: Sendable, Equatable {
+    /// Of the proposal.
+    var source = Source.none
+    /// Draft tokens, or copied target tokens; 0 where the source is none.
+    var count = 0
+    /// Whether the drafter reads the text during the target's pass: it drafts in this round, or a probe is due in the next.
+    var reads = false
+}
+
+/// What a draft length learns from a round.
+struct RoundCounts: Sendable, Equatable {
+    /// Draft tokens drawn.
+    let drafted: Int
+    /// Draft tokens verified.
+    let evaluated: Int
+    /// Draft tokens accepted.
+    let accepted: Int
+    /// Target tokens.
+    let emitted: Int
+    /// Tokens of the context's match before the round; 0 for none.
+    var match = 0
+    /// Emitted tokens from the first one on that a copy would have had right, proposed or not.
+    var agreed = 0
+}
+
+/// Chooses what each round proposes.
+protocol DraftLength: AnyObject {
+    /// Draft tokens of a round at most.
+    var longest: Int { get }
+    /// Whether a trained head is asked.
+    var stopsEarly: Bool { get }
+    /// The plan of the next round.
+    ///
+    /// - Parameter match: tokens of the context's match; 0 where nothing can be copied.
+    func next(_ match: Int) -> Plan
+    /// How many more draft tokens to draw in a round whose drafter has a trained head.
+    ///
+    /// - Parameters:
+    ///   - drawn: draft tokens so far, at least 1.
+    ///   - survival: probability that all of them are accepted, below 1.
+    func more(_ drawn: Int, _ survival: Double) -> Int
+    /// Learn from a round.
+    func record(_ counts: RoundCounts)
+}
+
+/// The same number in every round, or fewer where a head ends the draft.
+final class FixedLength: DraftLength {
+    let longest: Int
+    let stopsEarly: Bool
+    private let headThreshold: Double
+    private let plan: Plan
+
+    /// - Parameters:
+    ///   - numDraftTokens: of a round; with the source copy target tokens.
+    ///   - headThreshold: stop where a draft token is refused with a larger probability; 1 never stops.
+    ///   - source: of the proposals.
+    /// - Throws: ``OmniDraftError/setting(_:)``: the number is outside its range.
+    init(_ numDraftTokens: Int, headThreshold: Double = 1, source: Source = .draft) throws {
+        if numDraftTokens < 0 || numDraftTokens > maxDraftTokens {
+            throw settingError("numDraftTokens \(numDraftTokens) is outside 0..\(maxDraftTokens)", "4 is usual")
+        }
+        longest = numDraftTokens
+        self.headThreshold = headThreshold
+        stopsEarly = headThreshold < 1
+        plan = numDraftTokens > 0 ? Plan(source: source, count: numDraftTokens, reads: source == .draft) : Plan()
+    }
+
+    func next(_ match: Int) -> Plan { plan }
+    func more(_ drawn: Int, _ survival: Double) -> Int { 1 - survival > headThreshold ? 0 : longest - drawn }
+    /// A fixed length has nothing to learn.
+    func record(_ counts: RoundCounts) {}
+}
+
+/// One way to propose tokens in the next round: as in ``Plan``, with the tokens and seconds expected of the round.
+struct ProposalOption: Sendable {
+    let source: Source
+    let count: Int
+    let tokens: Double
+    let seconds: Double
+
+    /// Expected target tokens a second.
+    var speed: Double { tokens / seconds }
+}
+
+/// Maximises expected tokens a second, from measured costs and running acceptance.
+///
+/// While the drafter does not pay it drafts a little now and then, to notice when the text changes. Such a probe waits until
+/// it costs a small share of the time that passed without one. Each probe that changes nothing halves the share, so a
+/// drafter that never helps costs a few percent at first and soon almost nothing. Copies need no probes: every match of the
+/// context is compared with what was emitted.
+class MeasuredLength: DraftLength {
+    /// Of this device.
+    let costs: Costs
+    /// What was learned so far.
+    var state: LengthState
+    let longest: Int
+    let stopsEarly: Bool
+    private let drafts: Bool
+    private let copies: Bool
+    private let headThreshold: Double?
+
+    /// - Parameters:
+    ///   - costs: of this device.
+    ///   - state: what was learned so far.
+    ///   - drafts: whether the drafter can be used.
+    ///   - copies: whether the context can be used.
+    ///   - longest: tokens of a round at most.
+    ///   - headThreshold: as of ``FixedLength``; nil stops where the next token does not pay.
+    init(
+        _ costs: Costs, _ state: LengthState = LengthState(), drafts: Bool = true, copies: Bool = false,
+        longest: Int = longestDraft, headThreshold: Double? = nil
+    ) {
+        self.costs = costs
+        self.state = state
+        self.drafts = drafts
+        self.copies = copies
+        self.longest = longest
+        self.headThreshold = headThreshold
+        stopsEarly = headThreshold.map { $0 < 1 } ?? true
+    }
+
+    func next(_ match: Int) -> Plan {
+        let best = fastest(options(match))
+        if best.source == .draft {
+            state.idle = 0
+            state.share = firstShare
+            return Plan(source: .draft, count: best.count, reads: true)
+        }
+        if !drafts { return Plan(source: best.source, count: best.count) }
+        if isProbeDue(best) {
+            state.idle = 0
+            state.share = max(state.share / 2, lastShare)
+            return Plan(source: .draft, count: min(probeTokens, longest), reads: true)
+        }
+        state.idle += 1
+        return Plan(source: best.source, count: best.count, reads: isProbeDue(best))
+    }
+
+    /// Plain decoding, all drafts and all copies; of equal speeds the first one counts.
+    func options(_ match: Int) -> [ProposalOption] {
+        var options = [ProposalOption(source: .none, count: 0, tokens: 1, seconds: costs.passSeconds(1))]
+        if drafts {
+            let ratio = ratio()
+            for (index, tokens) in expected(Array(chances().prefix(longest))).enumerated() {
+                let seconds = costs.roundSeconds(index + 1)
+                options.append(
+                    ProposalOption(source: .draft, count: index + 1, tokens: 1 + ratio * tokens, seconds: seconds))
+            }
+        }
+        if copies && match > 0 {
+            let byLength = running(copyAcceptance, state.agreed, state.compared)
+            for (index, tokens) in expected((0..<longest).map { byLength[matchClass(match + $0)] }).enumerated() {
+                let seconds = costs.copySeconds(index + 1)
+                options.append(ProposalOption(source: .copy, count: index + 1, tokens: 1 + tokens, seconds: seconds))
+            }
+        }
+        return options
+    }
+
+    /// The probability that each draft token is accepted, given those before it; `longestDraft` numbers.
+    func chances() -> [Double] { running(costs.acceptance, state.accepted, state.evaluated) }
+
+    /// Target tokens for each accepted draft token: n-grams give less than one, expansions more.
+    func ratio() -> Double { min(1.5, (state.targets + priorRounds) / (state.drafts + priorRounds)) }
+
+    func more(_ drawn: Int, _ survival: Double) -> Int {
+        if let headThreshold { return 1 - survival > headThreshold ? 0 : longest - drawn }
+        if drawn >= longest { return 0 }
+        let worth = fastest(options(0)).speed
+        let ratio = ratio()
+        let gains = products(survival, Array(chances()[drawn..<longest])).map { ratio * $0 }
+        let before = costs.roundSeconds(drawn) + costs.draft
+        // The distribution of the next token is known already, so it takes no pass of the drafter.
+        let seconds = (drawn + 1...longest).map { costs.roundSeconds($0) - before }
+        return moreTokens(gains, seconds, worth)
+    }
+
+    func record(_ counts: RoundCounts) {
+        if counts.drafted > 0 { recordDraft(counts) }
+        if counts.match > 0 {
+            for index in 0..<min(counts.emitted, counts.agreed + 1, longestDraft) {
+                count(&state.agreed, &state.compared, matchClass(counts.match + index), index < counts.agreed)
+            }
+        }
+    }
+
+    private func recordDraft(_ counts: RoundCounts) {
+        // What was not tried becomes like the depth before.
+        for depth in min(counts.drafted, longestDraft)..<longestDraft {
+            state.evaluated[depth] *= lengthDecay
+            state.accepted[depth] *= lengthDecay
+        }
+        // Of a refused target token only the first piece counts: a_j is the probability of draft token j given that those
+        // before it were accepted.
+        for depth in 0..<min(counts.evaluated, counts.accepted + 1, longestDraft) {
+            count(&state.accepted, &state.evaluated, depth, depth < counts.accepted)
+        }
+        state.drafts = state.drafts * lengthDecay + Double(counts.accepted)
+        state.targets = state.targets * lengthDecay + Double(counts.emitted - 1)
+    }
+
+    /// Whether a probe that gives one token costs little beside the rounds since the last draft.
+    private func isProbeDue(_ best: ProposalOption) -> Bool {
+        let seconds = costs.roundSeconds(min(probeTokens, longest))
+        return state.share * Double(state.idle) * costs.target[0] >= seconds - 1 / best.speed
+    }
+}
+
+/// The index of a match's length in the lists of ``LengthState``.
+func matchClass(_ match: Int) -> Int { min(match, longestMatch) - shortestMatch }
+
+/// Shares of success; each is the assumption for the next, with a weight that falls with the trials.
+func running(_ prior: Double, _ successes: [Double], _ trials: [Double]) -> [Double] {
+    var assumed = prior
+    return zip(successes, trials).map { success, trial in
+        let weight = priorRounds * priorRounds / (priorRounds + trial)
+        assumed = (success + weight * assumed) / (trial + weight)
+        return assumed
+    }
+}
+
+/// The first of the options of the largest speed.
+private func fastest(_ options: [ProposalOption]) -> ProposalOption {
+    var best = options[0]
+    for option in options where option.speed > best.speed { best = option }
+    return best
+}
+
+/// Count one trial at a place.
+private func count(_ successes: inout [Double], _ trials: inout [Double], _ place: Int, _ isRight: Bool) {
+    successes[place] = successes[place] * lengthDecay + (isRight ? 1 : 0)
+    trials[place] = trials[place] * lengthDecay + 1
+}
+
+/// start x c_0, start x c_0 x c_1, ...
+private func products(_ start: Double, _ chances: [Double]) -> [Double] {
+    var product = start
+    return chances.map {
+        product *= $0
+        return product
+    }
+}
+
+/// Expected accepted tokens of 1, 2, ... proposed ones.
+private func expected(_ chances: [Double]) -> [Double] {
+    var sum = 0.0
+    return products(1, chances).map {
+        sum += $0
+        return sum
+    }
+}

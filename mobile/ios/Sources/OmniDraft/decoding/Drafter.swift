@@ -1,0 +1,175 @@
+import Dispatch
+
+// The drafter: a small model that guesses, in its own vocabulary (spec/04-speculation.md, section 3).
+//
+// Its context is free: what the drafter has read changes speed, never the output. It can read in a thread of its own while
+// the target computes.
+
+let readChunk = 64  // tokens of a pass that reads a text; a cancellation waits for one pass
+let readAheadTokens = 32  // missing tokens from which on reading is worth a thread
+
+/// Draft tokens and the distributions that they were drawn from; or tokens copied from the context.
+struct Draft {
+    /// Draft ids; none where the context was copied from.
+    var tokens: [Int32] = []
+    /// One for each draft token, over the draft vocabulary. They live until the next draft: it borrows the same memory.
+    var distributions: [any Distribution] = []
+    /// Target ids from the context.
+    var copied: [Int32] = []
+    /// Whether the draft ended because the drafter gave logits, or its head an acceptance, of which nothing can be drawn:
+    /// NaN or infinity. A damaged adapter or graph does.
+    var unsound = false
+}
+
+/// Keeps a model's KV cache in step with a context that is partly guessed and partly corrected.
+///
+/// The model is used by one thread at a time: until ``settle()`` returns, by the thread that reads.
+class Drafter: @unchecked Sendable {
+    /// The small model; nil in sessions in which no round drafts.
+    var model: (any Model)?
+    /// Ids that every context begins with (bos).
+    let start: [Int32]
+    private let workspace = Workspace()
+    private var cached: [Int32] = []  // ids in the model's KV cache
+    private let queue = DispatchQueue(label: "omnidraft.drafter")
+    private var reading: DispatchGroup?
+    private var error: (any Error)?  // of the reading
+
+    init(_ model: (any Model)?, start: [Int32] = []) {
+        self.model = model
+        self.start = start
+    }
+
+    /// Begin to read a context in a thread of its own, if many tokens of it were not read.
+    ///
+    /// What is read depends on the context alone, so equal inputs give equal drafts.
+    func readAhead(_ context: [Int32]) throws {
+        try settle()
+        guard let model else { return }
+        let expected = expected(context, model)
+        if expected.count - commonLength(cached, expected) <= readAheadTokens { return }
+        let group = DispatchGroup()
+        reading = group
+        queue.async(group: group) { self.read(expected) }
+    }
+
+    /// Wait until nothing is read in the background; throw the error of the reading, if it failed.
+    func settle() throws {
+        reading?.wait()
+        reading = nil
+        defer { error = nil }
+        if let error { throw error }
+    }
+
+    /// Draw tokens that may follow a context of draft ids.
+    ///
+    /// - Parameters:
+    ///   - context: all draft ids so far, without the start.
+    ///   - count: how many tokens to draw.
+    ///   - length: where the model has a trained head, it is asked how many more to draw each time the model has read a
+    ///     drawn token. Everything drawn is in the draft, so the output's distribution is the same.
+    ///   - temperature: of the drafter's distribution; 0 takes the argmax.
+    ///   - banned: draft ids that may not be drawn.
+    ///   - random: the source of randomness.
+    func propose(
+        _ context: [Int32], _ count: Int, _ length: any DraftLength, _ temperature: Double, _ banned: [Int32],
+        _ random: any RandomSource
+    ) throws -> Draft {
+        guard let model, !(start.isEmpty && context.isEmpty) else { return Draft() }  // nothing to continue
+        try settle()
+        workspace.reset()
+        let half = model.maxLength / 2
+        let most = min(count, half)
+        var pending = most > 0 ? sync(expected(context, model), model) : []
+        let longest = min(length.longest, half)
+        var draft = Draft()
+        var allowed = most
+        var (survival, confidence) = (1.0, 1.0)
+        while draft.tokens.count < allowed {
+            let row = try model.score(pending, numLogits: 1)
+            cached += pending
+            let drawn = draft.tokens.count
+            if drawn > 0 && length.stopsEarly {
+                let acceptance = (model as? any HasHead)?.acceptance ?? 1
+                if !(acceptance >= 0 && acceptance <= 1) {  // also NaN
+                    draft.unsound = true
+                    break
+                }
+                survival *= survivalOf(acceptance, confidence)
+                if survival < 1 { allowed = min(longest, drawn + length.more(drawn, survival)) }
+                if allowed <= drawn { break }
+            }
+            let distribution: any Distribution
+            do {
+                distribution = try draftDistribution(row, row.rows - 1, temperature, banned, workspace)
+            } catch OmniDraftError.bundle {
+                // What was drawn before is right, and the round goes on with it.
+                draft.unsound = true
+                break
+            }
+            let token = random.sample(distribution)
+            if length.stopsEarly && drawn + 1 < allowed {  // before the next pass overwrites the row
+                let scored = temperature == 1 ? distribution : try draftDistribution(row, row.rows - 1, 1, banned, workspace)
+                confidence = scored.probability(token)
+            }
+            draft.tokens.append(token)
+            draft.distributions.append(distribution)
+            pending = [token]
+        }
+        return draft
+    }
+
+    /// Read the whole context again before the next draft: the KV cache is not of this context.
+    func forget() throws {
+        try settle()
+        cached = []
+    }
+
+    /// Read all but the last of some ids, in chunks whose ends do not depend on time.
+    private func read(_ expected: [Int32]) {
+        guard let model else { return }
+        do {
+            let pending = sync(expected, model)
+            for begin in stride(from: 0, to: pending.count - 1, by: readChunk) {
+                let chunk = Array(pending[begin..<min(begin + readChunk, pending.count - 1)])
+                _ = try model.score(chunk, numLogits: 1)
+                cached += chunk
+            }
+        } catch {  // thrown again by `settle`
+            self.error = error
+        }
+    }
+
+    /// The ids that the KV cache should hold: the start and the window of the context.
+    private func expected(_ context: [Int32], _ model: any Model) -> [Int32] {
+        start + context[window(context.count, model)...]
+    }
+
+    /// Rewind to what the KV cache shares with these ids; return the ids that it lacks, at least one.
+    private func sync(_ expected: [Int32], _ model: any Model) -> [Int32] {
+        let shared = min(commonLength(cached, expected), expected.count - 1)
+        model.rewind(shared)
+        cached.removeSubrange(shared...)
+        return Array(expected[shared...])
+    }
+
+    /// Where the part of a context begins that the model reads: 0 while all of it fits.
+    ///
+    /// The window moves by half its size at once, because every move costs a prefill. It depends on the length alone, so a
+    /// restored context is read as it was.
+    private func window(_ length: Int, _ model: any Model) -> Int {
+        let longest = min(maxDraftTokens, model.maxLength / 2)
+        let room = model.maxLength - start.count - longest
+        let half = max(1, room / 2)
+        let missing = length - room
+        return missing <= 0 ? 0 : (missing + half - 1) / half * half
+    }
+}
+
+/// Length of the common prefix.
+func commonLength(_ a: [Int32], _ b: [Int32]) -> Int {
+    let most = min(a.count, b.count)
+    var length = 0
+    while length < most && a[length] == b[length] { length += 1 }
+    return length
+}

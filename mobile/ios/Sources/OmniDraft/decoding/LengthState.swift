@@ -1,0 +1,59 @@
+// What the draft length is computed from: costs, and what was learned (spec/07-draft-length.md). A session file holds both.
+// Python has them in draft_length.py.
+
+/// Seconds on one device.
+struct Costs: Sendable, Equatable {
+    /// One target pass over n = 1, 2, ... tokens.
+    let target: [Double]
+    /// One draft token.
+    let draft: Double
+    /// The round's own work (translate, verify, learn, rewind).
+    let host: Double
+    /// Not seconds: accepted draft tokens over evaluated ones, when last measured.
+    var acceptance = priorAcceptance
+
+    /// Seconds of a target pass over n tokens; longer ones than measured continue at the mean slope.
+    func passSeconds(_ n: Int) -> Double {
+        if n <= target.count { return target[n - 1] }
+        let last = target[target.count - 1]
+        let slope = (last - target[0]) / Double(max(1, target.count - 1))
+        return last + slope * Double(n - target.count)
+    }
+
+    /// Seconds of a round with this number of draft tokens; 0 is plain decoding, without host work.
+    func roundSeconds(_ numDraftTokens: Int) -> Double {
+        passSeconds(numDraftTokens + 1) + Double(numDraftTokens) * draft + (numDraftTokens > 0 ? host : 0)
+    }
+
+    /// Seconds of a round with this number of copied tokens.
+    func copySeconds(_ numTokens: Int) -> Double { passSeconds(numTokens + 1) + host }
+}
+
+/// All that a measured draft length learned, as decayed counts; a session file holds it.
+struct LengthState: Sendable, Equatable {
+    /// Draft tokens verified by depth, given that those before them were accepted; `longestDraft` numbers.
+    var evaluated = [Double](repeating: 0, count: longestDraft)
+    /// Those of them that were accepted.
+    var accepted = [Double](repeating: 0, count: longestDraft)
+    /// Accepted draft tokens.
+    var drafts = 0.0
+    /// The target tokens that they gave.
+    var targets = 0.0
+    /// Tokens that a copy would have proposed, by the length of the match before the token, from `shortestMatch` on.
+    var compared = [Double](repeating: 0, count: longestMatch - shortestMatch + 1)
+    /// Those of them that were right.
+    var agreed = [Double](repeating: 0, count: longestMatch - shortestMatch + 1)
+    /// Rounds since the last draft.
+    var idle = 0
+    /// Of their time, what a probe may cost.
+    var share = firstShare
+
+    /// Cap the weight of the texts before, because texts differ; probe again at the start of a text.
+    mutating func beginText() {
+        for depth in evaluated.indices where evaluated[depth] > textRounds {
+            accepted[depth] = min(textRounds, accepted[depth] * textRounds / evaluated[depth])
+            evaluated[depth] = textRounds
+        }
+        share = min(2 * share, firstShare)
+    }
+}

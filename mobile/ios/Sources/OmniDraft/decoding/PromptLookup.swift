@@ -1,0 +1,115 @@
+// Copying: the text so far suggests how it continues, without a drafter (spec/04-speculation.md, section 3).
+//
+// Proposals are target tokens, fixed by the context, so there is nothing to translate and the match rule verifies them
+// exactly at every temperature. It helps where an answer quotes its prompt or repeats itself: summaries, edits, code.
+
+// Tokens of the suffix that is searched for.
+let longestSuffix = 4
+let shortestSuffix = 2
+
+/// A ``Proposer`` that copies what followed the context's last tokens before.
+///
+/// The longest suffix of 4, 3 or 2 tokens that occurred earlier decides; of several occurrences the latest. The copy may run
+/// into itself, so a text that repeats continues to repeat.
+final class PromptLookup: Proposer {
+    let rule = Rule.match
+    let trie: ActiveTrie? = nil
+
+    // For each length of a suffix, the position of the latest follower of each n-gram.
+    private var followed = [[[Int32]: Int]](repeating: [:], count: longestSuffix - shortestSuffix + 1)
+    private var seen = 0
+
+    func find(_ tokens: [Int32]) -> Copy {
+        index(tokens)
+        guard let position = follower(tokens) else { return Copy() }
+        var copied = Array(tokens[position...].prefix(maxDraftTokens))
+        while copied.count < maxDraftTokens { copied.append(copied[position + copied.count - tokens.count]) }
+        return Copy(tokens: copied, match: matchLength(tokens, position))
+    }
+
+    /// There is no drafter that could read.
+    func readAhead(_ context: [Int32]) throws {}
+    /// Nothing is read in the background.
+    func settle() throws {}
+
+    func propose(
+        _ plan: Plan, _ copy: Copy, _ context: [Int32], _ length: any DraftLength, _ random: any RandomSource
+    ) throws -> Draft {
+        Draft(copied: Array(copy.tokens.prefix(plan.count)))
+    }
+
+    func translate(_ draft: Draft, room: Int) -> Proposal {
+        var proposal = Proposal()
+        for token in draft.copied.prefix(room) { proposal.emit(token, 0) }  // no draft token is used
+        return proposal
+    }
+
+    func verify(
+        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+    ) throws -> Verdict {
+        try verifyMatch(proposal, probs, random)
+    }
+
+    func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int { 0 }
+
+    /// Note every n-gram that has a follower, later ones over earlier ones.
+    private func index(_ tokens: [Int32]) {
+        for end in seen..<max(seen, tokens.count) {
+            for size in shortestSuffix...longestSuffix where size <= end {
+                followed[size - shortestSuffix][Array(tokens[(end - size)..<end])] = end
+            }
+        }
+        seen = tokens.count
+    }
+
+    /// The position after the latest occurrence of the longest suffix that occurred before; nil where none did.
+    private func follower(_ tokens: [Int32]) -> Int? {
+        for size in stride(from: longestSuffix, through: shortestSuffix, by: -1) where size <= tokens.count {
+            if let position = followed[size - shortestSuffix][Array(tokens.suffix(size))] { return position }
+        }
+        return nil
+    }
+}
+
+/// A ``Proposer`` with two sources: a drafter, and the context where the draft length prefers it.
+final class CopyingProposer: Proposer {
+    private let drafting: TrieProposer
+    private let copying = PromptLookup()
+
+    /// - Parameter drafting: the source of drafts; it also learns from copied rounds.
+    init(_ drafting: TrieProposer) { self.drafting = drafting }
+
+    var rule: Rule { drafting.rule }
+    var trie: ActiveTrie? { drafting.trie }
+
+    func find(_ tokens: [Int32]) -> Copy { copying.find(tokens) }
+    func readAhead(_ context: [Int32]) throws { try drafting.readAhead(context) }
+    func settle() throws { try drafting.settle() }
+
+    func propose(
+        _ plan: Plan, _ copy: Copy, _ context: [Int32], _ length: any DraftLength, _ random: any RandomSource
+    ) throws -> Draft {
+        let source: any Proposer = plan.source == .copy ? copying : drafting
+        return try source.propose(plan, copy, context, length, random)
+    }
+
+    func translate(_ draft: Draft, room: Int) -> Proposal { source(of: draft).translate(draft, room: room) }
+
+    func verify(
+        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+    ) throws -> Verdict {
+        try source(of: draft).verify(draft, proposal, probs, random)
+    }
+
+    func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int { drafting.learn(outcome, &context) }
+
+    private func source(of draft: Draft) -> any Proposer { draft.copied.isEmpty ? drafting : copying }
+}
+
+/// How many tokens before a position are the last tokens too; `longestMatch` at most.
+private func matchLength(_ tokens: [Int32], _ position: Int) -> Int {
+    let most = min(longestMatch, position)
+    var length = 0
+    while length < most && tokens[position - 1 - length] == tokens[tokens.count - 1 - length] { length += 1 }
+    return length
+}

@@ -1,0 +1,183 @@
+// Where proposals come from: the interface between the loop and a drafter, or another source of guesses.
+//
+// A mode is a Proposer. Each proposer verifies its own guesses, so that the output's distribution is the target's.
+
+/// How proposals are verified: decision by decision, or by equality with the target's sample.
+enum Rule: Sendable { case decisions, match }
+
+/// How the context suggests that a text continues.
+struct Copy: Sendable, Equatable {
+    /// Target ids.
+    var tokens: [Int32] = []
+    /// Tokens before them that occurred in the same order before; 0 where none did.
+    var match = 0
+}
+
+/// A verified round before anything was learned from it.
+struct Outcome {
+    let draft: Draft
+    let proposal: Proposal
+    let verdict: Verdict
+    /// Target ids that are output, which may end before the verdict does.
+    let emitted: [Int32]
+}
+
+/// Guesses how a text continues, and verifies its own guesses.
+protocol Proposer: AnyObject {
+    /// How its drafts are verified; copies are verified by ``Rule/match``.
+    var rule: Rule { get }
+    /// The trie that its drafts are translated with; nil where it drafts nothing.
+    var trie: ActiveTrie? { get }
+
+    /// What could be copied from the context; an empty copy where this proposer copies nothing.
+    ///
+    /// - Parameter tokens: all target ids so far; from round to round they only grow.
+    func find(_ tokens: [Int32]) -> Copy
+    /// Begin to read the text in draft ids in the background.
+    func readAhead(_ context: [Int32]) throws
+    /// Wait until nothing is read in the background.
+    func settle() throws
+    /// Tokens that may follow, as planned.
+    ///
+    /// - Parameters:
+    ///   - plan: the source, and how many tokens.
+    ///   - copy: what ``find(_:)`` gave.
+    ///   - context: the text so far in draft ids.
+    ///   - length: asked again where the drafter has a trained head.
+    ///   - random: the source of randomness.
+    func propose(
+        _ plan: Plan, _ copy: Copy, _ context: [Int32], _ length: any DraftLength, _ random: any RandomSource
+    ) throws -> Draft
+    /// The draft in target tokens, at most `room` of them.
+    func translate(_ draft: Draft, room: Int) -> Proposal
+    /// Verify the proposal by the target's distributions.
+    func verify(
+        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+    ) throws -> Verdict
+    /// Append the round's output to the draft context and learn from it.
+    ///
+    /// - Returns: number of n-grams that are new in the cache.
+    func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int
+}
+
+/// Asks the drafter and translates its tokens by the trie of active spellings.
+class TrieProposer: Proposer {
+    /// The small model; its KV cache is rewritten.
+    let drafter: Drafter
+    /// N-grams, which grow where ``usesCache``.
+    let cache: NgramCache
+    /// Else only direct pairs (tokens of equal bytes) are spelled, and nothing is learned: mode plain.
+    let usesCache: Bool
+    fileprivate let activeTrie: ActiveTrie
+    private let temperature: Double
+    private let verifier: Verifier
+    private let banned: [Int32]
+    private lazy var buffers = OptionBuffers(activeTrie)
+
+    /// - Parameters:
+    ///   - drafter: the small model.
+    ///   - cache: n-grams.
+    ///   - temperature: of the drafter's distribution. Truncation and penalties are not applied to it: the output is exact
+    ///     with any distribution q, if the verifier gets the same q.
+    ///   - verifier: `verifyTokens` or `verifyBlock`.
+    ///   - usesCache: see ``usesCache``.
+    init(
+        _ drafter: Drafter, _ cache: NgramCache, temperature: Double, verifier: @escaping Verifier = verifyTokens,
+        usesCache: Bool = true
+    ) {
+        self.drafter = drafter
+        self.cache = cache
+        self.temperature = temperature
+        self.verifier = verifier
+        self.usesCache = usesCache
+        activeTrie = usesCache ? cache.trie : ActiveTrie(cache.map)
+        let map = cache.map
+        banned = (0..<Int32(map.draftSize)).filter {
+            usesCache ? !map.draftAllowed[Int($0)] : map.direct[Int($0)] < 0
+        }
+    }
+
+    var rule: Rule { .decisions }
+    var trie: ActiveTrie? { activeTrie }
+
+    func find(_ tokens: [Int32]) -> Copy { Copy() }
+    func readAhead(_ context: [Int32]) throws { try drafter.readAhead(context) }
+    func settle() throws { try drafter.settle() }
+
+    func propose(
+        _ plan: Plan, _ copy: Copy, _ context: [Int32], _ length: any DraftLength, _ random: any RandomSource
+    ) throws -> Draft {
+        if plan.count == 0 { return Draft() }
+        return try drafter.propose(context, plan.count, length, temperature, banned, random)
+    }
+
+    func translate(_ draft: Draft, room: Int) -> Proposal {
+        OmniDraft.translate(draft.tokens, activeTrie, maxTokens: room)
+    }
+
+    func verify(
+        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+    ) throws -> Verdict {
+        buffers.refresh()
+        return try verifier(proposal, draft.distributions, probs, activeTrie, random, buffers)
+    }
+
+    func learn(_ outcome: Outcome, _ context: inout [Int32]) -> Int {
+        let tokens = outcome.verdict.tokens(outcome.proposal)
+        for spelled in respell(outcome.draft, outcome.proposal, tokens, cache.map) { context += spelled.draftIds }
+        if !usesCache { return 0 }
+        return cache.learn(outcome.emitted, min(outcome.verdict.accepted, outcome.emitted.count))
+    }
+}
+
+/// Translates by the longest spelling and accepts what the target samples: used at temperature 0.
+final class MatchProposer: TrieProposer {
+    init(_ drafter: Drafter, _ cache: NgramCache, temperature: Double = 0, usesCache: Bool = true) {
+        super.init(drafter, cache, temperature: temperature, usesCache: usesCache)
+    }
+
+    override var rule: Rule { .match }
+
+    override func translate(_ draft: Draft, room: Int) -> Proposal {
+        translateLongest(draft.tokens, activeTrie, maxTokens: room)
+    }
+
+    override func verify(
+        _ draft: Draft, _ proposal: Proposal, _ probs: any Probs, _ random: any RandomSource
+    ) throws -> Verdict {
+        try verifyMatch(proposal, probs, random)
+    }
+}
+
+/// A target token in draft tokens.
+struct SpelledToken: Sendable, Equatable {
+    /// Its draft tokens; none where ``inside``.
+    let draftIds: [Int32]
+    /// Whether it is a later part of a long draft token, which belongs to an earlier target token.
+    var inside = false
+}
+
+/// A round's output in draft tokens: the draft as far as it was accepted, then the spelling of the rest.
+///
+/// Example: the draft token "sfo" stands for the target tokens S, F, O. If all three are accepted, S has the draft token and
+/// F and O are inside it. If only S and F are accepted, both are spelled again: "s", "f".
+///
+/// - Parameters:
+///   - draft: of the round.
+///   - proposal: of the round.
+///   - tokens: accepted proposed tokens, and the one after them.
+///   - map: gives the spellings.
+func respell(_ draft: Draft, _ proposal: Proposal, _ tokens: [Int32], _ map: VocabMap) -> [SpelledToken] {
+    let ends = proposal.ends
+    var whole = 0
+    if draft.copied.isEmpty {  // else no drafter spelled them
+        whole = min(tokens.count - 1, ends.count)
+        // A long draft token that was accepted in part only is spelled again.
+        while whole > 0 && whole < ends.count && ends[whole] == ends[whole - 1] { whole -= 1 }
+    }
+    return tokens.enumerated().map { index, token in
+        if index >= whole { return SpelledToken(draftIds: map.spell(token)) }
+        let from = index == 0 ? 0 : ends[index - 1]
+        return SpelledToken(draftIds: Array(draft.tokens[from..<ends[index]]), inside: from == ends[index])
+    }
+}

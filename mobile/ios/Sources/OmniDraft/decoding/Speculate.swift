@@ -1,0 +1,199 @@
+// The loop: draft, translate, score, verify, learn, repeat (spec/04-speculation.md).
+//
+// One function that reads downward. A mode is a Proposer, not a branch of the loop. Timing, tracing and log-probabilities
+// leave through one observer.
+
+let maxProposed = 64  // target tokens in one pass, at most
+let prefillChunk = 64  // tokens of a prompt in one pass; a cancellation waits for one pass
+
+/// Called with each verified round before anything is learned from it.
+typealias Observer = (Outcome, TargetProbs) throws -> Void
+
+/// Seconds of a round by its parts.
+struct Seconds: Sendable, Equatable {
+    var draft = 0.0
+    var translate = 0.0
+    var target = 0.0
+    var verify = 0.0
+    var learn = 0.0
+}
+
+/// What the target read before a round: the prompt, or text that its KV cache lacked.
+struct TextRead: Sendable, Equatable {
+    var tokens = 0
+    var seconds = 0.0
+}
+
+/// One target pass: what was drafted, proposed, accepted and emitted.
+struct Round: Sendable, Equatable {
+    /// Draft ids; none where the context was copied from.
+    let draft: [Int32]
+    /// Target ids.
+    let proposed: [Int32]
+    /// Number of proposed ids among the emitted.
+    let accepted: Int
+    /// Target ids that are output, cut at the end of the text.
+    let emitted: [Int32]
+    /// Draft tokens up to the one that ended the round.
+    let evaluated: Int
+    /// Accepted draft tokens.
+    let acceptedDrafts: Int
+    /// Number of n-grams that are new in the cache.
+    var learned = 0
+    /// Whether the proposed ids were copied from the context.
+    var copied = false
+    /// Whether the drafter gave NaN or infinity, so that the draft ended there.
+    var unsound = false
+    /// Natural log-probabilities of the emitted ids under the distribution that they were sampled from, after penalty,
+    /// temperature and truncation; at temperature 0 under the softmax of the penalised logits. Empty unless asked for.
+    var logprobs: [Double] = []
+    /// Where the time went; zeros unless measured.
+    var seconds = Seconds()
+    /// What the target read before; zeros unless measured.
+    var read = TextRead()
+
+    /// The plain values of a round; nothing of the size of a vocabulary is kept.
+    init(_ outcome: Outcome, learned: Int) {
+        draft = outcome.draft.tokens
+        proposed = outcome.proposal.tokens
+        accepted = min(outcome.verdict.accepted, outcome.emitted.count)
+        emitted = outcome.emitted
+        evaluated = outcome.verdict.evaluated
+        acceptedDrafts = outcome.verdict.acceptedDrafts
+        self.learned = learned
+        copied = !outcome.draft.copied.isEmpty
+        unsound = outcome.draft.unsound
+    }
+}
+
+/// A text while it is decoded, in both vocabularies.
+final class DecoderState {
+    /// Target ids, prompt and output; the loop extends them.
+    private(set) var tokens: [Int32] = []
+    /// The same text in draft ids, which the proposer extends; empty in mode lookup.
+    var context: [Int32] = []
+    /// Target tokens that may still be emitted.
+    private(set) var remaining = 0
+    /// Target ids that the target's KV cache holds.
+    private(set) var cached: [Int32] = []
+    /// The memory of the target's distributions, for all texts of a session.
+    let workspace = Workspace()
+    /// Says which of a round's tokens are output, and whether the text ends there.
+    private var cut: Cut = cutAtEos([])
+
+    /// Begin another text, and keep what the KV cache shares with it.
+    func restart(_ tokens: [Int32], _ context: [Int32], remaining: Int, cut: @escaping Cut) {
+        self.tokens = tokens
+        self.context = context
+        self.remaining = remaining
+        self.cut = cut
+        cached.removeSubrange(commonLength(cached, Array(tokens.dropLast()))...)
+    }
+
+    /// Forget what the KV cache holds: it was computed with other weights.
+    func forgetCached() { cached = [] }
+
+    /// Target tokens that may be proposed in the next pass; negative at the end of the text.
+    ///
+    /// A pass emits one token more than it accepts, so with one token remaining nothing may be proposed.
+    func room(_ target: any Model) -> Int { min(maxProposed, target.maxLength - tokens.count, remaining - 1) }
+
+    /// Read the text up to its last token, as far as the target's KV cache lacks it.
+    func prefill(_ target: any Model) throws {
+        target.rewind(cached.count)
+        while cached.count < tokens.count - 1 {
+            let chunk = Array(tokens[cached.count..<min(cached.count + prefillChunk, tokens.count - 1)])
+            _ = try target.score(chunk, numLogits: 1)
+            cached += chunk
+        }
+    }
+
+    /// Append the tokens of a round; return those that are output, and whether the text ends.
+    func extend(_ tokens: [Int32]) -> Emitted {
+        let emitted = cut(tokens)
+        cached += self.tokens.suffix(1)
+        cached += emitted.tokens.dropLast()
+        self.tokens += emitted.tokens
+        remaining -= emitted.tokens.count
+        return emitted
+    }
+}
+
+/// Rounds whose emitted tokens follow the target's own distribution; drafting only saves time.
+final class Speculation {
+    private let target: any Model
+    private let proposer: any Proposer
+    private let text: DecoderState
+    private let sampling: SamplingConfig
+    private let draftLength: any DraftLength
+    private let random: any RandomSource
+    private let observe: Observer
+    private var ended = false
+
+    /// - Parameters:
+    ///   - target: the model that writes the text; its KV cache is rewritten where it differs from the text.
+    ///   - proposer: guesses the next tokens and verifies its guesses.
+    ///   - text: at least one token; grows by what each round emits.
+    ///   - sampling: how the target's logits become distributions.
+    ///   - draftLength: what each round proposes, and how many tokens.
+    ///   - random: the source of randomness.
+    ///   - observe: called with each verified round before anything is learned from it.
+    init(
+        _ target: any Model, _ proposer: any Proposer, _ text: DecoderState, _ sampling: SamplingConfig,
+        _ draftLength: any DraftLength, _ random: any RandomSource, observe: @escaping Observer = { _, _ in }
+    ) {
+        self.target = target
+        self.proposer = proposer
+        self.text = text
+        self.sampling = sampling
+        self.draftLength = draftLength
+        self.random = random
+        self.observe = observe
+    }
+
+    /// The next round; nil at the end of the text.
+    func next() throws -> Round? {
+        let room = text.room(target)
+        if ended || room < 0 { return nil }
+        let copy = room > 0 ? proposer.find(text.tokens) : Copy()
+        let plan = room > 0 ? draftLength.next(copy.match) : Plan()
+        let (draft, proposal, logits) = try score(plan, copy, room)
+        text.workspace.reset()
+        let context = sampling.repetitionPenalty == 1 ? [] : text.tokens + proposal.tokens
+        let probs = TargetProbs(logits, sampling, context, text.workspace)
+        let verdict = try proposer.verify(draft, proposal, probs, random)
+        let emitted = text.extend(verdict.tokens(proposal))
+        target.rewind(text.tokens.count - 1)
+        let outcome = Outcome(draft: draft, proposal: proposal, verdict: verdict, emitted: emitted.tokens)
+        try observe(outcome, probs)
+        let learned = proposer.learn(outcome, &text.context)  // also extends the draft context
+        draftLength.record(counts(outcome, copy))
+        ended = emitted.ended
+        return Round(outcome, learned: learned)
+    }
+
+    /// Draft, translate and score; the drafter may read the text meanwhile.
+    private func score(_ plan: Plan, _ copy: Copy, _ room: Int) throws -> (Draft, Proposal, Logits) {
+        let scored: (Draft, Proposal, Logits)
+        do {
+            if plan.reads { try proposer.readAhead(text.context) }
+            try text.prefill(target)
+            let draft = try proposer.propose(plan, copy, text.context, draftLength, random)
+            let proposal = proposer.translate(draft, room: room)
+            scored = (draft, proposal, try target.score(text.tokens.suffix(1) + proposal.tokens, numLogits: nil))
+        } catch {
+            try proposer.settle()
+            throw error
+        }
+        try proposer.settle()  // nothing runs in the background between rounds
+        return scored
+    }
+}
+
+/// What the draft length learns from a round.
+private func counts(_ outcome: Outcome, _ copy: Copy) -> RoundCounts {
+    let agreed = zip(copy.tokens, outcome.emitted).prefix { $0 == $1 }.count
+    return RoundCounts(
+        drafted: outcome.draft.tokens.count, evaluated: outcome.verdict.evaluated,
+        accepted: outcome.verdict.acceptedDrafts, emitted: outcome.emitted.count, match: copy.match, agreed: agreed)
+}
