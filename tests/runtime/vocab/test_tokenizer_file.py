@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from omnidraft.errors import TokenizerError
 from omnidraft.runtime.vocab.compiled_tokenizer import CompiledTokenizer
 from omnidraft.runtime.vocab.tokenizer_file import open_tokenizer_file, read_tokenizer_file
+from omnidraft.runtime.vocab.tokenizer_format import StepOp, TextStep
 from support.places import ROOT
 
 VECTORS = ROOT / "spec/vectors/tokenizer"
@@ -71,3 +73,12 @@ def test_the_chapter_names_the_faults_that_occur() -> None:
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     named = {name for row in rows for name in row.split("`")[1::2]}
     assert named == FAULTS | {"unreadable"}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama3"])
+def test_a_letter_that_is_no_byte_has_no_piece(name: str) -> None:
+    tables = read_tokenizer_file(memoryview(FILES[name]))
+    step = TextStep(StepOp.PREFIX, ("\u6f22",))  # behind BYTES, so it is no letter of the byte alphabet
+    changed = CompiledTokenizer(replace(tables, steps=(*tables.steps, step)))
+    ids, plain = changed.encode("ab"), CompiledTokenizer(tables).encode("ab")
+    assert ids == plain or ids == [tables.unknown_id, *plain]

@@ -137,15 +137,26 @@ class CompiledTokenizer(Tokenizer):
 
     def _merged(self, word: str) -> list[int]:
         """Ids of a word: the word itself where merges are ignored, else its symbols, merged."""
+        data = self._data_of(word)
+        if self._tables.flags & ModelFlag.IGNORE_MERGES and data is not None:
+            token = self.piece_id(data)
+            if token != NONE:
+                return [token]
         byte_level = self.kind == "byte_level"
-        data = bytes([_BYTE_OF[letter] for letter in word]) if byte_level else word.encode()
-        if self._tables.flags & ModelFlag.IGNORE_MERGES and (token := self.piece_id(data)) != NONE:
-            return [token]
-        symbols = self._byte_symbols(data) if byte_level else self._character_symbols(word)
+        symbols = self._letter_symbols(word) if byte_level else self._character_symbols(word)
         return self._merges.merge(symbols)
 
-    def _byte_symbols(self, data: bytes) -> list[int]:
-        return self._symbols((self._tables.model_bytes[byte], ()) for byte in data)
+    def _data_of(self, word: str) -> bytes | None:
+        """The bytes that a word stands for; None where steps behind BYTES put something else into it."""
+        if self.kind != "byte_level":
+            return word.encode()
+        data = [_BYTE_OF.get(letter, NONE) for letter in word]
+        return None if NONE in data else bytes(data)
+
+    def _letter_symbols(self, word: str) -> list[int]:
+        pieces = self._tables.model_bytes
+        data = (_BYTE_OF.get(letter, NONE) for letter in word)
+        return self._symbols((NONE if byte == NONE else pieces[byte], ()) for byte in data)
 
     def _character_symbols(self, word: str) -> list[int]:
         known = self._character_ids
