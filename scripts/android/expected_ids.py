@@ -16,12 +16,18 @@ import numpy as np
 from omnidraft import Session, load_bundle
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.head import Head
+from omnidraft.runtime.decoding.distribution import Categorical, Ids
+from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_file import encode_adapter
+from omnidraft.runtime.session.api import Generation
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
+from omnidraft.runtime.session.statistics import Statistics
+from omnidraft.runtime.vocab.ngram_cache import NgramCache
 from omnidraft.sample_prompts import PROMPTS, word_problems
 
-COUNT, TOKENS = 30, 32  # prompts, and output tokens of each
+COUNT, TOKENS = 30, 20  # prompts, and output tokens of each
+EDGE = 1e-7  # a uniform that is nearer to a boundary decides by rounding; a port may round in another way
 CREATED = "2026-01-02T03:04:05Z"
 QUESTIONS = (
     "How many legs do 3 cats have?",
@@ -63,6 +69,7 @@ RUNS: tuple[tuple[str, dict[str, Any], bool, bool], ...] = (
 
 
 def main(bundles: Path) -> None:
+    watch_uniforms()
     prompts = [*PROMPTS, *word_problems(COUNT - len(PROMPTS))]
     for name in ("a", "b"):
         place = bundles / "expected" / name
@@ -94,27 +101,67 @@ def run_of(
     cache: bool,
     adapter: bool,
 ) -> dict[str, Any]:
-    """The ids of all prompts, one after another in one session."""
+    """The ids of all prompts, one after another in one session; no seed lies near an edge."""
+    given = {**settings, "max_new_tokens": TOKENS}
     session = Session(
         loaded,
         cache=place / "cache.odc" if cache else None,
         adapter=place / "adapter.safetensors" if adapter else None,
     )
-    given = {**settings, "max_new_tokens": TOKENS}
-    answers = [
-        session.generate(prompt, seed=seed_of(i), **given).finish() for i, prompt in enumerate(prompts)
-    ]
-    counts = session.stats.totals
+    answers = [answer_of(session, prompt, seed_of(i), given) for i, prompt in enumerate(prompts)]
+    counts = count_rounds(answers)
     return {
         "name": name,
         "settings": given,
         "cache": cache,
         "adapter": adapter,
+        "seeds": [f"{answer.seed:016x}" for answer in answers],
         "ids": [answer.token_ids for answer in answers],
         "texts": [answer.text for answer in answers],
         "logprobs": [answer.logprobs for answer in answers],
-        "counts": [counts.rounds, counts.drafted, counts.evaluated, counts.accepted_drafts, counts.learned],
+        "counts": counts,
     }
+
+
+def answer_of(session: Session, prompt: str, seed: int, settings: dict[str, Any]) -> Generation:
+    """An answer with this seed, or the next one that does not lie near an edge."""
+    learned = session.cache.table()
+    while True:
+        NEAREST[0] = 1.0
+        answer = session.generate(prompt, seed=seed, **settings).finish()
+        if NEAREST[0] >= EDGE:
+            return answer
+        session.cache = NgramCache.of_table(learned, session.vocab_map)
+        seed += 1
+
+
+def count_rounds(answers: list[Generation]) -> list[int]:
+    """Rounds, draft tokens drawn, verified and accepted, and new n-grams of all answers."""
+    totals = Statistics()
+    for answer in answers:
+        totals.merge(answer.statistics)
+    return [totals.rounds, totals.drafted, totals.evaluated, totals.accepted_drafts, totals.learned]
+
+
+NEAREST = [1.0]  # distance of a uniform to the nearest boundary
+
+
+def watch_uniforms() -> None:
+    """Note how near each uniform comes to the value that it is compared with."""
+    draw, bernoulli = Categorical.draw, SplitMix64.bernoulli
+
+    def watched_draw(self: Categorical, uniform: float, among: Ids | None = None) -> int:
+        sums = np.cumsum(self._weights if among is None else self._weights[among], dtype=np.float64)
+        NEAREST[0] = min(NEAREST[0], float(np.abs(sums / sums[-1] - uniform).min()))
+        return draw(self, uniform, among)
+
+    def watched_bernoulli(self: SplitMix64, probability: float) -> bool:
+        if 0.0 < probability < 1.0:
+            NEAREST[0] = min(NEAREST[0], abs(SplitMix64(self.state).uniform() - probability))
+        return bernoulli(self, probability)
+
+    setattr(Categorical, "draw", watched_draw)  # noqa: B010 # a type checker allows no assignment
+    setattr(SplitMix64, "bernoulli", watched_bernoulli)  # noqa: B010
 
 
 def seed_of(number: int) -> int:

@@ -3,6 +3,7 @@ package io.omnidraft.session
 import io.omnidraft.GenerationConfig
 import io.omnidraft.SessionException
 import io.omnidraft.StopReason
+import io.omnidraft.conformance.bits
 import io.omnidraft.conformance.bool
 import io.omnidraft.conformance.int
 import io.omnidraft.conformance.ints
@@ -53,8 +54,8 @@ internal class RealBundleTest {
                 Session(bundle(name), cache, adapter).use { session ->
                     assertNull(session.cacheNotice)
                     for ((number, prompt) in prompts.withIndex()) {
-                        val seed = StarterBundles.seed(number)
-                        val answer = session.generate(prompt, StarterBundles.config(run["settings"].obj(), seed)).finish()
+                        val config = StarterBundles.config(run["settings"].obj(), run["seeds"].list()[number].bits())
+                        val answer = session.generate(prompt, config).finish()
                         assertArrayEquals(run["ids"].list()[number].ints(), answer.tokenIds) { "prompt $number" }
                         assertEquals(run["texts"].list()[number].str(), answer.text)
                         assertArrayEquals(run["logprobs"].list()[number].nums(), answer.logprobs, 1e-4)
@@ -75,7 +76,8 @@ internal class RealBundleTest {
                 session.load(File(StarterBundles.expected(name), "talk.session"))
                 assertEquals(due["before"].int(), session.answer?.tokenIds?.size)
                 assertArrayEquals(due["resumed"].ints(), session.resume().finish().tokenIds)
-                val config = GenerationConfig(maxNewTokens = StarterBundles.ids(name)["tokens"].int(), numDraftTokens = 4)
+                val tokens = StarterBundles.ids(name)["tokens"].int()
+                val config = GenerationConfig(maxNewTokens = tokens, numDraftTokens = 4)
                 val after = session.chat(due["questions"].list()[2].str(), config).finish()
                 assertArrayEquals(due["after"].ints(), after.tokenIds)
             }

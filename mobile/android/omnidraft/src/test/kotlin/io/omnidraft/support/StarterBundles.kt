@@ -61,7 +61,4 @@ internal object StarterBundles {
             headThreshold = if (threshold == "auto") null else threshold.num(),
         )
     }
-
-    /** The seed of a prompt, as expected_ids.py gives it. */
-    fun seed(number: Int): Long = 7919L * number + if (number % 3 == 0) Long.MIN_VALUE else 1L
 }
