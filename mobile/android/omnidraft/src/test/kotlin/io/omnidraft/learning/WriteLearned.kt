@@ -15,6 +15,7 @@ import java.io.File
 /*
  * Writes what a device learned, for a runtime in another language: `WriteLearned BUNDLE OUT` answers, learns, and
  * writes into OUT the adapter (learned.safetensors) and a push of all parts in the layout of a store (store/).
+ * scripts/android/check_learned.py reads them.
  */
 
 fun main(arguments: Array<String>) {
