@@ -203,7 +203,7 @@ class MeasuredLength: DraftLength {
         if counts.drafted > 0 { recordDraft(counts) }
         if counts.match > 0 {
             for index in 0..<min(counts.emitted, counts.agreed + 1, longestDraft) {
-                count(&state.agreed, &state.compared, matchClass(counts.match + index), index < counts.agreed)
+                state.countCopy(matchClass(counts.match + index), isRight: index < counts.agreed)
             }
         }
     }
@@ -217,7 +217,7 @@ class MeasuredLength: DraftLength {
         // Of a refused target token only the first piece counts: a_j is the probability of draft token j given that those
         // before it were accepted.
         for depth in 0..<min(counts.evaluated, counts.accepted + 1, longestDraft) {
-            count(&state.accepted, &state.evaluated, depth, depth < counts.accepted)
+            state.countDraft(depth, isRight: depth < counts.accepted)
         }
         state.drafts = state.drafts * lengthDecay + Double(counts.accepted)
         state.targets = state.targets * lengthDecay + Double(counts.emitted - 1)
@@ -248,12 +248,6 @@ private func fastest(_ options: [ProposalOption]) -> ProposalOption {
     var best = options[0]
     for option in options where option.speed > best.speed { best = option }
     return best
-}
-
-/// Count one trial at a place.
-private func count(_ successes: inout [Double], _ trials: inout [Double], _ place: Int, _ isRight: Bool) {
-    successes[place] = successes[place] * lengthDecay + (isRight ? 1 : 0)
-    trials[place] = trials[place] * lengthDecay + 1
 }
 
 /// start x c_0, start x c_0 x c_1, ...

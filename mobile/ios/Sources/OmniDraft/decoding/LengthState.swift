@@ -56,4 +56,16 @@ struct LengthState: Sendable, Equatable {
         }
         share = min(2 * share, firstShare)
     }
+
+    /// Count one draft token that was verified at a depth.
+    mutating func countDraft(_ depth: Int, isRight: Bool) { count(&accepted, &evaluated, depth, isRight) }
+
+    /// Count one token that a copy would have proposed, behind a match of a class.
+    mutating func countCopy(_ place: Int, isRight: Bool) { count(&agreed, &compared, place, isRight) }
+}
+
+/// Count one trial at a place.
+private func count(_ successes: inout [Double], _ trials: inout [Double], _ place: Int, _ isRight: Bool) {
+    successes[place] = successes[place] * lengthDecay + (isRight ? 1 : 0)
+    trials[place] = trials[place] * lengthDecay + 1
 }

@@ -10,7 +10,7 @@
 // Each row has one processed distribution, used for every step. This keeps the output exact.
 
 private let coldest = 1e-4
-private let smallestDivisor: Float = 1.17549435e-38  // the inverse of it is finite
+private let smallestDivisor = Float.leastNormalMagnitude  // the inverse of it is finite
 
 /// How a row of logits becomes the target's distribution.
 ///
