@@ -28,7 +28,11 @@ let package = Package(
     dependencies: packages,
     targets: engine + [
         .target(name: "OmniDraft", path: "mobile/ios/Sources/OmniDraft"),
-        .target(name: "OmniDraftORT", dependencies: ["OmniDraft", engineDependency], path: "mobile/ios/Sources/OmniDraftORT"),
-        .testTarget(name: "OmniDraftTests", dependencies: ["OmniDraft", "OmniDraftORT"], path: "mobile/ios/Tests/OmniDraftTests"),
+        .target(
+            name: "OmniDraftORT", dependencies: ["OmniDraft", engineDependency], path: "mobile/ios/Sources/OmniDraftORT"
+        ),
+        .testTarget(
+            name: "OmniDraftTests", dependencies: ["OmniDraft", "OmniDraftORT"], path: "mobile/ios/Tests/OmniDraftTests"
+        ),
     ]
 )

@@ -109,7 +109,8 @@ func readPrompt(_ data: JsonObject) throws -> PromptTemplate {
 
 private func systemSlot(_ data: JsonObject) throws -> SystemSlot {
     SystemSlot(
-        before: try text(field(data, "before"), most: maxPrompt), after: try text(field(data, "after"), most: maxPrompt))
+        before: try text(field(data, "before"), most: maxPrompt), after: try text(field(data, "after"), most: maxPrompt)
+    )
 }
 
 private func thinkTags(_ data: JsonObject) throws -> ThinkTags {

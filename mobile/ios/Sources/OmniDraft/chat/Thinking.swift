@@ -58,7 +58,9 @@ func splitThought(_ output: String, _ tags: ThinkTags?, inside: Bool = false) ->
     var thought = Array(stripped(String(decoding: data[..<start], as: UTF8.self)).utf8)
     let (open, close) = (Array(tags.open.utf8), Array(tags.close.utf8))
     if begins(thought, 0, open) { thought.removeFirst(open.count) }
-    if thought.count >= close.count, begins(thought, thought.count - close.count, close) { thought.removeLast(close.count) }
+    if thought.count >= close.count, begins(thought, thought.count - close.count, close) {
+        thought.removeLast(close.count)
+    }
     var scalars = Substring(answer).unicodeScalars
     while let first = scalars.first, isSpace(first) { scalars.removeFirst() }
     return SplitText(thought: stripped(String(decoding: thought, as: UTF8.self)), answer: String(scalars))

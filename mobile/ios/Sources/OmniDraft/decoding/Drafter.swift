@@ -109,7 +109,8 @@ class Drafter: @unchecked Sendable {
             }
             let token = random.sample(distribution)
             if length.stopsEarly && drawn + 1 < allowed {  // before the next pass overwrites the row
-                let scored = temperature == 1 ? distribution : try draftDistribution(row, row.rows - 1, 1, banned, workspace)
+                let scored =
+                    temperature == 1 ? distribution : try draftDistribution(row, row.rows - 1, 1, banned, workspace)
                 confidence = scored.probability(token)
             }
             draft.tokens.append(token)

@@ -99,6 +99,8 @@ func argmax(_ row: UnsafePointer<Float>, _ size: Int) -> Int {
         let limit = SIMD16<Float>(repeating: largest)
         for index in stride(from: base, to: min(end, whole), by: 16) {
             let numbers = raw.loadUnaligned(fromByteOffset: 4 * index, as: SIMD16<Float>.self)
+            // swift-format does not know the operator.
+            // swift-format-ignore: NoAssignmentInExpressions
             isLarger = isLarger .| (.!(numbers .<= limit))
         }
         if !any(isLarger) && end <= whole { continue }

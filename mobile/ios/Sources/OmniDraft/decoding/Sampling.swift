@@ -186,7 +186,8 @@ func draftDistribution(
     let best = argmax(numbers, width)
     try checkFinite(numbers[best], "drafter")
     let isBanned = banned.contains(Int32(best))
-    if temperature == 0 && !isBanned { return OneHot(token: Int32(best), size: width) }  // the usual case needs no copy
+    // The usual case needs no copy.
+    if temperature == 0 && !isBanned { return OneHot(token: Int32(best), size: width) }
     let weights = workspace.row(width)
     weights.numbers.update(from: numbers, count: width)
     for id in banned { weights.numbers[Int(id)] = -.infinity }

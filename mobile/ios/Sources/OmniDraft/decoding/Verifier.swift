@@ -31,7 +31,9 @@ struct Verdict: Sendable, Equatable {
 /// A rule that verifies the decisions of a proposal: the translated draft, the drafter's distributions (one for each draft
 /// token, as they were sampled from), the target's distributions, the active trie that the proposal was translated with,
 /// the source of randomness, and the buffers of this round.
-typealias Verifier = (Proposal, [any Distribution], any Probs, ActiveTrie, any RandomSource, OptionBuffers) throws -> Verdict
+typealias Verifier = (
+    Proposal, [any Distribution], any Probs, ActiveTrie, any RandomSource, OptionBuffers
+) throws -> Verdict
 
 /// Speculative sampling on trie decisions, one after another: exact at every temperature.
 func verifyTokens(

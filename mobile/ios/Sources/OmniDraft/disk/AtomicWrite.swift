@@ -17,7 +17,9 @@ func split(_ path: String) -> (directory: String, name: String) {
 }
 
 /// A path below a directory.
-func joined(_ directory: String, _ name: String) -> String { directory.hasSuffix("/") ? directory + name : "\(directory)/\(name)" }
+func joined(_ directory: String, _ name: String) -> String {
+    directory.hasSuffix("/") ? directory + name : "\(directory)/\(name)"
+}
 
 /// The file that a path leads to, through links, if a file can be written or replaced there.
 ///

@@ -49,7 +49,11 @@ final class Claim: @unchecked Sendable {
 
     /// Gives the directory back; a second call does nothing.
     func close() {
-        if !state.with({ held in defer { held = false }; return held }) { return }
+        let wasHeld = state.with { held in
+            defer { held = false }
+            return held
+        }
+        if !wasHeld { return }
         systemClose(descriptor)
         let name = name
         claimed.with { _ = $0.remove(name) }

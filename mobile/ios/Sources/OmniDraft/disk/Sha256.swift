@@ -42,7 +42,9 @@
             let bits = length &* 8
             var end: [UInt8] = [0x80]
             end += [UInt8](repeating: 0, count: (119 - block.count) % 64)
-            for shift in stride(from: 56, through: 0, by: -8) { end.append(UInt8(truncatingIfNeeded: bits >> UInt64(shift))) }
+            for shift in stride(from: 56, through: 0, by: -8) {
+                end.append(UInt8(truncatingIfNeeded: bits >> UInt64(shift)))
+            }
             end.withUnsafeBytes { update($0) }
             return state.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> UInt32(24 - 8 * $0)) } }
         }

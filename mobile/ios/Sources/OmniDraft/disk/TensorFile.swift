@@ -61,7 +61,8 @@ func readTensors(_ data: Bytes, _ entries: JsonObject, _ start: Int) throws -> [
     do {
         layout = try entries.members.map { try Entry($0.name, $0.value) }
     } catch let error as ValueError {
-        throw ValueError("its tensors are not laid out as in safetensors (\(error.message.prefix(80)))", fault: "layout")
+        throw ValueError(
+            "its tensors are not laid out as in safetensors (\(error.message.prefix(80)))", fault: "layout")
     }
     layout.sort { ($0.begin, $0.end) < ($1.begin, $1.end) }
     var at = 0

@@ -89,7 +89,9 @@ private struct Leftover {
         place = joined(directory, file)
         guard file.hasPrefix(".\(name)."), !isLink(place), isDirectory(place) else { return nil }
         let parts = file.dropFirst(name.count + 2).split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 2, parts[0].utf8.count == 16, parts[0].utf8.allSatisfy({ hexDigit($0) >= 0 }) else { return nil }
+        guard parts.count == 2, parts[0].utf8.count == 16, parts[0].utf8.allSatisfy({ hexDigit($0) >= 0 }) else {
+            return nil
+        }
         (writer, kind) = (String(parts[0]), String(parts[1]))
         if kind != "tmp" && kind != "old" { return nil }
     }

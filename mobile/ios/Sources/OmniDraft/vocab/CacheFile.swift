@@ -98,7 +98,8 @@ func decodeCache(_ data: Bytes) throws -> CacheTable {
     let right = widthsOf(table)
     // Another way to write the same table is refused, so that equal tables are equal files.
     try demand(
-        header.widths == right, "not_canonical", "its columns are \(header.widths) bytes wide where \(right) are enough")
+        header.widths == right, "not_canonical", "its columns are \(header.widths) bytes wide where \(right) are enough"
+    )
     return table
 }
 
@@ -127,7 +128,9 @@ func decodeCacheHeader(_ data: Bytes) throws -> CacheHeader {
 }
 
 /// Whether bytes begin as every cache does.
-func startsWithMagic(_ data: Bytes) -> Bool { data.count >= cacheMagic.count && data.array(0, cacheMagic.count) == cacheMagic }
+func startsWithMagic(_ data: Bytes) -> Bool {
+    data.count >= cacheMagic.count && data.array(0, cacheMagic.count) == cacheMagic
+}
 
 /// The sections must be as long as the number of entries says.
 private func checkLengths(_ header: CacheHeader) throws {

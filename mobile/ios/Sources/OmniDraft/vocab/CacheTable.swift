@@ -41,7 +41,8 @@ struct CacheTable: Sendable {
     func keep(_ chosen: [Int]) -> CacheTable {
         func pick(_ column: IntTable) -> IntTable { IntTable(chosen.map { column[$0] }) }
         return CacheTable(
-            draftFingerprint: draftFingerprint, targetFingerprint: targetFingerprint, tick: tick, targets: pick(targets),
+            draftFingerprint: draftFingerprint, targetFingerprint: targetFingerprint, tick: tick,
+            targets: pick(targets),
             spellings: Ragged(rows: chosen.lazy.map { spellings.row($0) }), ticks: pick(ticks), hits: pick(hits),
             accepted: pick(accepted))
     }
@@ -74,7 +75,8 @@ func merge(_ a: CacheTable, _ b: CacheTable) throws -> CacheTable {
         let (left, right) = (column(a), column(b))
         return IntTable(
             ids.indices.map { index in
-                let count = max(fromA[index].map { left.unsigned($0) } ?? 0, fromB[index].map { right.unsigned($0) } ?? 0)
+                let count = max(
+                    fromA[index].map { left.unsigned($0) } ?? 0, fromB[index].map { right.unsigned($0) } ?? 0)
                 return Int32(bitPattern: UInt32(truncatingIfNeeded: count))
             })
     }
@@ -140,7 +142,8 @@ func checkAgainst(_ table: CacheTable, _ map: VocabMap) throws {
 private func checkFingerprint(_ who: String, _ theirs: String, _ ours: String) throws {
     if theirs == ours { return }
     throw cacheError(
-        "foreign_vocabulary", "it is of another \(who) tokenizer (\(theirs.prefix(12)), this one is \(ours.prefix(12)))")
+        "foreign_vocabulary", "it is of another \(who) tokenizer (\(theirs.prefix(12)), this one is \(ours.prefix(12)))"
+    )
 }
 
 private func checkRange(_ which: String, _ ids: IntTable, _ size: Int) throws {

@@ -41,7 +41,9 @@ struct IntTable: Sendable {
     /// A copy of the entries from `from` to before `until`.
     func array(_ from: Int = 0, _ until: Int? = nil) -> [Int32] {
         let end = until ?? count
-        if case .array(let values) = storage { return from == 0 && end == values.count ? values : Array(values[from..<end]) }
+        if case .array(let values) = storage {
+            return from == 0 && end == values.count ? values : Array(values[from..<end])
+        }
         return (from..<end).map { self[$0] }
     }
 }

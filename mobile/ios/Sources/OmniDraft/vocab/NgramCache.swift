@@ -135,7 +135,8 @@ final class NgramCache {
         let grams = trie.gramTargets
         return CacheTable(
             draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint, tick: tick,
-            targets: IntTable(grams), spellings: Ragged(rows: grams.lazy.map { self.map.spell($0) }), ticks: column(ticks),
+            targets: IntTable(grams), spellings: Ragged(rows: grams.lazy.map { self.map.spell($0) }),
+            ticks: column(ticks),
             hits: column(hits), accepted: column(accepted))
     }
 

@@ -112,7 +112,8 @@ extension Tokenizer {
         if kind == .byteLevel { return spellWords(points) }
         // U+2581 itself: only bytes can write it, because as a piece it means a space.
         var ids: [Int32] = []
-        for (index, part) in points.split(separator: sentencePieceSpace, omittingEmptySubsequences: false).enumerated() {
+        for (index, part) in points.split(separator: sentencePieceSpace, omittingEmptySubsequences: false).enumerated()
+        {
             if index > 0 {
                 guard let bytes = spellBytes([0xe2, 0x96, 0x81]) else { return nil }
                 ids += bytes

@@ -7,8 +7,13 @@ let tokenizerVersion = 1
 
 /// The sections in their order; the raw value is the name.
 enum TokenizerSection: String, CaseIterable, Sendable {
-    case offsets, text, roles, sorted, mergeKeys = "merge_keys", mergeValues = "merge_values", byteIds = "byte_ids"
-    case modelBytes = "model_bytes", stringOffsets = "string_offsets", strings, added, ranges, masks, code, programs, steps
+    case offsets, text, roles, sorted
+    case mergeKeys = "merge_keys"
+    case mergeValues = "merge_values"
+    case byteIds = "byte_ids"
+    case modelBytes = "model_bytes"
+    case stringOffsets = "string_offsets"
+    case strings, added, ranges, masks, code, programs, steps
 
     /// Bytes of an entry.
     var entryBytes: Int {

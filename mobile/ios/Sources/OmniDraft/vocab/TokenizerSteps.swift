@@ -28,7 +28,9 @@ struct TokenizerStrings {
 }
 
 /// The added tokens: control tokens, those read before the normaliser, those read behind it; the last of each content.
-func addedTokens(_ records: IntTable, _ strings: TokenizerStrings, _ ids: Int, _ wordClass: Int32) throws -> [AddedToken] {
+func addedTokens(_ records: IntTable, _ strings: TokenizerStrings, _ ids: Int, _ wordClass: Int32) throws
+    -> [AddedToken]
+{
     var sorts = [[AddedToken]](repeating: [], count: 3)
     var places = [[[UInt32]: Int]](repeating: [:], count: 3)
     for record in stride(from: 0, to: records.count, by: 3) {

@@ -171,7 +171,9 @@ private func demand(_ holds: Bool, _ fault: String, _ message: @autoclosure () -
 
 /// The tables of a file, after all checks of single tables.
 private func tablesOf(_ tensors: [(name: String, tensor: Tensor)]) throws -> [String: IntTable] {
-    for name in tensorNames { try demand(tensors.contains { $0.name == name }, "missing_tensor", "it has no '\(name)'") }
+    for name in tensorNames {
+        try demand(tensors.contains { $0.name == name }, "missing_tensor", "it has no '\(name)'")
+    }
     var tables: [String: IntTable] = [:]
     for (name, tensor) in tensors {
         try demand(tensorNames.contains(name), "extra_tensor", "it has a tensor '\(name.prefix(78))'")
@@ -185,7 +187,9 @@ private func tablesOf(_ tensors: [(name: String, tensor: Tensor)]) throws -> [St
 }
 
 /// Checks in the order of the specification; the copies of tables are made when their ids are known to be right.
-private func checkedMap(_ tables: [String: IntTable], _ draftFingerprint: String, _ targetFingerprint: String) throws -> VocabMap {
+private func checkedMap(_ tables: [String: IntTable], _ draftFingerprint: String, _ targetFingerprint: String) throws
+    -> VocabMap
+{
     func table(_ name: String) -> IntTable { tables[name] ?? IntTable([]) }
     let targetBytes = try ragged(table("target_bytes"), table("target_byte_offsets"), "target_bytes")
     let spellings = try ragged(table("spellings"), table("spelling_offsets"), "spellings")

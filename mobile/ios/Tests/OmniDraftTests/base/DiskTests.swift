@@ -30,13 +30,15 @@ final class DiskTests: XCTestCase {
 
     func testJsonIsReadStrictly() throws {
         for bad in [
-            "", "{", "[1,]", "{\"a\":1,\"a\":2}", "01", "1.", "NaN", "\"\\ud800\"", "\"\\ud800x\"", "\"\u{1}\"", "1 2", "tru",
+            "", "{", "[1,]", "{\"a\":1,\"a\":2}", "01", "1.", "NaN", "\"\\ud800\"", "\"\\ud800x\"", "\"\u{1}\"", "1 2",
+            "tru",
             "1e999", "[" + String(repeating: "[", count: 40), String(repeating: "1", count: 33), "\"\\udc00\\ud800\"",
         ] {
             XCTAssertThrowsError(try parseJson(Array(bad.utf8)), bad) { XCTAssert($0 is ValueError) }
         }
         XCTAssertThrowsError(try parseJson([0x22, 0xff, 0x22]))
-        let value = try parseJson(Array(" {\"a\" : [1, -2.5e1, true, null, \"\\ud83d\\ude00\\n\"], \"b\": 18446744073709551615}".utf8))
+        let value = try parseJson(
+            Array(" {\"a\" : [1, -2.5e1, true, null, \"\\ud83d\\ude00\\n\"], \"b\": 18446744073709551615}".utf8))
         XCTAssertEqual(value.object["a"], .array([.integer(1), .double(-25), .bool(true), .null, .string("😀\n")]))
         XCTAssertEqual(value.object["b"], .large("18446744073709551615"))
     }

@@ -44,7 +44,8 @@ func vectorsOf(_ folder: String) throws -> [Vector] {
         return items.map {
             let object = $0.object
             return Vector(
-                folder: folder, name: object["name"]!.string, why: object["why"]!.string, input: object["input"]!.object,
+                folder: folder, name: object["name"]!.string, why: object["why"]!.string,
+                input: object["input"]!.object,
                 expect: object["expect"] ?? .null)
         }
     }
@@ -92,7 +93,9 @@ func same<T: Equatable>(_ what: String, _ actual: T, _ expected: T) throws {
 func close(_ what: String, _ actual: [Double], _ expected: [Double], _ tolerance: Double = 1e-12) throws {
     try same("the length of \(what)", actual.count, expected.count)
     for (index, (a, b)) in zip(actual, expected).enumerated() {
-        if b.isNaN ? a.isNaN : (b == 0 || b.isInfinite) ? a == b : a != 0 && abs(a - b) <= tolerance * (1 + abs(b)) { continue }
+        if b.isNaN ? a.isNaN : (b == 0 || b.isInfinite) ? a == b : a != 0 && abs(a - b) <= tolerance * (1 + abs(b)) {
+            continue
+        }
         throw VectorFailure(description: "\(what)[\(index)] is \(a) and not \(b)")
     }
 }
@@ -112,11 +115,19 @@ private func brief(_ value: Any) -> String { String(String(describing: value).pr
 // Fields of vectors: a value of another kind is a bug of the test, which ends it.
 extension JsonValue {
     var isNull: Bool { self == .null }
-    var object: JsonObject { if case .object(let value) = self { return value } else { fatalError("\(self) is no object") } }
-    var array: [JsonValue] { if case .array(let value) = self { return value } else { fatalError("\(self) is no array") } }
-    var string: String { if case .string(let value) = self { return value } else { fatalError("\(self) is no string") } }
+    var object: JsonObject {
+        if case .object(let value) = self { return value } else { fatalError("\(self) is no object") }
+    }
+    var array: [JsonValue] {
+        if case .array(let value) = self { return value } else { fatalError("\(self) is no array") }
+    }
+    var string: String {
+        if case .string(let value) = self { return value } else { fatalError("\(self) is no string") }
+    }
     var bool: Bool { if case .bool(let value) = self { return value } else { fatalError("\(self) is no boolean") } }
-    var int: Int { if case .integer(let value) = self { return Int(value) } else { fatalError("\(self) is no integer") } }
+    var int: Int {
+        if case .integer(let value) = self { return Int(value) } else { fatalError("\(self) is no integer") }
+    }
     /// A number, or the texts `NaN`, `Infinity` and `-Infinity`.
     var num: Double {
         switch self {

@@ -83,7 +83,9 @@ final class VocabVectorsTests: VectorTestCase {
                 given["start"]!.isNull
                 ? try NgramCache(map, capacity: given["capacity"]!.int, policy: policy)
                 : try opened(vector, "start", map)
-            let new = given["rounds"]!.array.map { cache.learn($0.object["emitted"]!.int32s, $0.object["accepted"]!.int) }
+            let new = given["rounds"]!.array.map {
+                cache.learn($0.object["emitted"]!.int32s, $0.object["accepted"]!.int)
+            }
             try same("new", new, vector.expected["new"]!.ints)
             let expected = vector.expected["entries"]!.array.map(\.object).map {
                 CacheEntry(
@@ -166,7 +168,8 @@ final class VocabVectorsTests: VectorTestCase {
             let expected = try vectorMap(vector.expected["map"]!.string)
             let read = try loadVocabMap(vector.file(vector.input["file"]!.string))
             for (name, a, b) in [
-                ("target_bytes", read.targetBytes, expected.targetBytes), ("spellings", read.spellings, expected.spellings),
+                ("target_bytes", read.targetBytes, expected.targetBytes),
+                ("spellings", read.spellings, expected.spellings),
                 ("expansions", read.expansions, expected.expansions),
             ] {
                 try same(name, (0..<a.count).map { a.row($0) }, (0..<b.count).map { b.row($0) })

@@ -79,7 +79,8 @@ final class ExactnessTests: XCTestCase {
         let distribution = try outcomes { random in
             model.rewind(0)
             let proposer = try each.proposer(Drafter(model))
-            let loop = Speculation(target, proposer, each.text(each.most), each.sampling, try each.draftLength(), random)
+            let loop = Speculation(
+                target, proposer, each.text(each.most), each.sampling, try each.draftLength(), random)
             var emitted: [Int32] = []
             for _ in 0..<each.rounds { emitted += try loop.next()?.emitted ?? [] }
             return emitted
@@ -150,7 +151,9 @@ final class ExactnessTests: XCTestCase {
 
     func testARoundOfOtherProposersHasTheTargetsDistribution() throws {
         for kind in [Kind.match, .lookup, .copying, .plain] {
-            for temperature in [0.4, 1] { try check("\(temperature)", Case(kind, SamplingConfig(temperature: temperature))) }
+            for temperature in [0.4, 1] {
+                try check("\(temperature)", Case(kind, SamplingConfig(temperature: temperature)))
+            }
         }
     }
 
@@ -173,13 +176,16 @@ final class ExactnessTests: XCTestCase {
     /// A head ends drafts early, by a threshold and by what pays.
     func testAHeadLeavesTheTargetsDistribution() throws {
         let costs = Costs(target: [1, 1.01, 1.02], draft: 0.35, host: 0, acceptance: 0.9)
-        for kind in [Kind.token, .block] {
+        let lengths: [(Kind, () throws -> any DraftLength)] = [
+            (.token, { try FixedLength(3, headThreshold: 0.4) }), (.block, { MeasuredLength(costs, longest: 3) }),
+        ]
+        for (kind, length) in lengths {
             let headed = try Case(kind).with {
                 $0.drafter = HeadedModel(7, draftTokens.count)
                 $0.most = 4
+                $0.length = length
             }
-            try check("threshold", headed.with { $0.length = { try FixedLength(3, headThreshold: 0.4) } })
-            try check("auto", headed.with { $0.length = { MeasuredLength(costs, longest: 3) } })
+            try check("with a head", headed)
         }
     }
 
@@ -236,7 +242,8 @@ final class ExactnessTests: XCTestCase {
     private func generated(_ seed: UInt64) throws -> [Int32] {
         let each = try Case(.block)
         let proposer = try each.proposer(Drafter(ContextModel(7, draftTokens.count)))
-        let loop = Speculation(each.target(), proposer, each.text(40), each.sampling, try FixedLength(3), SplitMix64(seed))
+        let loop = Speculation(
+            each.target(), proposer, each.text(40), each.sampling, try FixedLength(3), SplitMix64(seed))
         var tokens: [Int32] = []
         while let round = try loop.next() { tokens += round.emitted }
         return tokens
