@@ -18,9 +18,13 @@ import java.util.concurrent.Executor
  *
  * @param private the directory `omnidraft` below the files that are in no backup.
  * @param files the app's files, for sessions.
- * @param tokens of an answer at most.
+ * @param config of each answer; the mode is that of the speed.
  */
-class LibraryEngine(private val private: File, private val files: File, private val tokens: Int = 256) : Engine {
+class LibraryEngine(
+    private val private: File,
+    private val files: File,
+    private val config: GenerationConfig = GenerationConfig(maxNewTokens = 256),
+) : Engine {
     override fun open(choice: Choice, onProgress: (Long, Long) -> Unit): Talk {
         val place = File(private, "bundles/${choice.name}")
         place.parentFile?.mkdirs()
@@ -39,7 +43,7 @@ class LibraryEngine(private val private: File, private val files: File, private 
         val saved = File(files, "omnidraft/sessions/$name.session")
         for (file in listOf(cache, traces, saved)) file.parentFile?.mkdirs()
         val session = bundle.session(SessionOptions(cache = cache, traces = traces))
-        return LibraryTalk(bundle, session, cache, saved, resumed(session, saved), tokens)
+        return LibraryTalk(bundle, session, cache, saved, resumed(session, saved), config)
     }
 
     /** Continues the conversation that was saved; a sentence if there is one, or why it is refused. */
@@ -60,7 +64,7 @@ private class LibraryTalk(
     private val cache: File,
     private val saved: File,
     resumed: String?,
-    private val tokens: Int,
+    private val config: GenerationConfig,
 ) : Talk {
     override val notice: String? =
         listOfNotNull(bundle.notice, session.cacheNotice, resumed).joinToString("; ").ifEmpty { null }
@@ -69,8 +73,7 @@ private class LibraryTalk(
 
     override fun answer(message: String, mode: Speed, executor: Executor, onPiece: (Piece) -> Unit): Result {
         val proposals = if (mode == Speed.PLAIN) GenerationConfig.Mode.PLAIN else GenerationConfig.Mode.TRIE
-        val config = GenerationConfig(maxNewTokens = tokens, mode = proposals)
-        val result = session.chat(message, config, executor, onPiece)
+        val result = session.chat(message, config.copy(mode = proposals), executor, onPiece)
         session.save(saved) // after each answer: the system may end the app at any time
         session.saveCache(cache)
         return result

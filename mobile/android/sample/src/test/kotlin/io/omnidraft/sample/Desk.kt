@@ -1,5 +1,6 @@
 package io.omnidraft.sample
 
+import io.omnidraft.GenerationConfig
 import java.io.File
 import java.util.concurrent.Executor
 import java.util.concurrent.Executors
@@ -15,7 +16,10 @@ class Desk(folder: File, tokens: Int = 24) : AutoCloseable {
     val told = ArrayList<Screen>()
 
     val presenter = Presenter(
-        LibraryEngine(File(folder, "private"), File(folder, "files"), tokens),
+        // A fixed draft length: what pays depends on how fast this machine is now.
+        LibraryEngine(
+            File(folder, "private"), File(folder, "files"), GenerationConfig(maxNewTokens = tokens, numDraftTokens = 4),
+        ),
         worker,
         Executor { tasks.add(it) },
         { System.nanoTime() / 1e9 },
