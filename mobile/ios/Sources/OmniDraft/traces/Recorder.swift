@@ -1,0 +1,97 @@
+// Records one generation: an observer of the loop that writes each round to a trace.
+
+/// The digests of the drafter's and of the target's adapter; nil for none.
+struct AdapterDigests: Sendable, Equatable {
+    var drafter: String?
+    var target: String?
+}
+
+/// A new store in a directory, where generations of a pair are recorded.
+///
+/// - Throws: ``OmniDraftError/traceFile(_:)``: nothing can be recorded there, or it is of another pair.
+func openTrace(_ directory: String, _ map: VocabMap) throws -> TraceStore {
+    try TraceStore(directory, Vocabularies(map))
+}
+
+/// Where generations of a pair are recorded, which other sessions may share.
+///
+/// - Throws: ``OmniDraftError/traceFile(_:)``: the place is of another pair.
+func openTrace(_ place: any TracePlace, _ map: VocabMap) throws -> any TracePlace {
+    do {
+        try Vocabularies(map).check(place.vocabularies)
+    } catch OmniDraftError.traceFile(let refusal) {
+        let message = "the store of \(place.name) is refused: \(refusal.message)"
+        throw traceError(refusal.fault, message, "open one for these models")
+    }
+    return place
+}
+
+/// The generation that a record is about.
+struct RecordingSource {
+    /// Spells the tokens that are emitted in pauses.
+    let map: VocabMap
+    /// Gives the text before the first round in draft ids; called in the first round, before it is learned.
+    let context: () -> [Int32]
+    /// Gives the digests of the adapters that the last round ran with.
+    let adapters: () -> AdapterDigests
+    /// Of the generation.
+    let temperature: Double
+    /// Of the generation.
+    let mode: String
+    /// Whether the generation began in another record.
+    let continues: Bool
+}
+
+/// Writes the rounds of one generation to a store; ``record(_:_:)`` is an observer of the loop.
+final class Recorder {
+    private let store: any TracePlace
+    private let tracer: Tracer
+    private let proposer: any Proposer
+    private let source: RecordingSource
+    private var context: [Int32]?  // the text so far in draft ids
+    private var adapters = AdapterDigests()
+    private var continues: Bool
+    private var place: SegmentPlace?  // of the record that is being extended
+
+    /// - Parameters:
+    ///   - store: holds the record.
+    ///   - tracer: makes a round of a record from a round of the loop.
+    ///   - proposer: of the generation.
+    ///   - source: describes the generation.
+    init(_ store: any TracePlace, _ tracer: Tracer, _ proposer: any Proposer, _ source: RecordingSource) {
+        self.store = store
+        self.tracer = tracer
+        self.proposer = proposer
+        self.source = source
+        continues = source.continues
+    }
+
+    /// Record a round, before anything is learned from it.
+    func record(_ outcome: Outcome, _ probs: TargetProbs) throws {
+        let adapters = source.adapters()
+        var text = context ?? source.context()
+        context = nil  // the array has one owner while it grows
+        defer { context = text }
+        let traced = try tracer(proposer, outcome, probs)
+        // The next round is of other models, or comes after a gap.
+        if adapters != self.adapters || traced == nil { place = nil }
+        self.adapters = adapters
+        if let traced {
+            place = store.append(traced.at(text.count), at: place) { start(text) }
+            text += traced.pieces
+        } else {
+            text += outcome.emitted.flatMap { source.map.spell($0) }
+        }
+        continues = true
+    }
+
+    /// Make the record reach the disk.
+    func close() { store.sync() }
+
+    private func start(_ text: [Int32]) -> TraceStart {
+        let (skipped, kept) = windowOf(text)
+        return TraceStart(
+            drafterAdapter: adapters.drafter, targetAdapter: adapters.target, temperature: source.temperature,
+            mode: source.mode, continues: continues, skipped: skipped, context: kept)
+    }
+}

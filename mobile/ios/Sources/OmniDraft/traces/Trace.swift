@@ -1,0 +1,180 @@
+// A recorded generation as values: its rounds, and at each token the distribution of the target (spec/12-trace.md).
+// Training computes from these alone, without a second pass of the target.
+
+/// Ids that are kept of a distribution, at most.
+let traceTop = 64
+/// The smallest normal float16, 2^-14: smaller probabilities have too few bits and go to the rest.
+let traceFloor = 0x1p-14
+/// Draft ids that a record keeps of the text before it, at most.
+let traceWindow = 2048
+
+private let shownDigits = 12  // of a fingerprint
+
+/// A refusal of a trace.
+func traceError(_ fault: String, _ message: String, _ remedy: String = "") -> OmniDraftError {
+    .traceFile(Refusal(fault: fault, message: message, remedy: remedy))
+}
+
+/// The pair of vocabularies of the ids of a trace.
+struct Vocabularies: Sendable, Equatable {
+    /// Of the drafter's tokenizer, 64 hexadecimal digits.
+    let draftFingerprint: String
+    /// Of the target's tokenizer.
+    let targetFingerprint: String
+    /// Width of the drafter's logits, 1 to 2^31.
+    let draftSize: Int
+    /// Width of the target's logits, 1 to 2^31.
+    let targetSize: Int
+
+    init(draftFingerprint: String, targetFingerprint: String, draftSize: Int, targetSize: Int) {
+        self.draftFingerprint = draftFingerprint
+        self.targetFingerprint = targetFingerprint
+        self.draftSize = draftSize
+        self.targetSize = targetSize
+    }
+
+    /// The vocabularies of a map.
+    init(_ map: VocabMap) {
+        self.init(
+            draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint, draftSize: map.draftSize,
+            targetSize: map.targetSize)
+    }
+
+    /// Refuses a trace of other vocabularies.
+    ///
+    /// - Throws: ``OmniDraftError/traceFile(_:)`` with the fault `foreign_vocabulary`.
+    func check(_ other: Vocabularies) throws {
+        try same("drafter tokenizer", shown(draftFingerprint), shown(other.draftFingerprint))
+        try same("target tokenizer", shown(targetFingerprint), shown(other.targetFingerprint))
+        try same("number of draft ids", "\(draftSize)", "\(other.draftSize)")
+        try same("number of target ids", "\(targetSize)", "\(other.targetSize)")
+        // Fingerprints that begin alike.
+        if self != other { throw traceError("foreign_vocabulary", "its tokenizers are not those of these models") }
+    }
+
+    private func shown(_ fingerprint: String) -> String { String(fingerprint.prefix(shownDigits)) }
+
+    private func same(_ who: String, _ ours: String, _ theirs: String) throws {
+        if ours != theirs {
+            throw traceError("foreign_vocabulary", "its \(who) is \(theirs), that of these models is \(ours)")
+        }
+    }
+}
+
+/// The largest probabilities of a distribution.
+struct Masses: Sendable, Equatable {
+    /// Ascending, at most ``traceTop``.
+    let ids: [Int32]
+    /// Of these ids; each is a number that float16 holds exactly, none is below ``traceFloor``.
+    let probabilities: [Float]
+    /// The mass of all other ids.
+    let rest: Double
+}
+
+/// An emitted target token, and the target's distribution before it: at temperature 1, without penalty and truncation.
+struct TracedToken: Sendable, Equatable {
+    /// The target id.
+    let tokenId: Int32
+    /// -ln of its probability in the distribution, in nats.
+    let surprisal: Double
+    /// Whether it was proposed.
+    let accepted: Bool
+    /// Whether it begins inside a draft token that writes more than one target token, where no draft position belongs to it.
+    let inside: Bool
+    /// The draft ids that spell it, which are appended to the draft context; none if none can.
+    let pieces: [Int32]
+    /// Over target ids.
+    let distribution: Masses
+    /// Over the first draft ids of all spellings, active or not: P at the root of the whole trie.
+    let roots: Masses
+    /// The mass of the target tokens without a spelling in the trie; ``roots`` does not hold it.
+    let unspelled: Double
+}
+
+/// What was judged: a decision of the trie walk (see ``Step``), or a whole target token. The raw value is the number in a
+/// file.
+enum DecisionKind: Int, Sendable, CaseIterable {
+    case begin = 1
+    case goOn, end, deadEnd, expand
+    /// The rules match and paper: all draft tokens since the judgement before.
+    case whole
+}
+
+/// The probability that a decision was accepted.
+struct DecisionLabel: Sendable, Equatable {
+    /// What was decided.
+    let kind: DecisionKind
+    /// Index of the draft token that proposed it; of a whole token the last one.
+    let draft: Int
+    /// min(1, P/Q) by the distributions of the round.
+    let label: Double
+}
+
+/// One target pass.
+struct TracedRound: Sendable, Equatable {
+    /// Draft ids of the text before it, those outside the record's window included.
+    var position: Int
+    /// Draft ids; none where the context was copied from.
+    let draft: [Int32]
+    /// How many of the draft ids were verified.
+    let evaluated: Int
+    /// How many of these were accepted.
+    let acceptedDrafts: Int
+    /// Of the decisions, in order.
+    let labels: [DecisionLabel]
+    /// Emitted, one at least.
+    let tokens: [TracedToken]
+
+    /// The number of draft ids that spell the text of the round.
+    var numPieces: Int { tokens.reduce(0) { $0 + $1.pieces.count } }
+    /// The draft ids that spell the text of the round.
+    var pieces: [Int32] { tokens.flatMap(\.pieces) }
+
+    /// The round at another position.
+    func at(_ position: Int) -> TracedRound {
+        var moved = self
+        moved.position = position
+        return moved
+    }
+}
+
+/// How a record begins.
+struct TraceStart: Sendable, Equatable {
+    /// Digest of the drafter's adapter in use, 64 hexadecimal digits; nil for none.
+    let drafterAdapter: String?
+    /// Digest of the target's adapter in use; nil for none.
+    let targetAdapter: String?
+    /// Of the sampling.
+    let temperature: Double
+    /// One of ``traceModes``.
+    let mode: String
+    /// Whether it continues a generation, after a pause, another adapter or a full segment.
+    var continues: Bool
+    /// Number of draft ids of the text before ``context``.
+    let skipped: Int
+    /// The latest draft ids of the text, at most ``traceWindow``.
+    let context: [Int32]
+
+    /// The same beginning, of a record that continues a generation.
+    func continuing() -> TraceStart {
+        var start = self
+        start.continues = true
+        return start
+    }
+}
+
+/// A generation, or a part of one.
+struct Traced: Sendable, Equatable {
+    /// The text before it.
+    let start: TraceStart
+    /// In order, one at least.
+    var rounds: [TracedRound]
+
+    /// All emitted target tokens.
+    var tokens: [TracedToken] { rounds.flatMap(\.tokens) }
+}
+
+/// The number of draft ids of a text that a record leaves out, and the ids that it keeps.
+func windowOf(_ text: [Int32]) -> (skipped: Int, kept: [Int32]) {
+    (max(0, text.count - traceWindow), Array(text.suffix(traceWindow)))
+}

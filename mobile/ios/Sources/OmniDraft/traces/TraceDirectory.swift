@@ -1,0 +1,102 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+// The directory of a trace: one writer at a time, a bound, and deletion of nothing but traces.
+
+/// Delete a trace, one segment or those of a directory, and a directory that is empty then.
+///
+/// - Returns: the number of deleted files.
+/// - Throws: ``OmniDraftError/traceFile(_:)``: the path is not a trace, a session is recording in it, or it cannot be
+///   deleted.
+@discardableResult
+func wipeTrace(_ path: String) throws -> Int {
+    do {
+        return isDirectory(path) ? try wipeDirectory(path) : try wipeSegment(path)
+    } catch let error as FileError {
+        throw traceError("unwritable", "\(path) cannot be wiped (\(error.message))", "check the path")
+    }
+}
+
+private func wipeSegment(_ path: String) throws -> Int {
+    if try !(exists(path) && isTrace(path)) {
+        throw traceError("not_a_trace", "\(path) is not a trace, so it stays", "check the path")
+    }
+    try deleteFile(path)
+    return 1
+}
+
+private func wipeDirectory(_ path: String) throws -> Int {
+    if try !segmentsOf(path).contains(where: isTrace) {
+        throw traceError("not_a_trace", "\(path) holds no trace, so it stays", "check the path")
+    }
+    let claim = try claimForRecording(path)
+    defer {
+        claim.close()
+        rmdir(path)  // fails, as it should, where the directory has other files
+    }
+    return try removeSegments(path)
+}
+
+/// Delete the segments in a directory and the leftovers of their writers.
+///
+/// - Returns: the number of deleted files.
+/// - Throws: ``FileError``: a segment cannot be read or deleted.
+func removeSegments(_ path: String) throws -> Int {
+    var count = 0
+    for segment in try segmentsOf(path) where try isTrace(segment) {
+        try deleteFile(segment)
+        count += 1 + removeLeftovers(segment)
+    }
+    return count
+}
+
+/// Claim a directory for this process.
+///
+/// - Throws: ``OmniDraftError/traceFile(_:)`` with the fault `in_use`; ``FileError``: the directory cannot be made or
+///   written.
+func claimForRecording(_ path: String) throws -> Claim {
+    do {
+        return try Claim(path)
+    } catch is ClaimError {
+        throw traceError(
+            "in_use", "a session is recording in \(path)", "end it, share its store, or choose another place")
+    }
+}
+
+/// Refuse to record beside a segment of other vocabularies or versions; a damaged segment is skipped.
+///
+/// - Throws: ``OmniDraftError/traceFile(_:)`` with the fault `foreign_vocabulary` or `version`; ``FileError``: the segment
+///   cannot be read.
+func checkSegment(_ path: String, _ vocabularies: Vocabularies) throws {
+    do {
+        let data = Bytes(try OpenFile(path).read(traceHeaderBytes))
+        try vocabularies.check(decodeTraceHeader(data).vocabularies)
+    } catch OmniDraftError.traceFile(let refusal) {
+        if refusal.fault != "foreign_vocabulary" && refusal.fault != "version" { return }
+        let (directory, name) = split(path)
+        throw traceError(
+            refusal.fault, "no trace can be recorded in \(directory): of \(name), \(refusal.message)",
+            "choose another place for this pair of models")
+    }
+}
+
+/// Delete the oldest segments until the segments together have at most `room` bytes.
+///
+/// - Throws: ``FileError``: a segment cannot be read or deleted.
+func evict(_ path: String, room: Int) throws {
+    let segments = try segmentsOf(path).map { (path: $0, size: try OpenFile($0).size) }
+    var total = segments.reduce(0) { $0 + $1.size }
+    for segment in segments where total > room {
+        total -= segment.size
+        try deleteFile(segment.path)
+    }
+}
+
+private func isTrace(_ path: String) throws -> Bool { try OpenFile(path).read(traceMagic.count) == traceMagic }
+
+private func deleteFile(_ path: String) throws {
+    if unlink(path) != 0 { throw systemError(errno) }
+}
