@@ -28,6 +28,7 @@ NOT_MIRRORED: dict[str, dict[str, str]] = LIST["not_mirrored"]
 FURTHER: dict[str, dict[str, dict[str, str]]] = LIST["further"]
 SOURCE = ROOT.parents[1] / "src/omnidraft"
 KOTLIN = ROOT.parents[1] / "mobile/android/omnidraft/src/main/kotlin/io/omnidraft"
+SWIFT = ROOT.parents[1] / "mobile/ios/Sources/OmniDraft"
 ROOMS = {
     "decoding",
     "vocab",
@@ -65,17 +66,27 @@ def test_each_room_is_listed() -> None:
     assert set(NOT_MIRRORED) <= set(PORTABLE)
 
 
-@pytest.mark.parametrize("room", sorted({*PORTABLE, *FURTHER["kotlin"]}))
-def test_the_kotlin_runtime_has_each_file_and_a_reason_for_each_other(room: str) -> None:
-    files = {file.stem for file in (KOTLIN / room).glob("*.kt")}
+def check_port(folder: Path, suffix: str, room: str, further: dict[str, str]) -> None:
+    """Fail unless a room of a port has each file of the list, and a reason for each file beside them."""
+    files = {file.stem for file in (folder / room).glob(f"*{suffix}")}
     mirrored = {pascal(stem) for stem in PORTABLE.get(room, {})}
-    further = FURTHER["kotlin"].get(room, {})
     assert sorted(mirrored - files) == [], "missing"
     assert sorted(files - mirrored) == sorted(further), "without a reason, or with a reason and no file"
     assert not mirrored & set(further)
     assert all(len(reason) > 20 for reason in further.values())
 
 
+@pytest.mark.parametrize("room", sorted({*PORTABLE, *FURTHER["kotlin"]}))
+def test_the_kotlin_runtime_has_each_file_and_a_reason_for_each_other(room: str) -> None:
+    check_port(KOTLIN, ".kt", room, FURTHER["kotlin"].get(room, {}))
+
+
 def test_each_kotlin_room_is_listed() -> None:
     folders = {file.parent.relative_to(KOTLIN).as_posix() for file in KOTLIN.rglob("*.kt")}
     assert folders == {*PORTABLE, *FURTHER["kotlin"]}
+
+
+@pytest.mark.parametrize("room", sorted(FURTHER["swift"]))
+def test_a_room_of_the_swift_runtime_is_complete(room: str) -> None:
+    """The list names the rooms that are there as a whole."""
+    check_port(SWIFT, ".swift", room, FURTHER["swift"][room])
