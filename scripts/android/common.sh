@@ -14,6 +14,8 @@ MIN_SDK=26
 TARGET_SDK=36
 JAVA_SHARE=/usr/share/java         # where Debian has the jars of JUnit
 
+DATA=${OMNIDRAFT_DATA:-$ROOT/../shared/data} # real tokenizers and texts, where they are
+
 export ORT_DISABLE_TELEMETRY=1     # before the native library loads
 export LC_ALL=C.UTF-8
 

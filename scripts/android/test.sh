@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Compiles and runs the JUnit tests of the library and of the sample's presenter, and lists the vectors that ran.
-# `test.sh PATTERN` runs the classes whose names contain it. With OMNIDRAFT_DATA, real tokenizers are compared with the
-# package `tokenizers`; without, that test is skipped. The last line is `N passed, N failed`.
+# `test.sh PATTERN` runs the classes whose names contain it. Where the data is (OMNIDRAFT_DATA, by default ../shared/data),
+# real tokenizers are compared with the package `tokenizers`; else that test is skipped. The last line is
+# `N passed, N failed`.
 . "$(dirname "$0")/common.sh"
 need_tools
 
@@ -15,8 +16,8 @@ kotlinc -jvm-target 17 -Werror -module-name sample -cp "$STDLIB:$ORT_JAR:$OUT/ma
     "$ANDROID/sample/src/main/presenter" "$ANDROID/sample/src/test/kotlin"
 
 tokenizers=$OUT/tokenizers
-if [ -d "${OMNIDRAFT_DATA:-}" ] && [ ! -e "$tokenizers/done" ]; then
-    timed "tokenizers of the data" "$PYTHON" "$HERE/tokenizer_lines.py" "$OMNIDRAFT_DATA" "$tokenizers"
+if [ -d "$DATA" ] && [ ! -e "$tokenizers/done" ]; then
+    timed "tokenizers of the data" "$PYTHON" "$HERE/tokenizer_lines.py" "$DATA" "$tokenizers"
     touch "$tokenizers/done"
 fi
 
