@@ -15,7 +15,7 @@ struct Bytes: @unchecked Sendable {
     init(_ array: [UInt8]) {
         let owner = OwnedBytes(array)
         self.owner = owner
-        base = UnsafeRawPointer(owner.memory.baseAddress!)
+        base = UnsafeRawPointer(owner.memory)
         count = array.count
     }
 
@@ -72,11 +72,11 @@ struct Bytes: @unchecked Sendable {
 }
 
 private final class OwnedBytes {
-    let memory: UnsafeMutableBufferPointer<UInt8>
+    let memory: UnsafeMutablePointer<UInt8>
 
     init(_ array: [UInt8]) {
         memory = .allocate(capacity: max(1, array.count))
-        _ = memory.initialize(from: array)
+        memory.initialize(from: array, count: array.count)
     }
 
     deinit { memory.deallocate() }
@@ -101,9 +101,9 @@ struct ByteWriter {
     }
 }
 
-/// The CRC-32 (as in zlib) of some bytes.
-func crc32(_ data: some Sequence<UInt8>) -> UInt32 {
-    var sum: UInt32 = 0xffff_ffff
+/// The CRC-32 (as in zlib) of some bytes, which may follow others whose CRC-32 is `sum`.
+func crc32(_ data: some Sequence<UInt8>, after sum: UInt32 = 0) -> UInt32 {
+    var sum = ~sum
     for byte in data { sum = crcTable[Int((sum ^ UInt32(byte)) & 0xff)] ^ (sum >> 8) }
     return ~sum
 }

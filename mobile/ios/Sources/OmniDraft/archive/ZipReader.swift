@@ -1,0 +1,193 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+// Read the entries of an archive, strictly, from the first byte to the last (spec/16-archive.md).
+
+private let maxName = 512
+private let encrypted = (1 << 0) | (1 << 6) | (1 << 13)  // flags
+private let descriptor = 1 << 3
+private let zip64Bytes = 20
+private let mostSize: UInt64 = 1 << 53
+
+/// An archive that is not as it must be; the caller adds its path.
+struct ZipError: Error, Equatable {
+    let fault: String
+    let message: String
+}
+
+/// The bytes of an archive.
+final class ZipBytes {
+    /// Bytes in all.
+    let size: Int
+    private let file: OpenFile
+
+    /// - Throws: ``FileError``: the archive cannot be opened.
+    init(_ path: String) throws {
+        file = try OpenFile(path)
+        size = file.size
+    }
+
+    /// At most `count` bytes from a place on; fewer at the end of the archive.
+    ///
+    /// - Throws: ``FileError``: they cannot be read.
+    func read(_ at: Int, _ count: Int) throws -> [UInt8] {
+        let most = max(0, min(count, size - at))
+        return try [UInt8](unsafeUninitializedCapacity: most) { buffer, filled in
+            while filled < most, let start = buffer.baseAddress {
+                let count = pread(file.descriptor, start + filled, most - filled, off_t(at + filled))
+                if count < 0 && errno == EINTR { continue }
+                if count < 0 { throw systemError(errno) }
+                if count == 0 { break }
+                filled += count
+            }
+        }
+    }
+}
+
+/// Whether an entry may have a name: relative, ASCII, and a file on every system.
+func isEntryName(_ name: String) -> Bool { name.utf8.count <= maxName && isFileName(name) }
+
+/// The entries of an archive, in order. The bytes of the files are not read.
+///
+/// - Throws: ``ZipError`` with the name of the first fault; ``FileError``: the archive cannot be read.
+func readEntries(_ data: ZipBytes) throws -> [ArchiveEntry] {
+    var walk = ZipWalk(data)
+    while try walk.next() != nil {}
+    return walk.entries
+}
+
+/// A walk through an archive, from entry to entry.
+struct ZipWalk {
+    /// The entries so far.
+    private(set) var entries: [ArchiveEntry] = []
+    private let data: ZipBytes
+    private var names: Set<[UInt8]> = []
+    private var at = 0
+
+    init(_ data: ZipBytes) { self.data = data }
+
+    /// The next entry; nil behind the last one, where the rest of the archive is its directory.
+    ///
+    /// - Throws: ``ZipError`` with the name of the first fault; ``FileError``: the archive cannot be read.
+    mutating func next() throws -> ArchiveEntry? {
+        let start = try data.read(at, zipLocalBytes)
+        if !entries.isEmpty && start.starts(with: zipCentral) {
+            try checkDirectory()
+            return nil
+        }
+        try checkStart(start)
+        let entry = try entry(start)
+        try checkName(entry.name)
+        if entries.count == maxArchiveEntries {
+            throw ZipError(fault: "limits", message: "it has more than \(maxArchiveEntries) entries")
+        }
+        if entry.end > data.size {
+            let message = "\(entry.name) ends at byte \(entry.end) and the archive at \(data.size)"
+            throw ZipError(fault: "truncated", message: message)
+        }
+        entries.append(entry)
+        at = entry.end
+        return entry
+    }
+
+    private func checkDirectory() throws {
+        let expected = centralDirectory(entries, at: at)
+        let rest = try data.read(at, expected.count + 1)
+        if rest == expected { return }
+        if expected.starts(with: rest) { throw ZipError(fault: "truncated", message: "its directory is cut short") }
+        if rest.starts(with: expected) {
+            throw ZipError(fault: "trailing_bytes", message: "it has bytes behind its end")
+        }
+        throw ZipError(fault: "directory", message: "its directory differs from its entries")
+    }
+
+    /// Check the first four bytes of a local header.
+    private func checkStart(_ start: [UInt8]) throws {
+        if start.starts(with: zipLocal) { return }
+        let first = start.prefix(zipLocal.count)
+        if entries.isEmpty && !zipLocal.starts(with: first) {
+            throw ZipError(fault: "not_an_archive", message: "it is not an archive of a bundle")
+        }
+        if first.count < zipLocal.count { throw ZipError(fault: "truncated", message: "it is cut short") }
+        throw ZipError(fault: "header", message: "bytes follow an entry that are not an entry")
+    }
+
+    /// The entry whose local header begins at `at`.
+    private func entry(_ start: [UInt8]) throws -> ArchiveEntry {
+        if start.count < zipLocalBytes { throw ZipError(fault: "truncated", message: "a header is cut short") }
+        let fixed = Bytes(start)
+        try checkKind(fixed)
+        let nameBytes = fixed.u16(26)
+        let extraBytes = fixed.u16(28)
+        if nameBytes < 1 || nameBytes > maxName {
+            throw ZipError(fault: "outside", message: "a name has \(nameBytes) bytes")
+        }
+        let rest = try data.read(at + zipLocalBytes, nameBytes + extraBytes)
+        if rest.count < nameBytes + extraBytes { throw ZipError(fault: "truncated", message: "a header is cut short") }
+        let name = String(decoding: rest[..<nameBytes], as: UTF8.self)
+        if !isEntryName(name) {
+            let message = "\(quoted(.string(name))) is not a name of a file in a bundle"
+            throw ZipError(fault: "outside", message: message)
+        }
+        let extra = Array(rest[nameBytes...])
+        let size = try sizeOf(fixed.u32(22), Bytes(extra))
+        let entry = ArchiveEntry(name: name, at: at, size: size, crc32: UInt32(truncatingIfNeeded: fixed.u32(14)))
+        try compare(entry, start, extra)
+        return entry
+    }
+
+    private func checkKind(_ fixed: Bytes) throws {
+        let flags = fixed.u16(6)
+        let method = fixed.u16(8)
+        if flags & encrypted != 0 { throw ZipError(fault: "encrypted", message: "an entry is encrypted") }
+        if flags & descriptor != 0 { throw ZipError(fault: "descriptor", message: "the size of an entry is behind it") }
+        if method != 0 {
+            throw ZipError(fault: "compressed", message: "an entry is compressed by method \(method)")
+        }
+        if fixed.u32(18) != fixed.u32(22) { throw ZipError(fault: "header", message: "an entry has two sizes") }
+    }
+
+    /// Refuse a name that is taken on some system: in other case, or as a directory. Directories are kept with `/`.
+    private mutating func checkName(_ name: String) throws {
+        let slash = UInt8(ascii: "/")
+        let folded = name.utf8.map { $0 >= 0x41 && $0 <= 0x5a ? $0 + 0x20 : $0 }
+        let above = folded.indices.filter { folded[$0] == slash }.map { Array(folded[..<$0]) }
+        if names.contains(folded) || names.contains(folded + [slash]) || above.contains(where: names.contains) {
+            throw ZipError(fault: "duplicate", message: "two entries are named \(quoted(.string(name)))")
+        }
+        names.insert(folded)
+        for directory in above { names.insert(directory + [slash]) }
+    }
+}
+
+/// The size of an entry: of its header, or of the zip64 field where 32 bits do not hold it.
+private func sizeOf(_ length: Int, _ extra: Bytes) throws -> Int {
+    if length != zipFull {
+        if extra.count >= 2 && extra.u16(0) == 1 {
+            throw ZipError(fault: "zip64", message: "an entry has a zip64 field that it does not need")
+        }
+        return length
+    }
+    if extra.count < zip64Bytes || extra.u16(0) != 1 || extra.u16(2) != zip64Bytes - 4 {
+        throw ZipError(fault: "zip64", message: "an entry of 4 GiB has no zip64 field")
+    }
+    let size = extra.u64(4)
+    if size != extra.u64(12) || size < UInt64(zipFull) || size >= mostSize {
+        throw ZipError(fault: "zip64", message: "a zip64 field has the sizes \(size) and \(extra.u64(12))")
+    }
+    return Int(size)
+}
+
+/// Compare a header with the one that the entry must have.
+private func compare(_ entry: ArchiveEntry, _ fixed: [UInt8], _ extra: [UInt8]) throws {
+    let expected = entry.localHeader()
+    if Array(expected[(zipLocalBytes + entry.name.utf8.count)...]) != extra {
+        throw ZipError(fault: "alignment", message: "\(entry.name) is not aligned as it must be")
+    }
+    if Array(expected[..<zipLocalBytes]) != fixed {
+        throw ZipError(fault: "header", message: "the header of \(entry.name) has another value than it must have")
+    }
+}

@@ -1,0 +1,185 @@
+// A bundle on disk: open it, verify every file, and read its manifest (spec/03-bundle.md).
+//
+// Every file is hashed before use, and a missing hash is an error: integrity fails closed.
+
+private let maxNames = 64  // values that a chat template may use
+
+/// Where a bundle keeps its .ort files.
+struct OrtFiles: Sendable, Equatable {
+    /// Path of the graph, weights inside.
+    let target: String
+    /// Path of the graph, weights inside.
+    let drafter: String
+    /// Path of the list that a reduced build of onnxruntime is made with.
+    let requiredOperators: String
+    /// How they were optimised, `runtime` or `fixed`.
+    let style: String
+    /// The version that wrote them.
+    let onnxruntime: String
+
+    /// Paths of all of them.
+    var paths: [String] { [target, drafter, requiredOperators] }
+}
+
+/// A verified bundle.
+struct Bundle: Sendable {
+    /// The directory.
+    let path: String
+    /// The model whose text is written.
+    var target: ModelEntry
+    /// The model that proposes it.
+    var drafter: ModelEntry
+    /// The compiled chat template.
+    let prompt: PromptTemplate
+    /// Measured at export.
+    var costs: Costs
+    /// Path in the bundle.
+    let vocabMap: String
+    /// The whole manifest, parsed.
+    let manifest: JsonObject
+    /// Size and hash of each file that the manifest lists, in its order.
+    var files = ByName<FileRecord>()
+    /// The .ort files; nil if the bundle has none.
+    let ort: OrtFiles?
+    /// Id of the public key that the signature was checked with; nil if no key was given.
+    var signedBy: String?
+    /// Size and times of each file before it was hashed.
+    var stamps = ByName<Stamp>()
+    /// The machine that the costs were measured on; nil where the manifest names none.
+    let measuredOn: Machine?
+    /// Where the files are; nil where all of them are in the directory.
+    var found: FilePlaces?
+
+    /// Where the files are.
+    var places: FilePlaces { found ?? FilePlaces(path: path) }
+
+    /// The digest that names the manifest.
+    var seal: String {
+        // A manifest whose seal is no text was refused.
+        if case .string(let seal)? = manifest["seal"] { return seal }
+        return ""
+    }
+
+    /// Path of a file of the bundle.
+    ///
+    /// - Throws: ``OmniDraftError/bundle(_:)``: the file was left out when the bundle was packed for a device.
+    func file(_ name: String) throws -> String { try places.file(name) }
+}
+
+/// Read and verify a bundle.
+///
+/// - Parameters:
+///   - path: the directory.
+///   - publicKey: of the signer; a bundle without a signature by this key is refused. Nil checks nothing.
+///   - verify: how the files are checked.
+///   - state: the directory of what this device remembers, for ``Verify/stamp``.
+/// - Throws: ``OmniDraftError/bundle(_:)``: no bundle at the path, another format version, a missing field, or a file
+///   that is absent, cut short or changed. ``OmniDraftError/signature(_:)``: the bundle is not signed with the key.
+///   ``OmniDraftError/setting(_:)``: the key is not a public key.
+func openBundle(
+    _ path: String, publicKey: [UInt8]? = nil, verify: Verify = .full, state: StateDirectory = .none
+) throws -> Bundle {
+    let key = try publicKey.map(readPublicKey)
+    let data = try readManifest(path)
+    // The signature is checked before any field of the manifest is used.
+    if let key { try verifySignature(data, readSignature(path), publicKey: key) }
+    var bundle = try describedBundle(path, data)
+    let how = verify == .auto ? (key == nil ? .stamp : .full) : verify
+    bundle.stamps = try verifyFiles(bundle.places, bundle.files, seal: bundle.seal, how, state)
+    bundle.signedBy = key.map(keyId)
+    return bundle
+}
+
+/// The bundle that the bytes of a manifest describe; the hashes of its files are not checked here.
+///
+/// - Parameters:
+///   - path: the directory, or the file of an archive.
+///   - data: the bytes of the manifest.
+///   - packed: `path` is an archive.
+/// - Throws: ``OmniDraftError/bundle(_:)`` of the manifest, or of pack.json in the directory.
+func describedBundle(_ path: String, _ data: [UInt8], packed: Bool = false) throws -> Bundle {
+    let manifest = try parseManifest(path, data)
+    let file = joined(path, manifestName)
+    var bundle = try bundleOf(path, manifest)
+    bundle.files = try checkFiles(file, manifest["files"])
+    bundle.found = packed ? nil : try findPlaces(path, data, bundle.files)
+    for name in try used(bundle, packed: packed) where !bundle.files.has(name) { throw noHash(file, name) }
+    return bundle
+}
+
+/// The fields of a manifest as values; no file is looked at.
+///
+/// - Throws: ``OmniDraftError/bundle(_:)`` `field`.
+private func bundleOf(_ path: String, _ manifest: JsonObject) throws -> Bundle {
+    do {
+        _ = try text(manifest.at("omnidraft"), most: 64)
+        let costs = try mapping(manifest.at("costs"))
+        return Bundle(
+            path: path,
+            target: try readEntry(mapping(manifest.at("target"))),
+            drafter: try readEntry(mapping(manifest.at("drafter"))),
+            prompt: try promptOf(mapping(manifest.at("prompt"))),
+            costs: try readCosts(costs),
+            vocabMap: try text(manifest.at("vocab_map"), most: maxPath),
+            manifest: manifest,
+            ort: try manifest.given("ort").map { try ortFiles(mapping($0)) },
+            measuredOn: try costs.given("machine").map { try readMachine(mapping($0)) })
+    } catch let error as ValueError {
+        let message = "\(joined(path, manifestName)) has a field of the wrong kind (\(error.message))"
+        throw bundleError("field", message, "run `omnidraft export` again")
+    }
+}
+
+/// Files in the directory of the bundle that the manifest does not list; nothing reads them.
+func unlistedFiles(_ bundle: Bundle) -> [String] {
+    let beside = [manifestName, signatureName, indexName]
+    return filesBelow(bundle.path, "").filter { name in
+        !bundle.files.has(name) && !beside.contains { isSame($0, name) }
+    }.sorted(by: precedes)
+}
+
+private func filesBelow(_ directory: String, _ prefix: String) -> [String] {
+    namesIn(directory).flatMap { name -> [String] in
+        let path = joined(directory, name)
+        return isDirectory(path) && !isLink(path) ? filesBelow(path, "\(prefix)\(name)/") : [prefix + name]
+    }
+}
+
+/// The files that a runtime reads, each of which needs a hash.
+private func used(_ bundle: Bundle, packed: Bool) throws -> [String] {
+    var names = [bundle.vocabMap] + (bundle.ort?.paths ?? [])
+    if case .object(let prompt)? = bundle.manifest["prompt"], case .string(let template)? = prompt["template"] {
+        names.append(template)
+    }
+    for entry in [bundle.target, bundle.drafter] {
+        names += [entry.graph, entry.tokenizer] + (entry.compiledTokenizer.map { [$0] } ?? [])
+        names += entry.places.values.flatMap(\.files) + (entry.train?.files ?? [])
+        // onnxruntime reads this file by its name alone; a graph that is not listed is refused anyway.
+        let weights = "\(entry.graph).data"
+        if !packed && bundle.files.has(entry.graph) && exists(bundle.places.place(weights)) { names.append(weights) }
+    }
+    return names
+}
+
+private func promptOf(_ data: JsonObject) throws -> PromptTemplate {
+    let prompt = try readPrompt(data)
+    let template = try data.at("template")
+    if template != .null { _ = try text(template, most: maxPath) }
+    for (name, value) in try mapping(data.at("names"), most: maxNames).members {
+        _ = try text(.string(name), most: 64)
+        _ = try text(value, most: maxPrompt)
+    }
+    return prompt
+}
+
+/// The manifest's field `ort`.
+private func ortFiles(_ data: JsonObject) throws -> OrtFiles {
+    func field(_ name: String) throws -> String { try text(data.at(name), most: maxPath) }
+    let files = OrtFiles(
+        target: try field("target"), drafter: try field("drafter"), requiredOperators: try field("required_operators"),
+        style: try field("style"), onnxruntime: try field("onnxruntime"))
+    if !isSame(files.style, "runtime") && !isSame(files.style, "fixed") {
+        throw ValueError("ort.style \(quoted(.string(files.style))) is neither runtime nor fixed")
+    }
+    return files
+}

@@ -1,0 +1,86 @@
+// Files of a bundle as they are used: the bytes that were hashed, and graphs with weights in the bundle.
+
+/// Bytes of the graph of a training step, whose weights are beside it.
+let mostStepBytes = 1 << 28
+
+private let ortEnd = ".ort"  // graphs of onnxruntime's own format hold their weights
+
+/// The bytes of a file, which have the size and hash of the manifest at the moment when they are used.
+///
+/// - Parameters:
+///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
+///   - name: path in the bundle.
+///   - most: bytes at most.
+/// - Throws: ``OmniDraftError/bundle(_:)``: the file is not listed, larger, absent or not the one that was hashed.
+func checkedBytes(_ bundle: Bundle, _ name: String, most: Int) throws -> [UInt8] {
+    let file = try bundle.file(name)
+    guard let record = bundle.files[name] else { throw noHash(bundle.path, name) }
+    let data: [UInt8]
+    do {
+        data = try readFile(file, most: min(most, record.bytes))
+    } catch let error as FileError {
+        throw bundleError("unreadable", "\(file) cannot be read (\(reason(error)))", "run `omnidraft export` again")
+    }
+    if data.count != record.bytes || !isSame(hexOf(sha256(data)), record.sha256) { throw changed(file) }
+    return data
+}
+
+/// The path of a graph whose weights are all in files that the manifest lists.
+///
+/// onnxruntime opens what a graph names, and older versions also outside of the bundle. The caller calls
+/// ``checkUnchanged(_:_:)`` after the graph is loaded.
+///
+/// - Parameters:
+///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
+///   - name: path of the graph in the bundle.
+/// - Throws: ``OmniDraftError/bundle(_:)``: the graph cannot be read, or names a file that the manifest does not list.
+func checkedGraph(_ bundle: Bundle, _ name: String) throws -> String {
+    let file = try bundle.file(name)
+    if name.utf8.reversed().starts(with: ortEnd.utf8.reversed()) { return file }
+    let data: Bytes
+    do {
+        data = try mapFile(file)
+    } catch let error as FileError {
+        throw refused(file, reason(error))
+    }
+    try checkPlaces(bundle, name, placesIn(file, data), folder: Array(partsOf(path: name).dropLast()))
+    return file
+}
+
+/// The bytes of the graph of a training step, whose weights are all in files that the manifest lists.
+///
+/// - Parameters:
+///   - bundle: from ``openBundle(_:publicKey:verify:state:)``.
+///   - name: path of the graph in the bundle.
+///   - folder: the folder in the bundle that the graph's weights are relative to.
+/// - Throws: ``OmniDraftError/bundle(_:)``: see ``checkedBytes(_:_:most:)`` and ``checkedGraph(_:_:)``.
+func checkedStep(_ bundle: Bundle, _ name: String, folder: String) throws -> [UInt8] {
+    let file = try bundle.file(name)
+    let parts = partsOf(path: folder).filter { !$0.isEmpty && !isSame($0, ".") }
+    if begins(folder, with: "/") || parts.contains(where: { isSame($0, "..") }) || folder.utf8.contains(0x5c) {
+        throw refused(file, "its weights are in \(quoted(.string(folder))), which is outside the bundle")
+    }
+    let data = try checkedBytes(bundle, name, most: mostStepBytes)
+    try checkPlaces(bundle, name, placesIn(file, Bytes(data)), folder: parts)
+    return data
+}
+
+private func placesIn(_ file: String, _ graph: Bytes) throws -> [String] {
+    do {
+        return try externalFiles(graph)
+    } catch let error as GraphFileError {
+        throw refused(file, error.message, error.fault)
+    }
+}
+
+/// Refuse weights that are not in files that the manifest lists.
+private func checkPlaces(_ bundle: Bundle, _ name: String, _ places: [String], folder: [String]) throws {
+    for place in places where !bundle.files.has((folder + [place]).joined(separator: "/")) {
+        let why = "its weights are in \(quoted(.string(place))), which the manifest does not list"
+        throw refused(try bundle.file(name), why)
+    }
+}
+
+private func refused(_ file: String, _ why: String, _ fault: String = "outside") -> OmniDraftError {
+    bundleError(fault, "\(file) is refused: \(why)", "do not use this bundle")
+}

@@ -1,0 +1,208 @@
+// The weight files that an ONNX graph names, and what no graph may hold, found before onnxruntime reads it
+// (spec/03-bundle.md, "The weights of a graph").
+//
+// A graph is a protobuf message. Only the fields on the way to tensors are read; everything else is skipped. Refused
+// are loops, branches and functions: a small graph with them can take any time and memory while it is loaded. The walk
+// is bounded in the number of fields. Field numbers are those of onnx.proto.
+
+private let mostFields = 1 << 20
+private let mostNodes = 1 << 15
+private let mostPlace = 4096  // bytes of a name; longer ones are in no manifest
+private let mostVarint = 70  // bits of a number: 10 bytes of 7 bits
+private let huge = 1 << 62  // stands for a number that 63 bits do not hold
+
+private let operatorField = 4  // of a node: the name of its operator
+private let keyField = 1  // of an entry of external data
+private let valueField = 2
+private let compiled = Array("EPContext".utf8)  // a node that names a file of compiled code
+private let location = Array("location".utf8)
+private let ortMark = Array("ORTM".utf8)  // at byte 4 of a graph in .ort format
+
+/// A graph that no engine may read.
+struct GraphFileError: Error, Equatable {
+    let message: String
+    /// `outside` for the name of a file and for what is no graph, `graph` for what no graph may hold.
+    let fault: String
+
+    init(_ message: String, fault: String = "outside") {
+        self.message = message
+        self.fault = fault
+    }
+}
+
+/// Types of fields.
+private enum FieldType {
+    static let varint = 0
+    static let fixed64 = 1
+    static let message = 2
+    static let fixed32 = 5
+}
+
+/// A kind of message.
+private enum Kind {
+    case model, graph, node, attribute, sparse, tensor, external
+
+    /// What a refused field holds; nil for all other fields.
+    func refused(_ field: Int) -> String? {
+        switch (self, field) {
+        case (.model, 20): return "training information"
+        case (.model, 25): return "a function"
+        case (.attribute, 6), (.attribute, 11): return "a graph inside a node"
+        default: return nil
+        }
+    }
+
+    /// The kind of message in a field that leads to a tensor; nil for all other fields.
+    func inside(_ field: Int) -> Kind? {
+        switch (self, field) {
+        case (.model, 7): return .graph
+        case (.graph, 1): return .node
+        case (.graph, 5): return .tensor
+        case (.graph, 15): return .sparse
+        case (.node, 5): return .attribute
+        case (.attribute, 5), (.attribute, 10): return .tensor
+        case (.attribute, 22), (.attribute, 23): return .sparse
+        case (.sparse, 1), (.sparse, 2): return .tensor
+        case (.tensor, 13): return .external
+        default: return nil
+        }
+    }
+}
+
+/// A walk through a graph: the fields and nodes that it may still read, and the places that it found.
+///
+/// Every place is compared with the end of its message before it is read, and no message ends behind the data.
+private struct Walk {
+    let data: UnsafeRawBufferPointer
+    var places: [String] = []
+    private var fields = mostFields
+    private var nodes = mostNodes
+
+    init(_ data: UnsafeRawBufferPointer) { self.data = data }
+
+    /// A field that has a length: its number, its first byte, and the byte behind its last.
+    private struct Field {
+        let number: Int
+        let start: Int
+        let stop: Int
+    }
+
+    /// Reads one message. The depth is that of ``Kind/inside(_:)``.
+    mutating func message(_ kind: Kind, _ start: Int, _ end: Int) throws {
+        if kind == .external { return try entry(start, end) }
+        if kind == .node {
+            nodes -= 1
+            if nodes < 0 { throw GraphFileError("it has more than \(mostNodes) nodes", fault: "graph") }
+        }
+        var at = start
+        while let field = try next(&at, end) {
+            if let inside = kind.inside(field.number) {
+                try message(inside, field.start, field.stop)
+            } else if let refused = kind.refused(field.number) {
+                throw GraphFileError("it holds \(refused)", fault: "graph")
+            } else if kind == .node && field.number == operatorField && isText(field, compiled) {
+                throw GraphFileError("it holds compiled code (EPContext)", fault: "graph")
+            }
+        }
+    }
+
+    /// Reads a key and a value of external data, of which `location` names the file.
+    private mutating func entry(_ start: Int, _ end: Int) throws {
+        var keys = 0
+        var isLocation = false
+        var values: [Field] = []
+        var at = start
+        while let field = try next(&at, end) {
+            if field.number == keyField {
+                if keys == 0 { isLocation = isText(field, location) }
+                keys += 1
+            }
+            if field.number == valueField && values.count < 2 { values.append(field) }
+        }
+        if keys > 1 || values.count > 1 { throw GraphFileError("an entry of external data has two keys or values") }
+        if keys == 1 && isLocation {
+            let place = try self.place(values.first)
+            if !places.contains(where: { isSame($0, place) }) { places.append(place) }
+        }
+    }
+
+    private func place(_ field: Field?) throws -> String {
+        let count = field.map { $0.stop - $0.start } ?? 0
+        let start = field?.start ?? 0
+        let place = String(decoding: data[start..<(start + min(count, mostPlace))], as: UTF8.self)
+        if count > mostPlace || !isFileName(place) {
+            throw GraphFileError("its weights are in \(quoted(.string(place))), which is not a file of a bundle")
+        }
+        return place
+    }
+
+    private func isText(_ field: Field, _ text: [UInt8]) -> Bool { data[field.start..<field.stop].elementsEqual(text) }
+
+    /// The next field that has a length; others are skipped. Nil at the end of the message.
+    private mutating func next(_ at: inout Int, _ end: Int) throws -> Field? {
+        while at < end {
+            fields -= 1
+            if fields < 0 { throw GraphFileError("it has more than \(mostFields) fields") }
+            let tag = try varint(&at, end)
+            let size = try sizeOf(tag & 7, &at, end)
+            if size > end - at { throw GraphFileError("a field is longer than its message") }
+            let start = at
+            at += size
+            if tag & 7 == FieldType.message { return Field(number: tag >> 3, start: start, stop: at) }
+        }
+        return nil
+    }
+
+    /// Bytes of a field behind its number, or behind its length; `at` moves to the first of them.
+    private func sizeOf(_ type: Int, _ at: inout Int, _ end: Int) throws -> Int {
+        switch type {
+        case FieldType.varint:
+            _ = try varint(&at, end)
+            return 0
+        case FieldType.message: return try varint(&at, end)
+        case FieldType.fixed64: return 8
+        case FieldType.fixed32: return 4
+        default: throw GraphFileError("a field has the unknown type \(type)")
+        }
+    }
+
+    /// A number; one that 62 bits do not hold keeps its lowest 3 bits and becomes larger than any file.
+    private func varint(_ at: inout Int, _ end: Int) throws -> Int {
+        var value = 0
+        var shift = 0
+        while at < end && shift < mostVarint {
+            let byte = data[at]
+            at += 1
+            let bits = Int(byte & 0x7f)
+            if shift < 56 { value |= bits << shift } else if bits != 0 { value = value & 7 | huge }
+            if byte < 0x80 { return value }
+            shift += 7
+        }
+        throw GraphFileError("a number has no end")
+    }
+}
+
+/// Whether a text is a relative path of files: parts of `A-Za-z0-9._+-` that do not begin with `.`, with `/` between
+/// them.
+func isFileName(_ name: String) -> Bool {
+    partsOf(path: name).allSatisfy { part in
+        guard let first = part.utf8.first, first != UInt8(ascii: ".") else { return false }
+        return part.utf8.allSatisfy { isLetterOrDigit($0) || "._+-".utf8.contains($0) }
+    }
+}
+
+/// The files that the tensors of a graph are in: relative paths with `/` between parts, ascending.
+///
+/// - Parameter graph: the bytes of an ONNX file; they may be mapped.
+/// - Throws: ``GraphFileError``: it is no ONNX graph or has too many fields or nodes, it names a file by an absolute
+///   path, `..`, a hidden name or characters other than ASCII letters, digits and `._+-`; or it holds a graph inside a
+///   node (If, Loop, Scan), a function, training information or compiled code.
+func externalFiles(_ graph: Bytes) throws -> [String] {
+    let isOrt = graph.count >= 8 && graph.array(4, 8) == ortMark
+    if graph.count < 2 || isOrt { throw GraphFileError("it is no ONNX graph") }
+    return try graph.withUnsafeBytes { data in
+        var walk = Walk(data)
+        try walk.message(.model, 0, data.count)
+        return walk.places.sorted(by: precedes)
+    }
+}

@@ -1,0 +1,169 @@
+// One model of a bundle, as the manifest describes it: its graph, its tokenizer and the shapes they need.
+
+/// How a graph keeps its past; the raw value is the name in a manifest.
+enum Layout: String, Sendable {
+    /// Keys and values in shared buffers.
+    case shared
+    /// A pass returns past and new keys and values together, as Optimum exports it.
+    case concat
+}
+
+/// Ids of a vocabulary at most.
+let maxVocabulary = 1 << 24
+
+private let maxLayers = 1 << 10  // also of KV heads
+private let maxHeadDim = 1 << 12
+private let maxLength = 1 << 24
+private let maxSites = 1 << 13
+private let maxWidth = 1 << 20
+private let maxEos = 256
+private let maxSource = 1024  // bytes
+private let maxName = 64  // bytes
+
+/// The KV buffers of a graph: float32 [1, num_kv_heads, max_length, head_dim], two in each layer.
+struct KvShape: Sendable, Equatable {
+    let numLayers: Int
+    let numKvHeads: Int
+    let headDim: Int
+    let maxLength: Int
+
+    /// Bytes of all buffers; the bounds of a manifest keep them below 2^60.
+    var bytes: Int { 8 * numLayers * numKvHeads * headDim * maxLength }
+}
+
+/// One model of a bundle.
+struct ModelEntry: Sendable {
+    /// The checkpoint that the model was exported from.
+    let source: String
+    /// The class name of the checkpoint.
+    let architecture: String
+    /// Path in the bundle.
+    var graph: String
+    /// Path in the bundle.
+    let tokenizer: String
+    /// Shape of the KV buffers.
+    let kv: KvShape
+    /// Width of the logits.
+    let vocabSize: Int
+    /// Of the weights.
+    let quantization: String
+    /// Put before a text; nil for none.
+    let bosId: Int32?
+    /// End an answer.
+    let eosIds: [Int32]
+    /// Number of weights.
+    let parameters: Int
+    /// Where the static graphs may run, by name; empty if there are none.
+    let places: ByName<Place>
+    /// The chosen one; nil is the dynamic graph.
+    var place: Place?
+    /// Of the weights of the checkpoint; nil if the manifest has none.
+    let fingerprint: String?
+    /// Where adapters enter the graph; nil if they cannot.
+    let lora: LoraSites?
+    /// The adaptive head that the graph takes; nil if it takes none.
+    let head: HeadShape?
+    let layout: Layout
+    /// The training step; nil if there is none.
+    let train: StepEntry?
+    /// SHA-256 of the vocabulary.
+    let tokenizerFingerprint: String
+    /// Path in the bundle; nil where the tokenizer could not be compiled.
+    let compiledTokenizer: String?
+
+    /// Whether a file of the bundle is a graph or weights of this model, where it runs.
+    func reads(_ name: String) -> Bool {
+        if let place { return place.files.contains { isSame($0, name) } }
+        return begins(name, with: graph)
+    }
+
+    /// Bytes of the KV buffers at their full length; two sets take turns in layout `concat`.
+    var kvBytes: Int { layout == .concat ? 2 * kv.bytes : kv.bytes }
+}
+
+extension JsonObject {
+    /// The value of a name; nil where it is absent or null.
+    func given(_ name: String) -> JsonValue? {
+        guard let value = self[name], value != .null else { return nil }
+        return value
+    }
+}
+
+/// The part of a manifest for one model.
+///
+/// - Throws: ``ValueError``: a field is missing, of another kind, or out of its range.
+func readEntry(_ data: JsonObject) throws -> ModelEntry {
+    let places = try data.given("npu").map { try readPlaces(mapping($0)) } ?? ByName()
+    if data.given("lora") == nil && places.values.contains(where: { $0.form.loraRank != nil }) {
+        throw ValueError("static graphs for adapters without the field lora")
+    }
+    let vocabSize = try integer(data.at("vocab_size"), 1, maxVocabulary)
+    func tokenId(_ value: JsonValue) throws -> Int32 { Int32(try integer(value, 0, vocabSize - 1)) }
+    let bos = try data.at("bos_id")
+    return ModelEntry(
+        source: try text(data.at("source"), most: maxSource),
+        architecture: try text(data.at("architecture"), most: maxSource),
+        graph: try text(data.at("graph"), most: maxPath),
+        tokenizer: try text(data.at("tokenizer"), most: maxPath),
+        kv: try kvOf(mapping(data.at("kv"))),
+        vocabSize: vocabSize,
+        quantization: try text(data.at("quantization"), most: maxName),
+        bosId: bos == .null ? nil : try tokenId(bos),
+        eosIds: try array(data.at("eos_ids"), most: maxEos).map(tokenId),
+        parameters: try integer(data.at("parameters"), 0, mostExact),
+        places: places,
+        place: nil,
+        fingerprint: try data.given("fingerprint").map { try hexadecimal($0, 64) },
+        lora: try data.given("lora").map { try loraOf(mapping($0)) },
+        head: try data.given("head").map { try headOf(mapping($0)) },
+        layout: try layoutOf(data["layout"]),
+        train: try trainOf(data),
+        tokenizerFingerprint: try hexadecimal(data.at("tokenizer_fingerprint"), 64),
+        compiledTokenizer: try data.given("compiled_tokenizer").map { try text($0, most: maxPath) })
+}
+
+private func kvOf(_ data: JsonObject) throws -> KvShape {
+    KvShape(
+        numLayers: try integer(data.at("num_layers"), 1, maxLayers),
+        numKvHeads: try integer(data.at("num_kv_heads"), 1, maxLayers),
+        headDim: try integer(data.at("head_dim"), 1, maxHeadDim),
+        maxLength: try integer(data.at("max_length"), 1, maxLength))
+}
+
+private func trainOf(_ data: JsonObject) throws -> StepEntry? {
+    guard let train = data.given("train") else { return nil }
+    let step = try readStep(mapping(train))
+    guard let lora = data.given("lora"), data.given("fingerprint") != nil else {
+        throw ValueError("a training step without the fields lora and fingerprint")
+    }
+    try checkLayout(step, loraOf(mapping(lora)), data.given("head").map { try headOf(mapping($0)) })
+    return step
+}
+
+private func loraOf(_ data: JsonObject) throws -> LoraSites {
+    let sites = try mapping(data.at("sites"), most: maxSites).members.map { name, site in
+        (try text(.string(name), most: maxName), try siteOf(mapping(site)))
+    }
+    if sites.isEmpty { throw ValueError("LoRA without a site") }
+    let rank = try data.at("rank")
+    return LoraSites(rank: rank == .null ? nil : try integer(rank, 1, maxRank), sites: ByName(sites))
+}
+
+private func headOf(_ data: JsonObject) throws -> HeadShape {
+    HeadShape(hidden: try integer(data.at("hidden"), 1, maxWidth), blocks: try integer(data.at("blocks"), 1, maxBlocks))
+}
+
+private func siteOf(_ data: JsonObject) throws -> Site {
+    let parts = try array(data.at("parts"), most: 8, least: 1).map { part in
+        let pair = try array(part, most: 2, least: 2)
+        return Site.Part(name: try text(pair[0], most: maxName), width: try integer(pair[1], 1, maxWidth))
+    }
+    return Site(inputs: try integer(data.at("inputs"), 1, maxWidth), parts: parts)
+}
+
+private func layoutOf(_ value: JsonValue?) throws -> Layout {
+    guard let value else { return .shared }
+    if value == .string(Layout.shared.rawValue) { return .shared }
+    if value == .string(Layout.concat.rawValue) { return .concat }
+    throw ValueError("\(quoted(value)) is not a layout, which is one of shared, concat")
+}

@@ -1,0 +1,129 @@
+// The training step in the manifest: its graph, and the layout of the vector of trainable parameters.
+
+/// Terms of the loss, in the order of the graph's `scales` and `sums`.
+let lossTerms = ["trie", "direct", "ngram"]
+
+private let maxTensors = 1 << 17
+
+/// The shape of a tensor of the vector.
+struct Matrix: Sendable, Equatable {
+    let rows: Int
+    let columns: Int
+
+    /// Number of values; both sizes are below 2^31.
+    var size: Int { rows * columns }
+}
+
+/// Where a tensor lies in the vector: from `begin` to `end`, exclusive.
+struct Span: Sendable {
+    let name: String
+    let begin: Int
+    let end: Int
+    let shape: Matrix
+}
+
+/// How the vector of trainable parameters is cut into tensors, one after another in row-major order.
+struct StepLayout: Sendable, Equatable {
+    /// Shape of each by name, `{site}.{part}.lora_a` and `.lora_b`, in order.
+    let tensors: ByName<Matrix>
+    /// Of the loss.
+    var terms = lossTerms
+
+    /// Length of the vector, at most 2^53 - 1; a learner refuses one that no array holds.
+    var size: Int { cappedSum(tensors.values.map { min($0.size, mostExact) }) }
+
+    /// Name, place and shape of each tensor, of a vector that an array holds.
+    func spans() -> [Span] {
+        var at = 0
+        return tensors.members.map { name, shape in
+            let begin = at
+            at = cappedSum([at, shape.size])
+            return Span(name: name, begin: begin, end: at, shape: shape)
+        }
+    }
+}
+
+/// The training step of an adaptive head: path in the bundle, and layout of its parameters.
+struct HeadStep: Sendable, Equatable {
+    let graph: String
+    let layout: StepLayout
+}
+
+/// The training step of a bundle's drafter (spec/14-train-step.md).
+struct StepEntry: Sendable, Equatable {
+    /// Path in the bundle.
+    let graph: String
+    /// The folder that the paths of the graph's weights are relative to.
+    let folder: String
+    /// Of each part of a site.
+    let rank: Int
+    /// Of the parameters.
+    let layout: StepLayout
+    /// The step of the adaptive head; nil if the drafter has none.
+    let head: HeadStep?
+
+    /// Paths of the graphs.
+    var files: [String] { [graph] + (head.map { [$0.graph] } ?? []) }
+}
+
+/// The object `train` of a drafter.
+///
+/// - Throws: ``ValueError``: a field is missing, of another kind, or out of its range.
+func readStep(_ data: JsonObject) throws -> StepEntry {
+    let terms = try array(data.at("terms"), most: lossTerms.count)
+    if terms != lossTerms.map(JsonValue.string) {
+        throw ValueError("the terms are \(terms.map(quoted).joined(separator: ", "))")
+    }
+    let layout = StepLayout(tensors: try tensorsOf(data.at("tensors")))
+    let head = try data.given("head").map { value in
+        let head = try mapping(value)
+        return HeadStep(
+            graph: try text(head.at("graph"), most: maxPath),
+            layout: StepLayout(tensors: try tensorsOf(head.at("tensors")), terms: []))
+    }
+    return StepEntry(
+        graph: try text(data.at("graph"), most: maxPath), folder: try text(data.at("folder"), most: maxPath),
+        rank: try integer(data.at("rank"), 1, maxRank), layout: layout, head: head)
+}
+
+private func tensorsOf(_ data: JsonValue) throws -> ByName<Matrix> {
+    var tensors = ByName<Matrix>()
+    for each in try array(data, most: maxTensors) {
+        let fields = try mapping(each)
+        let name = try text(fields.at("name"), most: 128)
+        if tensors.has(name) { throw ValueError("two tensors \(quoted(.string(name)))") }
+        let sizes = try array(fields.at("shape"), most: 2, least: 2).map { try integer($0, 1) }
+        tensors[name] = Matrix(rows: sizes[0], columns: sizes[1])
+    }
+    if tensors.count == 0 { throw ValueError("a training step without tensors") }
+    return tensors
+}
+
+/// The layout of LoRA of a rank at every part of a graph's sites.
+func layoutOf(_ lora: LoraSites, rank: Int) -> StepLayout {
+    var tensors = ByName<Matrix>()
+    for (name, site) in lora.sites.members {
+        for part in site.parts {
+            tensors["\(name).\(part.name).lora_a"] = Matrix(rows: site.inputs, columns: rank)
+            tensors["\(name).\(part.name).lora_b"] = Matrix(rows: rank, columns: part.width)
+        }
+    }
+    return StepLayout(tensors: tensors)
+}
+
+/// The layout of a head; the bias is a row of its own.
+func headLayout(_ shape: HeadShape) -> StepLayout {
+    StepLayout(tensors: shape.sizes.mapValues { Matrix(rows: $0[0], columns: $0[$0.count - 1]) }, terms: [])
+}
+
+/// Check that a step learns the tensors that the graph takes.
+///
+/// - Throws: ``ValueError``: the tensors differ.
+func checkLayout(_ entry: StepEntry, _ lora: LoraSites, _ head: HeadShape?) throws {
+    if entry.layout.tensors != layoutOf(lora, rank: entry.rank).tensors {
+        throw ValueError("the tensors of the training step are not those of lora")
+    }
+    if let step = entry.head, head.map({ headLayout($0) == step.layout }) != true {
+        throw ValueError("the training step is of another head than the graph takes")
+    }
+}

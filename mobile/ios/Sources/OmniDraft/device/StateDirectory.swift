@@ -1,0 +1,75 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+// A private directory of small records, which the device can lose at any time (spec/08-phones.md, "What a device
+// remembers"). A record that is absent, damaged or larger than it may be is the same as none, and a directory that
+// cannot be written remembers nothing. No function here throws for either.
+
+/// Records of each kind; the oldest ones are deleted.
+let mostRecords = 256
+/// Bytes of a record.
+let mostRecordBytes = 1 << 14
+
+private let end = ".json"
+private let others: mode_t = 0o077  // the bits of a mode that give rights to other users
+
+/// The name of a record: 32 hexadecimal digits of the SHA-256 of texts, each with a zero byte after it.
+func recordKey(_ parts: [String]) -> String {
+    String(hexOf(sha256(parts.flatMap { Array($0.utf8) + [0] })).prefix(32))
+}
+
+/// The directory of what a device remembers. The app chooses it.
+struct StateDirectory: Sendable {
+    /// The directory, which need not exist; nil remembers nothing.
+    let root: String?
+
+    /// Remembers nothing.
+    static let none = StateDirectory(root: nil)
+
+    /// The bytes of a record; nil where there is none that may be used.
+    ///
+    /// - Parameters:
+    ///   - kind: the directory of the records of one kind.
+    ///   - key: from ``recordKey(_:)``.
+    func readRecord(_ kind: String, _ key: String) -> [UInt8]? {
+        guard let root, isPrivate(joined(root, kind)) else { return nil }
+        // A record that cannot be read is the same as none.
+        return try? readFile(joined(joined(root, kind), key + end), most: mostRecordBytes)
+    }
+
+    /// Replace a record, and delete the oldest ones where there are too many.
+    ///
+    /// - Returns: whether the record was written; else the directory cannot be written, or is not this user's alone.
+    func writeRecord(_ kind: String, _ key: String, _ data: [UInt8]) -> Bool {
+        guard let root, data.count <= mostRecordBytes else { return false }
+        let place = joined(root, kind)
+        do {
+            try makeDirectories(place)
+            if !isPrivate(place) { return false }
+            try writeAtomically(joined(place, key + end), data)
+        } catch {
+            return false  // nothing is remembered, and nothing is said
+        }
+        deleteOldest(place)
+        return true
+    }
+}
+
+/// Whether a directory is this user's, and no other user can read or write it.
+private func isPrivate(_ place: String) -> Bool {
+    var status = stat()
+    if place.utf8.contains(0) || stat(place, &status) != 0 || status.st_mode & S_IFMT != S_IFDIR { return false }
+    return status.st_uid == geteuid() && status.st_mode & others == 0
+}
+
+private func deleteOldest(_ place: String) {
+    let names = namesIn(place)
+    if names.count <= mostRecords { return }
+    let records = names.map { name in (modified: (try? stampOf(joined(place, name)))?.modified ?? 0, name: name) }
+    // The names are in order, and a sort of Swift keeps no order of equals.
+    let oldest = records.sorted { $0.modified != $1.modified ? $0.modified < $1.modified : precedes($0.name, $1.name) }
+    for record in oldest.prefix(names.count - mostRecords) { unlink(joined(place, record.name)) }
+}

@@ -1,0 +1,84 @@
+// Values by name, in the order of a file. Names are compared by their bytes: Swift's own comparison of texts takes
+// canonically equivalent names as equal.
+
+/// Names and values in an order; a name occurs once.
+struct ByName<Value> {
+    /// All names with their values.
+    private(set) var members: [(name: String, value: Value)] = []
+    private var places: [[UInt8]: Int] = [:]
+
+    init() {}
+
+    /// Names with values; a later value of a name takes the place of an earlier one.
+    init(_ members: [(String, Value)]) {
+        for (name, value) in members { self[name] = value }
+    }
+
+    /// Number of names.
+    var count: Int { members.count }
+    /// All names, in order.
+    var names: [String] { members.map(\.name) }
+    /// All values, in the order of their names.
+    var values: [Value] { members.map(\.value) }
+
+    /// The value of a name; nil where there is none. A new name is put at the end; nil as a new value does nothing.
+    subscript(_ name: String) -> Value? {
+        get { places[Array(name.utf8)].map { members[$0].value } }
+        set {
+            guard let newValue else { return }
+            let key = Array(name.utf8)
+            if let place = places[key] {
+                members[place].value = newValue
+            } else {
+                places[key] = members.count
+                members.append((name, newValue))
+            }
+        }
+    }
+
+    /// Whether there is a value of a name.
+    func has(_ name: String) -> Bool { places[Array(name.utf8)] != nil }
+
+    /// The same names with other values.
+    func mapValues<Other>(_ change: (Value) throws -> Other) rethrows -> ByName<Other> {
+        ByName<Other>(try members.map { ($0.name, try change($0.value)) })
+    }
+
+    /// The members in the order of the bytes of their names.
+    var sorted: [(name: String, value: Value)] { members.sorted { precedes($0.name, $1.name) } }
+}
+
+extension ByName: Sendable where Value: Sendable {}
+
+extension ByName: Equatable where Value: Equatable {
+    /// The same names with the same values, in any order.
+    static func == (a: ByName, b: ByName) -> Bool {
+        a.count == b.count && a.members.allSatisfy { b[$0.name] == $0.value }
+    }
+}
+
+/// Whether two texts have the same bytes.
+func isSame(_ a: String, _ b: String) -> Bool { a.utf8.elementsEqual(b.utf8) }
+
+/// Whether the bytes of a text begin with those of another.
+func begins(_ text: String, with start: String) -> Bool { text.utf8.starts(with: start.utf8) }
+
+/// Whether the bytes of a text come before those of another.
+func precedes(_ a: String, _ b: String) -> Bool { a.utf8.lexicographicallyPrecedes(b.utf8) }
+
+/// The parts of a path between its slashes, which are one more than the slashes.
+func partsOf(path: String) -> [String] {
+    let parts = path.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+    return parts.map { String(decoding: $0, as: UTF8.self) }
+}
+
+/// A text without its first bytes, which are ASCII.
+func without(_ start: String, of text: String) -> String {
+    String(decoding: text.utf8.dropFirst(start.utf8.count), as: UTF8.self)
+}
+
+/// The sum of sizes from a file, at most 2^53 - 1: a hostile file may name any sizes.
+func cappedSum(_ sizes: some Sequence<Int>) -> Int { sizes.reduce(0) { min($0 + min($1, mostExact), mostExact) } }
+
+/// The largest integer of a manifest: every binary64 below it is exact.
+let mostExact = (1 << 53) - 1
