@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo adapt check android test lint vectors trial trial-starter tree bench export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo adapt check android ios test lint vectors trial trial-starter tree bench export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -59,6 +59,11 @@ trial-starter: $(READY)
 # APK of the sample, and the tests with all vectors. Its tools lie outside the checkout; the first time takes root.
 android: $(READY)
 	scripts/android/all.sh
+
+# The runtime for iOS, on Debian: the form of the sources, the library, and the tests with all vectors. It takes root, and
+# Swift lies outside the checkout.
+ios: $(READY)
+	scripts/ios/all.sh
 
 # docs/tree.md: every file in a line. A test says when it is out of date.
 tree: $(READY)
