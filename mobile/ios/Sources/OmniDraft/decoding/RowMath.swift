@@ -76,12 +76,20 @@ func blockSums(_ row: UnsafePointer<Float>, _ size: Int) -> [Double] {
 /// The sum of the numbers of a row where a mask of zeros and ones has a one.
 func maskedSum(_ row: UnsafePointer<Float>, _ mask: UnsafePointer<Float>, _ size: Int) -> Double {
     var total = 0.0
-    withUnsafeTemporaryAllocation(of: Float.self, capacity: blockSize) { products in
-        for base in stride(from: 0, to: size, by: blockSize) {
-            let count = min(blockSize, size - base)
-            for index in 0..<count { products[index] = row[base + index] * mask[base + index] }
-            total += sum(products.baseAddress!, count)
+    let (numbers, ones) = (UnsafeRawPointer(row), UnsafeRawPointer(mask))
+    for base in stride(from: 0, to: size, by: blockSize) {
+        let end = min(base + blockSize, size)
+        let whole = base + (end - base) & ~15
+        var lanes = SIMD16<Float>(repeating: 0)
+        for index in stride(from: base, to: whole, by: 16) {
+            lanes +=
+                numbers.loadUnaligned(fromByteOffset: 4 * index, as: SIMD16<Float>.self)
+                * ones.loadUnaligned(fromByteOffset: 4 * index, as: SIMD16<Float>.self)
         }
+        var part = 0.0
+        for lane in 0..<16 { part += Double(lanes[lane]) }
+        for index in whole..<end { part += Double(row[index] * mask[index]) }
+        total += part
     }
     return total
 }

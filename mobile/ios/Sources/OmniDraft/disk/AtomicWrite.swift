@@ -65,11 +65,11 @@ func isLink(_ path: String) -> Bool {
 }
 
 private func linkTarget(_ path: String) -> String? {
-    var buffer = [UInt8](repeating: 0, count: 4096)
-    let count = buffer.withUnsafeMutableBytes {
-        readlink(path, $0.baseAddress!.assumingMemoryBound(to: CChar.self), $0.count)
-    }
-    return count > 0 && count < buffer.count ? String(decoding: buffer[..<count], as: UTF8.self) : nil
+    let most = 4096
+    var buffer = [CChar](repeating: 0, count: most)
+    let count = readlink(path, &buffer, most)
+    if count <= 0 || count == most { return nil }
+    return String(decoding: buffer[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
 }
 
 /// Replace a file: write a temporary one beside it, flush it to the disk, rename it, flush the directory.
@@ -123,7 +123,8 @@ func writeAll(_ descriptor: Int32, _ data: [UInt8]) throws {
     try data.withUnsafeBytes { buffer in
         var done = 0
         while done < buffer.count {
-            let count = write(descriptor, buffer.baseAddress! + done, buffer.count - done)
+            let rest = UnsafeRawBufferPointer(rebasing: buffer[done...])
+            let count = write(descriptor, rest.baseAddress, rest.count)
             if count < 0 && errno == EINTR { continue }
             if count < 0 { throw systemError(errno) }
             done += count

@@ -38,7 +38,8 @@ final class OpenFile {
     func read(_ most: Int) throws -> [UInt8] {
         try [UInt8](unsafeUninitializedCapacity: most) { buffer, filled in
             while filled < most {
-                let count = systemRead(descriptor, buffer.baseAddress! + filled, most - filled)
+                let rest = UnsafeMutableBufferPointer(rebasing: buffer[filled...])
+                let count = systemRead(descriptor, rest.baseAddress, most - filled)
                 if count < 0 && errno == EINTR { continue }
                 if count < 0 { throw systemError(errno) }
                 if count == 0 { break }
@@ -87,6 +88,6 @@ func systemError(_ number: Int32) -> FileError {
         ? FileError("there is no such file", isAbsent: true) : FileError(String(cString: strerror(number)))
 }
 
-private func systemRead(_ descriptor: Int32, _ buffer: UnsafeMutablePointer<UInt8>, _ count: Int) -> Int {
+private func systemRead(_ descriptor: Int32, _ buffer: UnsafeMutablePointer<UInt8>?, _ count: Int) -> Int {
     read(descriptor, buffer, count)
 }

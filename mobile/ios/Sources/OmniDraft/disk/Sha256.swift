@@ -27,11 +27,11 @@
                 at = min(64 - block.count, data.count)
                 block.append(contentsOf: data[0..<at])
                 if block.count < 64 { return }
-                block.withUnsafeBytes { compress(&state, $0.baseAddress!) }
+                block.withUnsafeBytes { compress(&state, $0) }
                 block.removeAll(keepingCapacity: true)
             }
             while data.count - at >= 64 {
-                compress(&state, data.baseAddress! + at)
+                compress(&state, UnsafeRawBufferPointer(rebasing: data[at..<at + 64]))
                 at += 64
             }
             block.append(contentsOf: data[at...])
@@ -50,7 +50,7 @@
         }
     }
 
-    private func compress(_ state: inout [UInt32], _ block: UnsafeRawPointer) {
+    private func compress(_ state: inout [UInt32], _ block: UnsafeRawBufferPointer) {
         withUnsafeTemporaryAllocation(of: UInt32.self, capacity: 64) { w in
             for i in 0..<16 { w[i] = UInt32(bigEndian: block.loadUnaligned(fromByteOffset: 4 * i, as: UInt32.self)) }
             for i in 16..<64 {
