@@ -57,5 +57,6 @@ func segmentOf(_ traces: [Traced], _ vocabularies: Vocabularies, number: UInt64)
         frames.append(TraceFrame(record: record, content: .start(traced.start)))
         frames += traced.rounds.map { TraceFrame(record: record, content: .round($0)) }
     }
-    return try encodeSegment(TraceSegment(header: TraceHeader(vocabularies: vocabularies, number: number), frames: frames))
+    return try encodeSegment(
+        TraceSegment(header: TraceHeader(vocabularies: vocabularies, number: number), frames: frames))
 }

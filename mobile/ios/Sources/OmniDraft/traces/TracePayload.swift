@@ -50,7 +50,9 @@ func encodeStart(_ start: TraceStart, _ layout: PayloadLayout) throws -> [UInt8]
 func encodeRound(_ traced: TracedRound, _ layout: PayloadLayout) -> [UInt8] {
     var out = ByteWriter()
     out.u32(traced.position)
-    let counts = [traced.draft.count, traced.evaluated, traced.acceptedDrafts, traced.labels.count, traced.tokens.count]
+    let counts = [
+        traced.draft.count, traced.evaluated, traced.acceptedDrafts, traced.labels.count, traced.tokens.count,
+    ]
     for count in counts { out.count(count) }
     out.put([0, 0, 0])  // reserved
     out.ids(traced.draft, layout.draftBytes)
@@ -69,7 +71,9 @@ extension ByteWriter {
         count(token.roots.ids.count)
         u8(0)  // reserved
         u32(token.pieces.count)
-        for number in [token.surprisal, token.distribution.rest, token.roots.rest, token.unspelled] { f32(Float(number)) }
+        for number in [token.surprisal, token.distribution.rest, token.roots.rest, token.unspelled] {
+            f32(Float(number))
+        }
         ids(token.pieces, layout.draftBytes)
         masses(token.distribution, layout.targetBytes)
         masses(token.roots, layout.draftBytes)
@@ -180,7 +184,8 @@ private struct Cursor {
     mutating func window(_ skipped: Int, _ layout: PayloadLayout) throws -> [Int32] {
         let (count, extra) = left.quotientAndRemainder(dividingBy: layout.draftBytes)
         try demandTrace(extra == 0, "length", "a record has \(extra) bytes too many")
-        try demandTrace(count <= traceWindow, "limits", "a record begins with \(count) draft ids, more than \(traceWindow)")
+        try demandTrace(
+            count <= traceWindow, "limits", "a record begins with \(count) draft ids, more than \(traceWindow)")
         let fits = skipped == 0 || count == traceWindow
         try demandTrace(fits, "limits", "a record keeps \(count) draft ids and leaves some out")
         return try draftIds(count, layout)

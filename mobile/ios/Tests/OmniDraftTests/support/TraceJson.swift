@@ -5,7 +5,8 @@
 /// The pair of a segment.
 func vocabulariesOf(_ segment: JsonObject) -> Vocabularies {
     Vocabularies(
-        draftFingerprint: segment["draft_fingerprint"]!.string, targetFingerprint: segment["target_fingerprint"]!.string,
+        draftFingerprint: segment["draft_fingerprint"]!.string,
+        targetFingerprint: segment["target_fingerprint"]!.string,
         draftSize: segment["draft_size"]!.int, targetSize: segment["target_size"]!.int)
 }
 
@@ -18,7 +19,8 @@ func recordsOf(_ segment: JsonObject) -> [Traced] {
 
 private func startOf(_ json: JsonObject) -> TraceStart {
     TraceStart(
-        drafterAdapter: json["drafter_adapter"]!.optional?.string, targetAdapter: json["target_adapter"]!.optional?.string,
+        drafterAdapter: json["drafter_adapter"]!.optional?.string,
+        targetAdapter: json["target_adapter"]!.optional?.string,
         temperature: json["temperature"]!.num, mode: json["mode"]!.string, continues: json["continues"]!.bool,
         skipped: json["skipped"]!.int, context: json["context"]!.int32s)
 }
