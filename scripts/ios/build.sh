@@ -3,4 +3,4 @@
 . "$(dirname "$0")/common.sh"
 need_tools
 
-swift_package build --build-tests
+swift_package build --build-tests --quiet
