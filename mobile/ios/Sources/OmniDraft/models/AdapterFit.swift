@@ -1,0 +1,95 @@
+// Find the model of a bundle that an adapter belongs to, and the tensors to feed its graph.
+
+private let remedy = "use the bundle that it was made for, or convert or train it again"
+
+/// A model of a bundle.
+enum Role: String, Sendable, CaseIterable {
+    case target, drafter
+}
+
+/// An adapter, or none, and the tensors to feed the graph of the model.
+struct Fitted: Sendable {
+    var adapter: Adapter?
+    /// By the names of the graph's inputs.
+    var tensors = ByName<FloatTensor>()
+
+    /// The digest of the adapter; nil without one.
+    var digest: String? { adapter?.digest }
+}
+
+/// The two models that an adapter is compared with, and what names them.
+struct AdapterPlace {
+    let name: String
+    let drafter: ModelEntry
+    let target: ModelEntry
+    let draftFingerprint: String
+    let targetFingerprint: String
+
+    /// The model of a role.
+    func entry(_ role: Role) -> ModelEntry { role == .drafter ? drafter : target }
+}
+
+/// The model that an adapter was made for, and the tensors to feed its graph.
+///
+/// - Parameters:
+///   - adapter: the adapter.
+///   - place: both models of the bundle.
+///   - role: the model; nil tries both, and takes the drafter if both fit.
+/// - Throws: ``OmniDraftError/adapter(_:)`` `foreign_vocabulary`, `wrong_base`, `no_sites`, or a fault of
+///   ``Adapter/checkFits(_:)``.
+func fit(_ adapter: Adapter, _ place: AdapterPlace, _ role: Role? = nil) throws -> (role: Role, fitted: Fitted) {
+    try checkVocabulary("drafter", adapter.draftTokenizer, place.draftFingerprint, place.name)
+    try checkVocabulary("target", adapter.targetTokenizer, place.targetFingerprint, place.name)
+    let roles: [Role] = role.map { [$0] } ?? [.drafter, .target]
+    guard let model = roles.first(where: { place.entry($0).fingerprint == adapter.base }) else {
+        throw wrongBase(adapter, place, roles)
+    }
+    let entry = place.entry(model)
+    if adapter.tensors.count > 0 && entry.lora == nil { throw noSites(place, model) }
+    if adapter.tensors.count == 0 && entry.head == nil { throw noHead(place, model) }
+    do {
+        return (model, Fitted(adapter: adapter, tensors: try inputs(adapter, entry)))
+    } catch OmniDraftError.adapter(let refusal) {
+        let message = "the adapter does not fit the \(model.rawValue) of \(place.name): \(refusal.message)"
+        throw adapterError(refusal.fault, message, remedy)
+    }
+}
+
+private func checkVocabulary(_ who: String, _ ours: String, _ theirs: String, _ name: String) throws {
+    if ours == theirs { return }
+    let message = "the adapter was made for the \(who) tokenizer \(ours.prefix(12)) and \(name) has \(theirs.prefix(12))"
+    throw adapterError("foreign_vocabulary", message, "use it with the pair of models that it was made for")
+}
+
+private func wrongBase(_ adapter: Adapter, _ place: AdapterPlace, _ roles: [Role]) -> OmniDraftError {
+    let has = roles.map { "\($0.rawValue) \((place.entry($0).fingerprint ?? "unknown").prefix(12))" }
+    let message =
+        "the adapter was made on the weights \(adapter.base.prefix(12)) and \(place.name) has "
+        + has.joined(separator: ", ")
+    return adapterError("wrong_base", message, remedy)
+}
+
+/// The tensors to feed a graph; without a head the graph ignores the adapter's, which only costs speed.
+private func inputs(_ adapter: Adapter, _ entry: ModelEntry) throws -> ByName<FloatTensor> {
+    var tensors = try entry.lora.map { try adapter.inputs($0) } ?? ByName()
+    if let head = adapter.head, let shape = entry.head {
+        try head.checkFits(shape)
+        for (name, tensor) in head.tensors.members { tensors[name] = tensor }
+    }
+    return tensors
+}
+
+private func noSites(_ place: AdapterPlace, _ role: Role) -> OmniDraftError {
+    let remedy = role == .drafter ? "without --no-lora" : "with --lora-target"
+    let message = "the \(role.rawValue) of \(place.name) takes no adapters"
+    return adapterError("no_sites", message, "export it again \(remedy)")
+}
+
+private func noHead(_ place: AdapterPlace, _ role: Role) -> OmniDraftError {
+    let remedy = role == .drafter ? "export it again without --no-head" : "use the head of a drafter"
+    let message = "the \(role.rawValue) of \(place.name) takes no head, and the adapter is nothing else"
+    return adapterError("no_sites", message, remedy)
+}
+
+/// The tensors to feed a model without an adapter.
+func unfitted(_ entry: ModelEntry) -> Fitted { Fitted(adapter: nil, tensors: entry.lora.map(noAdapter) ?? ByName()) }

@@ -1,0 +1,65 @@
+/// Runs a graph on bindings, one after another. Another thread can end a run, and an error of the engine is a sentence
+/// with its name. `interrupt` may be called from any thread; `run` by one at a time.
+final class EngineRun: @unchecked Sendable {
+    private let graph: any EngineGraph
+    private let name: String
+    // Each model has its own: what stops a pass stops all passes that use it.
+    private let stop: any EngineStop
+    // Never locked while a graph runs: cancelling does not wait for a pass.
+    private let wasAsked = Guarded(false)
+
+    /// - Parameters:
+    ///   - graph: the graph.
+    ///   - name: of the graph, for messages.
+    init(_ graph: any EngineGraph, name: String) throws {
+        self.graph = graph
+        self.name = name
+        do {
+            stop = try graph.newStop()
+        } catch {
+            throw EngineRun.refused(name, error)
+        }
+    }
+
+    /// Runs the graph once.
+    ///
+    /// - Parameters:
+    ///   - binding: inputs, and outputs in memory that the engine writes to.
+    ///   - cancelled: asked before the run, and again where the run was interrupted: a run that nobody cancelled is
+    ///     repeated.
+    /// - Throws: ``Cancelled``: `cancelled` returned true. ``OmniDraftError/bundle(_:)`` `run`: the engine cannot run the
+    ///   graph.
+    func run(_ binding: any EngineBinding, cancelled: () -> Bool) throws {
+        while true {
+            if cancelled() { throw Cancelled() }
+            do {
+                try graph.run(binding, stop)
+                return
+            } catch {
+                if !wasInterrupted() { throw EngineRun.refused(name, error) }
+            }
+        }
+    }
+
+    /// Ends the run that is going on, or else the next one, within one operator; from any thread.
+    func interrupt() {
+        wasAsked.with {
+            $0 = true
+            stop.setTerminate(true)
+        }
+    }
+
+    /// Whether the last run was asked to end; the next run is not.
+    private func wasInterrupted() -> Bool {
+        wasAsked.with { asked in
+            defer { asked = false }
+            stop.setTerminate(false)
+            return asked
+        }
+    }
+
+    private static func refused(_ name: String, _ error: any Error) -> OmniDraftError {
+        let message = "the engine cannot run \(name) (\(reason(error)))"
+        return .bundle(Refusal(fault: "run", message: message, remedy: "run `omnidraft export` again"))
+    }
+}

@@ -1,0 +1,137 @@
+// A conversation as target ids: messages inside a template, answers as the ids that were generated.
+//
+// Also the same text in draft ids, which the drafter begins with (spec/04-speculation.md, the first context).
+//
+// An answer is never encoded again: other ids would change what the target is conditioned on. A message is always plain
+// text; nothing in it is read as a control token.
+
+/// A message and its answer.
+struct Turn: Sendable, Equatable {
+    let message: String
+    /// Target ids, without the token or string that ended it.
+    let answer: [Int32]
+
+    /// Texts are compared by their bytes.
+    static func == (a: Turn, b: Turn) -> Bool { isSame(a.message, b.message) && a.answer == b.answer }
+}
+
+/// The target ids of a conversation, up to the position at which the answer to `message` begins.
+///
+/// - Parameters:
+///   - tokenizer: the target's.
+///   - template: the text around messages.
+///   - turns: earlier turns.
+///   - message: the new message.
+///   - system: the system prompt; nil without one.
+/// - Throws: ``OmniDraftError/prompt(_:)``: see ``Template/parts(turns:system:)``.
+func conversationIds(
+    _ tokenizer: any Tokenizer, _ template: any Template, _ turns: [Turn], _ message: String, system: String? = nil
+) throws -> [Int32] {
+    var parts = try template.parts(turns: turns.count + 1, system: system != nil)
+    var before = [parts.removeFirst()]
+    if let system { before += [system, parts.removeFirst()] }
+    var ids: [Int32] = []
+    for (number, turn) in (turns + [Turn(message: message, answer: [])]).enumerated() {
+        if number > 0 { before = [parts[2 * number - 1]] }
+        ids += tokenizer.encodePrompt(before + [turn.message, parts[2 * number]], goesOn: number > 0)
+        ids += turn.answer
+    }
+    return ids
+}
+
+/// A turn whose answer a program gives as text.
+///
+/// The answer is encoded after the white space that the model would have begun it with. White space at both ends of the
+/// text does not count, and its thought is left out.
+///
+/// - Parameters:
+///   - tokenizer: the target's.
+///   - prompt: the compiled template.
+///   - message: of the user.
+///   - text: the answer.
+func givenTurn(_ tokenizer: any Tokenizer, _ prompt: PromptTemplate, _ message: String, _ text: String) -> Turn {
+    let answer = givenAnswer(text, prompt.think)
+    if answer.isEmpty { return Turn(message: message, answer: []) }
+    return Turn(message: message, answer: tokenizer.encodePrompt(["", prompt.lead + answer, ""], goesOn: true))
+}
+
+/// The earlier turns of a list of messages; an answer that this session generated keeps its ids.
+///
+/// - Parameters:
+///   - loaded: the bundle.
+///   - messages: the list.
+///   - known: the turns of the session's own conversation.
+func listedTurns(_ loaded: LoadedBundle, _ messages: MessageList, _ known: [Turn]) -> [Turn] {
+    let prompt = loaded.bundle.prompt
+    var isOwn = true
+    return messages.turns.enumerated().map { number, given in
+        isOwn = isOwn && number < known.count && isSame(known[number].message, given.message)
+        if isOwn {
+            let written = utf8Text(loaded.outputText.text(known[number].answer))
+            isOwn = isSame(givenAnswer(written, prompt.think), givenAnswer(given.answer, prompt.think))
+        }
+        return isOwn ? known[number] : givenTurn(loaded.targetTokenizer, prompt, given.message, given.answer)
+    }
+}
+
+/// The ids of an answer as a conversation keeps them: they spell the answer's text, or the end of it.
+///
+/// The end token is left out, because the template has its own. A thought is left out where the template leaves it out.
+/// Where a stop string begins inside a token, the bytes of that token before it are spelled again; all other ids stay as
+/// they were generated.
+///
+/// - Parameters:
+///   - loaded: the bundle.
+///   - answer: the generation.
+func answerIds(_ loaded: LoadedBundle, _ answer: Generation) -> [Int32] {
+    var ids = answer.tokenIds
+    if let start = answer.stopStart {
+        let data = ids.map(loaded.outputText.bytesOf)
+        let (whole, head) = wholeTokens(data.map(\.count), start)
+        let rest = head > 0 ? loaded.targetTokenizer.spell(Array(data[whole][..<head])) : nil
+        ids = ids[..<whole] + (rest ?? [])
+    } else if let last = ids.last, loaded.bundle.target.eosIds.contains(last) {
+        ids.removeLast()
+    }
+    return loaded.outputText.kept(ids, inside: answer.beginsInside)
+}
+
+/// The text of the generation before, in both vocabularies.
+struct EarlierText {
+    /// Mode of that generation.
+    let mode: GenerationConfig.Mode
+    /// Target ids of its prompt and output.
+    let tokens: [Int32]
+    /// The same text in draft ids.
+    let context: [Int32]
+}
+
+/// Bytes as text; each invalid part becomes U+FFFD, as in the output.
+func utf8Text(_ data: [UInt8]) -> String {
+    var stream = Utf8Stream()
+    let text = stream.push(data)
+    return text + stream.flush()
+}
+
+/// The visible text of target ids, encoded by the drafter's tokenizer; control tokens have no text.
+func draftText(_ target: any Tokenizer, _ drafter: any Tokenizer, _ ids: [Int32]) -> [Int32] {
+    drafter.encode(utf8Text(target.textOf(ids)))
+}
+
+/// A prompt in draft ids; where it continues the text before, only the new part is encoded.
+///
+/// - Parameters:
+///   - target: the target's tokenizer.
+///   - drafter: the drafter's tokenizer.
+///   - ids: target ids of the whole prompt.
+///   - before: the text before; nil where there is none.
+func draftContext(
+    _ target: any Tokenizer, _ drafter: any Tokenizer, _ ids: [Int32], _ before: EarlierText?
+) -> [Int32] {
+    // After an answer without the drafter the context is empty, or lacks the prompt.
+    guard let before, before.mode == .trie, !before.context.isEmpty, ids.starts(with: before.tokens) else {
+        return draftText(target, drafter, ids)
+    }
+    let added = Array(ids[before.tokens.count...])
+    return before.context + (drafter.spell(target.textOf(added)) ?? draftText(target, drafter, added))
+}

@@ -1,0 +1,231 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+// A loaded bundle: graphs, tokenizers and vocabulary map, which sessions share and never change.
+
+private let threadsPerCore = 4  // at most; more only take memory and time
+private let usualDraft = 4  // draft tokens of the round by which a verification is chosen
+private let measureSeconds = 1.5  // for timing a device; a pass that has begun then is finished
+private let measuredText = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
+private let measuredTokens = 16  // of that text
+private let leastContext = 64  // positions that timing takes at most
+private let smallModel = 50_000_000  // parameters; waking threads costs a smaller model more time than they save
+private let mostThreads = 8
+
+/// The graphs, tokenizers and vocabulary map of a bundle.
+///
+/// Any number of sessions may share it, each in its own thread: nothing here changes after loading.
+final class LoadedBundle: @unchecked Sendable {
+    /// On disk.
+    let bundle: Bundle
+    /// The target's graph.
+    let target: SharedGraph
+    let targetTokenizer: any Tokenizer
+    /// How the drafter's tokens spell the target's.
+    let vocabMap: VocabMap
+    /// The drafter's graph; nil where the drafter was not loaded.
+    let drafter: SharedGraph?
+    /// Nil where the drafter was not loaded.
+    let drafterTokenizer: (any Tokenizer)?
+    /// Costs on this device, and where they come from; nil where the bundle's are used unasked.
+    let device: DeviceCosts?
+    /// Why it runs without the drafter or on another provider; nil where it does not.
+    let notice: String?
+    /// Reads the ids of outputs as text.
+    let outputText: OutputText
+
+    init(
+        _ bundle: Bundle, _ target: SharedGraph, _ targetTokenizer: any Tokenizer, _ vocabMap: VocabMap,
+        _ drafter: SharedGraph?, _ drafterTokenizer: (any Tokenizer)?, device: DeviceCosts? = nil, notice: String? = nil
+    ) {
+        self.bundle = bundle
+        self.target = target
+        self.targetTokenizer = targetTokenizer
+        self.vocabMap = vocabMap
+        self.drafter = drafter
+        self.drafterTokenizer = drafterTokenizer
+        self.device = device
+        self.notice = notice
+        outputText = OutputText(targetTokenizer, bundle.prompt.think) { vocabMap.bytesOf($0) }
+    }
+
+    /// Seconds that the draft length "auto" begins with.
+    var costs: Costs { device?.costs ?? bundle.costs }
+
+    /// The models of the bundle as an adapter sees them.
+    var adapterPlace: AdapterPlace {
+        AdapterPlace(
+            name: split(bundle.path).name, drafter: bundle.drafter, target: bundle.target,
+            draftFingerprint: vocabMap.draftFingerprint, targetFingerprint: vocabMap.targetFingerprint)
+    }
+
+    /// The visible text of a prompt in draft ids; empty without a drafter.
+    func draftPrompt(_ promptIds: [Int32]) -> [Int32] {
+        drafterTokenizer.map { draftText(targetTokenizer, $0, promptIds) } ?? []
+    }
+}
+
+/// How a bundle is loaded.
+struct Loading {
+    /// Runs the graphs.
+    let engine: any InferenceEngine
+    /// Of a target pass; 0: by the target's size. The drafter always runs on one.
+    var threads = 0
+    /// Whether to load the drafter; without it only mode lookup drafts anything.
+    var drafter = true
+    /// Of kernels that are used where it has them.
+    var provider: String?
+    /// Whether to time this device.
+    var measure = Measure.auto
+    /// What this device remembers.
+    var state = StateDirectory.none
+    /// See ``LoadedBundle/notice``.
+    var notice: String?
+}
+
+/// Loads the graphs of a bundle once, for any number of sessions.
+///
+/// - Throws: ``OmniDraftError``: the bundle is damaged or incomplete, or the number of threads is out of range.
+func loadBundle(_ bundle: Bundle, _ loading: Loading) throws -> LoadedBundle {
+    if loading.threads != 0 { try checkThreads(loading.threads) }
+    let opened = try withGraphsThere(bundle)
+    let targetTokenizer = try loadTokenizer(opened, opened.target)
+    let drafterTokenizer = loading.drafter ? try loadTokenizer(opened, opened.drafter) : nil
+    let vocabMap = try loadVocabMap(opened.file(opened.vocabMap))
+    try vocabMap.checkFits(
+        draftFingerprint: drafterTokenizer?.fingerprint ?? vocabMap.draftFingerprint,
+        targetFingerprint: targetTokenizer.fingerprint, draftSize: opened.drafter.vocabSize,
+        targetSize: opened.target.vocabSize)
+    let threads = loading.threads == 0 ? threadsFor(opened.target.parameters) : loading.threads
+    let (engine, provider) = (loading.engine, loading.provider)
+    let target = try SharedGraph { try graphOf(opened, opened.target, engine, threads, provider) }.ready()
+    let drafter =
+        loading.drafter ? try SharedGraph { try graphOf(opened, opened.drafter, engine, 1, provider) }.ready() : nil
+    let loaded = LoadedBundle(opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer)
+    let machine = thisMachine(
+        onnxruntime: engine.version, threads: threads, targetOn: placeName(opened.target),
+        drafterOn: placeName(opened.drafter))
+    let device = try deviceCosts(
+        loading.state, seal: opened.seal, costs: opened.costs, measuredOn: opened.measuredOn, here: machine,
+        measure: loading.measure
+    ) { try timed(loaded) }
+    return LoadedBundle(
+        opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, device: device, notice: loading.notice)
+}
+
+private func timed(_ loaded: LoadedBundle) throws -> Costs? {
+    let bundle = loaded.bundle
+    guard let drafter = loaded.drafter else { return nil }
+    let ids = Array(loaded.targetTokenizer.encode(measuredText).prefix(measuredTokens))
+    if ids.isEmpty || min(bundle.target.kv.maxLength, bundle.drafter.kv.maxLength) < leastContext { return nil }
+    let target = try loaded.target.acquire()
+    defer { loaded.target.release(free: false) }
+    let small = try drafter.acquire()
+    defer { drafter.release(free: false) }
+    let models = DecoderModels(
+        target: target, drafter: Drafter(small, start: startOf(bundle.drafter)), cache: try NgramCache(loaded.vocabMap))
+    return try measureWithin(models, ids, loaded.draftPrompt(ids), seconds: measureSeconds)
+}
+
+/// The ids that every text of a model begins with.
+func startOf(_ entry: ModelEntry) -> [Int32] { entry.bosId.map { [$0] } ?? [] }
+
+/// The place of a model in the description of a machine.
+private func placeName(_ entry: ModelEntry) -> String { isOrt(entry.graph) ? "ort" : "cpu" }
+
+private func isOrt(_ path: String) -> Bool { path.utf8.suffix(4).elementsEqual(".ort".utf8) }
+
+/// The tokenizer of a model of a bundle.
+///
+/// - Throws: ``OmniDraftError/tokenizer(_:)``: it cannot be read, or was not compiled.
+func loadTokenizer(_ bundle: Bundle, _ entry: ModelEntry) throws -> any Tokenizer {
+    guard let compiled = entry.compiledTokenizer else {
+        let message = "the bundle \(split(bundle.path).name) has no compiled tokenizer for \(entry.source)"
+        throw OmniDraftError.tokenizer(
+            Refusal(fault: "not_compiled", message: message, remedy: "export it again with a newer omnidraft"))
+    }
+    return try CompiledTokenizer(file: bundle.file(compiled))
+}
+
+/// The bundle with its .ort files where it was packed with them in place of its .onnx graphs.
+private func withGraphsThere(_ bundle: Bundle) throws -> Bundle {
+    guard let ort = bundle.ort, !bundle.places.isLeftOut(ort.drafter), bundle.places.isLeftOut(bundle.drafter.graph)
+    else { return bundle }
+    return bundle.with(ort)
+}
+
+extension Bundle {
+    /// The bundle with its .ort files in place of its .onnx graphs.
+    func with(_ ort: OrtFiles) -> Bundle {
+        var bundle = self
+        bundle.target.graph = ort.target
+        bundle.drafter.graph = ort.drafter
+        return bundle
+    }
+}
+
+private func graphOf(
+    _ bundle: Bundle, _ entry: ModelEntry, _ engine: any InferenceEngine, _ threads: Int, _ provider: String?
+) throws -> Graph {
+    if entry.layout != .shared {
+        let message = "\(split(bundle.path).name)/\(entry.graph) has the layout \(entry.layout), which runs on desktops only"
+        throw bundleError("graph", message, "export the model with `omnidraft export`")
+    }
+    let path = try checkedGraph(bundle, entry.graph)
+    let graph = try Graph(
+        engine, path, entry.kv, vocabSize: entry.vocabSize, threads: threads, provider: provider)
+    try graph.check(entry.lora, entry.head)
+    try checkUnchanged(bundle.places, bundle.stamps)
+    return graph
+}
+
+/// Refuses a number of threads that this device would only suffer from.
+///
+/// - Throws: ``OmniDraftError/setting(_:)``: fewer than one, or more than four for each core.
+func checkThreads(_ threads: Int) throws {
+    let most = threadsPerCore * cores()
+    if threads < 1 || threads > most {
+        let message = "threads \(threads) is outside 1..\(most), \(threadsPerCore) for each core of this device"
+        throw settingError(message, "leave it out, and the target's size decides")
+    }
+}
+
+/// Threads of a target pass.
+func threadsFor(_ parameters: Int) -> Int { parameters < smallModel ? 1 : min(mostThreads, cores()) }
+
+private func cores() -> Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
+
+/// Whether a generation can draft anything.
+func drafts(_ config: GenerationConfig, hasDrafter: Bool) -> Bool { config.copies || (config.asksDrafter && hasDrafter) }
+
+/// The draft length of a generation; without a drafter it can only copy.
+///
+/// - Parameters:
+///   - config: of the generation.
+///   - hasDrafter: whether the drafter is loaded.
+///   - costs: of this device.
+///   - state: what earlier texts taught.
+func draftLengthFor(
+    _ config: GenerationConfig, hasDrafter: Bool, _ costs: Costs, _ state: LengthState
+) throws -> any DraftLength {
+    if !drafts(config, hasDrafter: hasDrafter) { return try FixedLength(0) }
+    guard let count = config.numDraftTokens else {
+        return MeasuredLength(
+            costs, state, drafts: config.asksDrafter && hasDrafter, copies: config.copies,
+            headThreshold: config.headThreshold)
+    }
+    return try FixedLength(
+        count, headThreshold: config.headThreshold ?? 1, source: config.mode == .lookup ? .copy : .draft)
+}
+
+/// How a generation's drafts are verified; "auto" decides by the length of a usual round.
+///
+/// The decision uses the bundle's costs, not those measured here: a seed then repeats a text on every device.
+func verificationFor(_ config: GenerationConfig, _ bundle: Bundle) -> GenerationConfig.Verification {
+    if config.verification != .auto { return config.verification }
+    let seconds = bundle.costs.roundSeconds(usualDraft)
+    return blockPays(roundSeconds: seconds, vocabSize: bundle.target.vocabSize) ? .block : .token
+}

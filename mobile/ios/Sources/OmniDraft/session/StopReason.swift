@@ -1,0 +1,13 @@
+/// Why an output ended (spec/05-stopping.md); the raw value is the name in session files.
+public enum StopReason: String, Sendable {
+    /// At an end token.
+    case eos
+    /// At a stop string.
+    case stop
+    /// At the number of tokens that was asked for.
+    case length
+    /// The context is full.
+    case context
+    /// The caller cancelled it.
+    case cancelled
+}

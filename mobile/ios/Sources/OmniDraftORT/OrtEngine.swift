@@ -1,0 +1,140 @@
+import OmniDraft
+
+#if canImport(COnnxRuntime)
+    import COnnxRuntime
+#else
+    import onnxruntime
+#endif
+
+// onnxruntime by its C API: the Objective-C API names no way to end a run.
+
+/// The engine of onnxruntime, one for a process.
+public final class OrtEngine: InferenceEngine {
+    /// The engine; opening the first bundle makes it.
+    ///
+    /// - Throws: ``OmniDraft/OmniDraftError/bundle(_:)``: the library is older than its header.
+    public static func shared() throws -> OrtEngine { try made.get() }
+
+    private static let made = Result { try OrtEngine() }
+
+    /// The version of the library.
+    public let version: String
+    /// Providers that the library was built with.
+    public let providers: [String]
+    private let library: OrtLibrary
+
+    private init() throws {
+        library = try OrtLibrary()
+        version = library.version
+        providers = try library.providers()
+    }
+
+    public func open(file path: String, _ options: GraphOptions) throws -> any EngineGraph {
+        let settings = try SessionSettings(library, options)
+        var session: OpaquePointer?
+        try library.check(library.api.CreateSession(library.environment, path, settings.handle, &session))
+        return try OrtGraph(library, session)
+    }
+
+    public func open(bytes: [UInt8], weights: String, _ options: GraphOptions) throws -> any EngineGraph {
+        var options = options
+        options.entries.append((key: "session.model_external_initializers_file_folder_path", value: weights))
+        let settings = try SessionSettings(library, options)
+        var session: OpaquePointer?
+        try bytes.withUnsafeBytes {
+            let status = library.api.CreateSessionFromArray(
+                library.environment, $0.baseAddress, $0.count, settings.handle, &session)
+            try library.check(status)
+        }
+        return try OrtGraph(library, session)
+    }
+}
+
+/// The functions of the library and its environment. They are set once and are safe to call from any thread.
+final class OrtLibrary: @unchecked Sendable {
+    let api: OrtApi
+    let environment: OpaquePointer
+    let memory: OpaquePointer
+    let version: String
+
+    init() throws {
+        guard let base = OrtGetApiBase(), let table = base.pointee.GetApi(UInt32(ORT_API_VERSION)) else {
+            let message = "the library onnxruntime lacks version \(ORT_API_VERSION) of its interface"
+            throw OmniDraftError.bundle(Refusal(fault: "run", message: message, remedy: "link a newer onnxruntime"))
+        }
+        api = table.pointee
+        version = base.pointee.GetVersionString().map { String(cString: $0) } ?? ""
+        var environment: OpaquePointer?
+        var memory: OpaquePointer?
+        try checkStatus(api, api.CreateEnv(ORT_LOGGING_LEVEL_ERROR, "omnidraft", &environment))
+        try checkStatus(api, api.CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &memory))
+        guard let environment, let memory else { throw EngineError("onnxruntime gave no environment") }
+        self.environment = environment
+        self.memory = memory
+        // Nothing here leaves the device, so usage is not reported.
+        try check(api.DisableTelemetryEvents(environment))
+    }
+
+    /// Throws what a status says; none is success.
+    func check(_ status: OpaquePointer?) throws { try checkStatus(api, status) }
+
+    /// Names of the providers in the library.
+    func providers() throws -> [String] {
+        var names: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?
+        var count: Int32 = 0
+        try check(api.GetAvailableProviders(&names, &count))
+        guard let names else { return [] }
+        let found = (0..<Int(count)).compactMap { names[$0].map { String(cString: $0) } }
+        try check(api.ReleaseAvailableProviders(names, count))
+        return found
+    }
+}
+
+private func checkStatus(_ api: OrtApi, _ status: OpaquePointer?) throws {
+    guard let status else { return }
+    let message = api.GetErrorMessage(status).map { String(cString: $0) } ?? "no reason given"
+    api.ReleaseStatus(status)
+    throw EngineError(message)
+}
+
+/// Options of a session that waits without spinning: on a phone, waiting threads cost battery.
+private final class SessionSettings {
+    let handle: OpaquePointer?
+    private let library: OrtLibrary
+
+    init(_ library: OrtLibrary, _ options: GraphOptions) throws {
+        self.library = library
+        var handle: OpaquePointer?
+        try library.check(library.api.CreateSessionOptions(&handle))
+        self.handle = handle
+        let api = library.api
+        try library.check(api.SetIntraOpNumThreads(handle, Int32(clamping: options.threads)))
+        try library.check(api.SetInterOpNumThreads(handle, 1))
+        // Each failure is an error of its own.
+        try library.check(api.SetSessionLogSeverityLevel(handle, Int32(ORT_LOGGING_LEVEL_FATAL.rawValue)))
+        try add("session.intra_op.allow_spinning", "0")
+        // A small graph can name constants of any size, and folding them would take that memory and time while it is
+        // loaded. Exported graphs hold nothing to fold; adopted graphs compute some twenty small values in each pass.
+        try add("optimization.disable_specified_optimizers", "ConstantFolding")
+        for (key, value) in options.entries { try add(key, value) }
+        if let provider = options.provider { try append(provider, options.threads) }
+    }
+
+    deinit { library.api.ReleaseSessionOptions(handle) }
+
+    private func add(_ key: String, _ value: String) throws {
+        try library.check(library.api.AddSessionConfigEntry(handle, key, value))
+    }
+
+    private func append(_ provider: String, _ threads: Int) throws {
+        let status = "intra_op_num_threads".withCString { key in
+            String(threads).withCString { value in
+                var keys: [UnsafePointer<CChar>?] = [key]
+                var values: [UnsafePointer<CChar>?] = [value]
+                let count = provider == "XNNPACK" ? 1 : 0
+                return library.api.SessionOptionsAppendExecutionProvider(handle, provider, &keys, &values, count)
+            }
+        }
+        try library.check(status)
+    }
+}
