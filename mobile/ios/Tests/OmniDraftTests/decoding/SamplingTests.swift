@@ -1,0 +1,121 @@
+import XCTest
+
+@testable import OmniDraft
+
+private let width = 5_000
+
+private func randomRow(_ spread: Double) -> [Float] {
+    let random = SplitMix64(4)
+    return (0..<width).map { _ in Float((random.uniform() - 0.5) * spread) }
+}
+
+/// Distributions of rows that are wider than a block.
+final class SamplingTests: XCTestCase {
+    func testWideRowsAreTruncatedAsByAPlainSort() throws {
+        let settings = [
+            try SamplingConfig(temperature: 1), try SamplingConfig(temperature: 0.7, topK: 50),
+            try SamplingConfig(temperature: 1, topK: width + 5), try SamplingConfig(temperature: 1, topP: 0.9),
+            try SamplingConfig(temperature: 1, topK: 300, topP: 0.8), try SamplingConfig(temperature: 1, minP: 0.3),
+            try SamplingConfig(temperature: 1, topK: 900, topP: 0.95, minP: 0.01, repetitionPenalty: 1.3),
+        ]
+        let context: [Int32] = [1, 5, 5, 4_999]
+        for spread in [0.001, 3, 40] {
+            let row = randomRow(spread)
+            for sampling in settings {
+                let actual = try targetDistribution(Logits(row, width: width), 0, sampling, context: context)
+                let due = processed(row, sampling, sampling.repetitionPenalty == 1 ? [] : context)
+                let chances = (0..<Int32(width)).map(actual.probability)
+                // Ids at the edge of a share may change places, because sums are in float32: their mass is tiny.
+                let difference = zip(due, chances).reduce(0) { $0 + abs($1.0 - $1.1) }
+                XCTAssertLessThan(difference, 5e-4, "\(sampling), spread \(spread)")
+                if sampling.topP == 1 && (1...width).contains(sampling.topK) {
+                    XCTAssertEqual(chances.filter { $0 > 0 }.count, sampling.topK)
+                }
+            }
+        }
+    }
+
+    func testEqualWeightsAreRankedById() throws {
+        let equal = Logits([Float](repeating: 0, count: width), width: width)
+        let distribution = try targetDistribution(equal, 0, SamplingConfig(temperature: 1, topK: 7))
+        XCTAssertEqual((0..<Int32(width)).filter { distribution.probability($0) > 0 }, Array(0...6))
+    }
+
+    func testDrawsAreThoseOfTheCumulativeDistribution() throws {
+        let logits = Logits(randomRow(3), width: width)
+        let distribution = try targetDistribution(logits, 0, SamplingConfig(temperature: 1))
+        var cumulative = [0.0]
+        for id in 0..<Int32(width) { cumulative.append(cumulative[Int(id)] + distribution.probability(id)) }
+        let random = SplitMix64(9)
+        for _ in 0..<1000 {
+            let uniform = random.uniform()
+            let token = Int(distribution.draw(uniform, among: nil))
+            XCTAssertGreaterThan(uniform, cumulative[token] - 1e-6)
+            XCTAssertLessThan(uniform, cumulative[token + 1] + 1e-6)
+        }
+    }
+
+    func testPartsOfADistributionAddUp() throws {
+        let logits = Logits(randomRow(3), width: width)
+        let distribution = try targetDistribution(logits, 0, SamplingConfig(temperature: 1))
+        let ids = (0..<Int32(width / 2)).map { 2 * $0 }
+        var set = IdSet(width)
+        for id in ids { set.add(id) }
+        XCTAssertEqual(distribution.mass(ids) + distribution.massOutside(set), 1, accuracy: 1e-6)
+        XCTAssertEqual(distribution.probability(77) + distribution.massOutside(77), 1, accuracy: 1e-6)
+        let others = distribution.without(set)
+        XCTAssertEqual(others.mass(ids), 0)
+        let due = distribution.probability(77) / distribution.massOutside(set)
+        XCTAssertEqual(others.probability(77), due, accuracy: 1e-9)
+        XCTAssertEqual(distribution.without(77).probability(77), 0)
+        let single = try targetDistribution(Logits([0, 90], width: 2), 0, SamplingConfig(temperature: 1))
+        XCTAssertEqual(single.massOutside(1), 0, "0 only if each is 0")
+    }
+
+    func testARowIsReadAgainWhereABannedIdIsTheLikeliest() throws {
+        for temperature in [0, 0.001, 1] {
+            let distribution = try draftDistribution(Logits([500, 1, 2, 0], width: 4), 0, temperature, [0])
+            let chances = (0..<4).map(distribution.probability)
+            XCTAssertEqual(chances[0], 0)
+            XCTAssertGreaterThan(chances[2], chances[1])
+            XCTAssertEqual(chances.reduce(0, +), 1, accuracy: 1e-6)
+        }
+    }
+
+    func testRowsWithoutADistributionAreRefusedByName() throws {
+        let spoiled: [[Float]] = [[1, .nan, 0], [1, .infinity, 0], [-.infinity, -.infinity, -.infinity]]
+        for temperature in [0.0, 1] {
+            let sampling = try SamplingConfig(temperature: temperature)
+            for row in spoiled {
+                let logits = Logits(row, width: 3)
+                XCTAssertEqual(try faultOf { _ = try targetDistribution(logits, 0, sampling) }, "logits")
+                XCTAssertEqual(try faultOf { _ = try draftDistribution(logits, 0, temperature, []) }, "logits")
+            }
+            let rest = Logits([1, -.infinity, -.infinity], width: 3)
+            XCTAssertEqual(try faultOf { _ = try draftDistribution(rest, 0, temperature, [0]) }, "logits")
+        }
+    }
+
+    func testSettingsOutsideTheirRangesAreRefusedByName() {
+        let refused: [(String, () throws -> Void)] = [
+            ("topK", { _ = try SamplingConfig(topK: -1) }),
+            ("topP", { _ = try SamplingConfig(topP: .nan) }),
+            ("topP", { _ = try SamplingConfig(topP: 0) }),
+            ("minP", { _ = try SamplingConfig(minP: 1.5) }),
+            ("repetitionPenalty", { _ = try SamplingConfig(repetitionPenalty: 0) }),
+            ("repetitionPenalty", { _ = try SamplingConfig(repetitionPenalty: .infinity) }),
+            ("temperature", { _ = try SamplingConfig(temperature: 0.00001) }),
+            ("temperature", { _ = try SamplingConfig(temperature: .infinity) }),
+            ("temperature", { _ = try SamplingConfig(temperature: -1) }),
+            ("numDraftTokens", { _ = try FixedLength(maxDraftTokens + 1) }),
+            ("numDraftTokens", { _ = try FixedLength(-1) }),
+        ]
+        for (setting, make) in refused {
+            XCTAssertThrowsError(try make(), setting) {
+                guard case OmniDraftError.setting(let refusal) = $0 else { return XCTFail("\($0)") }
+                XCTAssertTrue(
+                    refusal.message.hasPrefix(setting), "a message begins with the setting: \(refusal.message)")
+            }
+        }
+    }
+}
