@@ -62,7 +62,7 @@ final class BundleVectorsTests: VectorTestCase {
             XCTAssertEqual(unverifiable, 0)
         } else {
             XCTAssertGreaterThan(unverifiable, 0)
-            print("vectors signing: \(unverifiable) need Ed25519, which this system has not, and are refused (unverifiable)")
+            print("signing: \(unverifiable) need Ed25519, which this system has not, and are refused (unverifiable)")
         }
     }
 
@@ -187,14 +187,14 @@ final class BundleVectorsTests: VectorTestCase {
 
     private func checkPlaces(_ vector: Vector, _ path: String, _ shared: String) throws {
         let bundle = try openBundle(path)
-        for (name, where_) in vector.expected["place"]!.object.members {
-            if where_.string == "left_out" {
+        for (name, part) in vector.expected["place"]!.object.members {
+            if part.string == "left_out" {
                 try same(name, try faultOf { _ = try bundle.file(name) }, "left_out")
                 continue
             }
             let file = try bundle.file(name)
             try same(name, try fileSha256(file), bundle.files[name]?.sha256)
-            try same(name, begins(file, with: (where_.string == "bundle" ? path : shared) + "/"), true)
+            try same(name, begins(file, with: (part.string == "bundle" ? path : shared) + "/"), true)
         }
     }
 }
