@@ -1,0 +1,168 @@
+// A session: one text or conversation on a loaded bundle, with the cache that learns from it.
+//
+// Threads: one generation at a time in a session; a second one at the same moment is refused. Different sessions may run in
+// different threads at once, also on the same LoadedBundle. Generation.cancel may be called from any thread.
+
+/// A conversation on a loaded bundle, with its KV buffers and n-gram cache; see ``SessionResources``.
+final class TextSession: SessionResources, @unchecked Sendable {
+    /// Forgets the conversation and its counts, not the system prompt and not what was learned.
+    func reset() throws { try turn { text.forgetText() } }
+
+    /// Starts a text and forgets the last one.
+    ///
+    /// - Parameters:
+    ///   - prompt: text.
+    ///   - config: settings of the generation.
+    ///   - raw: leave the prompt template out.
+    /// - Throws: ``OmniDraftError/prompt(_:)``: empty, or too long for the context; or the template has no place for the
+    ///   session's system prompt. ``OmniDraftError/setting(_:)``: a setting outside its range.
+    ///   ``OmniDraftError/session(_:)``: another thread is using this session.
+    func generate(
+        _ prompt: String, _ config: GenerationConfig = GenerationConfig(), raw: Bool = false
+    ) throws -> Generation {
+        try turn {
+            try config.check()
+            return try begin(encode(checkedText(prompt), raw: raw), config)
+        }
+    }
+
+    /// The same after target ids.
+    func generate(ids: [Int32], _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
+        try turn {
+            try config.check()
+            return try begin(ids, config)
+        }
+    }
+
+    /// Answers the next message of a conversation; the target reads only what is new in it.
+    ///
+    /// - Parameters:
+    ///   - message: text.
+    ///   - config: settings of the answer.
+    /// - Throws: ``OmniDraftError/prompt(_:)``: empty, too long a conversation for the context, or a template without a
+    ///   place for the system prompt; nothing changes. ``OmniDraftError/setting(_:)``: a setting outside its range.
+    ///   ``OmniDraftError/session(_:)``: another thread is using this session.
+    func chat(_ message: String, _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
+        try turn {
+            try config.check()
+            return try answer(finishedTurns(), checkedText(message), text.system, config)
+        }
+    }
+
+    /// The same with the whole conversation, with or without a system prompt, which takes the place of the session's own.
+    /// Answers that the session itself gave keep the ids that were generated.
+    func chat(_ messages: MessageList, _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
+        try turn {
+            try config.check()
+            let turns = listedTurns(loaded, messages, finishedTurns())
+            return try answer(turns, messages.message, messages.system, config)
+        }
+    }
+
+    /// Answers the last message once more, in place of its answer.
+    ///
+    /// The random numbers are those of the config's seed, or of a new one: another seed, another sample. Greedy text is the
+    /// same again.
+    ///
+    /// - Throws: ``OmniDraftError/session(_:)``: there is no message that was answered, or another thread is using this
+    ///   session.
+    func regenerate(_ config: GenerationConfig = GenerationConfig()) throws -> Generation {
+        try turn {
+            try config.check()
+            var turns = finishedTurns()
+            guard let last = turns.popLast() else {
+                throw sessionError("there is no answer to generate again", "begin with a message")
+            }
+            return try answer(turns, last.message, text.system, config)
+        }
+    }
+
+    /// Takes back the last message and its answer; what was learned stays.
+    ///
+    /// The KV buffers keep the text until the next message, which rewinds them to what both texts share.
+    ///
+    /// - Returns: the message.
+    /// - Throws: ``OmniDraftError/session(_:)``: there is no message to take back, or another thread is using this session.
+    func undo() throws -> String {
+        try turn {
+            var turns = finishedTurns()
+            guard let last = turns.popLast() else {
+                throw sessionError("there is no message to take back", "begin with one")
+            }
+            text.turns = turns
+            text.message = nil
+            text.begin(nil)
+            return last.message
+        }
+    }
+
+    /// Continues the generation that a session was saved in.
+    ///
+    /// Its text and ids begin with the earlier output; the statistics count from here.
+    ///
+    /// - Throws: ``OmniDraftError/session(_:)``: there is none, or it had ended.
+    func resume() throws -> Generation {
+        try turn {
+            guard let before = answer, before.stopReason == nil else {
+                throw sessionError("there is no unfinished generation to resume", "start one")
+            }
+            let emitted = EarlierOutput(tokenIds: before.tokenIds, logprobs: before.logprobs)
+            let generation = try generateFromState(
+                models, text, before.config, before.prompt, text.decoder.context, emitted, recording())
+            text.begin(generation)
+            return generation
+        }
+    }
+
+    /// Writes this session to a file, also between the pieces of a generation (spec/09-session.md).
+    ///
+    /// A kill at any moment leaves a whole file, the old or the new one.
+    ///
+    /// - Parameter overwrite: whether a file that is not a session is replaced.
+    /// - Throws: ``OmniDraftError/sessionFile(_:)``: the place cannot be written, or holds a file that is not a session.
+    func save(_ path: String, overwrite: Bool = false) throws {
+        try turn {
+            let (saved, cache) = try capture(models, text)
+            try writeSession(path, saved, cache, overwrite: overwrite)
+        }
+    }
+
+    /// Takes over a saved session of the same bundle. The models read its text again.
+    ///
+    /// What follows has the distribution that it would have had; at temperature 0 in float32 it is the same text.
+    ///
+    /// - Throws: ``OmniDraftError/sessionFile(_:)``: the file is refused; this session stays as it was.
+    func load(_ path: String) throws {
+        try turn {
+            let (saved, cache) = try readSession(path)
+            let (restored, notice) = try restore(models, text, path, saved, cache)
+            text = restored
+            adapterNotice = notice
+        }
+    }
+
+    private func begin(_ ids: [Int32], _ config: GenerationConfig) throws -> Generation {
+        let generation = try generateFromPrompt(models, text, ids, config, recording())
+        text.turns = []
+        text.message = nil
+        return generation
+    }
+
+    /// Begins the answer to a message; nothing changes where it is refused.
+    private func answer(
+        _ turns: [Turn], _ message: String, _ system: String?, _ config: GenerationConfig
+    ) throws -> Generation {
+        let ids = try conversationIds(targetTokenizer, template, turns, message, system: system)
+        let generation = try generateFromPrompt(models, text, ids, config, recording())
+        text.turns = turns
+        text.message = message
+        text.system = system
+        return generation
+    }
+
+    /// All turns so far, with the last answer as far as it went.
+    private func finishedTurns() -> [Turn] {
+        guard let message = text.message, let answer else { return text.turns }
+        return text.turns + [Turn(message: message, answer: answerIds(loaded, answer))]
+    }
+}

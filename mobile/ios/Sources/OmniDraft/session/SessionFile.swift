@@ -1,0 +1,257 @@
+// The file of a session, format version 4: spec/09-session.md.
+//
+// Reading is total: every length is checked before it is used, every field before it is trusted, and each failure has a
+// name. A state has one way to be written, so a reader writes it again and compares the bytes.
+
+let sessionMagic: [UInt8] = [0x89, 0x4f, 0x44, 0x53, 0x4e, 0x0d, 0x0a, 0x1a]
+let sessionVersion = 4
+/// Bytes of a header: magic, version, reserved, bytes of the state and of the cache, CRC-32 of each.
+let sessionHeaderBytes = 32
+/// Bytes of a session file at most.
+let maxSessionBytes = sessionHeaderBytes + maxStateBytes + maxSavedCacheBytes
+
+private let maxStateBytes = 1 << 24
+private let maxSavedCacheBytes = 1 << 28
+private let maxTurns = 1 << 16
+private let maxGraphFiles = 256
+private let maxDecayed = 1e9  // of a decayed count
+private let fingerprintDigits = 64
+
+/// A refusal of a session file.
+func sessionFileError(_ fault: String, _ message: String, _ remedy: String = "") -> OmniDraftError {
+    .sessionFile(Refusal(fault: fault, message: message, remedy: remedy))
+}
+
+/// The bytes of a session file: equal values give equal bytes.
+///
+/// - Throws: ``OmniDraftError/sessionFile(_:)`` `limits`, where the state or the cache is larger than a reader takes.
+func encodeSession(_ saved: SavedSession, _ cache: [UInt8]) throws -> [UInt8] {
+    let state = try dumpJson(stateOf(saved))
+    try checkSizes(state.count, cache.count)
+    var out = ByteWriter()
+    out.put(sessionMagic)
+    for number in [sessionVersion, 0, state.count, cache.count, Int(crc32(state)), Int(crc32(cache))] { out.u32(number) }
+    out.put(state)
+    out.put(cache)
+    return out.bytes
+}
+
+/// The saved session and the bytes of the cache in a session file.
+///
+/// - Throws: ``OmniDraftError/sessionFile(_:)`` naming what is wrong with it.
+func decodeSession(_ data: [UInt8]) throws -> (saved: SavedSession, cache: [UInt8]) {
+    let (state, cache) = try sections(data)
+    let value: JsonValue
+    do {
+        value = try parseJson(state)
+    } catch {
+        throw sessionFileError("state", "its state is not JSON (\(reason(error).prefix(80)))")
+    }
+    let saved: SavedSession
+    let again: [UInt8]
+    do {
+        saved = try savedOf(value)
+        again = try dumpJson(stateOf(saved))
+    } catch {
+        throw sessionFileError("state", "its state has an invalid field (\(reason(error).prefix(80)))")
+    }
+    if again != state { throw sessionFileError("state", "its state is not written in the one way that there is") }
+    return (saved, cache)
+}
+
+private func sections(_ data: [UInt8]) throws -> (state: [UInt8], cache: [UInt8]) {
+    if data.isEmpty || !data.prefix(sessionMagic.count).elementsEqual(sessionMagic.prefix(data.count)) {
+        throw sessionFileError("not_a_session", "it is not a session file")
+    }
+    if data.count < sessionHeaderBytes {
+        throw sessionFileError("truncated", "it has \(data.count) bytes and a header has \(sessionHeaderBytes)")
+    }
+    let bytes = Bytes(data)
+    let version = bytes.u32(8)
+    if version != sessionVersion {
+        let message = "it has version \(version) and this omnidraft reads version \(sessionVersion)"
+        throw sessionFileError("version", message)
+    }
+    if bytes.u32(12) != 0 {
+        throw sessionFileError("reserved", "its reserved field is \(bytes.u32(12)) instead of 0")
+    }
+    let (stateBytes, cacheBytes) = (bytes.u32(16), bytes.u32(20))
+    try checkSizes(stateBytes, cacheBytes)
+    let expected = sessionHeaderBytes + stateBytes + cacheBytes
+    if data.count < expected { throw sessionFileError("truncated", "it has \(data.count) bytes of \(expected)") }
+    if data.count > expected {
+        throw sessionFileError("trailing", "it has \(data.count - expected) bytes too many")
+    }
+    let end = sessionHeaderBytes + stateBytes
+    let (state, cache) = (Array(data[sessionHeaderBytes..<end]), Array(data[end...]))
+    if Int(crc32(state)) != bytes.u32(24) || Int(crc32(cache)) != bytes.u32(28) {
+        throw sessionFileError("checksum", "its bytes were changed (a CRC-32 does not match)")
+    }
+    return (state, cache)
+}
+
+private func checkSizes(_ stateBytes: Int, _ cacheBytes: Int) throws {
+    for (name, size, most) in [("state", stateBytes, maxStateBytes), ("cache", cacheBytes, maxSavedCacheBytes)]
+    where size > most {
+        throw sessionFileError("limits", "its \(name) has \(size) bytes, more than \(most)")
+    }
+}
+
+// The state as values of JSON, in the order of the tables of spec/09-session.md, and back.
+
+private func stateOf(_ saved: SavedSession) -> JsonValue {
+    let identity = saved.identity
+    let graphs = identity.graphs.sorted.map { ($0.name, JsonValue.string($0.value)) }
+    let turns = saved.turns.map { JsonValue.object(JsonObject([("message", .string($0.message)), ("answer", idsOf($0.answer))])) }
+    return .object(
+        JsonObject([
+            ("omnidraft", .string(saved.omnidraft)),
+            (
+                "identity",
+                .object(
+                    JsonObject([
+                        ("draft_fingerprint", .string(identity.draftFingerprint)),
+                        ("target_fingerprint", .string(identity.targetFingerprint)),
+                        ("graphs", .object(JsonObject(graphs))),
+                        ("drafter_adapter", optional(identity.adapters[.drafter])),
+                        ("target_adapter", optional(identity.adapters[.target])),
+                    ]))
+            ),
+            ("costs", costsObject(saved.costs)),
+            ("draft_length", lengthsObject(saved.lengths)),
+            ("system", optional(saved.system)),
+            ("turns", .array(turns)),
+            ("message", optional(saved.message)),
+            ("answer", saved.answer.map(answerObject) ?? .null),
+        ]))
+}
+
+private func optional(_ text: String?) -> JsonValue { text.map { .string($0) } ?? .null }
+
+private func idsOf(_ ids: [Int32]) -> JsonValue { .array(ids.map { .integer(Int64($0)) }) }
+
+private func savedOf(_ value: JsonValue) throws -> SavedSession {
+    let state = try mapping(value)
+    let saved = SavedSession(
+        omnidraft: try text(state.at("omnidraft"), most: 64),
+        identity: try identityOf(mapping(state.at("identity"))),
+        costs: try costsOf(mapping(state.at("costs"))),
+        lengths: try lengthsOf(mapping(state.at("draft_length"))),
+        turns: try array(state.at("turns"), most: maxTurns).map { try turnOf(mapping($0)) },
+        message: try given(state, "message").map { try text($0) },
+        answer: try given(state, "answer").map { try answerOf(mapping($0)) },
+        system: try given(state, "system").map { try text($0) })
+    if saved.message == nil && !saved.turns.isEmpty && saved.answer != nil {
+        throw ValueError("the last answer of a conversation has no message")
+    }
+    if (saved.message != nil && saved.answer == nil) || saved.system?.isEmpty == true {
+        throw ValueError("a message has no answer, or the system prompt is empty")
+    }
+    return saved
+}
+
+/// A field that must be there and may be null.
+private func given(_ object: JsonObject, _ name: String) throws -> JsonValue? {
+    let value = try object.at(name)
+    return value == .null ? nil : value
+}
+
+private func identityOf(_ value: JsonObject) throws -> Identity {
+    var adapters: [Role: String] = [:]
+    for role in Role.allCases {
+        if let digest = try given(value, "\(role.rawValue)_adapter") {
+            adapters[role] = try hexadecimal(digest, fingerprintDigits)
+        }
+    }
+    let graphs = try mapping(value.at("graphs"), most: maxGraphFiles).members.map {
+        (try text(.string($0.name), most: 512), try hexadecimal($0.value, fingerprintDigits))
+    }
+    return Identity(
+        draftFingerprint: try hexadecimal(value.at("draft_fingerprint"), fingerprintDigits),
+        targetFingerprint: try hexadecimal(value.at("target_fingerprint"), fingerprintDigits),
+        graphs: ByName(graphs), adapters: adapters)
+}
+
+private func reals(_ numbers: [Double]) -> JsonValue { .array(numbers.map { .string(bitsOf($0)) }) }
+
+private func costsObject(_ costs: Costs) -> JsonValue {
+    .object(
+        JsonObject([
+            ("target", reals(costs.target)), ("draft", .string(bitsOf(costs.draft))),
+            ("host", .string(bitsOf(costs.host))), ("acceptance", .string(bitsOf(costs.acceptance))),
+        ]))
+}
+
+private func costsOf(_ value: JsonObject) throws -> Costs {
+    let costs = Costs(
+        target: try array(value.at("target")).map(positive), draft: try positive(value.at("draft")),
+        host: try positive(value.at("host")), acceptance: try positive(value.at("acceptance")))
+    try checkCosts(costs)
+    return costs
+}
+
+private func lengthsObject(_ lengths: LengthState) -> JsonValue {
+    .object(
+        JsonObject([
+            ("evaluated", reals(lengths.evaluated)), ("accepted", reals(lengths.accepted)),
+            ("drafts", .string(bitsOf(lengths.drafts))), ("targets", .string(bitsOf(lengths.targets))),
+            ("compared", reals(lengths.compared)), ("agreed", reals(lengths.agreed)),
+            ("idle", .int(lengths.idle)), ("share", .string(bitsOf(lengths.share))),
+        ]))
+}
+
+private func lengthsOf(_ value: JsonObject) throws -> LengthState {
+    var state = LengthState()
+    let depths = state.evaluated.count
+    (state.evaluated, state.accepted) = try trials(value.at("evaluated"), value.at("accepted"), depths)
+    let classes = state.compared.count
+    (state.compared, state.agreed) = try trials(value.at("compared"), value.at("agreed"), classes)
+    state.drafts = try real(value.at("drafts"), 0, maxDecayed)
+    state.targets = try real(value.at("targets"), 0, maxDecayed)
+    state.idle = try integer(value.at("idle"), 0)
+    state.share = try real(value.at("share"), lastShare, firstShare)
+    return state
+}
+
+/// Two lists of `count` decayed counts, of trials and of those that succeeded.
+private func trials(_ trials: JsonValue, _ successes: JsonValue, _ count: Int) throws -> ([Double], [Double]) {
+    let a = try array(trials, most: count).map { try real($0, 0, maxDecayed) }
+    let b = try array(successes, most: count).map { try real($0, 0, maxDecayed) }
+    if a.count != count || b.count != count || zip(a, b).contains(where: { $1 > $0 }) {
+        throw ValueError("counts of the draft length")
+    }
+    return (a, b)
+}
+
+private func turnOf(_ value: JsonObject) throws -> Turn {
+    Turn(message: try text(value.at("message")), answer: try ids(value.at("answer")))
+}
+
+private func answerObject(_ answer: SavedAnswer) -> JsonValue {
+    .object(
+        JsonObject([
+            ("config", configObject(answer.config)), ("prompt", idsOf(answer.prompt)),
+            ("output", idsOf(answer.output)), ("logprobs", reals(answer.logprobs)),
+            ("context", answer.context.map(idsOf) ?? .null), ("random", .string(hex64(answer.random))),
+            ("stop_reason", optional(answer.stopReason?.rawValue)),
+        ]))
+}
+
+private func answerOf(_ value: JsonObject) throws -> SavedAnswer {
+    let answer = SavedAnswer(
+        config: try configOf(mapping(value.at("config"))),
+        prompt: try ids(value.at("prompt")),
+        output: try ids(value.at("output")),
+        context: try given(value, "context").map { try ids($0) },
+        random: try word(value.at("random")),
+        stopReason: try given(value, "stop_reason").map { try named($0) },
+        logprobs: try array(value.at("logprobs")).map { try real($0, -1e9, 1e-6) })
+    if answer.logprobs.count != (answer.config.logprobs ? answer.output.count : 0) { throw ValueError("logprobs") }
+    if answer.prompt.isEmpty || answer.output.count > answer.config.maxNewTokens {
+        throw ValueError("prompt or output")
+    }
+    if answer.stopReason == nil && answer.output.count == answer.config.maxNewTokens {
+        throw ValueError("output is complete")
+    }
+    return answer
+}

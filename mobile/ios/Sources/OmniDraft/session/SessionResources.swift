@@ -1,0 +1,147 @@
+// What a session works with: models, n-grams, recorder, statistics, and the state of its text.
+
+/// What was generated since the conversation began, or since it was loaded.
+struct SessionStatistics: Sendable {
+    /// Number of generations.
+    let answers: Int
+    /// Their counts together.
+    let totals: Statistics
+    /// The most bytes of memory that this process had resident; nil where the system does not count them.
+    let peakMemory: Int?
+}
+
+/// The models, n-grams and recorder of a session, and the state of its text. One user at a time; what may be called from any
+/// thread says so.
+class SessionResources: @unchecked Sendable {
+    /// Shared with other sessions.
+    let loaded: LoadedBundle
+    /// The models of this session.
+    let models: SessionModels
+    /// Why the cache is empty though a file was given, in one sentence; else nil.
+    let cacheNotice: String?
+    private let place: Guarded<(any TracePlace)?>
+    private let state: Guarded<TextState>
+    private let notice = Guarded<String?>(nil)
+
+    /// - Parameters:
+    ///   - loaded: see ``loaded``.
+    ///   - cache: a file of learned n-grams; a file that is absent or refused gives an empty cache.
+    ///   - adapter: a file for ``useAdapter(_:_:)``.
+    ///   - trace: where generations are recorded for training; nil for nowhere.
+    init(_ loaded: LoadedBundle, cache: String? = nil, adapter: String? = nil, trace: (any TracePlace)? = nil) throws {
+        self.loaded = loaded
+        models = try SessionModels(loaded)
+        let opened = try cache.map { try openCache($0, loaded.vocabMap) }
+        cacheNotice = opened?.problem
+        state = Guarded(TextState(try opened?.cache ?? NgramCache(loaded.vocabMap), loaded.costs))
+        place = Guarded(trace)
+        if let adapter { try models.useAdapter(readAdapter(adapter), nil) }
+    }
+
+    /// The state of its text.
+    var text: TextState {
+        get { state.with { $0 } }
+        set { state.with { $0 = newValue } }
+    }
+
+    /// Where generations are recorded; from any thread.
+    var trace: (any TracePlace)? {
+        get { place.with { $0 } }
+        set { place.with { $0 = newValue } }
+    }
+
+    /// That a restored session was saved with another adapter of the drafter; else nil. From any thread.
+    var adapterNotice: String? {
+        get { notice.with { $0 } }
+        set { notice.with { $0 = newValue } }
+    }
+
+    /// The text around messages; the bundle's compiled template.
+    var template: any Template { loaded.bundle.prompt }
+    /// The bundle on disk.
+    var bundle: Bundle { loaded.bundle }
+    /// The target's tokenizer.
+    var targetTokenizer: any Tokenizer { loaded.targetTokenizer }
+    /// How the drafter's tokens spell the target's.
+    var vocabMap: VocabMap { loaded.vocabMap }
+    /// N-grams learned so far.
+    var cache: NgramCache { text.cache }
+    /// The last generation; from any thread.
+    var answer: Generation? { text.answer }
+
+    /// The system prompt of texts that begin in the template; nil for none. It applies to the next text.
+    ///
+    /// - Throws: ``OmniDraftError/prompt(_:)``: the template has no place for one, or it is not a text.
+    func setSystem(_ system: String?) throws {
+        if let system {
+            _ = try template.parts(turns: 1, system: true)
+            _ = try checkedText(system, name: "the system prompt")
+        }
+        try turn { text.system = system }
+    }
+
+    /// What was generated since the conversation began or was loaded, and the memory of this process; from any thread.
+    var stats: SessionStatistics {
+        let (answers, totals) = text.statistics()
+        return SessionStatistics(answers: answers, totals: totals, peakMemory: peakBytes())
+    }
+
+    /// Uses an adapter from the next round on, also of a running generation; from any thread.
+    ///
+    /// No weights are loaded again; the model reads its context again. An adapter of the drafter changes speed only; an
+    /// adapter of the target changes the output.
+    ///
+    /// - Parameters:
+    ///   - adapter: nil takes adapters away.
+    ///   - role: the model that it is of; by the fingerprint of its base when nil.
+    /// - Throws: ``OmniDraftError/adapter(_:)``: it is of other models; the adapter in use stays.
+    func useAdapter(_ adapter: Adapter?, _ role: Role? = nil) throws { try models.useAdapter(adapter, role) }
+
+    /// Writes the n-grams learned so far; no crash can spoil the file.
+    ///
+    /// - Returns: where the file before was moved to, if it is a damaged cache; else nil.
+    /// - Throws: ``OmniDraftError/cacheFile(_:)``: the file cannot be written, or another file than a cache of this pair is
+    ///   there.
+    @discardableResult
+    func saveCache(_ path: String) throws -> String? { try turn { try writeCache(path, cache) } }
+
+    /// Forgets all learned n-grams, and how often drafts were accepted.
+    func resetCache() throws {
+        text.cache = try NgramCache(vocabMap)
+        text.lengths = Lengths()
+    }
+
+    /// Times this device and counts accepted drafts; the draft length "auto" uses the result.
+    ///
+    /// New costs can change which sampled text a seed gives.
+    func measure(_ prompt: String) throws -> Costs {
+        try turn {
+            let ids = try encode(prompt)
+            let measured = DecoderModels(
+                target: models.target, drafter: models.drafter, cache: cache, clock: models.clock)
+            text.costs = try measureCosts(
+                measured, ids, loaded.draftPrompt(ids), prior: bundle.costs.acceptance)
+            text.decoder.forgetCached()  // the timing used the target's KV buffers
+            return text.costs
+        }
+    }
+
+    /// Target ids of a prompt, inside the template and behind the system prompt unless `raw`.
+    ///
+    /// - Throws: ``OmniDraftError/prompt(_:)``: the template has no place for the session's system prompt.
+    func encode(_ prompt: String, raw: Bool = false) throws -> [Int32] {
+        if raw { return targetTokenizer.encodePrompt(["", prompt, ""]) }
+        return try conversationIds(targetTokenizer, template, [], prompt, system: text.system)
+    }
+
+    /// Runs something as the one user of the models, with the adapters that were given last.
+    ///
+    /// - Throws: ``OmniDraftError/session(_:)``: another thread is using this session.
+    func turn<T>(_ work: () throws -> T) throws -> T { try turnOf(models, text.decoder, work) }
+
+    /// Where the next generation is recorded.
+    func recording() -> Recording? {
+        guard let store = trace else { return nil }
+        return Recording(store: store, tracer: Tracer(vocabMap, recording: { store.isRecording }))
+    }
+}

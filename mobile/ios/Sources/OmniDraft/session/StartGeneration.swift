@@ -1,0 +1,195 @@
+// How a generation begins, on a prompt or on a saved state, and runs one round at a time.
+
+/// Where generations are recorded.
+struct Recording {
+    /// Holds the records.
+    let store: any TracePlace
+    /// Makes a round of a record from a round of the loop.
+    let tracer: Tracer
+}
+
+extension Recorder: RoundRecorder {}
+
+/// Begins a generation after a prompt in target ids; it becomes the answer of `text`.
+///
+/// - Parameters:
+///   - models: of the session.
+///   - text: its state; the generation before ends here.
+///   - ids: the whole prompt.
+///   - config: the settings.
+///   - recording: where to record the generation; nil for nowhere.
+/// - Throws: ``OmniDraftError/prompt(_:)``: the target cannot read the prompt, or not all of it; nothing changes.
+func generateFromPrompt(
+    _ models: SessionModels, _ text: TextState, _ ids: [Int32], _ config: GenerationConfig, _ recording: Recording?
+) throws -> Generation {
+    try checkPrompt(ids, models.loaded.bundle.target)
+    let context = firstContext(models, text, ids, config)
+    // Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives must repeat its text in
+    // any session, so its draft length learns nothing from earlier texts. A seed that is drawn here need not repeat
+    // anything, and the draft length uses all counts so far.
+    var config = config
+    let isGiven = config.seed != nil
+    let seed = config.seed ?? freshSeed()
+    config.seed = seed
+    let lengths = Lengths(isGiven && config.temperature > 0 ? LengthState() : text.lengths.state)
+    lengths.state.beginText()
+    text.lengths = lengths
+    text.random = SplitMix64(seed)
+    text.drops = models.drops
+    let generation = try generateFromState(models, text, config, ids, context, EarlierOutput(), recording)
+    text.begin(generation)
+    return generation
+}
+
+/// A generation that continues after a prompt and the output so far.
+///
+/// - Parameters:
+///   - models: of the session.
+///   - text: its state; what the draft length learned and the random source are set already.
+///   - config: the settings.
+///   - prompt: target ids of the prompt.
+///   - context: prompt and output in draft ids.
+///   - emitted: output so far.
+///   - recording: where to record the generation; nil for nowhere.
+/// - Throws: ``ValueError``: an end token or a stop string comes before the last emitted token.
+func generateFromState(
+    _ models: SessionModels, _ text: TextState, _ config: GenerationConfig, _ prompt: [Int32], _ context: [Int32],
+    _ emitted: EarlierOutput, _ recording: Recording? = nil
+) throws -> Generation {
+    let loaded = models.loaded
+    let eosIds: Set<Int32> = config.ignoreEos ? [] : Set(loaded.bundle.target.eosIds)
+    let stopText = try StopText(config.stop)
+    let outputText = loaded.outputText
+    let cut: Cut = { cutAtStop($0, eosIds, stopText, outputText.bytesOf) }
+    if cut(emitted.tokenIds).tokens.count < emitted.tokenIds.count {
+        throw ValueError("its output continues after an end token or a stop string")
+    }
+    let remaining = config.maxNewTokens - emitted.tokenIds.count
+    text.decoder.restart(prompt + emitted.tokenIds, context, remaining: remaining, cut: cut)
+    var verified = config
+    verified.verification = verificationFor(config, loaded.bundle)
+    let rounds = try SessionRounds(models, text, verified, recording, hasOutput: !emitted.tokenIds.isEmpty)
+    let thoughts = Thoughts(tags: loaded.bundle.prompt.think, inside: outputText.endsInThought(prompt))
+    let limits = Limits(eosIds: eosIds, maxLength: models.target.maxLength)
+    let generation = Generation(rounds, config, prompt, stopText, limits, thoughts, clock: models.clock)
+    generation.replay(emitted)
+    return generation
+}
+
+/// Runs something as the one user of the models; the target reads its text again where its adapter changed.
+func turnOf<T>(_ models: SessionModels, _ decoder: DecoderState, _ work: () throws -> T) throws -> T {
+    try models.turn { targetChanged in
+        if targetChanged { decoder.forgetCached() }
+        return try work()
+    }
+}
+
+/// The rounds of one generation of a session: only the newest generation may run, and it can be cancelled during each pass.
+/// Where the drafter was dropped since the last round, the rounds go on without it, from the same random state.
+private final class SessionRounds: Rounds {
+    private let models: SessionModels
+    private let text: TextState
+    private let config: GenerationConfig
+    private let recording: Recording?
+    private var hasOutput: Bool
+    // A session that loads a file, or begins a text, replaces these; a generation goes on with its own.
+    private let decoder: DecoderState
+    private let random: SplitMix64
+    private let lengths: Lengths
+    private let costs: Costs
+    private let cache: NgramCache
+    private var drops: Int
+    private var passSeconds = 0.0
+    private var rounds: Decode?
+    private var length: (any DraftLength)?
+
+    init(
+        _ models: SessionModels, _ text: TextState, _ config: GenerationConfig, _ recording: Recording?, hasOutput: Bool
+    ) throws {
+        self.models = models
+        self.text = text
+        self.config = config
+        self.recording = recording
+        self.hasOutput = hasOutput
+        decoder = text.decoder
+        random = text.random
+        lengths = text.lengths
+        costs = text.costs
+        cache = text.cache
+        drops = models.drops
+        try decode(hasDrafter: models.hasDrafter)
+    }
+
+    func next(_ generation: Generation) throws -> Round? {
+        try turnOf(models, decoder) {
+            if text.answer !== generation {
+                throw sessionError(
+                    "a newer generation of this session took over", "start another one to continue")
+            }
+            return try models.cancelledBy({ generation.isCancelled }) {
+                if drops != models.drops { try goOnWithoutDrafter() }
+                defer { if let measured = length as? MeasuredLength { lengths.state = measured.state } }
+                let round = try rounds?.next()
+                if let round { passSeconds = round.seconds.target }
+                hasOutput = true
+                return round
+            }
+        }
+    }
+
+    func pause(_ generation: Generation) { models.throttle.pause(passSeconds) { generation.isCancelled } }
+
+    func interrupt() {
+        models.interrupt()
+        models.throttle.wake()
+    }
+
+    private func goOnWithoutDrafter() throws {
+        drops = models.drops
+        try rounds?.close()
+        try decode(hasDrafter: false)
+    }
+
+    private func decode(hasDrafter: Bool) throws {
+        let drafter = hasDrafter ? models.drafter : Drafter(nil)
+        let length = try draftLengthFor(config, hasDrafter: hasDrafter, costs, lengths.state)
+        self.length = length
+        let used = DecoderModels(target: models.target, drafter: drafter, cache: cache, clock: models.clock)
+        let source = recording.map { ($0, recordingSource(hasDrafter: hasDrafter)) }
+        rounds = try Decode(
+            used, decoder, config, length, random,
+            recorderOf: source.map { recording, source in
+                { proposer in Recorder(recording.store, recording.tracer, proposer, source) }
+            })
+    }
+
+    /// Describes the generation to its recorder.
+    private func recordingSource(hasDrafter: Bool) -> RecordingSource {
+        let (loaded, models, decoder) = (models.loaded, models, decoder)
+        let tokens = decoder.tokens
+        let drafts = config.asksDrafter && hasDrafter
+        return RecordingSource(
+            map: loaded.vocabMap, context: { drafts ? decoder.context : spelled(loaded, tokens) },
+            adapters: { AdapterDigests(drafter: models.digest(.drafter), target: models.digest(.target)) },
+            temperature: config.temperature, mode: config.mode.rawValue, continues: hasOutput)
+    }
+}
+
+/// A text in draft ids: without a drafter the decoder keeps none.
+private func spelled(_ loaded: LoadedBundle, _ tokens: [Int32]) -> [Int32] {
+    let encoded = loaded.draftPrompt(tokens)
+    return encoded.isEmpty ? tokens.flatMap { loaded.vocabMap.spell($0) } : encoded
+}
+
+/// A prompt in draft ids; where it continues the text before, only the new part is encoded.
+private func firstContext(
+    _ models: SessionModels, _ text: TextState, _ ids: [Int32], _ config: GenerationConfig
+) -> [Int32] {
+    guard config.asksDrafter, let tokenizer = models.loaded.drafterTokenizer, models.hasDrafter else { return [] }
+    var before: EarlierText?
+    // After the drafter was dropped its context counts as empty.
+    if let answer = text.answer, text.drops == models.drops {
+        before = EarlierText(mode: answer.config.mode, tokens: text.decoder.tokens, context: text.decoder.context)
+    }
+    return draftContext(models.loaded.targetTokenizer, tokenizer, ids, before)
+}
