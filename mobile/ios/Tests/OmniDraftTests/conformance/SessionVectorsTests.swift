@@ -1,0 +1,184 @@
+import Foundation
+import XCTest
+
+@testable import OmniDraft
+
+/// Runs the folders `draft_prompt`, `adapter` and `session`.
+final class SessionVectorsTests: VectorTestCase {
+    func testDraftPrompt() throws {
+        try run("draft_prompt") { vector in
+            let given = vector.input
+            let (target, drafter) = (try tokenizer(given["target"]!.string), try tokenizer(given["drafter"]!.string))
+            let before = given["before"]?.optional?.object
+            let earlier = before.map {
+                // A mode for comparisons drafts as trie does, and only that counts here.
+                EarlierText(
+                    mode: GenerationConfig.Mode(rawValue: $0["mode"]!.string) ?? .trie, tokens: $0["tokens"]!.int32s,
+                    context: $0["context"]!.int32s)
+            }
+            let mode = GenerationConfig.Mode(rawValue: given["mode"]!.string)!
+            let asks = GenerationConfig(mode: mode).asksDrafter
+            let context = asks ? draftContext(target, drafter, given["prompt"]!.int32s, earlier) : []
+            try same("context", context, vector.expected["context"]!.int32s)
+        }
+    }
+
+    func testValidAdapters() throws {
+        try run("adapter/valid") { vector in
+            let file = vector.file(vector.input["file"]!.string)
+            let adapter = try readAdapter(file)
+            let metadata = Dictionary(uniqueKeysWithValues: metadataOf(adapter).members.map { ($0.name, $0.value) })
+            let due = vector.expected["metadata"]!.object.members.map { ($0.name, $0.value.string) }
+            try same("metadata", metadata, Dictionary(uniqueKeysWithValues: due))
+            let shapes = Dictionary(uniqueKeysWithValues: adapter.named.members.map { ($0.name, $0.value.shape) })
+            let dueShapes = vector.expected["shapes"]!.object.members.map { ($0.name, $0.value.ints) }
+            try same("shapes", shapes, Dictionary(uniqueKeysWithValues: dueShapes))
+            try compare(adapter.named, vector.expected["tensors"]!.object)
+            try same("digest", adapter.digest, vector.expected["digest"]!.string)
+            let bytes = [UInt8](try Data(contentsOf: URL(fileURLWithPath: file)))
+            try same("canonical", try encodeAdapter(adapter) == bytes, vector.expected["canonical"]!.bool)
+        }
+    }
+
+    func testInvalidAdapters() throws {
+        try run("adapter/invalid") { vector in
+            let fault = try faultOf { _ = try readAdapter(vector.file(vector.input["file"]!.string)) }
+            try same("fault", fault, vector.expected["fault"]!.string)
+        }
+    }
+
+    func testFittingAdapters() throws {
+        try run("adapter/fit") { vector in
+            let given = vector.input
+            let adapter = try readAdapter(vector.file(given["file"]!.string))
+            let place = AdapterPlace(
+                name: "vectors", drafter: try entry("drafter", given), target: try entry("target", given),
+                draftFingerprint: given["draft_tokenizer"]!.string, targetFingerprint: given["target_tokenizer"]!.string)
+            let role = given["role"]?.optional.map { Role(rawValue: $0.string)! }
+            if let due = vector.expected["fault"] {
+                try same("fault", try faultOf { _ = try fit(adapter, place, role) }, due.string)
+                return
+            }
+            let (model, fitted) = try fit(adapter, place, role)
+            try same("model", model.rawValue, vector.expected["model"]!.string)
+            try compare(fitted.tensors, vector.expected["tensors"]!.object)
+        }
+    }
+
+    func testValidSessions() throws {
+        try run("session/valid") { vector in
+            let file = vector.file(vector.input["file"]!.string)
+            let data = [UInt8](try Data(contentsOf: URL(fileURLWithPath: file)))
+            let due = vector.expected["state"]!.object
+            try same("state", try stateIn(data), .object(due))
+            let (decoded, cache) = try decodeSession(data)
+            try same("bytes", try encodeSession(decoded, cache), data)
+            let session = try tableSession(vector.input)
+            try session.load(file)
+            let saved = try saved(session)
+            try same("saved", saved, asSaved(due, saved.object))
+            guard let rest = vector.expected["due"]?.optional else { return }
+            let output = due["answer"]!.object["output"]!.int32s
+            try same("due", try session.resume().finish().tokenIds, output + rest.int32s)
+        }
+    }
+
+    func testInvalidSessions() throws {
+        try run("session/invalid") { vector in
+            let session = try tableSession(vector.input)
+            let (text, entries) = (session.text, session.cache.entries())
+            let file = try file(of: vector)
+            let fault = try faultOf { try session.load(file) }
+            try same("fault", fault, vector.expected["fault"]!.string)
+            try same("the text after a refusal", session.text === text, true)
+            try same("the cache after a refusal", session.cache.entries(), entries)
+            try same("the notice after a refusal", session.adapterNotice, nil)
+        }
+    }
+
+    private func tokenizer(_ file: String) throws -> any Tokenizer {
+        let name = file.hasSuffix(".json") ? String(file.dropLast(5)) : file
+        return try CompiledTokenizer(file: "\(vectorRoot)/tokenize/\(name).bin")
+    }
+
+    private func entry(_ role: String, _ given: JsonObject) throws -> ModelEntry {
+        let model = given[role]!.object
+        let head = model["head"]?.optional?.object
+        return modelEntry(
+            role, vocabSize: 16, fingerprint: model["fingerprint"]?.optional?.string,
+            lora: model["lora"]?.optional.map { lora($0.object) },
+            head: head.map { HeadShape(hidden: $0["hidden"]!.int, blocks: $0["blocks"]!.int) })
+    }
+
+    private func lora(_ lora: JsonObject) -> LoraSites {
+        let sites = lora["sites"]!.object.members.map { member -> (String, Site) in
+            let site = member.value.object
+            let parts = site["parts"]!.array.map { Site.Part(name: $0.array[0].string, width: $0.array[1].int) }
+            return (member.name, Site(inputs: site["inputs"]!.int, parts: parts))
+        }
+        return LoraSites(rank: lora["rank"]?.optional?.int, sites: ByName(sites))
+    }
+
+    private func compare(_ tensors: ByName<FloatTensor>, _ due: JsonObject) throws {
+        try same("names", Set(tensors.names), Set(due.names))
+        for (name, tensor) in tensors.members {
+            let rows = due[name]!.array
+            let values = rows.flatMap { row -> [Float] in
+                if case .array = row { return row.floats }
+                return [Float(row.num)]
+            }
+            try same(name, tensor.values, values)
+        }
+    }
+
+    /// The file of a vector: a given one, or one with a right header around a given state.
+    private func file(of vector: Vector) throws -> String {
+        let given = vector.input
+        if let name = given["file"] { return vector.file(name.string) }
+        let state = given["state_bytes"]?.hex ?? Array(given["state"]!.string.utf8)
+        let cache = [UInt8](try Data(contentsOf: URL(fileURLWithPath: vector.file("cache.bin"))))
+        var out = ByteWriter()
+        out.put(sessionMagic)
+        for number in [sessionVersion, 0, state.count, cache.count, Int(crc32(state)), Int(crc32(cache))] {
+            out.u32(number)
+        }
+        out.put(state)
+        out.put(cache)
+        let path = temporary()
+        try Data(out.bytes).write(to: URL(fileURLWithPath: path))
+        return path
+    }
+
+    private func temporary() -> String {
+        let path = NSTemporaryDirectory() + "omnidraft-\(randomHex(8)).session"
+        addTeardownBlock {
+            if FileManager.default.fileExists(atPath: path) { try FileManager.default.removeItem(atPath: path) }
+        }
+        return path
+    }
+
+    private func saved(_ session: TextSession) throws -> JsonValue {
+        let copy = temporary()
+        try session.save(copy)
+        return try stateIn([UInt8](Data(contentsOf: URL(fileURLWithPath: copy))))
+    }
+
+    /// The state that this session saves: it has no adapter, and it has a drafter.
+    private func asSaved(_ state: JsonObject, _ saved: JsonObject) -> JsonValue {
+        var state = state
+        state["omnidraft"] = .string(libraryVersion)
+        var identity = state["identity"]!.object
+        identity["drafter_adapter"] = .null
+        state["identity"] = .object(identity)
+        if var answer = state["answer"]!.optional?.object, answer["context"]!.isNull {
+            answer["context"] = saved["answer"]!.object["context"]
+            state["answer"] = .object(answer)
+        }
+        return .object(state)
+    }
+
+    private func stateIn(_ data: [UInt8]) throws -> JsonValue {
+        let end = sessionHeaderBytes + Bytes(data).u32(16)
+        return try parseJson(Array(data[sessionHeaderBytes..<end]))
+    }
+}
