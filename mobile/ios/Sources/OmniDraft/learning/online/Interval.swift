@@ -1,0 +1,68 @@
+// Decide at the end of an interval: keep the adapter, roll it back, pause or learn (spec/13-learner.md).
+//
+// The functions change counts alone; the caller changes the session and the learner. After each rollback in a row the pause
+// is longer. Where the texts have changed and no adapter is at fault, the guard starts over with the new texts.
+
+/// What comes next at the end of an interval.
+enum IntervalDecision: Sendable { case rollBack, coolDown, learn }
+
+/// Intervals without learning after a rollback, at most.
+let maxCooldown = 32
+
+private let rollbackScale = 0.5  // of the learning rate
+private let recoveryScale = 1.25  // at an adapter that is found good, up to the full rate
+private let doublings = 5  // 2^5 = maxCooldown
+
+/// Judge the adapter in use and decide what comes next.
+///
+/// - Parameters:
+///   - progress: with the answers of the interval pending.
+///   - judge: has observed these answers.
+///   - memory: answers to keep.
+/// - Returns: the decision, and whether the adapter in use was found good, so that a rollback goes back to it.
+func decide(
+    _ progress: inout AdaptationProgress, _ judge: inout Guard, memory: Int
+) -> (decision: IntervalDecision, isGood: Bool) {
+    let verdict = judge.judge()
+    let isNew = progress.version != progress.good
+    if verdict == .worse && isNew {
+        rollBack(&progress, &judge, memory: memory)
+        return (.rollBack, false)
+    }
+    // No new adapter is in use, so the texts have changed.
+    if verdict == .worse { judge.forget() }
+    let isGood = verdict == .good && isNew
+    if isGood {
+        progress.good = progress.version
+        progress.rollbacks = 0
+        progress.rateScale = min(1, progress.rateScale * recoveryScale)
+    }
+    remember(&progress, memory)
+    if progress.cooldown > 0 {
+        progress.cooldown -= 1
+        return (.coolDown, isGood)
+    }
+    return (.learn, isGood)
+}
+
+/// Go back to the last good adapter and pause learning: its answers become the guard's reference.
+func rollBack(_ progress: inout AdaptationProgress, _ judge: inout Guard, memory: Int) {
+    progress.rollbacks += 1
+    progress.cooldown = progress.rollbacks > doublings ? maxCooldown : 1 << (progress.rollbacks - 1)
+    progress.rateScale *= rollbackScale
+    progress.version = progress.good
+    remember(&progress, memory)
+    judge.forget()
+}
+
+/// Count a version that was learned and is in use from now on.
+func takeUp(_ progress: inout AdaptationProgress) {
+    progress.learned += 1
+    progress.version = progress.learned
+}
+
+/// Keep the answers of this interval to learn from again; drop the oldest beyond `memory`.
+private func remember(_ progress: inout AdaptationProgress, _ memory: Int) {
+    progress.memory = (progress.memory + progress.pending).suffix(memory)
+    progress.pending = []
+}

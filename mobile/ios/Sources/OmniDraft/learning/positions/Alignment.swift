@@ -1,0 +1,206 @@
+// Align a response of the target with the drafter's positions (spec/13-learner.md, Places).
+//
+// The drafter reads its own prompt and then the spelling of every emitted token. Each target token therefore begins and ends
+// at a draft token, where both models have read the same text. No text is encoded again.
+//
+// Row j of a response is the drafter's logits after the prompt and j draft tokens; it predicts draft token j. Row i of the
+// target was computed after the target tokens before i; it is the distribution of token i.
+
+/// Some distributions over draft tokens, each with its listed ids.
+struct SparseDistributions: Sendable {
+    /// The row of the response that each distribution belongs to. Two distributions may belong to one row.
+    var rows: [Int] = []
+    /// Draft ids of each distribution.
+    var ids: [[Int32]] = []
+    /// Of these ids.
+    var probabilities: [[Double]] = []
+    /// Probability of all ids that are not listed.
+    var other: [Double] = []
+    /// See ``DraftDistribution``.
+    var weights: [Double] = []
+
+    /// Number of distributions.
+    var count: Int { rows.count }
+
+    mutating func append(_ row: Int, _ distribution: DraftDistribution) {
+        rows.append(row)
+        ids.append(distribution.ids)
+        probabilities.append(distribution.probabilities)
+        other.append(distribution.other)
+        weights.append(distribution.weight)
+    }
+}
+
+/// The target tokens of a response; every array has one element for each.
+struct TargetTokens: Sendable {
+    /// Target ids.
+    let ids: [Int32]
+    /// The target id before each token; -1 where it is unknown.
+    let before: [Int32]
+    /// The row of the response where the spelling of the token begins.
+    let rows: [Int]
+    /// Draft tokens of the spelling, 0 or more.
+    let lengths: [Int]
+    /// Whether the token has a direct partner in the drafter's vocabulary.
+    let direct: [Bool]
+    /// p of the token; NaN where its row was cut and does not list it.
+    let probabilities: [Double]
+    /// Byte offset of the token in the response.
+    let starts: [Int]
+    /// Byte offset of its end.
+    let ends: [Int]
+
+    /// Number of tokens.
+    var count: Int { ids.count }
+}
+
+/// One response, with the inputs of every objective of the training step.
+struct Aligned: Sendable {
+    /// Prompt and response in draft tokens.
+    let draftIds: [Int32]
+    /// Draft tokens of the prompt, 1 or more.
+    let promptLength: Int
+    /// The index of the target token that each draft token of the response writes.
+    let owners: [Int]
+    /// Of the target.
+    let tokens: TargetTokens
+    /// The target's distribution in the drafter's vocabulary, at each position that has one.
+    let trieDistributions: SparseDistributions
+    /// For each target token, its row on the intersection of the vocabularies. `other` is the mass that the row does not
+    /// list, `weights` the listed mass on the intersection plus `other`.
+    let directDistributions: SparseDistributions
+    /// Of the pair.
+    let map: VocabMap
+
+    /// Rows of logits: one after the prompt, and one after each draft token of the response.
+    var numRows: Int { draftIds.count - promptLength + 1 }
+}
+
+/// Options of the alignment.
+struct Aligner {
+    /// Its active spellings are taught; ``fullTrie(_:)`` for all spellings.
+    let trie: ActiveTrie
+    /// Draft tokens of prompt and response together; later target tokens are dropped.
+    let maxLength: Int
+    /// Draft ids in a distribution at most.
+    var keep = 64
+
+    private var map: VocabMap { trie.map }
+
+    /// The training positions of one response.
+    ///
+    /// - Parameters:
+    ///   - draftPrompt: the prompt in draft ids, with the start token; at least one id.
+    ///   - tokens: the emitted target ids.
+    ///   - rows: the target's distribution before each of them.
+    ///   - before: the last target id of the prompt; -1 if unknown.
+    ///   - roots: the distribution of each row at the root of this trie, computed from the whole row; nil computes it from
+    ///     `rows`.
+    /// - Throws: ``OmniDraftError/setting(_:)``: there is no prompt, rows and tokens differ in number, a row is not a
+    ///   distribution, or ids outside a vocabulary.
+    func align(
+        _ draftPrompt: [Int32], _ tokens: [Int32], _ rows: TargetRows, before: Int32 = -1,
+        roots: [DraftDistribution?]? = nil
+    ) throws -> Aligned {
+        try check(draftPrompt, tokens, rows)
+        let known = roots ?? (0..<rows.count).map { rootDistribution(trie, rows, $0) }
+        let spellings = fitting(tokens, room: maxLength - draftPrompt.count)
+        let kept = targetTokens(Array(tokens.prefix(spellings.count)), spellings, rows, before)
+        var direct = SparseDistributions()
+        for index in 0..<kept.count { direct.append(kept.rows[index], directDistribution(map, rows, index).top(keep)) }
+        return Aligned(
+            draftIds: draftPrompt + spellings.flatMap { $0 }, promptLength: draftPrompt.count,
+            owners: spellings.enumerated().flatMap { index, spelling in spelling.map { _ in index } }, tokens: kept,
+            trieDistributions: trieDistributions(kept, spellings, rows, known), directDistributions: direct, map: map)
+    }
+
+    /// The spellings of the first tokens, as many as fit.
+    private func fitting(_ tokens: [Int32], room: Int) -> [[Int32]] {
+        var spellings: [[Int32]] = []
+        var length = 0
+        for token in tokens {
+            let spelling = map.spell(token)
+            length += spelling.count
+            if length > room { break }
+            spellings.append(spelling)
+        }
+        return spellings
+    }
+
+    private func targetTokens(
+        _ ids: [Int32], _ spellings: [[Int32]], _ rows: TargetRows, _ before: Int32
+    ) -> TargetTokens {
+        let lengths = spellings.map(\.count)
+        let sizes = ids.map { map.targetBytes.length(Int($0)) }
+        let starts = startsOf(sizes)
+        return TargetTokens(
+            ids: ids, before: ids.isEmpty ? [] : [before] + ids.dropLast(), rows: startsOf(lengths), lengths: lengths,
+            direct: zip(ids, spellings).map { $1.count == 1 && map.direct[Int($1[0])] == $0 },
+            probabilities: ids.indices.map { rows.of($0, ids[$0]) ?? .nan }, starts: starts,
+            ends: zip(starts, sizes).map { $0 + $1 })
+    }
+
+    private func check(_ draftPrompt: [Int32], _ tokens: [Int32], _ rows: TargetRows) throws {
+        if draftPrompt.isEmpty {
+            throw settingError("the draft prompt is empty", "give it the drafter's start token at least")
+        }
+        if tokens.count != rows.count {
+            throw settingError("a response of \(tokens.count) tokens has \(rows.count) target rows", "give one each")
+        }
+        if !rows.areFinite {
+            let message = "a target row is not a distribution (finite, not negative, of sum 1)"
+            throw settingError(message, "leave the response out")
+        }
+        try checkIds("draft prompt", draftPrompt, map.draftSize)
+        try checkIds("response", tokens, map.targetSize)
+        for ids in rows.ids { try checkIds("target rows", ids, map.targetSize) }
+    }
+
+    private func checkIds(_ name: String, _ ids: [Int32], _ size: Int) throws {
+        if !ids.allSatisfy({ $0 >= 0 && Int($0) < size }) {
+            let message = "the \(name) hold an id outside 0..\(size - 1)"
+            throw settingError(message, "use the vocabulary map of this pair")
+        }
+    }
+
+    /// One distribution at the start of each token, and one at each position inside a spelling.
+    private func trieDistributions(
+        _ tokens: TargetTokens, _ spellings: [[Int32]], _ rows: TargetRows, _ roots: [DraftDistribution?]
+    ) -> SparseDistributions {
+        var placed = SparseDistributions()
+        func place(_ row: Int, _ distribution: DraftDistribution?) {
+            if let distribution { placed.append(row, distribution.top(keep)) }
+        }
+        for (index, token) in tokens.ids.enumerated() {
+            let row = tokens.rows[index]
+            let node = index > 0 && isActive(tokens.ids[index - 1]) ? nodeOf(trie, spellings[index - 1]) : nil
+            if let node, trie.goesOn(node) {
+                place(row, afterDistribution(trie, rows, index - 1, node, roots[index]))
+            } else {
+                place(row, roots[index])
+            }
+            if !isActive(token) { continue }
+            for depth in 1..<max(1, spellings[index].count) {
+                if let inside = nodeOf(trie, spellings[index].prefix(depth)) {  // an active spelling has all its nodes
+                    place(row + depth, insideDistribution(trie, rows, index, inside))
+                }
+            }
+        }
+        return placed
+    }
+
+    /// Whether the spelling of a token is active in the trie; false for aliases and for inactive tokens.
+    private func isActive(_ token: Int32) -> Bool {
+        let leaf = Int(map.leafOf[Int(token)])
+        return leaf >= 0 && trie.active[leaf]
+    }
+}
+
+/// Where parts of these sizes begin, one after another.
+func startsOf(_ sizes: [Int]) -> [Int] {
+    var at = 0
+    return sizes.map { size in
+        defer { at += size }
+        return at
+    }
+}

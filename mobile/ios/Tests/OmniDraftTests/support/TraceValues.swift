@@ -1,0 +1,95 @@
+@testable import OmniDraft
+
+// Random traces for tests: what tests/support/trace_files.py makes for the Python runtime.
+
+/// The pair of a language of 8 draft ids and 10 target ids.
+let smallPair = Vocabularies(
+    draftFingerprint: String(repeating: "d", count: 64), targetFingerprint: String(repeating: "e", count: 64),
+    draftSize: 8, targetSize: 10)
+
+extension SplitMix64: RandomNumberGenerator {
+    public func next() -> UInt64 { nextU64() }
+}
+
+/// Makes random values of a trace.
+struct TraceValues {
+    private var random: SplitMix64
+    private let pair: Vocabularies
+
+    init(_ seed: UInt64, _ pair: Vocabularies = smallPair) {
+        random = SplitMix64(seed)
+        self.pair = pair
+    }
+
+    /// Records whose rounds lie between one another.
+    mutating func segment(records: Int = 3, rounds: Int = 3) -> TraceSegment {
+        var frames: [TraceFrame] = []
+        var places: [Int] = []
+        for _ in 0..<records + records * rounds {
+            if places.count < records && (places.isEmpty || below(10) < 3) {
+                let start = start()
+                frames.append(TraceFrame(record: places.count, content: .start(start)))
+                places.append(start.context.count)
+            } else {
+                let record = below(places.count)
+                let round = round(places[record])
+                frames.append(TraceFrame(record: record, content: .round(round)))
+                places[record] += round.numPieces
+            }
+        }
+        return TraceSegment(header: TraceHeader(vocabularies: pair, number: 1), frames: frames)
+    }
+
+    mutating func start() -> TraceStart {
+        TraceStart(
+            drafterAdapter: below(2) == 0 ? nil : String(repeating: "a", count: 64), targetAdapter: nil,
+            temperature: below(2) == 0 ? 0 : single(0.7), mode: "trie", continues: below(3) == 0, skipped: 0,
+            context: draft(below(9)))
+    }
+
+    mutating func round(_ position: Int) -> TracedRound {
+        let draft = draft(below(6))
+        let evaluated = below(draft.count + 1)
+        let places = (0..<(evaluated > 0 ? below(5) : 0)).map { _ in below(evaluated) }.sorted()
+        let labels = places.map { place in
+            DecisionLabel(kind: DecisionKind(rawValue: 1 + below(6))!, draft: place, label: single(random.uniform()))
+        }
+        let accepted = below(4)
+        let tokens = (0...accepted).map { index in
+            token(accepted: index < accepted, inside: index >= 1 && index < accepted && below(3) == 0)
+        }
+        return TracedRound(
+            position: position, draft: draft, evaluated: evaluated, acceptedDrafts: below(evaluated + 1),
+            labels: labels,
+            tokens: tokens)
+    }
+
+    private mutating func token(accepted: Bool, inside: Bool) -> TracedToken {
+        let unspelled = below(2) == 0 ? 0 : single(0.1)
+        let (targets, drafts) = (min(pair.targetSize, 1 << 20), min(pair.draftSize, 1 << 20))
+        return TracedToken(
+            tokenId: Int32(below(targets)), surprisal: single(9 * random.uniform()), accepted: accepted, inside: inside,
+            pieces: inside ? [] : draft(below(4)), distribution: masses(targets, beside: 0),
+            roots: masses(drafts, beside: unspelled), unspelled: unspelled)
+    }
+
+    /// A distribution over some ids, the rest of its mass elsewhere.
+    private mutating func masses(_ size: Int, beside: Double) -> Masses {
+        let ids = Set((0..<below(7)).map { _ in Int32(below(size)) }).sorted()
+        let weights = (0...ids.count).map { _ in random.uniform() }
+        let shares = weights.map { $0 / weights.reduce(0, +) * (1 - beside) }
+        let kept = ids.indices.filter { shares[$0] >= traceFloor }
+        let rest = 1 - beside - kept.reduce(0.0) { $0 + shares[$1] }
+        return Masses(
+            ids: kept.map { ids[$0] }, probabilities: kept.map { floatOf(half: halfOf(Float(shares[$0]))) },
+            rest: single(max(0, rest)))
+    }
+
+    private mutating func draft(_ count: Int) -> [Int32] {
+        (0..<count).map { _ in Int32(below(min(pair.draftSize, 1 << 20))) }
+    }
+
+    private mutating func below(_ count: Int) -> Int { Int.random(in: 0..<count, using: &random) }
+
+    private func single(_ number: Double) -> Double { Double(Float(number)) }
+}
