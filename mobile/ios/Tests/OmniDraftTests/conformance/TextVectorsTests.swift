@@ -1,0 +1,107 @@
+import XCTest
+
+@testable import OmniDraft
+
+/// Runs the vectors of where an output ends, and of the text around messages.
+final class TextVectorsTests: VectorTestCase {
+    private var tokenizers: [String: CompiledTokenizer] = [:]
+
+    private func tokenizer(_ name: String) throws -> CompiledTokenizer {
+        if let known = tokenizers[name] { return known }
+        let tokenizer = try CompiledTokenizer(file: "\(vectorRoot)/tokenize/\(name.dropLast(".json".count)).bin")
+        tokenizers[name] = tokenizer
+        return tokenizer
+    }
+
+    func testStop() throws {
+        try run("stop") { vector in
+            let (given, expected) = (vector.input, vector.expected)
+            let stops = given["stop"]!.strings
+            if expected["refused"] != nil {
+                try same("the refusal of a setting", isRefused { _ = try StopText(stops) }, true)
+                return
+            }
+            let text = try StopText(stops)
+            let config = GenerationConfig(maxNewTokens: given["max_new_tokens"]!.int, seed: 0)
+            // A prompt of one token: the context is full once as many tokens are out as it has positions.
+            let limits = Limits(eosIds: Set(given["eos_ids"]!.int32s), maxLength: given["room"]!.int)
+            let generation = Generation(GivenRounds(given, text), config, [1], text, limits)
+            let pieces = try expected["emitted"]!.array.map { _ in try generation.next() }
+            try same("emitted", pieces.map { $0?.tokenIds }, expected["emitted"]!.array.map(\.int32s))
+            try same("pieces", pieces.map { bytes($0?.text) }, expected["pieces"]!.strings.map { bytes($0) })
+            try same("text", bytes(generation.text), bytes(expected["text"]!.string))
+            try same("the reason", generation.stopReason?.rawValue, expected["reason"]!.optional?.string)
+            try same("the stop string", bytes(text.matched), bytes(expected["stop_string"]!.optional?.string))
+            try same("its start", generation.stopStart, expected["stop_start"]!.optional?.int)
+        }
+    }
+
+    func testTemplate() throws {
+        try run("template") { vector in
+            let (given, expected) = (vector.input, vector.expected)
+            let tokenizer = try self.tokenizer(given["tokenizer"]!.string)
+            let think = given["think"]!.optional.map { thinkTags($0.object) }
+            if let text = given["given"]?.string {
+                let prompt = PromptTemplate(prefix: "", suffix: "", lead: given["lead"]!.string, think: think)
+                try same("ids", givenTurn(tokenizer, prompt, "", text).answer, expected["ids"]!.int32s)
+                return
+            }
+            let template = templateOf(given, think)
+            let turns = given["turns"]!.array.map(\.object).map {
+                Turn(message: $0["message"]!.string, answer: $0["answer"]!.int32s)
+            }
+            let (message, system) = (given["message"]!.string, given["system"]?.optional?.string)
+            let ids = { try conversationIds(tokenizer, template, turns, message, system: system) }
+            if expected["refused"] != nil {
+                try same("the refusal of a prompt", isRefused { _ = try ids() }, true)
+            } else {
+                try same("ids", ids(), expected["ids"]!.int32s)
+            }
+        }
+    }
+}
+
+private func templateOf(_ given: JsonObject, _ think: ThinkTags?) -> PromptTemplate {
+    let slot = given["slot"]!.optional?.object
+    return PromptTemplate(
+        prefix: given["prefix"]!.string, suffix: given["suffix"]!.string, between: given["between"]!.optional?.string,
+        after: given["after"]!.optional?.string, begin: given["begin"]!.string, lead: given["lead"]!.string,
+        system: slot.map { SystemSlot(before: $0["before"]!.string, after: $0["after"]!.string) }, think: think)
+}
+
+/// Whether a prompt or a setting is refused; any other error is thrown on.
+private func isRefused(_ body: () throws -> Void) throws -> Bool {
+    do {
+        try body()
+        return false
+    } catch OmniDraftError.prompt, OmniDraftError.setting {
+        return true
+    }
+}
+
+private func bytes(_ text: String?) -> [UInt8]? { text.map { Array($0.utf8) } }
+
+/// The rounds of a vector, cut where the output ends.
+private final class GivenRounds: Rounds {
+    private let bytes: JsonObject
+    private let eosIds: Set<Int32>
+    private let text: StopText
+    private var left: [[Int32]]
+
+    init(_ given: JsonObject, _ text: StopText) {
+        bytes = given["bytes"]!.object
+        eosIds = Set(given["eos_ids"]!.int32s)
+        left = given["rounds"]!.array.map(\.int32s)
+        self.text = text
+    }
+
+    func next(_ generation: Generation) throws -> Round? {
+        let emitted = cutAtStop(left.removeFirst(), eosIds, text) { bytes["\($0)"]!.hex }
+        let verdict = Verdict(accepted: 0, token: 0, isBonus: true, evaluated: 0, acceptedDrafts: 0)
+        let outcome = Outcome(draft: Draft(), proposal: Proposal(), verdict: verdict, emitted: emitted.tokens)
+        return Round(outcome, learned: 0)
+    }
+
+    func pause(_ generation: Generation) {}
+    func interrupt() {}
+}
