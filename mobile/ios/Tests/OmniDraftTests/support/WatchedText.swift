@@ -1,5 +1,6 @@
-@testable import OmniDraft
 import OmniDraftORT
+
+@testable import OmniDraft
 
 /// The runtime's own random source, which counts the uniforms that it takes.
 final class CountingSource: SplitMix64 {
@@ -90,7 +91,7 @@ final class WatchedText {
         self.vector = vector
         let given = vector.input
         cache = try NgramCache(vectorMap(given["map"]!.string))
-        for id in given["active"]!.int32s { cache.insert(id) }
+        for id in given["active"]!.int32s { try same("the n-gram of \(id)", cache.insert(id), true) }
         target = try WatchedModel(
             given["target"]!.string, vocabSize: cache.map.targetSize, maxLength: given["max_length"]!.int)
         drafter = try WatchedModel(
