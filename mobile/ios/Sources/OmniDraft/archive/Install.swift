@@ -1,0 +1,89 @@
+import Foundation
+
+// Unpack a bundle from wherever an app has it: the engine of `OmniDraft.unpack` (spec/08-phones.md, "Assets that are
+// not files").
+
+private let noteBytes = 1 << 10
+
+/// Unpack a bundle. A directory that exists and holds the same bundle is used as it is.
+///
+/// - Parameters:
+///   - source: of the archive.
+///   - into: the directory of the bundle; for a drafter alone, the directory that bundles are in.
+///   - publicKey: of the signer; an archive without a signature by this key is refused. Nil checks nothing.
+///   - progress: called after each piece with the bytes that are done and all bytes. A download counts twice: the first
+///     half is the transfer, the second the unpacking.
+/// - Returns: the directory that holds the bundle.
+/// - Throws: ``OmniDraftError/archive(_:)``: the archive is refused or cannot be read, or the place cannot be written;
+///   ``OmniDraftError/bundle(_:)`` of its manifest; ``OmniDraftError/setting(_:)`` of the source.
+func install(
+    _ source: BundleSource, into: String, publicKey: [UInt8]? = nil,
+    progress: @escaping @Sendable (Int, Int) throws -> Void = { _, _ in }
+) async throws -> String {
+    switch source {
+    case .archive(let url): return try installFile(url.path, into: into, publicKey: publicKey, progress: progress)
+    case .download(let url, let bytes, let sha256):
+        let source = try DownloadSource(url, bytes: bytes, sha256: sha256)
+        try source.checkSecure()
+        return try await installAddress(source, into: into, publicKey: publicKey, progress: progress)
+    }
+}
+
+/// Unpack an archive of the file system; see above.
+func installFile(
+    _ file: String, into: String, publicKey: [UInt8]? = nil, progress: ByteProgress = { _, _ in }
+) throws -> String {
+    let archive = try openArchive(file, publicKey: publicKey)
+    if archive.index.drafter != .only {
+        let isThere = try writing(into) {
+            _ = try recover(into)
+            return try holds(into, archive.beside)
+        }
+        if isThere { return into }
+    }
+    return try unpack(archive, into, progress: progress)
+}
+
+/// Whether a directory has the same manifest and index, byte for byte.
+private func holds(_ into: String, _ beside: ByName<[UInt8]>) throws -> Bool {
+    try [manifestName, indexName].allSatisfy { name in
+        let file = joined(into, name)
+        if isLink(into) || !isRegularFile(file) { return false }
+        return try OpenFile(file).read(maxManifestBytes + 1) == beside[name]
+    }
+}
+
+/// Download an archive and unpack it; the address may be of any scheme here.
+func installAddress(
+    _ source: DownloadSource, into: String, publicKey: [UInt8]? = nil, web: Web = Web(),
+    progress: @escaping @Sendable (Int, Int) throws -> Void = { _, _ in }
+) async throws -> String {
+    let (directory, name) = split(into)
+    let note = joined(directory, ".\(name).unpacked")
+    if isNoted(note, source, into) { return into }
+    let all = 2 * source.bytes
+    let part = try await download(source, into: into, web: web) { done, _ in try progress(done, all) }
+    let place = try installFile(part, into: into, publicKey: publicKey) { done, total in
+        let share = Double(done) / Double(max(1, total))
+        try progress(source.bytes + Int(Double(source.bytes) * min(1, share)), all)
+    }
+    if isSame(place, into) { try writing(note) { _ = try writeAtomically(note, noteOf(source, into)) } }
+    removeTree(part)
+    return place
+}
+
+// Which archive a directory was unpacked from, in a file beside it: a program that asks for the same download at each
+// start must not need the network. The note is lost without harm; nothing is trusted because of it.
+
+private func isNoted(_ note: String, _ source: DownloadSource, _ into: String) -> Bool {
+    guard isRegularFile(note), let data = try? OpenFile(note).read(noteBytes) else { return false }
+    return (try? noteOf(source, into)) == data  // no bundle, no note
+}
+
+private func noteOf(_ source: DownloadSource, _ into: String) throws -> [UInt8] {
+    let digests = try [manifestName, indexName].map { name in
+        hexOf(sha256(try OpenFile(joined(into, name)).read(maxManifestBytes + 1)))
+    }
+    let lines = ["omnidraft.unpacked 1", source.sha256] + digests
+    return Array(lines.map { $0 + "\n" }.joined().utf8)
+}
