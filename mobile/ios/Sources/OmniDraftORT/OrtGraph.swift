@@ -89,7 +89,8 @@ final class OrtStop: EngineStop, @unchecked Sendable {
     }
 }
 
-/// Tensors over memory of the caller, with their names, in the form that a run takes. It does not change after its making.
+/// Tensors over memory of the caller, with their names, in the form that a run takes. It does not change after its
+/// making.
 final class OrtBinding: EngineBinding, @unchecked Sendable {
     fileprivate let inputs: NamedValues
     fileprivate let outputs: NamedValues

@@ -57,7 +57,8 @@ func fit(_ adapter: Adapter, _ place: AdapterPlace, _ role: Role? = nil) throws 
 
 private func checkVocabulary(_ who: String, _ ours: String, _ theirs: String, _ name: String) throws {
     if ours == theirs { return }
-    let message = "the adapter was made for the \(who) tokenizer \(ours.prefix(12)) and \(name) has \(theirs.prefix(12))"
+    let made = "the adapter was made for the \(who) tokenizer \(ours.prefix(12))"
+    let message = "\(made) and \(name) has \(theirs.prefix(12))"
     throw adapterError("foreign_vocabulary", message, "use it with the pair of models that it was made for")
 }
 

@@ -27,8 +27,8 @@ final class EngineRun: @unchecked Sendable {
     ///   - binding: inputs, and outputs in memory that the engine writes to.
     ///   - cancelled: asked before the run, and again where the run was interrupted: a run that nobody cancelled is
     ///     repeated.
-    /// - Throws: ``Cancelled``: `cancelled` returned true. ``OmniDraftError/bundle(_:)`` `run`: the engine cannot run the
-    ///   graph.
+    /// - Throws: ``Cancelled``: `cancelled` returned true. ``OmniDraftError/bundle(_:)`` `run`: the engine cannot run
+    ///   the graph.
     func run(_ binding: any EngineBinding, cancelled: () -> Bool) throws {
         while true {
             if cancelled() { throw Cancelled() }

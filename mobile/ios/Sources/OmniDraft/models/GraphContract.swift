@@ -62,7 +62,8 @@ func kvBuffers(_ kv: KvShape) throws -> [EngineMemory] {
     return try kvNames(kv.numLayers).map { _ in
         if let memory = EngineMemory(bytes) { return memory }
         let message =
-            "the keys and values of \(kv.maxLength) positions take \(kv.bytes / megabyte) MB, which this device does not give"
+            "the keys and values of \(kv.maxLength) positions take \(kv.bytes / megabyte) MB, "
+            + "which this device does not give"
         throw OmniDraftError.bundle(
             Refusal(fault: "memory", message: message, remedy: "export again with a smaller --max-length"))
     }

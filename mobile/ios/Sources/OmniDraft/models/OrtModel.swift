@@ -1,13 +1,14 @@
 // A model in the engine: shared-buffer KV, one binding for each block length.
 //
-// The same tensors are bound as past and as present, so the engine writes new keys and values in place, and a rewind only
-// lowers a counter. Contract of the graph: spec/03-bundle.md.
+// The same tensors are bound as past and as present, so the engine writes new keys and values in place, and a rewind
+// only lowers a counter. Contract of the graph: spec/03-bundle.md.
 
 private let longPassTokens = 128  // positions of a long prompt in one pass
 private let mostRows = 65  // rows of logits of the longest usual pass, a verification of 64 proposed tokens
 private let usualRows = 13  // of a verification of the longest draft that the length auto asks for
 
-/// The loaded weights of a model: any number of ``OrtModel``s may run them, each from its own thread. It does not change.
+/// The loaded weights of a model: any number of ``OrtModel``s may run them, each from its own thread. It does not
+/// change.
 final class Graph: @unchecked Sendable {
     /// The graph; weights in a file beside it are mapped into memory, not read.
     let path: String
@@ -203,5 +204,6 @@ private func copied(_ values: Bytes) throws -> EngineMemory {
 
 private func pointer<T>(_ memory: EngineMemory, of type: T.Type = T.self) -> UnsafeMutablePointer<T> {
     // Memory of the engine is never empty and is aligned to 64 bytes.
-    memory.bytes.baseAddress.unsafelyUnwrapped.bindMemory(to: type, capacity: memory.bytes.count / MemoryLayout<T>.stride)
+    let capacity = memory.bytes.count / MemoryLayout<T>.stride
+    return memory.bytes.baseAddress.unsafelyUnwrapped.bindMemory(to: type, capacity: capacity)
 }

@@ -77,8 +77,8 @@ func listedTurns(_ loaded: LoadedBundle, _ messages: MessageList, _ known: [Turn
 /// The ids of an answer as a conversation keeps them: they spell the answer's text, or the end of it.
 ///
 /// The end token is left out, because the template has its own. A thought is left out where the template leaves it out.
-/// Where a stop string begins inside a token, the bytes of that token before it are spelled again; all other ids stay as
-/// they were generated.
+/// Where a stop string begins inside a token, the bytes of that token before it are spelled again; all other ids stay
+/// as they were generated.
 ///
 /// - Parameters:
 ///   - loaded: the bundle.

@@ -49,8 +49,8 @@ final class Decode {
     /// - Parameters:
     ///   - models: target, drafter and cache.
     ///   - text: from which the generation continues; see ``Speculation``.
-    ///   - config: mode, verification ("auto" is token), sampling and log-probabilities are read; `text` and `draftLength`
-    ///     hold the rest.
+    ///   - config: mode, verification ("auto" is token), sampling and log-probabilities are read; `text` and
+    ///     `draftLength` hold the rest.
     ///   - draftLength: how many tokens to draft in each round.
     ///   - random: the source of randomness.
     ///   - recorderOf: makes the recorder of a trace for the proposer of this generation.

@@ -6,8 +6,8 @@ struct TextPiece: Sendable {
     let text: String
     /// Target ids that the round emitted.
     var tokenIds: [Int32] = []
-    /// Nil for text that was held back when the generation was cancelled, and for the answer in the text of a round that
-    /// also ended a thought: it is a piece of its own.
+    /// Nil for text that was held back when the generation was cancelled, and for the answer in the text of a round
+    /// that also ended a thought: it is a piece of its own.
     var round: Round?
     /// Whether the text is what the model thinks before its answer, with the tags around it.
     var isThought = false
@@ -58,11 +58,11 @@ final class Generation: @unchecked Sendable {
     let config: GenerationConfig
     /// Target ids of the prompt.
     let prompt: [Int32]
-    /// The output so far, without stop string and end token. A think tag that is a control token of the target is written,
-    /// too.
+    /// The output so far, without stop string and end token. A think tag that is a control token of the target is
+    /// written, too.
     private(set) var text = ""
-    /// Target ids of the output so far. An end token, or the token that completed the stop string, is the last of them and
-    /// counts.
+    /// Target ids of the output so far. An end token, or the token that completed the stop string, is the last of them
+    /// and counts.
     private(set) var tokenIds: [Int32] = []
     /// Natural log-probabilities of ``tokenIds``, if they were asked for.
     private(set) var logprobs: [Double] = []

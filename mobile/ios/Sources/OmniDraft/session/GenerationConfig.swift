@@ -33,8 +33,8 @@ public struct GenerationConfig: Sendable, Equatable {
     public var seed: UInt64?
     /// Where proposals come from.
     public var mode: Mode
-    /// Of each round; nil (auto) proposes as many tokens as pay, in mode trie also copies of the context instead of drafts. A
-    /// number drafts that many tokens and copies only in mode lookup.
+    /// Of each round; nil (auto) proposes as many tokens as pay, in mode trie also copies of the context instead of
+    /// drafts. A number drafts that many tokens and copies only in mode lookup.
     public var numDraftTokens: Int?
     /// Strings that end the output; none of them is part of it.
     public var stop: [String]
@@ -52,9 +52,9 @@ public struct GenerationConfig: Sendable, Equatable {
     public var verification: Verification
     /// Also give each token's natural log-probability.
     public var logprobs: Bool
-    /// Ends a draft where the drafter's trained head gives a larger probability than this that a token of it is refused; 1
-    /// never asks the head. Nil (auto) ends a draft where the next token does not pay, and only where ``numDraftTokens`` is
-    /// auto too.
+    /// Ends a draft where the drafter's trained head gives a larger probability than this that a token of it is
+    /// refused; 1 never asks the head. Nil (auto) ends a draft where the next token does not pay, and only where
+    /// ``numDraftTokens`` is auto too.
     public var headThreshold: Double?
 
     public init(
@@ -128,7 +128,8 @@ extension GenerationConfig {
 
 /// Refuses a prompt that the target cannot read.
 ///
-/// - Throws: ``OmniDraftError/prompt(_:)``: it has no tokens, or one outside the vocabulary, or is longer than the context.
+/// - Throws: ``OmniDraftError/prompt(_:)``: it has no tokens, or one outside the vocabulary, or is longer than the
+///   context.
 func checkPrompt(_ ids: [Int32], _ target: ModelEntry) throws {
     let limit = target.kv.maxLength
     if ids.isEmpty { throw promptError("the prompt has no tokens", "give at least one") }

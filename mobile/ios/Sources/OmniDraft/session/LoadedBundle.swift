@@ -171,7 +171,8 @@ private func graphOf(
     _ bundle: Bundle, _ entry: ModelEntry, _ engine: any InferenceEngine, _ threads: Int, _ provider: String?
 ) throws -> Graph {
     if entry.layout != .shared {
-        let message = "\(split(bundle.path).name)/\(entry.graph) has the layout \(entry.layout), which runs on desktops only"
+        let graph = "\(split(bundle.path).name)/\(entry.graph)"
+        let message = "\(graph) has the layout \(entry.layout), which runs on desktops only"
         throw bundleError("graph", message, "export the model with `omnidraft export`")
     }
     let path = try checkedGraph(bundle, entry.graph)
@@ -199,7 +200,9 @@ func threadsFor(_ parameters: Int) -> Int { parameters < smallModel ? 1 : min(mo
 private func cores() -> Int { max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))) }
 
 /// Whether a generation can draft anything.
-func drafts(_ config: GenerationConfig, hasDrafter: Bool) -> Bool { config.copies || (config.asksDrafter && hasDrafter) }
+func drafts(_ config: GenerationConfig, hasDrafter: Bool) -> Bool {
+    config.copies || (config.asksDrafter && hasDrafter)
+}
 
 /// The draft length of a generation; without a drafter it can only copy.
 ///

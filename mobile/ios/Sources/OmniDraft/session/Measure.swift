@@ -1,8 +1,8 @@
 // Measure this device: seconds of a target pass, of a draft token and of the round's own work.
 //
-// The machine is rarely idle, so all measurements take turns and each figure is a median. A disturbance then slows all of
-// them alike, and their ratios stay. Acceptance is counted in the same rounds, because the bundle's figure was counted on
-// other prompts.
+// The machine is rarely idle, so all measurements take turns and each figure is a median. A disturbance then slows all
+// of them alike, and their ratios stay. Acceptance is counted in the same rounds, because the bundle's figure was
+// counted on other prompts.
 
 private let drafted = 3
 private let turns = 4
@@ -46,8 +46,8 @@ struct Timings {
 
 /// Times target passes over 1 to 9 tokens after a prompt and some real rounds, greedy, in turns.
 ///
-/// The cache of the models is not changed; their KV buffers are overwritten. Acceptance is that of the rounds and of the
-/// prior, which has the weight of a few draft tokens.
+/// The cache of the models is not changed; their KV buffers are overwritten. Acceptance is that of the rounds and of
+/// the prior, which has the weight of a few draft tokens.
 ///
 /// - Parameters:
 ///   - models: what to time.

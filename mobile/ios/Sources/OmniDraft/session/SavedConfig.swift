@@ -25,7 +25,8 @@ func configObject(_ config: GenerationConfig) -> JsonValue {
 
 /// The settings of a state.
 ///
-/// - Throws: ``ValueError``: a field is missing or of another kind. ``OmniDraftError/setting(_:)``: it is out of its range.
+/// - Throws: ``ValueError``: a field is missing or of another kind. ``OmniDraftError/setting(_:)``: it is out of its
+///   range.
 func configOf(_ value: JsonObject) throws -> GenerationConfig {
     let lengths = try value.at("num_draft_tokens")
     let threshold = try value.at("head_threshold")

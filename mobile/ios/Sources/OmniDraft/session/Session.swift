@@ -1,7 +1,7 @@
 // A session: one text or conversation on a loaded bundle, with the cache that learns from it.
 //
-// Threads: one generation at a time in a session; a second one at the same moment is refused. Different sessions may run in
-// different threads at once, also on the same LoadedBundle. Generation.cancel may be called from any thread.
+// Threads: one generation at a time in a session; a second one at the same moment is refused. Different sessions may
+// run in different threads at once, also on the same LoadedBundle. Generation.cancel may be called from any thread.
 
 /// A conversation on a loaded bundle, with its KV buffers and n-gram cache; see ``SessionResources``.
 final class TextSession: SessionResources, @unchecked Sendable {
@@ -14,8 +14,8 @@ final class TextSession: SessionResources, @unchecked Sendable {
     ///   - prompt: text.
     ///   - config: settings of the generation.
     ///   - raw: leave the prompt template out.
-    /// - Throws: ``OmniDraftError/prompt(_:)``: empty, or too long for the context; or the template has no place for the
-    ///   session's system prompt. ``OmniDraftError/setting(_:)``: a setting outside its range.
+    /// - Throws: ``OmniDraftError/prompt(_:)``: empty, or too long for the context; or the template has no place for
+    ///   the session's system prompt. ``OmniDraftError/setting(_:)``: a setting outside its range.
     ///   ``OmniDraftError/session(_:)``: another thread is using this session.
     func generate(
         _ prompt: String, _ config: GenerationConfig = GenerationConfig(), raw: Bool = false
@@ -49,8 +49,8 @@ final class TextSession: SessionResources, @unchecked Sendable {
         }
     }
 
-    /// The same with the whole conversation, with or without a system prompt, which takes the place of the session's own.
-    /// Answers that the session itself gave keep the ids that were generated.
+    /// The same with the whole conversation, with or without a system prompt, which takes the place of the session's
+    /// own. Answers that the session itself gave keep the ids that were generated.
     func chat(_ messages: MessageList, _ config: GenerationConfig = GenerationConfig()) throws -> Generation {
         try turn {
             try config.check()
@@ -61,8 +61,8 @@ final class TextSession: SessionResources, @unchecked Sendable {
 
     /// Answers the last message once more, in place of its answer.
     ///
-    /// The random numbers are those of the config's seed, or of a new one: another seed, another sample. Greedy text is the
-    /// same again.
+    /// The random numbers are those of the config's seed, or of a new one: another seed, another sample. Greedy text is
+    /// the same again.
     ///
     /// - Throws: ``OmniDraftError/session(_:)``: there is no message that was answered, or another thread is using this
     ///   session.
@@ -82,7 +82,8 @@ final class TextSession: SessionResources, @unchecked Sendable {
     /// The KV buffers keep the text until the next message, which rewinds them to what both texts share.
     ///
     /// - Returns: the message.
-    /// - Throws: ``OmniDraftError/session(_:)``: there is no message to take back, or another thread is using this session.
+    /// - Throws: ``OmniDraftError/session(_:)``: there is no message to take back, or another thread is using this
+    ///   session.
     func undo() throws -> String {
         try turn {
             var turns = finishedTurns()
@@ -119,7 +120,8 @@ final class TextSession: SessionResources, @unchecked Sendable {
     /// A kill at any moment leaves a whole file, the old or the new one.
     ///
     /// - Parameter overwrite: whether a file that is not a session is replaced.
-    /// - Throws: ``OmniDraftError/sessionFile(_:)``: the place cannot be written, or holds a file that is not a session.
+    /// - Throws: ``OmniDraftError/sessionFile(_:)``: the place cannot be written, or holds a file that is not a
+    ///   session.
     func save(_ path: String, overwrite: Bool = false) throws {
         try turn {
             let (saved, cache) = try capture(models, text)

@@ -30,7 +30,8 @@ func encodeSession(_ saved: SavedSession, _ cache: [UInt8]) throws -> [UInt8] {
     try checkSizes(state.count, cache.count)
     var out = ByteWriter()
     out.put(sessionMagic)
-    for number in [sessionVersion, 0, state.count, cache.count, Int(crc32(state)), Int(crc32(cache))] { out.u32(number) }
+    let sums = [Int(crc32(state)), Int(crc32(cache))]
+    for number in [sessionVersion, 0, state.count, cache.count] + sums { out.u32(number) }
     out.put(state)
     out.put(cache)
     return out.bytes
@@ -102,7 +103,9 @@ private func checkSizes(_ stateBytes: Int, _ cacheBytes: Int) throws {
 private func stateOf(_ saved: SavedSession) -> JsonValue {
     let identity = saved.identity
     let graphs = identity.graphs.sorted.map { ($0.name, JsonValue.string($0.value)) }
-    let turns = saved.turns.map { JsonValue.object(JsonObject([("message", .string($0.message)), ("answer", idsOf($0.answer))])) }
+    let turns = saved.turns.map { turn in
+        JsonValue.object(JsonObject([("message", .string(turn.message)), ("answer", idsOf(turn.answer))]))
+    }
     return .object(
         JsonObject([
             ("omnidraft", .string(saved.omnidraft)),

@@ -16,8 +16,8 @@ func sessionError(_ message: String, _ remedy: String = "") -> OmniDraftError {
     .session(Refusal(message: message, remedy: remedy))
 }
 
-/// The target, and the drafter where one is loaded. One user runs them at a time (``turn(_:)``); the functions that say so
-/// may be called from any thread.
+/// The target, and the drafter where one is loaded. One user runs them at a time (``turn(_:)``); the functions that say
+/// so may be called from any thread.
 final class SessionModels: @unchecked Sendable {
     /// Shared with other sessions.
     let loaded: LoadedBundle
@@ -91,7 +91,8 @@ final class SessionModels: @unchecked Sendable {
 
     /// Runs something as the one user of the models; a second user is refused, because waiting could take for ever.
     ///
-    /// - Parameter work: gets whether the target has another adapter than before, so that it has to read its context again.
+    /// - Parameter work: gets whether the target has another adapter than before, so that it has to read its context
+    ///   again.
     /// - Throws: ``OmniDraftError/session(_:)``: another thread is using the models.
     func turn<T>(_ work: (Bool) throws -> T) throws -> T {
         let wasBusy = state.with { now in

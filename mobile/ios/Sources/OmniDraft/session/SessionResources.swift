@@ -10,8 +10,8 @@ struct SessionStatistics: Sendable {
     let peakMemory: Int?
 }
 
-/// The models, n-grams and recorder of a session, and the state of its text. One user at a time; what may be called from any
-/// thread says so.
+/// The models, n-grams and recorder of a session, and the state of its text. One user at a time; what may be called
+/// from any thread says so.
 class SessionResources: @unchecked Sendable {
     /// Shared with other sessions.
     let loaded: LoadedBundle
@@ -100,8 +100,8 @@ class SessionResources: @unchecked Sendable {
     /// Writes the n-grams learned so far; no crash can spoil the file.
     ///
     /// - Returns: where the file before was moved to, if it is a damaged cache; else nil.
-    /// - Throws: ``OmniDraftError/cacheFile(_:)``: the file cannot be written, or another file than a cache of this pair is
-    ///   there.
+    /// - Throws: ``OmniDraftError/cacheFile(_:)``: the file cannot be written, or another file than a cache of this
+    ///   pair is there.
     @discardableResult
     func saveCache(_ path: String) throws -> String? { try turn { try writeCache(path, cache) } }
 

@@ -153,7 +153,8 @@ private func checkIdentity(_ models: SessionModels, _ path: String, _ saved: Ide
         let (before, now) = (saved.adapters[role], models.adapters[role]?.digest)
         if before == now { continue }
         let message =
-            "\(path) was saved with \(adapterName(before)) of the \(role.rawValue) and this session uses \(adapterName(now))"
+            "\(path) was saved with \(adapterName(before)) of the \(role.rawValue) "
+            + "and this session uses \(adapterName(now))"
         if role == .target {
             throw sessionFileError("foreign_adapter", message, "use the adapter that it was saved with")
         }

@@ -24,8 +24,8 @@ func generateFromPrompt(
 ) throws -> Generation {
     try checkPrompt(ids, models.loaded.bundle.target)
     let context = firstContext(models, text, ids, config)
-    // Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives must repeat its text in
-    // any session, so its draft length learns nothing from earlier texts. A seed that is drawn here need not repeat
+    // Above temperature 0 the drafts decide which text a seed gives. A seed that the caller gives must repeat its text
+    // in any session, so its draft length learns nothing from earlier texts. A seed that is drawn here need not repeat
     // anything, and the draft length uses all counts so far.
     var config = config
     let isGiven = config.seed != nil
@@ -84,8 +84,8 @@ func turnOf<T>(_ models: SessionModels, _ decoder: DecoderState, _ work: () thro
     }
 }
 
-/// The rounds of one generation of a session: only the newest generation may run, and it can be cancelled during each pass.
-/// Where the drafter was dropped since the last round, the rounds go on without it, from the same random state.
+/// The rounds of one generation of a session: only the newest generation may run, and it can be cancelled during each
+/// pass. Where the drafter was dropped since the last round, the rounds go on without it, from the same random state.
 private final class SessionRounds: Rounds {
     private let models: SessionModels
     private let text: TextState

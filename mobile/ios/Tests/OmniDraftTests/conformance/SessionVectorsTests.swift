@@ -53,7 +53,8 @@ final class SessionVectorsTests: VectorTestCase {
             let adapter = try readAdapter(vector.file(given["file"]!.string))
             let place = AdapterPlace(
                 name: "vectors", drafter: try entry("drafter", given), target: try entry("target", given),
-                draftFingerprint: given["draft_tokenizer"]!.string, targetFingerprint: given["target_tokenizer"]!.string)
+                draftFingerprint: given["draft_tokenizer"]!.string,
+                targetFingerprint: given["target_tokenizer"]!.string)
             let role = given["role"]?.optional.map { Role(rawValue: $0.string)! }
             if let due = vector.expected["fault"] {
                 try same("fault", try faultOf { _ = try fit(adapter, place, role) }, due.string)

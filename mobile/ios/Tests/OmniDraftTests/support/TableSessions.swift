@@ -19,7 +19,8 @@ func modelEntry(
 func tableSession(_ given: JsonObject) throws -> TextSession {
     let map = try vectorMap(given["map"]!.string)
     let identity = given["identity"]!.object
-    try same("adapters of a given identity", [identity["drafter_adapter"]!.isNull, identity["target_adapter"]!.isNull], [true, true])
+    let hasNone = identity["drafter_adapter"]!.isNull && identity["target_adapter"]!.isNull
+    try same("an identity without adapters", hasNone, true)
     let kv = KvShape(numLayers: 1, numKvHeads: 1, headDim: 1, maxLength: 64)
     let graph: (String, Int) throws -> SharedGraph = { role, size in
         try SharedGraph {
@@ -33,7 +34,8 @@ func tableSession(_ given: JsonObject) throws -> TextSession {
             "target", vocabSize: map.targetSize, tokenizerFingerprint: identity["target_fingerprint"]!.string),
         drafter: modelEntry(
             "drafter", vocabSize: map.draftSize, tokenizerFingerprint: identity["draft_fingerprint"]!.string),
-        prompt: PromptTemplate(prefix: "", suffix: "", between: "", after: ""), costs: Costs(target: [0.001], draft: 0.001, host: 0), vocabMap: "map",
+        prompt: PromptTemplate(prefix: "", suffix: "", between: "", after: ""),
+        costs: Costs(target: [0.001], draft: 0.001, host: 0), vocabMap: "map",
         manifest: JsonObject(), ort: nil, measuredOn: nil)
     bundle.files = ByName(
         identity["graphs"]!.object.members.map { ($0.name, FileRecord(sha256: $0.value.string, bytes: 1)) })

@@ -1,0 +1,101 @@
+import Foundation
+import XCTest
+
+@testable import OmniDraft
+
+/// Sessions on the starter bundles say what Python says.
+final class RealBundleTests: XCTestCase {
+    private let greedy = GenerationConfig(maxNewTokens: 48, numDraftTokens: 4)
+    private let question = "How many legs do 3 cats have?"
+
+    func testIdsEqualThoseOfPython() throws {
+        for name in ["a", "b"] {
+            let loaded = try StarterBundles.load(name)
+            let content = try StarterBundles.ids(name)
+            let prompts = content["prompts"]!.strings
+            for run in content["runs"]!.array.map(\.object) {
+                try compare("\(name): \(run["name"]!.string)", run, loaded, prompts)
+            }
+        }
+    }
+
+    func testASessionOfPythonGoesOn() throws {
+        for name in ["a", "b"] {
+            let due = try StarterBundles.ids(name)["session"]!.object
+            let session = try TextSession(StarterBundles.load(name))
+            try session.load(StarterBundles.directory("expected/\(name)") + "/talk.session")
+            XCTAssertEqual(session.answer?.tokenIds.count, due["before"]!.int)
+            XCTAssertEqual(try session.resume().finish().tokenIds, due["resumed"]!.int32s)
+            let tokens = try StarterBundles.ids(name)["tokens"]!.int
+            let config = GenerationConfig(maxNewTokens: tokens, numDraftTokens: 4)
+            let after = try session.chat(due["questions"]!.strings[2], config).finish()
+            XCTAssertEqual(after.tokenIds, due["after"]!.int32s)
+        }
+    }
+
+    func testASavedSessionGoesOn() throws {
+        let config = GenerationConfig(maxNewTokens: 40, temperature: 1, seed: 5, numDraftTokens: 4)
+        let loaded = try StarterBundles.load("a")
+        let path = NSTemporaryDirectory() + "omnidraft-\(randomHex(8)).session"
+        defer { unlink(path) }
+        let first = try TextSession(loaded)
+        let whole = try first.chat(question, config).finish().tokenIds
+        XCTAssertEqual(try first.undo(), question)
+        try first.resetCache()
+        let answer = try first.chat(question, config)
+        for _ in 0..<3 { _ = try answer.next() }
+        try first.save(path)
+        XCTAssertEqual(Array(whole.prefix(answer.tokenIds.count)), answer.tokenIds)
+        let second = try TextSession(loaded)
+        try second.load(path)
+        XCTAssertEqual(try second.resume().finish().tokenIds, whole)
+        XCTAssertThrowsError(try second.resume())
+    }
+
+    func testDroppingTheDrafterChangesNoGreedyText() throws {
+        let session = try TextSession(StarterBundles.load("a"))
+        var long = greedy
+        long.maxNewTokens = 64
+        long.ignoreEos = true
+        let whole = try session.generate(question, long).finish().tokenIds
+        try session.resetCache()
+        let answer = try session.generate(question, long)
+        for _ in 0..<2 { _ = try answer.next() }
+        let drafted = answer.statistics.drafted
+        XCTAssertGreaterThan(drafted, 0)
+        session.models.dropDrafter()
+        session.models.dropDrafter()
+        XCTAssertFalse(session.models.hasDrafter)
+        XCTAssertEqual(try answer.finish().tokenIds, whole)
+        XCTAssertEqual(answer.statistics.drafted, drafted)
+    }
+
+    func testCancelBeforeTheFirstRoundKeepsTheSession() throws {
+        let session = try TextSession(StarterBundles.load("a"))
+        let whole = try session.generate(question, greedy).finish().tokenIds
+        let before = try session.generate(question, greedy)
+        before.cancel()
+        XCTAssertEqual(try before.finish().tokenIds, [])
+        XCTAssertEqual(before.stopReason, .cancelled)
+        XCTAssertEqual(try session.generate(question, greedy).finish().tokenIds, whole)
+    }
+
+    private func compare(_ name: String, _ run: JsonObject, _ loaded: LoadedBundle, _ prompts: [String]) throws {
+        let place = try StarterBundles.directory("expected/\(name.prefix(1))")
+        let session = try TextSession(
+            loaded, cache: run["cache"]!.bool ? "\(place)/cache.odc" : nil,
+            adapter: run["adapter"]!.bool ? "\(place)/adapter.safetensors" : nil)
+        XCTAssertNil(session.cacheNotice, name)
+        for (number, prompt) in prompts.enumerated() {
+            let seed = run["seeds"]!.array[number].bits
+            let config = try StarterBundles.config(run["settings"]!.object, seed: seed)
+            let answer = try session.generate(prompt, config).finish()
+            XCTAssertEqual(answer.tokenIds, run["ids"]!.array[number].int32s, "\(name), prompt \(number)")
+            XCTAssertEqual(Array(answer.text.utf8), Array(run["texts"]!.array[number].string.utf8), name)
+            try close("log-probabilities", answer.logprobs, run["logprobs"]!.array[number].nums, 1e-4)
+        }
+        let totals = session.stats.totals
+        let counts = [totals.rounds, totals.drafted, totals.evaluated, totals.acceptedDrafts, totals.learned]
+        XCTAssertEqual(counts, run["counts"]!.ints, name)
+    }
+}
