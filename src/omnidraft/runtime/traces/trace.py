@@ -40,14 +40,15 @@ class Vocabularies:
             TraceFileError: `foreign_vocabulary`.
         """
         for who, ours, theirs in (
-            ("drafter tokenizer", self.draft_fingerprint[:12], vocabularies.draft_fingerprint[:12]),
-            ("target tokenizer", self.target_fingerprint[:12], vocabularies.target_fingerprint[:12]),
+            ("drafter tokenizer", self.draft_fingerprint, vocabularies.draft_fingerprint),
+            ("target tokenizer", self.target_fingerprint, vocabularies.target_fingerprint),
             ("number of draft ids", self.draft_size, vocabularies.draft_size),
             ("number of target ids", self.target_size, vocabularies.target_size),
         ):
             if ours != theirs:
                 raise TraceFileError(
-                    f"its {who} is {theirs}, that of these models is {ours}", fault="foreign_vocabulary"
+                    f"its {who} is {str(theirs)[:12]}, that of these models is {str(ours)[:12]}",
+                    fault="foreign_vocabulary",
                 )
 
 

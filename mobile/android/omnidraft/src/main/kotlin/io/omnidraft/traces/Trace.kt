@@ -40,16 +40,16 @@ internal data class Vocabularies(
      */
     fun check(vocabularies: Vocabularies) {
         val other = vocabularies
-        same("drafter tokenizer", draftFingerprint.take(SHOWN), other.draftFingerprint.take(SHOWN))
-        same("target tokenizer", targetFingerprint.take(SHOWN), other.targetFingerprint.take(SHOWN))
+        same("drafter tokenizer", draftFingerprint, other.draftFingerprint)
+        same("target tokenizer", targetFingerprint, other.targetFingerprint)
         same("number of draft ids", draftSize, other.draftSize)
         same("number of target ids", targetSize, other.targetSize)
     }
 
     private fun same(who: String, ours: Any, theirs: Any) {
-        if (ours != theirs) {
-            throw TraceFileException("foreign_vocabulary", "its $who is $theirs, that of these models is $ours")
-        }
+        if (ours == theirs) return
+        val (shownOurs, shownTheirs) = "$ours".take(SHOWN) to "$theirs".take(SHOWN)
+        throw TraceFileException("foreign_vocabulary", "its $who is $shownTheirs, that of these models is $shownOurs")
     }
 
     companion object {
