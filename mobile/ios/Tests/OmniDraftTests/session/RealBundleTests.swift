@@ -87,7 +87,8 @@ final class RealBundleTests: XCTestCase {
             adapter: run["adapter"]!.bool ? "\(place)/adapter.safetensors" : nil)
         XCTAssertNil(session.cacheNotice, name)
         for (number, prompt) in prompts.enumerated() {
-            let seed = run["seeds"]!.array[number].bits
+            let seed = UInt64(run["seeds"]!.array[number].string, radix: 16)
+            XCTAssertNotNil(seed)
             let config = try StarterBundles.config(run["settings"]!.object, seed: seed)
             let answer = try session.generate(prompt, config).finish()
             XCTAssertEqual(answer.tokenIds, run["ids"]!.array[number].int32s, "\(name), prompt \(number)")
