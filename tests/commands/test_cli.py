@@ -231,7 +231,7 @@ def test_ctrl_c_while_it_starts_is_quiet(module: str, command: list[str]) -> Non
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, timeout=60,
     )  # fmt: skip
     if module == "onnxruntime" and process.returncode == 1:
-        # The signal waits for the end of the import; a command that is refused meanwhile ends with its refusal.
+        # The signal waits for the end of the import; a command that is refused meanwhile ends so.
         assert process.stdout == "" and len(process.stderr.splitlines()) == 1, process.stderr
     else:
         assert (process.returncode, process.stdout, process.stderr) == (130, "", "")
