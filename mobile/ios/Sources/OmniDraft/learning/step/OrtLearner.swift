@@ -1,0 +1,258 @@
+// A learner without a training package: the engine runs the training step of the bundle (spec/14-train-step.md).
+//
+// A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. The adaptive head has its own
+// graph. A call takes a few responses of a batch, so memory does not grow with the batch.
+
+private let countsName = "counts"
+private let headPrefix = "head."  // of the head's arrays in a state
+
+/// Options of a learner.
+struct StepOptions: Sendable {
+    /// trie-kl or omnidraft.
+    var objective = "trie-kl"
+    /// Of AdamW with betas (0.9, 0.999).
+    var learningRate = 1e-4
+    /// Of AdamW.
+    var weightDecay = 0.01
+    /// Largest norm of the gradient.
+    var clipNorm = 1.0
+    /// The scale of the adapter is loraAlpha / rank.
+    var loraAlpha = 32.0
+    /// Of the initial LoRA tensors.
+    var seed: UInt64 = 0
+    /// Responses in one call of the graph; a larger value takes more memory and slightly less time.
+    var atOnce = 1
+    /// Also train the adaptive head, after each step on the same responses.
+    var head = false
+    /// Learning rate of the head.
+    var headRate = 1e-3
+    /// Of the graphs.
+    var threads = 1
+
+    /// - Throws: ``OmniDraftError/setting(_:)``: a value outside its range.
+    func check() throws {
+        let atLeast: [(name: String, value: Double, least: Double)] = [
+            ("learningRate", learningRate, 0), ("weightDecay", weightDecay, 0), ("clipNorm", clipNorm, 0),
+            ("headRate", headRate, 0), ("atOnce", Double(atOnce), 1), ("threads", Double(threads), 1),
+        ]
+        for each in atLeast where !(each.value >= each.least && each.value < .infinity) {
+            throw settingError("\(each.name) \(each.value) is not a number of at least \(each.least)")
+        }
+        if !(loraAlpha > 0 && loraAlpha < .infinity) {
+            throw settingError("loraAlpha \(loraAlpha) is not a number above 0", "32 is usual")
+        }
+        _ = try factorsOf(objective)
+    }
+}
+
+/// A drafter's LoRA tensors and head in training; see ``Learner``. One thread uses it at a time.
+final class OrtLearner: Learner {
+    let options: StepOptions
+    var rate: Double
+    /// Steps so far.
+    private(set) var steps = 0
+    /// Steps that were not finite and did not change the drafter.
+    private(set) var skipped = 0
+    private let bundle: Bundle
+    private let map: VocabMap
+    private let entry: StepEntry
+    private let lora: LoraSites
+    private let base: String
+    private let factors: TermFactors
+    private let scale: Double
+    private let begunHead: Head?
+    private let drafter: StepRun
+    private let head: StepRun?
+    private let now: () -> String
+
+    /// - Parameters:
+    ///   - engine: runs the graphs.
+    ///   - bundle: exported with a training step.
+    ///   - map: of the bundle.
+    ///   - options: of the learner.
+    ///   - adapter: to begin with, packed by a learner; new tensors from the seed when nil.
+    ///   - now: gives the creation time of adapters.
+    /// - Throws: ``OmniDraftError/setting(_:)``: the bundle has no training step, or has no head to train;
+    ///   ``OmniDraftError/adapter(_:)``: the adapter is of another drafter, or has another form;
+    ///   ``OmniDraftError/bundle(_:)``: the engine cannot load a graph, or a file is not the one that was hashed.
+    init(
+        _ engine: any InferenceEngine, _ bundle: Bundle, _ map: VocabMap, _ options: StepOptions = StepOptions(),
+        adapter: Adapter? = nil, now: @escaping () -> String
+    ) throws {
+        try options.check()
+        guard let entry = bundle.drafter.train, let lora = bundle.drafter.lora, let base = bundle.drafter.fingerprint
+        else {
+            throw settingError("\(bundle.path) holds no training step", "export it again with --train-step")
+        }
+        try checkSize(bundle, entry.layout)
+        let scale = options.loraAlpha / Double(entry.rank)
+        var begin = [Float]()
+        if let adapter {
+            let place = AdapterPlace(
+                name: bundle.path, drafter: bundle.drafter, target: bundle.target,
+                draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint)
+            _ = try fit(adapter, place, .drafter)
+            begin = try vectorOf(adapter, entry.layout, lora, scale: scale)
+        } else {
+            begin = initialVector(entry.layout, seed: options.seed)
+        }
+        func run(_ graph: String, _ begin: [Float]) throws -> StepRun {
+            let content = try checkedStep(bundle, graph, folder: entry.folder)
+            let session = try bytesSession(
+                engine, content, path: bundle.file(graph), weights: joined(bundle.path, entry.folder),
+                threads: options.threads)
+            try checkUnchanged(bundle.places, bundle.stamps)  // the weights were read by their name
+            return try StepRun(session, begin, name: graph)
+        }
+        drafter = try run(entry.graph, begin)
+        if options.head {
+            guard let step = entry.head else {
+                let message = "the drafter of \(bundle.path) has no adaptive head to train"
+                throw settingError(message, "export it again without --no-head, or leave the head out")
+            }
+            try checkSize(bundle, step.layout)
+            head = try run(step.graph, headVector(adapter?.head, step.layout))
+        } else {
+            head = nil
+        }
+        self.bundle = bundle
+        self.map = map
+        self.options = options
+        self.entry = entry
+        self.lora = lora
+        self.base = base
+        self.scale = scale
+        self.now = now
+        factors = try factorsOf(options.objective)
+        begunHead = adapter?.head
+        rate = options.learningRate
+    }
+
+    /// Steps that changed the drafter.
+    var updates: Int64 { drafter.updates }
+
+    /// Do one step on a batch of at least one response.
+    ///
+    /// - Throws: ``OmniDraftError/setting(_:)``: there is no response, or a response is of another pair or longer than the
+    ///   drafter's context; nothing changed.
+    func learn(_ responses: [Aligned], _ budget: StepBudget) throws -> Learned? {
+        try check(responses)
+        let groups = stride(from: 0, to: responses.count, by: options.atOnce).map {
+            Array(responses[$0..<min($0 + options.atOnce, responses.count)])
+        }
+        let before = drafter.mark()
+        guard let learned = try learnDrafter(groups, budget) else { return nil }
+        let outcome = learned.outcome
+        var terms = learned.terms
+        do {
+            if let head {
+                guard let loss = try learnHead(head, groups, budget) else {
+                    drafter.revert(before)
+                    return nil
+                }
+                terms["head"] = loss
+            }
+        } catch {
+            drafter.revert(before)
+            throw error
+        }
+        steps += 1
+        if !outcome.applied { skipped += 1 }
+        return Learned(
+            step: steps, loss: outcome.values["next_loss"] ?? .nan, terms: terms, norm: outcome.values["norm"] ?? .nan,
+            skipped: !outcome.applied)
+    }
+
+    func adapter() throws -> Adapter {
+        var learned = begunHead
+        if let head, let step = entry.head, let shape = bundle.drafter.head {
+            learned = try headOf(head.parameters, step.layout, shape)
+        }
+        return try Adapter(
+            base: base, draftTokenizer: map.draftFingerprint, targetTokenizer: map.targetFingerprint,
+            tensors: sitesOf(drafter.parameters, entry.layout, lora, scale: scale), created: now(), head: learned)
+    }
+
+    func state() -> Arrays {
+        var state = drafter.state("")
+        for (name, array) in head?.state(headPrefix).members ?? [] { state[name] = array }
+        state[countsName] = TypedArray([Int64(steps), Int64(skipped)])
+        return state
+    }
+
+    func restore(_ state: Arrays) throws {
+        try drafter.check(state, "")
+        try head?.check(state, headPrefix)
+        if head == nil && state.names.contains(where: { begins($0, with: headPrefix) }) {
+            throw settingError(
+                "the state of a learner has an adaptive head and this learner trains none",
+                "go on with the head, as it was begun")
+        }
+        guard let counts = state[countsName]?.longs, counts.count == 2, counts.allSatisfy({ $0 >= 0 && $0 < 1 << 53 })
+        else {
+            throw settingError("the state of a learner has no counts", "give the file that a learner wrote")
+        }
+        drafter.restore(state, "")
+        head?.restore(state, headPrefix)
+        steps = Int(counts[0])
+        skipped = Int(counts[1])
+    }
+
+    /// The outcome and the mean of each term; nil where the budget ended the step.
+    private func learnDrafter(
+        _ groups: [[Aligned]], _ budget: StepBudget
+    ) throws -> (outcome: StepOutcome, terms: [String: Double])? {
+        let (factors, names) = (factors, entry.layout.terms)
+        let (scales, counts) = stepScales(groups.map { stepBatch($0, factors).counts }, factors, names)
+        var settings = settings(rate, decay: options.weightDecay)
+        settings["scales"] = TypedArray(scales)
+        let parts = groups.map { group in { stepBatch(group, factors).inputs } }
+        guard let outcome = try drafter.run(parts, settings, budget) else { return nil }
+        var terms: [String: Double] = [:]
+        for (name, sum) in zip(names, outcome.sums) { if let count = counts[name] { terms[name] = sum / count } }
+        return (outcome, terms)
+    }
+
+    /// The loss of the head on draws of the current drafter; nil where the budget ended the step.
+    private func learnHead(_ head: StepRun, _ groups: [[Aligned]], _ budget: StepBudget) throws -> Double? {
+        var settings = settings(options.headRate, decay: 0)
+        settings["lora"] = TypedArray(drafter.parameters)
+        settings["allowed"] = TypedArray(map.draftAllowed)
+        let parts = groups.map { group in { headBatch(group) } }
+        guard let outcome = try head.run(parts, settings, budget) else { return nil }
+        return (outcome.values["next_loss"] ?? .nan) / max(outcome.values["next_weight"] ?? .nan, 1e-6)
+    }
+
+    private func settings(_ rate: Double, decay: Double) -> Arrays {
+        Arrays([
+            ("learning_rate", TypedArray(one: rate)), ("weight_decay", TypedArray(one: decay)),
+            ("clip_norm", TypedArray(one: options.clipNorm)), ("lora_scale", TypedArray(one: scale)),
+        ])
+    }
+
+    private func check(_ responses: [Aligned]) throws {
+        if responses.isEmpty { throw settingError("a step was given no responses", "give at least one") }
+        let longest = bundle.drafter.kv.maxLength
+        for response in responses {
+            let theirs = response.map
+            if theirs.draftFingerprint != map.draftFingerprint || theirs.targetFingerprint != map.targetFingerprint {
+                let message = "a response is of other tokenizers than those of the bundle"
+                throw settingError(message, "align it with the bundle's vocabulary map")
+            }
+            if response.draftIds.count > longest {
+                throw settingError(
+                    "a response has \(response.draftIds.count) draft tokens and the drafter's context holds \(longest)",
+                    "align with a maxLength of \(longest)")
+            }
+        }
+    }
+}
+
+/// Refuse a vector that no phone's memory holds; the manifest is checked, but for this size.
+private func checkSize(_ bundle: Bundle, _ layout: StepLayout) throws {
+    if layout.size > mostParameters {
+        throw settingError(
+            "the training step of \(bundle.path) has \(layout.size) parameters, more than \(mostParameters)",
+            "export it again with a lower --train-rank")
+    }
+}
