@@ -69,10 +69,10 @@ private func tableAt(_ path: String, _ map: VocabMap?) throws -> CacheTable {
     return table
 }
 
-/// Whether there is no file; a link that leads nowhere counts as none.
+/// Whether the file is absent. A link whose target is absent counts as absent.
 private func isAbsent(_ path: String) -> Bool { !path.utf8.contains(0) && !exists(path) }
 
-/// Whether nothing is lost when a file is written there: there is no file, or an empty one.
+/// Whether writing there loses nothing: the file is absent or empty.
 private func isFree(_ path: String) -> Bool {
     if isAbsent(path) { return true }
     guard let file = try? OpenFile(path) else { return false }

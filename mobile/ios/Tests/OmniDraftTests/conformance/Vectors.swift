@@ -116,17 +116,17 @@ private func brief(_ value: Any) -> String { String(String(describing: value).pr
 extension JsonValue {
     var isNull: Bool { self == .null }
     var object: JsonObject {
-        if case .object(let value) = self { return value } else { fatalError("\(self) is no object") }
+        if case .object(let value) = self { return value } else { fatalError("\(self) is not an object") }
     }
     var array: [JsonValue] {
-        if case .array(let value) = self { return value } else { fatalError("\(self) is no array") }
+        if case .array(let value) = self { return value } else { fatalError("\(self) is not an array") }
     }
     var string: String {
-        if case .string(let value) = self { return value } else { fatalError("\(self) is no string") }
+        if case .string(let value) = self { return value } else { fatalError("\(self) is not a string") }
     }
-    var bool: Bool { if case .bool(let value) = self { return value } else { fatalError("\(self) is no boolean") } }
+    var bool: Bool { if case .bool(let value) = self { return value } else { fatalError("\(self) is not a boolean") } }
     var int: Int {
-        if case .integer(let value) = self { return Int(value) } else { fatalError("\(self) is no integer") }
+        if case .integer(let value) = self { return Int(value) } else { fatalError("\(self) is not an integer") }
     }
     /// A number, or the texts `NaN`, `Infinity` and `-Infinity`.
     var num: Double {
@@ -137,7 +137,7 @@ extension JsonValue {
         case .string("NaN"): return .nan
         case .string("Infinity"): return .infinity
         case .string("-Infinity"): return -.infinity
-        default: fatalError("\(self) is no number")
+        default: fatalError("\(self) is not a number")
         }
     }
     var ints: [Int] { array.map(\.int) }

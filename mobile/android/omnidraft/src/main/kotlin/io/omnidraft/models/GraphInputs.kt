@@ -119,7 +119,7 @@ private class Cursor(private val graph: ByteBuffer, var at: Int, private val end
         return 0L
     }
 
-    /** The first of [size] bytes, which are behind the cursor then; -1 where there are not so many. */
+    /** Skips [size] bytes and returns the place of the first; -1 where fewer bytes are left. */
     fun take(size: Long): Int {
         if (size < 0 || size > end - at) {
             at = end

@@ -65,7 +65,7 @@ private fun listed(place: File): List<File> = try {
 
 private fun absent(file: File) = TraceFileException(
     "unreadable",
-    "there is no trace $file",
+    "the trace $file does not exist",
     "give a directory that a session with a trace recorded in",
 )
 

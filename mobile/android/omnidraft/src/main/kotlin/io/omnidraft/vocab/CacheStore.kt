@@ -77,14 +77,14 @@ private fun tableAt(file: File, map: VocabMap?): CacheTable {
     return table
 }
 
-/** Whether there is no file; a link that leads nowhere counts as none. */
+/** Whether the file is absent. A link whose target is absent counts as absent. */
 private fun isAbsent(file: File): Boolean = try {
     Files.notExists(pathOf(file))
 } catch (_: IOException) { // a name that no file can have: reading or writing it reports the error
     false
 }
 
-/** Whether nothing is lost when a file is written there: there is no file, or an empty one. */
+/** Whether writing there loses nothing: the file is absent or empty. */
 private fun isFree(file: File): Boolean = isAbsent(file) || (file.isFile && file.length() == 0L)
 
 /** The bytes of a file, at most one more than its header promises: a wrong file is not read to its end. */

@@ -67,22 +67,22 @@ val COUNTS: Map<String, Int> by lazy {
 
 /** This value as an object. */
 @Suppress("UNCHECKED_CAST")
-fun Any?.obj(): Json = this as? Json ?: error("$this is no object")
+fun Any?.obj(): Json = this as? Json ?: error("$this is not an object")
 
 /** This value as a list. */
-fun Any?.list(): List<Any?> = this as? List<*> ?: error("$this is no list")
+fun Any?.list(): List<Any?> = this as? List<*> ?: error("$this is not a list")
 
 /** This value as a string. */
-fun Any?.str(): String = this as? String ?: error("$this is no string")
+fun Any?.str(): String = this as? String ?: error("$this is not a string")
 
 /** This value as a boolean. */
-fun Any?.bool(): Boolean = this as? Boolean ?: error("$this is no boolean")
+fun Any?.bool(): Boolean = this as? Boolean ?: error("$this is not a boolean")
 
 /** This value as an Int; an integer that no Int holds is an error. */
 fun Any?.int(): Int = Math.toIntExact(long())
 
 /** This value as a Long. */
-fun Any?.long(): Long = this as? Long ?: error("$this is no Long")
+fun Any?.long(): Long = this as? Long ?: error("$this is not a Long")
 
 /** This value as a Double; also an integer, and the texts `NaN`, `Infinity` and `-Infinity`. */
 fun Any?.num(): Double = when (this) {
@@ -90,7 +90,7 @@ fun Any?.num(): Double = when (this) {
     "NaN" -> Double.NaN
     "Infinity" -> Double.POSITIVE_INFINITY
     "-Infinity" -> Double.NEGATIVE_INFINITY
-    else -> error("$this is no number")
+    else -> error("$this is not a number")
 }
 
 /** This list as ids or counts. */

@@ -147,7 +147,7 @@ internal class Adaptation(
         /** Faults of an adapter that another training made: it can be used, and not be trained further. */
         val NOT_PACKED = setOf("rank", "shape", "no_sites")
 
-        /** A kill loses the work of so many nanoseconds, or of one step. */
+        /** A kill loses the work of at most this many nanoseconds, or of one step. */
         const val BETWEEN_WRITES = 10_000_000_000L
     }
 }

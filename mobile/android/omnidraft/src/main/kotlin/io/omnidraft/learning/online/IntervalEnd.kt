@@ -117,7 +117,7 @@ private fun batchOf(unfinished: Unfinished, options: AdaptOptions, learned: Long
     return new + again
 }
 
-/** One seed of several numbers; each step draws anew, so that a step can be made again after a restart. */
+/** One seed from several numbers. Each step has its own seed, so a step can be repeated after a restart. */
 private fun mixed(vararg numbers: Long): Long {
     var seed = 0L
     for (number in numbers) seed = SplitMix64(seed xor number).nextU64()

@@ -25,7 +25,7 @@ internal class RecordedAnswers(private val place: File, private val vocabularies
     /**
      * The records behind a place, in order. One segment at a time is in memory.
      *
-     * @param read the last record that was taken; null takes all. A trace that was begun anew is taken from its
+     * @param read the last record that was taken; null takes all. A trace that was started again is read from its
      *   beginning.
      * @param isGrowing whether the last record is left out, because a session still appends to it.
      * @throws TraceFileException a segment is refused.
