@@ -112,7 +112,7 @@ class TrieProposer: Proposer {
     }
 
     func translate(_ draft: Draft, room: Int) -> Proposal {
-        OmniDraft.translate(draft.tokens, activeTrie, maxTokens: room)
+        translated(draft.tokens, activeTrie, maxTokens: room)
     }
 
     func verify(

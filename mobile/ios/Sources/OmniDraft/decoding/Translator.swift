@@ -65,7 +65,7 @@ struct Proposal: Sendable {
 ///   - maxTokens: proposed target tokens at most. A draft token that would exceed it ends the walk. The draft alone
 ///     decides this, so the output's distribution is the same.
 ///   - expand: also translate draft tokens that are longer than a target token.
-func translate(_ draft: [Int32], _ trie: ActiveTrie, maxTokens: Int, expand: Bool = true) -> Proposal {
+func translated(_ draft: [Int32], _ trie: ActiveTrie, maxTokens: Int, expand: Bool = true) -> Proposal {
     var walk = Walk(trie, maxTokens, expand)
     for (index, token) in draft.enumerated() where !walk.take(token, index) { break }
     return walk.end()
@@ -153,7 +153,7 @@ private struct Walk {
 
 /// Translate left to right, the longest active spelling first.
 ///
-/// Unlike the walk of ``translate(_:_:maxTokens:expand:)`` it may return to a shorter spelling where an n-gram was not
+/// Unlike the walk of ``translated(_:_:maxTokens:expand:)`` it may return to a shorter spelling where an n-gram was not
 /// completed, so it proposes more tokens. The proposal does not have the distribution of the trie walk. So it serves rules
 /// that need no such distribution: greedy and match.
 func translateLongest(_ draft: [Int32], _ trie: ActiveTrie, maxTokens: Int, expand: Bool = true) -> Proposal {

@@ -30,7 +30,7 @@ protocol RoundRecorder: AnyObject {
 
 /// The models and the cache that decode a text.
 struct DecoderModels {
-    let target: any Model
+    let target: any LanguageModel
     let drafter: Drafter
     /// N-grams of the pair.
     let cache: NgramCache
@@ -160,11 +160,11 @@ final class Stopwatch {
 }
 
 /// A target whose scoring and rewinding is timed; reading a prompt is counted apart from the round.
-final class TimedTarget: Model {
-    private let model: any Model
+final class TimedTarget: LanguageModel {
+    private let model: any LanguageModel
     private let watch: Stopwatch
 
-    init(_ model: any Model, _ watch: Stopwatch) {
+    init(_ model: any LanguageModel, _ watch: Stopwatch) {
         self.model = model
         self.watch = watch
     }

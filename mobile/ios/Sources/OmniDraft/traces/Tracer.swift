@@ -78,7 +78,7 @@ final class Tracer {
         whole /= row.total
         // A sum of float32 differs from 1 by about 1e-6 that belongs to no token.
         let unspelled = whole < 1 - rounding ? 1 - whole : 0
-        let masses = largest(
+        let masses = largestMasses(
             sums.numbers, firsts.count, total: row.total, whole: whole, top, ids: firsts, candidates: candidates)
         return (masses, unspelled)
     }
@@ -109,7 +109,7 @@ struct TracedRow {
 
     /// The most probable tokens, `top` of them.
     func largest(_ top: Int) -> Masses {
-        OmniDraft.largest(weights.numbers, logits.width, total: total, whole: 1, top, candidates: candidates)
+        largestMasses(weights.numbers, logits.width, total: total, whole: 1, top, candidates: candidates)
     }
 }
 
@@ -122,7 +122,7 @@ struct TracedRow {
 ///   - top: number of probabilities to keep.
 ///   - ids: the ids of the probabilities, ascending; their positions when nil.
 ///   - candidates: memory that calls use one after another.
-func largest(
+func largestMasses(
     _ weights: UnsafePointer<Float>, _ size: Int, total: Double, whole: Double, _ top: Int, ids: [Int32]? = nil,
     candidates: Candidates = Candidates()
 ) -> Masses {

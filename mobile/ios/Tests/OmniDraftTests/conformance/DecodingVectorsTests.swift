@@ -65,7 +65,7 @@ final class DecodingVectorsTests: VectorTestCase {
             let proposal =
                 decisions == nil
                 ? translateLongest(draft, trie, maxTokens: most, expand: expand)
-                : translate(draft, trie, maxTokens: most, expand: expand)
+                : translated(draft, trie, maxTokens: most, expand: expand)
             try same("tokens", proposal.tokens, expected["tokens"]!.int32s)
             try same("ends", proposal.ends, expected["ends"]!.ints)
             try same("used", proposal.used, expected["used"]!.int)

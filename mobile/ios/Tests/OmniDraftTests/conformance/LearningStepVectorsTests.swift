@@ -237,7 +237,7 @@ private func numbers(_ array: TypedArray) -> [Double] {
 }
 
 /// A drafter whose logits and head output depend on the last token only.
-private final class TableDrafter: Model, HasHead {
+private final class TableDrafter: LanguageModel, HasHead {
     private let table: [[Float]]
     private let head: [Double]
     private(set) var passes = 0
