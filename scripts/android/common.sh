@@ -1,10 +1,8 @@
 # Places and settings that the scripts of this folder share; they source it.
-set -euo pipefail
-
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-ROOT=$(cd "$HERE/../.." && pwd)
+. "$HERE/../phones/common.sh"
+
 ANDROID=$ROOT/mobile/android
-PYTHON=$ROOT/.venv/bin/python
 OUT=$ROOT/.cache/android           # what is made from the checkout
 KOTLIN_VERSION=2.2.20-Beta2        # of the stdlib in the wheel of requirements.txt
 SUITE_JAVA_API=trixie              # Debian suite with the source of onnxruntime's Java API
@@ -14,24 +12,9 @@ MIN_SDK=26
 TARGET_SDK=36
 JAVA_SHARE=/usr/share/java         # where Debian has the jars of JUnit
 
-DATA=${OMNIDRAFT_DATA:-$ROOT/../shared/data} # real tokenizers and texts, where they are
-
-export ORT_DISABLE_TELEMETRY=1     # before the native library loads
-export LC_ALL=C.UTF-8
-
-fail() {
-    echo "$*" >&2
-    exit 1
-}
-
-[ -x "$PYTHON" ] || fail "there is no .venv; run make android, which makes it"
-ORT_LIBRARY=$("$PYTHON" -c '
-import importlib.util, pathlib
-print(next(pathlib.Path(importlib.util.find_spec("onnxruntime").origin).parent.glob("capi/libonnxruntime.so.*"), ""))')
-[ -n "$ORT_LIBRARY" ] || fail "the onnxruntime of .venv has no libonnxruntime.so; make android takes Linux on x86-64"
-
 # The tools depend on the scripts that install them and on the native library, and on nothing else.
-STAMP=$(cat "$HERE"/{common,setup,mirror,suite_deb,ort_java}.sh "$HERE"/{java8_files.py,requirements.txt} <(basename "$ORT_LIBRARY") | sha256sum | cut -c1-16)
+STAMP=$(cat "$HERE"/{common,setup,ort_java}.sh "$PHONES"/{mirror,suite_deb}.sh "$HERE"/{java8_files.py,requirements.txt} \
+    <(basename "$ORT_LIBRARY") | sha256sum | cut -c1-16)
 TOOLS=${OMNIDRAFT_ANDROID_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/omnidraft/android}/$STAMP
 KOTLIN=$TOOLS/kotlin
 STDLIB=$KOTLIN/kotlin-stdlib-$KOTLIN_VERSION.jar
@@ -55,12 +38,4 @@ need_tools() {
 kotlinc() {
     java -Xmx2g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$KOTLIN/*" \
         org.jetbrains.kotlin.cli.jvm.K2JVMCompiler -no-stdlib -no-reflect "$@"
-}
-
-# timed NAME COMMAND: runs it and says how long it took.
-timed() {
-    local name=$1 start=$SECONDS
-    shift
-    "$@"
-    echo "== $name: $((SECONDS - start)) s"
 }

@@ -6,7 +6,7 @@ set -euo pipefail
 folder=$(realpath -m "$1") library=$2 suite=$3
 source=$folder/ort-source build=$folder/ort-build apt=$folder/.apt
 mkdir -p "$apt/lists/partial" "$apt/parts" "$apt/cache/archives/partial" "$source" "$build/include"
-mirror=$("$(dirname "$0")/mirror.sh")
+mirror=$("$(dirname "$0")/../phones/mirror.sh")
 echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" > "$apt/parts/suite.list"
 options=(-q -o "Dir::Etc::SourceParts=$apt/parts" -o Dir::Etc::SourceList=/dev/null -o "Dir::State::lists=$apt/lists"
     -o "Dir::Cache=$apt/cache" -o APT::Sandbox::User=root)

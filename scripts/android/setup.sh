@@ -57,8 +57,8 @@ fill() {
     local java_home
     java_home=$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")
     timed "Kotlin compiler" fetch_kotlin "$1"
-    timed "android.jar and dx" bash "$HERE/suite_deb.sh" "$SUITE_ANDROID_JAR" "$1/bullseye" libandroid-23-java dalvik-exchange
-    timed "framework resources" bash "$HERE/suite_deb.sh" "$SUITE_FRAMEWORK" "$1/bookworm" android-framework-res
+    timed "android.jar and dx" bash "$PHONES/suite_deb.sh" "$SUITE_ANDROID_JAR" "$1/bullseye" libandroid-23-java dalvik-exchange
+    timed "framework resources" bash "$PHONES/suite_deb.sh" "$SUITE_FRAMEWORK" "$1/bookworm" android-framework-res
     "$PYTHON" "$HERE/java8_files.py" "$java_home" "$1/java8-files.jar"
     timed "Java API of onnxruntime" bash "$HERE/ort_java.sh" "$1" "$ORT_LIBRARY" "$SUITE_JAVA_API"
     timed "Kotlin and onnxruntime for an APK" dex_libraries "$1"

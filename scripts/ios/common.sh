@@ -1,29 +1,12 @@
 # Places and settings that the scripts of this folder share; they source it.
-set -euo pipefail
-
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-ROOT=$(cd "$HERE/../.." && pwd)
-ANDROID=$ROOT/scripts/android      # has what both ports take from Debian, and the starter bundles
-PYTHON=$ROOT/.venv/bin/python
+. "$HERE/../phones/common.sh"
+
 OUT=$ROOT/.cache/ios               # what is made from the checkout
 SUITE_SWIFT=trixie                 # Debian suite with Swift 6.0 and with the header of onnxruntime's C API
 
-export ORT_DISABLE_TELEMETRY=1     # before the native library loads
-export LC_ALL=C.UTF-8
-
-fail() {
-    echo "$*" >&2
-    exit 1
-}
-
-[ -x "$PYTHON" ] || fail "there is no .venv; run make ios, which makes it"
-ORT_LIBRARY=$("$PYTHON" -c '
-import importlib.util, pathlib
-print(next(pathlib.Path(importlib.util.find_spec("onnxruntime").origin).parent.glob("capi/libonnxruntime.so.*"), ""))')
-[ -n "$ORT_LIBRARY" ] || fail "the onnxruntime of .venv has no libonnxruntime.so; make ios takes Linux on x86-64"
-
 # The tools depend on the scripts that install them, on the suite and on the native library, and on nothing else.
-STAMP=$(cat "$HERE/setup.sh" "$ANDROID"/{mirror,suite_deb}.sh <(echo "$SUITE_SWIFT" "$(basename "$ORT_LIBRARY")") |
+STAMP=$(cat "$HERE/setup.sh" "$PHONES"/{mirror,suite_deb}.sh <(echo "$SUITE_SWIFT" "$(basename "$ORT_LIBRARY")") |
     sha256sum | cut -c1-16)
 TOOLS=${OMNIDRAFT_IOS_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/omnidraft/ios}/$STAMP
 
@@ -58,12 +41,4 @@ swift_package() {
     local command=$1
     shift
     inside swift "$command" --scratch-path /out/build -Xswiftc -warnings-as-errors "$@"
-}
-
-# timed NAME COMMAND: runs it and says how long it took.
-timed() {
-    local name=$1 start=$SECONDS
-    shift
-    "$@"
-    echo "== $name: $((SECONDS - start)) s"
 }

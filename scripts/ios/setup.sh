@@ -41,7 +41,7 @@ swift_root() {
     set +f
     mmdebstrap --quiet --mode=root --variant=extract --skip=check/empty \
         --include=swiftlang,libc6-dev,libstdc++-14-dev,bash,dash,coreutils,libc-bin,ca-certificates "${options[@]}" \
-        "$SUITE_SWIFT" "$1" "deb [signed-by=$KEYRING] $("$ANDROID/mirror.sh") $SUITE_SWIFT main"
+        "$SUITE_SWIFT" "$1" "deb [signed-by=$KEYRING] $("$PHONES/mirror.sh") $SUITE_SWIFT main"
     ldconfig -r "$1"
     ln -sf ../libexec/swift/bin/swift "$1/usr/bin/swift"
     mkdir -p "$1"/{checkout,out,data}
@@ -55,7 +55,7 @@ onnxruntime() {
     cp "$ORT_LIBRARY" "$1/lib/$name"
     ln -s "$name" "$1/lib/libonnxruntime.so.1"
     ln -s "$name" "$1/lib/libonnxruntime.so"
-    bash "$ANDROID/suite_deb.sh" "$SUITE_SWIFT" "$1/dev" libonnxruntime-dev
+    bash "$PHONES/suite_deb.sh" "$SUITE_SWIFT" "$1/dev" libonnxruntime-dev
     cp "$1/dev/usr/include/onnxruntime/onnxruntime_c_api.h" "$1/include/"
     rm -r "$1/dev"
     cat > "$1/libonnxruntime.pc" << END
