@@ -1,0 +1,36 @@
+// How much memory a call of the training step takes, before it is made. The figures are bounds over what the tests measured
+// with the starter drafter and its head; the step of another drafter may take less.
+
+private let base = 96.0 * 1024 * 1024  // the sessions of both graphs
+private let weights = 8.0  // bytes of a parameter: float32, and what the gradient keeps of it
+private let trained = 48.0  // bytes of a trained parameter: vectors, moments, gradient, and copies of them
+private let row = 48.0  // bytes of a logit: logits, probabilities, gradients
+private let hidden = 30.0  // bytes of a position for each input and output of a site
+private let shortest = 16
+private let megabyte = 1_000_000
+
+/// The longest response with its prompt, in draft tokens, of which a call of the step fits the memory.
+///
+/// - Throws: ``OmniDraftError/bundle(_:)`` with the fault `memory`: not even a short response fits.
+func lengthWithin(_ bundle: Bundle, freeMemory: Int) throws -> Int {
+    let fixed = stepBytes(bundle, length: 0)
+    let each = max(1, stepBytes(bundle, length: 1) - fixed)
+    let length = freeMemory < fixed ? 0 : (freeMemory - fixed) / each
+    if length < shortest {
+        let need = (stepBytes(bundle, length: shortest) + megabyte - 1) / megabyte
+        let free = max(0, freeMemory) / megabyte
+        let message = "a training step of \(split(bundle.path).name) takes \(grouped(need)) MB and \(grouped(free)) MB are free"
+        throw bundleError("memory", message, "learn when other apps are closed")
+    }
+    return min(length, bundle.drafter.kv.maxLength)
+}
+
+/// Bytes of a call of the step for one response of a length, at most 2^53 - 1.
+func stepBytes(_ bundle: Bundle, length: Int) -> Int {
+    let drafter = bundle.drafter
+    let parameters = Double(drafter.train?.layout.size ?? 0)
+    let widths = (drafter.lora?.sites.values ?? []).reduce(0.0) { $0 + Double($1.inputs) + Double($1.outputs) }
+    let each = row * Double(drafter.vocabSize) + hidden * widths
+    let bytes = base + weights * Double(drafter.parameters) + trained * parameters + each * Double(length)
+    return Int(min(bytes, Double(mostExact)))
+}
