@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from vectorlib.cases.learning.trace import BEGIN, EXAMPLE, FO, REJECTED, SHORT
-from vectorlib.reference.learning.trace import Segment, entry
+from vectorlib.reference.learning.trace import RecordStart, Round, Segment, Token, entry
 from vectorlib.writer import VectorWriter, vector
 
 Case = tuple[str, str, str, bytes]  # name, why, fault, bytes
@@ -17,7 +17,7 @@ _AT = len(_ROUND) - 40  # where the token begins
 
 def write(writer: VectorWriter) -> None:
     vectors = []
-    for make in (_heads, _entries, _records, _rounds):
+    for make in (_heads, _entries, _records, _rounds, _unsigned):
         for name, why, fault, data in make():
             writer.file(f"trace/invalid/{name}.bin", data)
             vectors.append(vector(name, why, {"file": f"{name}.bin", "map": None}, {"fault": fault}))
@@ -152,6 +152,41 @@ def _rounds() -> Iterator[Case]:
         "order",
         _round(EXAMPLE.payload(replace(REJECTED, tokens=[twice]))),
     )
+
+
+def _unsigned() -> Iterator[Case]:
+    """Ids of 4 bytes from 2^31 on, which are negative as signed numbers; the vocabularies have 2^31 ids."""
+    first = 1 << 31
+
+    def of_tokens(*tokens: Token, draft: tuple[int, ...] = ()) -> bytes:
+        entries: list[tuple[int, RecordStart | Round]] = [(0, BEGIN), (0, Round(2, [*tokens], [*draft]))]
+        return Segment(entries, (first, first)).pack()
+
+    def listed(*ids: int) -> tuple[list[int], list[float], float]:
+        return [*ids], [0.25] * len(ids), 1.0 - 0.25 * len(ids)
+
+    window = Segment([(0, RecordStart([first]))], (first, first)).pack()
+    yield "window_id_2_31", "an id is unsigned: 2^31 of 2^31 draft ids", "id_range", window
+    yield "draft_id_2_31", "2^31 of 2^31 draft ids, in a draft", "id_range", of_tokens(FO, draft=(first,))
+    yield "token_id_2_31", "2^31 of 2^31 target ids", "id_range", of_tokens(replace(FO, id=first))
+    yield (
+        "token_id_largest",
+        "2^32 - 1 of 2^31 target ids",
+        "id_range",
+        of_tokens(replace(FO, id=2 * first - 1)),
+    )
+    yield (
+        "piece_id_2_31",
+        "2^31 of 2^31 draft ids, in pieces",
+        "id_range",
+        of_tokens(replace(FO, pieces=[1, first])),
+    )
+    rising = of_tokens(replace(FO, distribution=listed(6, first)))
+    yield "distribution_id_2_31", "6 and 2^31 ascend; the last id is too large", "id_range", rising
+    falling = of_tokens(replace(FO, distribution=listed(first, 6)))
+    yield "distribution_falls", "2^31 and 6 do not ascend", "order", falling
+    roots = of_tokens(replace(FO, roots=listed(1, 2 * first - 1)))
+    yield "roots_id_largest", "1 and 2^32 - 1 ascend; the last draft id is too large", "id_range", roots
 
 
 def _foreign() -> Iterator[tuple[str, str, Segment]]:
