@@ -36,10 +36,13 @@ final class LoadedBundle: @unchecked Sendable {
     let notice: String?
     /// Reads the ids of outputs as text.
     let outputText: OutputText
+    /// Runs the graphs.
+    let engine: any InferenceEngine
 
     init(
         _ bundle: Bundle, _ target: SharedGraph, _ targetTokenizer: any Tokenizer, _ vocabMap: VocabMap,
-        _ drafter: SharedGraph?, _ drafterTokenizer: (any Tokenizer)?, device: DeviceCosts? = nil, notice: String? = nil
+        _ drafter: SharedGraph?, _ drafterTokenizer: (any Tokenizer)?, engine: any InferenceEngine,
+        device: DeviceCosts? = nil, notice: String? = nil
     ) {
         self.bundle = bundle
         self.target = target
@@ -47,6 +50,7 @@ final class LoadedBundle: @unchecked Sendable {
         self.vocabMap = vocabMap
         self.drafter = drafter
         self.drafterTokenizer = drafterTokenizer
+        self.engine = engine
         self.device = device
         self.notice = notice
         outputText = OutputText(targetTokenizer, bundle.prompt.think) { vocabMap.bytesOf($0) }
@@ -104,7 +108,7 @@ func loadBundle(_ bundle: Bundle, _ loading: Loading) throws -> LoadedBundle {
     let target = try SharedGraph { try graphOf(opened, opened.target, engine, threads, provider) }.ready()
     let drafter =
         loading.drafter ? try SharedGraph { try graphOf(opened, opened.drafter, engine, 1, provider) }.ready() : nil
-    let loaded = LoadedBundle(opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer)
+    let loaded = LoadedBundle(opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, engine: engine)
     let machine = thisMachine(
         onnxruntime: engine.version, threads: threads, targetOn: placeName(opened.target),
         drafterOn: placeName(opened.drafter))
@@ -113,7 +117,8 @@ func loadBundle(_ bundle: Bundle, _ loading: Loading) throws -> LoadedBundle {
         measure: loading.measure
     ) { try timed(loaded) }
     return LoadedBundle(
-        opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, device: device, notice: loading.notice)
+        opened, target, targetTokenizer, vocabMap, drafter, drafterTokenizer, engine: engine, device: device,
+        notice: loading.notice)
 }
 
 private func timed(_ loaded: LoadedBundle) throws -> Costs? {

@@ -39,7 +39,8 @@ func tableSession(_ given: JsonObject) throws -> TextSession {
         manifest: JsonObject(), ort: nil, measuredOn: nil)
     bundle.files = ByName(
         identity["graphs"]!.object.members.map { ($0.name, FileRecord(sha256: $0.value.string, bytes: 1)) })
-    let loaded = LoadedBundle(
-        bundle, try graph("target", map.targetSize), tokenizer, map, try graph("drafter", map.draftSize), tokenizer)
+    let loaded = try LoadedBundle(
+        bundle, try graph("target", map.targetSize), tokenizer, map, try graph("drafter", map.draftSize), tokenizer,
+        engine: OrtEngine.shared())
     return try TextSession(loaded)
 }
