@@ -1,4 +1,4 @@
-"""The Kotlin interface: spec/08-phones.md and the reviewed api/omnidraft.api list the same classes and members."""
+"""The Kotlin interface: spec/08-phones.md and the reviewed api/omnidraft.api list the same members."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def end_of(text: str, at: int) -> int:
 
 
 def plain(text: str) -> str:
-    """A declaration without packages, its classes' outer names, spaces of layout, and what the defaults are."""
+    """A declaration without packages, outer classes, spaces of layout and values of defaults."""
     text = re.sub(r"\b(?:[a-z]\w*\.)+(?=[A-Z])|\bGenerationConfig\.(?=[A-Z])", "", text.replace("\n", " "))
     text = DEFAULT.sub(" = ...", text).replace(": Unit", "")
     return re.sub(r",\s*\)", ")", re.sub(r"\(\s+", "(", re.sub(r"\s+", " ", text))).strip()
