@@ -18,6 +18,13 @@ final class Worker: Sendable {
         }
     }
 
+    /// The same of something that cannot fail.
+    func answer<T: Sendable>(_ work: @escaping @Sendable () -> T) async -> T {
+        await withCheckedContinuation { answer in
+            queue.async { answer.resume(returning: work()) }
+        }
+    }
+
     /// Runs something behind what was begun earlier; nobody waits for it.
     func begin(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }
 }

@@ -1,0 +1,17 @@
+/// A generation that ended.
+public struct GenerationResult: Sendable {
+    /// The whole output, without stop string and end token.
+    public let text: String
+    /// What the model thought before its answer, without the tags; empty for most models.
+    public let thought: String
+    /// The text behind the thought.
+    public let answer: String
+    /// Target ids of the output.
+    public let tokenIds: [Int32]
+    /// Why it ended.
+    public let stopReason: StopReason
+    /// Counts of this generation.
+    public let stats: Stats
+    /// Natural log-probability of each id, if they were asked for.
+    public let logprobs: [Double]
+}
