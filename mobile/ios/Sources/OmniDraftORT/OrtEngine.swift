@@ -126,15 +126,32 @@ private final class SessionSettings {
         try library.check(library.api.AddSessionConfigEntry(handle, key, value))
     }
 
-    private func append(_ provider: String, _ threads: Int) throws {
-        let status = "intra_op_num_threads".withCString { key in
-            String(threads).withCString { value in
-                var keys: [UnsafePointer<CChar>?] = [key]
-                var values: [UnsafePointer<CChar>?] = [value]
-                let count = provider == "XNNPACK" ? 1 : 0
-                return library.api.SessionOptionsAppendExecutionProvider(handle, provider, &keys, &values, count)
-            }
-        }
+    /// By name: a library that was built without the provider refuses it, and no header of it is needed.
+    private func append(_ provider: EngineProvider, _ threads: Int) throws {
+        var options = provider.options
+        if provider.name == "XNNPACK" { options.append((key: "intra_op_num_threads", value: String(threads))) }
+        let keys = CTexts(options.map(\.key))
+        let values = CTexts(options.map(\.value))
+        let status = library.api.SessionOptionsAppendExecutionProvider(
+            handle, provider.name, keys.pointers, values.pointers, options.count)
         try library.check(status)
+    }
+}
+
+/// Texts as C has them, while this object lives.
+private final class CTexts {
+    let pointers: UnsafeMutablePointer<UnsafePointer<CChar>?>
+    private let count: Int
+
+    init(_ texts: [String]) {
+        count = texts.count
+        pointers = .allocate(capacity: max(1, count))
+        pointers.initialize(repeating: nil, count: max(1, count))
+        for (index, text) in texts.enumerated() { pointers[index] = copied(text) }
+    }
+
+    deinit {
+        for index in 0..<count { pointers[index]?.deallocate() }
+        pointers.deallocate()
     }
 }

@@ -164,7 +164,8 @@ private final class NamedValues {
     }
 }
 
-private func copied(_ text: String) -> UnsafePointer<CChar> {
+/// A copy of a text as C has it; who takes it frees it.
+func copied(_ text: String) -> UnsafePointer<CChar> {
     let bytes = text.utf8CString
     let copy = UnsafeMutablePointer<CChar>.allocate(capacity: bytes.count)
     for (index, byte) in bytes.enumerated() { copy[index] = byte }

@@ -21,7 +21,12 @@ func install(
     progress: @escaping @Sendable (Int, Int) throws -> Void = { _, _ in }
 ) async throws -> String {
     switch source {
-    case .archive(let url): return try installFile(url.path, into: into, publicKey: publicKey, progress: progress)
+    case .archive(let url):
+        let file = try pathOf(url, "the archive")
+        // Seconds of hashing and writing: not on a thread of Swift's own.
+        return try await Worker("unpack").run {
+            try installFile(file, into: into, publicKey: publicKey, progress: progress)
+        }
     case .download(let url, let bytes, let sha256):
         let source = try DownloadSource(url, bytes: bytes, sha256: sha256)
         try source.checkSecure()
@@ -63,9 +68,11 @@ func installAddress(
     if isNoted(note, source, into) { return into }
     let all = 2 * source.bytes
     let part = try await download(source, into: into, web: web) { done, _ in try progress(done, all) }
-    let place = try installFile(part, into: into, publicKey: publicKey) { done, total in
-        let share = Double(done) / Double(max(1, total))
-        try progress(source.bytes + Int(Double(source.bytes) * min(1, share)), all)
+    let place = try await Worker("unpack").run {
+        try installFile(part, into: into, publicKey: publicKey) { done, total in
+            let share = Double(done) / Double(max(1, total))
+            try progress(source.bytes + Int(Double(source.bytes) * min(1, share)), all)
+        }
     }
     if isSame(place, into) { try writing(note) { _ = try writeAtomically(note, noteOf(source, into)) } }
     removeTree(part)

@@ -94,16 +94,30 @@ public struct EngineTensor: Sendable {
     }
 }
 
+/// Kernels of an engine besides those of its own.
+public struct EngineProvider: Sendable {
+    /// The engine's name of them, such as `XNNPACK` or `CoreML`.
+    public var name: String
+    /// Their settings, by key.
+    public var options: [(key: String, value: String)]
+
+    /// Kernels by the engine's name, and their settings.
+    public init(_ name: String, options: [(key: String, value: String)] = []) {
+        self.name = name
+        self.options = options
+    }
+}
+
 /// How a graph is opened.
 public struct GraphOptions: Sendable {
     /// Threads of a pass.
     public var threads: Int
-    /// Whether an engine may use another provider than its CPU kernels, where it has one.
-    public var provider: String?
+    /// Kernels that are used where they take a part of the graph; nil for the engine's own alone.
+    public var provider: EngineProvider?
     /// Entries of the engine's configuration, by key.
     public var entries: [(key: String, value: String)]
 
-    public init(threads: Int = 1, provider: String? = nil, entries: [(key: String, value: String)] = []) {
+    public init(threads: Int = 1, provider: EngineProvider? = nil, entries: [(key: String, value: String)] = []) {
         self.threads = threads
         self.provider = provider
         self.entries = entries

@@ -9,7 +9,7 @@
 ///   - provider: of kernels that are used where it has them; nil is the engine's own.
 /// - Throws: ``OmniDraftError/bundle(_:)`` `graph`: the engine cannot load the graph.
 func cpuSession(
-    _ engine: any InferenceEngine, _ path: String, threads: Int, provider: String? = nil
+    _ engine: any InferenceEngine, _ path: String, threads: Int, provider: EngineProvider? = nil
 ) throws -> any EngineGraph {
     try loaded(path) { try engine.open(file: path, GraphOptions(threads: threads, provider: provider)) }
 }

@@ -30,7 +30,7 @@ final class Graph: @unchecked Sendable {
     /// - Throws: ``OmniDraftError/bundle(_:)``: the engine cannot load the graph, or it has other inputs and outputs.
     init(
         _ engine: any InferenceEngine, _ path: String, _ kv: KvShape, vocabSize: Int, threads: Int = 1,
-        provider: String? = nil
+        provider: EngineProvider? = nil
     ) throws {
         self.path = path
         self.kv = kv
