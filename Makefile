@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo adapt check android ios test lint vectors trial trial-starter tree bench export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo adapt check android ios conformance test lint vectors trial trial-starter tree bench export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -64,6 +64,10 @@ android: $(READY)
 # Swift lies outside the checkout.
 ios: $(READY)
 	scripts/ios/all.sh
+
+# docs/conformance.md: what passes in Python, Kotlin and Swift. It runs the vectors and the tests of both ports.
+conformance: $(READY)
+	scripts/phones/conformance.sh
 
 # docs/tree.md: every file in a line. A test says when it is out of date.
 tree: $(READY)

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Exports the starter bundles that the tests and the sample use, once for each version of the exporter's sources:
-# a and b in float32, and `learning`, starter a with an int8 drafter that can learn; then packs `learning` for a phone,
-# and unpacks it, for a test of the library's unpacking; and writes what the Python runtime says with a and b.
+# Exports the starter bundles that the tests and the sample use, once for each version of the exporter's sources
+# (starter_bundles.py), and writes what the Python runtime says and learns with them (expected_ids.py, expected_learning.py).
 . "$(dirname "$0")/common.sh"
 
 bundles=$OUT/bundles
-made_from=(src/omnidraft examples/starters constraints.txt scripts/android/{bundles.sh,expected_ids.py,expected_learning.py})
+made_from=(src/omnidraft examples/starters constraints.txt
+    scripts/android/{bundles.sh,starter_bundles.py,expected_ids.py,expected_learning.py})
 stamp=$(cd "$ROOT" && find "${made_from[@]}" -type f ! -name '*.pyc' -print0 | sort -z |
     xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
 if [ -e "$bundles/stamp" ] && [ "$(cat "$bundles/stamp")" = "$stamp" ]; then
@@ -13,23 +13,22 @@ if [ -e "$bundles/stamp" ] && [ "$(cat "$bundles/stamp")" = "$stamp" ]; then
     exit 0
 fi
 
-starter() {
-    "$ROOT/.venv/bin/omnidraft" export "$ROOT/examples/starters/$1" -d "$ROOT/examples/starters/drafter" "${@:2}" \
-        > "$bundles/log" 2>&1 || { cat "$bundles/log"; exit 1; }
-}
-
 done=$bundles
 bundles=$bundles.new
 rm -rf "$bundles"
 mkdir -p "$bundles"
-starter a -o "$bundles/a" --quant fp32
-starter b -o "$bundles/b" --quant fp32
-starter a -o "$bundles/learning" --quant fp32 --drafter-quant int8 --train-step
-"$ROOT/.venv/bin/omnidraft" pack "$bundles/learning" --for android-cpu -o "$bundles/starter-a.zip" > "$bundles/log"
-"$ROOT/.venv/bin/omnidraft" unpack "$bundles/starter-a.zip" -o "$bundles/unpacked" > "$bundles/log"
+"$PYTHON" "$HERE/starter_bundles.py" "$bundles" > "$bundles/log" 2>&1 || { cat "$bundles/log"; exit 1; }
 rm "$bundles/log"
-"$PYTHON" "$HERE/expected_ids.py" "$bundles"
-"$PYTHON" "$HERE/expected_learning.py" "$bundles"
+# Each of these uses one core for the most part.
+trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+expect() {
+    timed "expected: $*" "$PYTHON" "$HERE/$1.py" "$bundles" "${@:2}"
+}
+expect expected_ids a & of_a=$!
+expect expected_learning & of_learning=$!
+expect expected_ids b
+wait "$of_a"
+wait "$of_learning"
 echo "$stamp" > "$bundles/stamp"
 rm -rf "$done"
 mv "$bundles" "$done"

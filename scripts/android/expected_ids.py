@@ -1,6 +1,6 @@
 """Writes what the Python runtime says with the starter bundles, for RealBundleTest of the Kotlin library.
 
-`expected_ids.py BUNDLES` writes BUNDLES/expected/NAME for the bundles `a` and `b`: a cache, an adapter and a
+`expected_ids.py BUNDLES NAME` writes BUNDLES/expected/NAME for the bundle `a` or `b`: a cache, an adapter and a
 session that Python saved, and ids.json with prompts, settings and ids.
 """
 
@@ -68,13 +68,11 @@ RUNS: tuple[tuple[str, dict[str, Any], bool, bool], ...] = (
 )
 
 
-def main(bundles: Path) -> None:
+def main(bundles: Path, name: str) -> None:
     watch_uniforms()
-    prompts = [*PROMPTS, *word_problems(COUNT - len(PROMPTS))]
-    for name in ("a", "b"):
-        place = bundles / "expected" / name
-        place.mkdir(parents=True, exist_ok=True)
-        write(bundles / name, place, prompts)
+    place = bundles / "expected" / name
+    place.mkdir(parents=True, exist_ok=True)
+    write(bundles / name, place, [*PROMPTS, *word_problems(COUNT - len(PROMPTS))])
 
 
 def write(bundle: Path, place: Path, prompts: list[str]) -> None:
@@ -210,4 +208,4 @@ def session_of(loaded: LoadedBundle, file: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

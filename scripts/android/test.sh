@@ -28,5 +28,7 @@ java -Xmx1500m "-Domnidraft.root=$ROOT" "-Domnidraft.bundles=$OUT/bundles" "-Dom
     --scan-classpath "$OUT/tests:$OUT/presenter" --include-classname ".*$pattern.*" --disable-banner \
     --details=summary > "$OUT/tests.log" 2>&1 || status=$?
 sed -n '/^Failures/,/^Test run/p' "$OUT/tests.log"
-"$PYTHON" "$HERE/results.py" "$OUT/tests.log" "$OUT/vectors.txt" "$ROOT/spec/vectors/manifest.json" "$pattern" || status=1
+cd "$ROOT"
+"$PYTHON" -m scripts.android.results "$OUT/tests.log" "$OUT/vectors.txt" spec/vectors/manifest.json "$RESULTS/kotlin.json" \
+    "$pattern" || status=1
 exit "$status"

@@ -16,12 +16,13 @@ need_tools() {
 }
 
 # inside COMMAND: runs it in Swift's root directory, with the checkout at /checkout, read-only unless CHECKOUT is rw, $OUT
-# at /out and OMNIDRAFT_DATA, where it is set, at /data. The mounts end with the command.
+# at /out and OMNIDRAFT_DATA, where it is set, at /data. VARIABLES are further settings of the environment, NAME=VALUE. The
+# mounts end with the command.
 inside() {
     mkdir -p "$OUT/tmp" "$OUT/home"
     unshare --mount bash -c '
-        root=$1 checkout=$2 mode=$3 out=$4 data=$5
-        shift 5
+        root=$1 checkout=$2 mode=$3 out=$4 data=$5 variables=$6
+        shift 6
         mount --rbind /proc "$root/proc"
         mount --rbind /dev "$root/dev"
         mount --bind "$checkout" "$root/checkout"
@@ -32,13 +33,15 @@ inside() {
         exec chroot "$root" /usr/bin/env -i -C /checkout HOME=/out/home \
             PATH=/usr/bin:/bin:/usr/libexec/swift/bin LC_ALL=C.UTF-8 ORT_DISABLE_TELEMETRY=1 \
             PKG_CONFIG_PATH=/opt/onnxruntime LD_LIBRARY_PATH=/opt/onnxruntime/lib OMNIDRAFT_ROOT=/checkout \
-            OMNIDRAFT_BUNDLES=/checkout/.cache/android/bundles ${data:+OMNIDRAFT_DATA=/data} "$@"
-        ' inside "$TOOLS/root" "$ROOT" "${CHECKOUT:-ro}" "$OUT" "${OMNIDRAFT_DATA:-}" "$@"
+            OMNIDRAFT_BUNDLES=/checkout/.cache/android/bundles ${data:+OMNIDRAFT_DATA=/data} $variables "$@"
+        ' inside "$TOOLS/root" "$ROOT" "${CHECKOUT:-ro}" "$OUT" "${OMNIDRAFT_DATA:-}" "${VARIABLES:-}" "$@"
 }
 
-# swift_package COMMAND ARGUMENTS: `swift build` or `swift test` of the checkout; each warning is an error.
+# swift_package COMMAND ARGUMENTS: `swift build` or `swift test` of the checkout; each warning is an error. BUILD is the
+# folder of the build: a sanitizer has its own.
 swift_package() {
     local command=$1
     shift
-    inside swift "$command" --scratch-path /out/build -Xswiftc -warnings-as-errors "$@"
+    inside swift "$command" --scratch-path "/out/${BUILD:-build}" --configuration release -Xswiftc -enable-testing \
+        -Xswiftc -warnings-as-errors "$@"
 }

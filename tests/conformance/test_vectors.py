@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.conftest import RAN
+from conformance.conftest import PASSED, RAN
 from conformance.decoding import run_sampling, run_stop
 from conformance.decoding.run_compiled import run_invalid_tokenizer, run_tokenizer
 from conformance.decoding.run_draft_length import run_draft_length
@@ -94,6 +94,7 @@ def test_folder(folder: str) -> None:
         except (Exception, pytest.fail.Exception) as failure:
             failures.append(f"{vector['name']} ({vector['why']}): {type(failure).__name__} {failure}")
         RAN[folder] += 1
+    PASSED[folder] = RAN[folder] - len(failures)
     assert not failures, "\n".join([f"{len(failures)} of {RAN[folder]} vectors fail", *failures])
     assert RAN[folder] == counts()[folder], "the manifest has another number of vectors"
 

@@ -13,22 +13,24 @@ import java.util.TreeMap
  *     @TestFactory
  *     fun lookup(): List<DynamicTest> = folder("lookup") { vector -> ... }
  *
- * After the last test of the class, each folder must have run as many vectors as the manifest counts. The counts are also
- * written to the file of the system property `omnidraft.vectors`, where that is set; scripts/android/test compares the
- * folders of all classes with the manifest.
+ * After the last test of the class, each folder must have run as many vectors as the manifest counts. The counts also
+ * go to [noteRun].
  */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 abstract class VectorsRun {
     private val ran = TreeMap<String, Int>()
+    private val passed = TreeMap<String, Int>()
 
     /** A test for each vector of a folder. */
     protected fun folder(name: String, run: (Vector) -> Unit): List<DynamicTest> {
         check(name in COUNTS) { "the manifest has no folder $name" }
         ran[name] = 0
+        passed[name] = 0
         return vectorsOf(name).map { vector ->
             DynamicTest.dynamicTest("$name/${vector.name}") {
                 ran[name] = ran.getValue(name) + 1
                 run(vector)
+                passed[name] = passed.getValue(name) + 1
             }
         }
     }
@@ -36,9 +38,15 @@ abstract class VectorsRun {
     /** Fails if a folder ran another number of vectors than the manifest has. */
     @AfterAll
     fun eachVectorRan() {
-        System.getProperty("omnidraft.vectors")?.let { path ->
-            File(path).appendText(ran.entries.joinToString("") { "${it.key} ${it.value}\n" })
-        }
+        for ((name, count) in ran) noteRun("vectors $name ${passed[name]}/$count")
         assertEquals(ran.keys.associateWith { COUNTS[it] }, ran.toMap(), "vectors that ran")
     }
+}
+
+/**
+ * Writes a line of scripts/phones/results.py to the file of the system property `omnidraft.vectors`, where that is set.
+ * scripts/android/test.sh compares what ran with the manifest.
+ */
+internal fun noteRun(line: String) {
+    System.getProperty("omnidraft.vectors")?.let { File(it).appendText("$line\n") }
 }

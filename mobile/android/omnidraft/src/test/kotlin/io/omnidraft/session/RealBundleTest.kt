@@ -8,6 +8,7 @@ import io.omnidraft.conformance.bool
 import io.omnidraft.conformance.int
 import io.omnidraft.conformance.ints
 import io.omnidraft.conformance.list
+import io.omnidraft.conformance.noteRun
 import io.omnidraft.conformance.nums
 import io.omnidraft.conformance.obj
 import io.omnidraft.conformance.str
@@ -60,6 +61,7 @@ internal class RealBundleTest {
                         assertEquals(run["texts"].list()[number].str(), answer.text)
                         assertArrayEquals(run["logprobs"].list()[number].nums(), answer.logprobs, 1e-4)
                     }
+                    noteRun("ids $name ${prompts.size}/${prompts.size}")
                     val totals = session.stats.totals
                     val counts = with(totals) { listOf(rounds, drafted, evaluated, acceptedDrafts, learned) }
                     assertEquals(run["counts"].list().map { it.int() }, counts)

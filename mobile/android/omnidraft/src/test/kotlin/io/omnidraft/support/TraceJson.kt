@@ -105,13 +105,3 @@ private fun massesOf(json: Json): Masses {
     val probabilities = json["probabilities"].nums()
     return Masses(json["ids"].ints(), FloatArray(probabilities.size) { probabilities[it].toFloat() }, json["rest"].num())
 }
-
-/** A JSON text of maps, lists, arrays, numbers, texts without escapes, booleans and null; numbers keep all their bits. */
-internal fun jsonText(value: Any?): String = when (value) {
-    is Map<*, *> -> value.entries.joinToString(",", "{", "}") { "\"${it.key}\":${jsonText(it.value)}" }
-    is List<*> -> value.joinToString(",", "[", "]") { jsonText(it) }
-    is IntArray -> jsonText(value.asList())
-    is FloatArray -> jsonText(value.map { it.toDouble() })
-    is String -> "\"$value\""
-    else -> value.toString()
-}

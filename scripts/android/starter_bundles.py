@@ -1,0 +1,41 @@
+"""Export the starter bundles that the tests and the sample of a phone use, in one process, which traces the drafter
+once and a target once: tracing is most of the work.
+
+    python scripts/android/starter_bundles.py FOLDER
+
+FOLDER gets `a` and `b` in float32, and `learning`, starter a with an int8 drafter that can learn; then
+`starter-a.zip`, which is `learning` for a phone, and `unpacked`, that archive unpacked.
+"""
+
+import sys
+from pathlib import Path
+
+from omnidraft import cli
+
+STARTERS = Path(__file__).resolve().parents[2] / "examples/starters"
+FORMS = {
+    "a": ("a", "--quant", "fp32"),
+    "learning": ("a", "--quant", "fp32", "--drafter-quant", "int8", "--train-step"),
+    "b": ("b", "--quant", "fp32"),
+}
+
+
+def command(*arguments: str | Path) -> None:
+    """Run a command of omnidraft in this process; the process ends where the command fails."""
+    sys.argv = ["omnidraft", *map(str, arguments)]
+    try:
+        cli.main()
+    except SystemExit as stop:
+        if stop.code:
+            raise
+
+
+def main(folder: Path) -> None:
+    for name, (target, *options) in FORMS.items():
+        command("export", STARTERS / target, "-d", STARTERS / "drafter", "-o", folder / name, *options)
+    command("pack", folder / "learning", "--for", "android-cpu", "-o", folder / "starter-a.zip")
+    command("unpack", folder / "starter-a.zip", "-o", folder / "unpacked")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
