@@ -7,6 +7,7 @@ public struct Refusal: Sendable, Equatable {
     /// What to do about it; empty where the message says it.
     public let remedy: String
 
+    /// A refusal; what is not printable in its texts is written as an escape.
     public init(fault: String = "", message: String, remedy: String = "") {
         self.fault = fault
         self.message = shown(message)

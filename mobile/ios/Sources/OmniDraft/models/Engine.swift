@@ -39,6 +39,7 @@ public struct GraphValue: Sendable, Equatable {
     /// One size for each dimension; -1 where passes choose it.
     public let shape: [Int]
 
+    /// An input or output by its name.
     public init(name: String, type: ElementType?, shape: [Int]) {
         self.name = name
         self.type = type
@@ -75,6 +76,7 @@ public struct EngineTensor: Sendable {
     /// Where its elements are, in row-major order; several tensors may lie in the same memory.
     public let memory: EngineMemory
 
+    /// A tensor for an input or output, in some memory.
     public init(_ name: String, _ type: ElementType, _ shape: [Int], _ memory: EngineMemory) {
         self.name = name
         self.type = type
@@ -117,6 +119,7 @@ public struct GraphOptions: Sendable {
     /// Entries of the engine's configuration, by key.
     public var entries: [(key: String, value: String)]
 
+    /// How a graph is opened; what is left out is the usual.
     public init(threads: Int = 1, provider: EngineProvider? = nil, entries: [(key: String, value: String)] = []) {
         self.threads = threads
         self.provider = provider
@@ -129,6 +132,7 @@ public struct EngineError: Error, Sendable, CustomStringConvertible {
     /// What is wrong.
     public let description: String
 
+    /// What an engine refuses, in a sentence.
     public init(_ description: String) { self.description = description }
 }
 

@@ -57,6 +57,7 @@ public struct GenerationConfig: Sendable, Equatable {
     /// ``numDraftTokens`` is auto too.
     public var headThreshold: Double?
 
+    /// Settings of a generation; what is left out is the usual.
     public init(
         maxNewTokens: Int = 128, temperature: Double = 0, seed: UInt64? = nil, mode: Mode = .trie,
         numDraftTokens: Int? = nil, stop: [String] = [], ignoreEos: Bool = false, topK: Int = 0, topP: Double = 1,
