@@ -1,0 +1,5 @@
+// Kinds of files.
+
+public struct UTType: Hashable, Sendable {
+    public static let zip = UTType()
+}
