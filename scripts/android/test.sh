@@ -7,14 +7,8 @@
 need_tools
 
 pattern=${1:-}
-friends=(-Xfriend-paths="$OUT/main" -jvm-target 17)
-rm -rf "$OUT/tests" "$OUT/presenter" "$OUT/vectors.txt"
-mkdir -p "$OUT/tests" "$OUT/presenter"
-kotlinc "${friends[@]}" -module-name omnidraft_test -cp "$STDLIB:$ORT_JAR:$OUT/main:$JUNIT" -d "$OUT/tests" \
-    "$ANDROID/omnidraft/src/test/kotlin"
-kotlinc -jvm-target 17 -Werror -module-name sample -cp "$STDLIB:$ORT_JAR:$OUT/main:$JUNIT" -d "$OUT/presenter" \
-    "$ANDROID/sample/src/main/presenter" "$ANDROID/sample/src/test/kotlin"
-
+bash "$HERE/compile_tests.sh"
+rm -f "$OUT/vectors.txt"
 tokenizers=$OUT/tokenizers
 if [ -d "$DATA" ] && [ ! -e "$tokenizers/done" ]; then
     timed "tokenizers of the data" "$PYTHON" "$HERE/tokenizer_lines.py" "$DATA" "$tokenizers"

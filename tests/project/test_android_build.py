@@ -198,7 +198,7 @@ def test_the_bundle_in_the_app_has_one_name() -> None:
         r'ASSET = "([\w.-]+)"', (SAMPLE / "kotlin/io/omnidraft/sample/MainActivity.kt").read_text("utf-8")
     )
     assert asset is not None
-    assert f"$bundles/{asset[1]}" in read("scripts/android/bundles.sh")
+    assert f'"{asset[1]}"' in read("scripts/android/starter_bundles.py")
     assert f"assets/{asset[1]}" in read("scripts/android/apk.sh")
     assert f'noCompress += "{asset[1].rpartition(".")[2]}"' in read("mobile/android/sample/build.gradle.kts")
 
@@ -236,4 +236,4 @@ def test_make_android_is_part_of_the_gate() -> None:
     assert "scripts/android/all.sh" in read("Makefile")
     assert read(".ci/run").split("\n")[-3:] == ["make check", "make android", ""]
     steps = re.findall(r"\$HERE/(\w+)\.sh", read("scripts/android/all.sh"))
-    assert steps == ["setup", "bundles", "compile", "api", "readme", "apk", "test"]
+    assert steps == ["setup", "bundles", "compile", "api", "readme", "compile_tests", "apk", "test"]
