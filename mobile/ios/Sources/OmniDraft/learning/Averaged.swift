@@ -1,7 +1,7 @@
 // A learner whose adapter is a running average over its steps (spec/13-learner.md, Online).
 //
-// Learning without an end needs a constant rate, at which the adapter of the last step is noisy. The average is as steady as
-// with a decaying rate, and learns as fast as with a high one.
+// Learning without an end needs a constant rate, at which the adapter of the last step is noisy. The average is as
+// steady as with a decaying rate, and learns as fast as with a high one.
 
 private let mostKept = 0.9  // of the average, the share that a step keeps at most; smaller in the first steps
 private let prefix = "average."

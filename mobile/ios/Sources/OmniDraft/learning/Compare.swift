@@ -4,13 +4,13 @@
     import Glibc
 #endif
 
-// Compare two adapters of a drafter on recorded text by the expected acceptance of their draft tokens (spec/15-sync.md, The
-// adapter comparison).
+// Compare two adapters of a drafter on recorded text by the expected acceptance of their draft tokens (spec/15-sync.md,
+// The adapter comparison).
 //
-// Nothing is generated. The drafter reads each recorded text once with either adapter. At each position where the target's
-// distribution P over draft tokens was recorded, sum min(P, Q) is the probability that a token drawn from the drafter's
-// distribution Q is accepted. Both adapters read the same positions, so the differences are paired. The positions of one
-// generation are correlated, so a generation counts as one observation.
+// Nothing is generated. The drafter reads each recorded text once with either adapter. At each position where the
+// target's distribution P over draft tokens was recorded, sum min(P, Q) is the probability that a token drawn from the
+// drafter's distribution Q is accepted. Both adapters read the same positions, so the differences are paired. The
+// positions of one generation are correlated, so a generation counts as one observation.
 
 /// With fewer generations the confidence interval is infinite.
 let leastGenerations = 8
@@ -67,8 +67,8 @@ func compare(
 
 /// The 95 % interval of the mean difference per position; generations are the observations.
 ///
-/// It is the interval of a ratio of sums, sum d / sum n, with residuals d - mean n (Cochran, Sampling Techniques, chapter 6)
-/// and Student's t.
+/// It is the interval of a ratio of sums, sum d / sum n, with residuals d - mean n (Cochran, Sampling Techniques,
+/// chapter 6) and Student's t.
 ///
 /// - Parameters:
 ///   - differences: d, the sum of differences over the positions of each generation.
@@ -141,9 +141,9 @@ func probabilities(_ logits: Logits, _ row: Int, _ allowed: [Bool]) -> [Double] 
 
 /// sum min(P, Q) of a distribution, times its weight.
 ///
-/// Inside a spelling OTHER is the end of the spelling, which the drafter proposes by any token that continues no spelling,
-/// so OTHER counts as one outcome. Elsewhere OTHER is many tokens of which only the sum is known. It counts as 0 there,
-/// because a drafter with a flat distribution would gain by it.
+/// Inside a spelling OTHER is the end of the spelling, which the drafter proposes by any token that continues no
+/// spelling, so OTHER counts as one outcome. Elsewhere OTHER is many tokens of which only the sum is known. It counts
+/// as 0 there, because a drafter with a flat distribution would gain by it.
 ///
 /// - Parameters:
 ///   - q: the drafter's probabilities at the distribution.

@@ -5,8 +5,8 @@ let normal95 = 1.959963984540054
 
 /// The quantile of Student's t at the probability where a normal variable has some deviations.
 ///
-/// Cornish and Fisher's expansion (Hill 1970, to 1 / freedom^3). With 7 degrees of freedom 3 becomes 4.51 (exactly 4.53),
-/// with 30 it becomes 3.27. At ``normal95`` the error is at most 0.0008 from 7 degrees on.
+/// Cornish and Fisher's expansion (Hill 1970, to 1 / freedom^3). With 7 degrees of freedom 3 becomes 4.51 (exactly
+/// 4.53), with 30 it becomes 3.27. At ``normal95`` the error is at most 0.0008 from 7 degrees on.
 ///
 /// - Parameters:
 ///   - deviations: normal standard deviations.

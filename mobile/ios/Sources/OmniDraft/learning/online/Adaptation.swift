@@ -1,9 +1,9 @@
 // Learning in idle time: take the answers that were recorded, judge the adapter in use by them, learn the next one.
 //
-// The Python runtime answers and learns in one loop. On a phone the app answers, the session records, and learning comes
-// later, in calls with a budget. So the answers are read from the trace, and the state is kept between two calls. A kill at
-// any moment loses the work of some seconds, or of one step; the next call repeats it. The text follows the target's own
-// distribution, independent of the drafter's adapter.
+// The Python runtime answers and learns in one loop. On a phone the app answers, the session records, and learning
+// comes later, in calls with a budget. So the answers are read from the trace, and the state is kept between two calls.
+// A kill at any moment loses the work of some seconds, or of one step; the next call repeats it. The text follows the
+// target's own distribution, independent of the drafter's adapter.
 
 /// The learning rate of learning without an end, with an adapter that is a running average.
 let onlineRate = 4e-3

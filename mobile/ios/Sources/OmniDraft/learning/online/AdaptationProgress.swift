@@ -1,7 +1,7 @@
 // How far an adaptation is, as the values of its checkpoint (spec/13-learner.md, The end of an interval).
 //
-// The Python runtime has the same fields in `profiles.py`. Besides them, this one has the place in the trace of each answer,
-// and a round of learning that a budget ended, since on a phone both live longer than a call.
+// The Python runtime has the same fields in `profiles.py`. Besides them, this one has the place in the trace of each
+// answer, and a round of learning that a budget ended, since on a phone both live longer than a call.
 
 private let mostAnswers = 1 << 16
 private let mostCount = 1 << 53

@@ -61,8 +61,8 @@ private func answers(_ value: JsonValue, most: Int) throws -> [AnswerCounts] {
 
 /// Compares the answers since the last change that was found good with the answers before it.
 ///
-/// A window is good if it is not lower than the reference, or if it is full and not significantly lower. A window that is
-/// not lower joins the reference. A single unlucky sample therefore passes, and a series of small losses does not.
+/// A window is good if it is not lower than the reference, or if it is full and not significantly lower. A window that
+/// is not lower joins the reference. A single unlucky sample therefore passes, and a series of small losses does not.
 struct Guard: Sendable {
     let options: GuardOptions
     /// The recorded answers; those of another guard may be put in.

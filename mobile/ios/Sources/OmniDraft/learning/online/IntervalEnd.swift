@@ -1,6 +1,7 @@
 // The end of an interval: judge the adapter in use, learn the next one, and use it (spec/13-learner.md).
 //
-// Learning goes in steps, and a budget may end it between two of them or inside one. What is left goes on in the next call.
+// Learning goes in steps, and a budget may end it between two of them or inside one. What is left goes on in the next
+// call.
 
 /// New answers in one step, as in the paper.
 let answersInStep = 8

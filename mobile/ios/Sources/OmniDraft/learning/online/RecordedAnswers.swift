@@ -17,7 +17,8 @@ struct RecordedAnswers {
     /// The records behind a place, in order. One segment at a time is in memory.
     ///
     /// - Parameters:
-    ///   - read: the last record that was taken; nil takes all. A trace that was started again is read from its beginning.
+    ///   - read: the last record that was taken; nil takes all. A trace that was started again is read from its
+    ///     beginning.
     ///   - isGrowing: whether the last record is left out, because a session still appends to it.
     ///   - take: is called with each record.
     /// - Throws: ``OmniDraftError/traceFile(_:)``: a segment is refused.

@@ -1,10 +1,10 @@
 // Align a response of the target with the drafter's positions (spec/13-learner.md, Places).
 //
-// The drafter reads its own prompt and then the spelling of every emitted token. Each target token therefore begins and ends
-// at a draft token, where both models have read the same text. No text is encoded again.
+// The drafter reads its own prompt and then the spelling of every emitted token. Each target token therefore begins and
+// ends at a draft token, where both models have read the same text. No text is encoded again.
 //
-// Row j of a response is the drafter's logits after the prompt and j draft tokens; it predicts draft token j. Row i of the
-// target was computed after the target tokens before i; it is the distribution of token i.
+// Row j of a response is the drafter's logits after the prompt and j draft tokens; it predicts draft token j. Row i of
+// the target was computed after the target tokens before i; it is the distribution of token i.
 
 /// Some distributions over draft tokens, each with its listed ids.
 struct SparseDistributions: Sendable {
@@ -66,8 +66,8 @@ struct Aligned: Sendable {
     let tokens: TargetTokens
     /// The target's distribution in the drafter's vocabulary, at each position that has one.
     let trieDistributions: SparseDistributions
-    /// For each target token, its row on the intersection of the vocabularies. `other` is the mass that the row does not
-    /// list, `weights` the listed mass on the intersection plus `other`.
+    /// For each target token, its row on the intersection of the vocabularies. `other` is the mass that the row does
+    /// not list, `weights` the listed mass on the intersection plus `other`.
     let directDistributions: SparseDistributions
     /// Of the pair.
     let map: VocabMap
@@ -94,8 +94,8 @@ struct Aligner {
     ///   - tokens: the emitted target ids.
     ///   - rows: the target's distribution before each of them.
     ///   - before: the last target id of the prompt; -1 if unknown.
-    ///   - roots: the distribution of each row at the root of this trie, computed from the whole row; nil computes it from
-    ///     `rows`.
+    ///   - roots: the distribution of each row at the root of this trie, computed from the whole row; nil computes it
+    ///     from `rows`.
     /// - Throws: ``OmniDraftError/setting(_:)``: there is no prompt, rows and tokens differ in number, a row is not a
     ///   distribution, or ids outside a vocabulary.
     func align(

@@ -1,8 +1,8 @@
 // Aligned responses as one batch of arrays, with the types that graphs take.
 //
-// The rows of logits of all responses form one list. Every distribution, token and label has the index of its row in that
-// list, so objectives need no sequences, padding or prompts. Fields of Python's batch that only objectives of the training
-// side read are left out.
+// The rows of logits of all responses form one list. Every distribution, token and label has the index of its row in
+// that list, so objectives need no sequences, padding or prompts. Fields of Python's batch that only objectives of the
+// training side read are left out.
 
 /// Distributions over draft tokens.
 struct Distributions: Sendable {
@@ -49,8 +49,8 @@ struct BatchTokens: Sendable {
 
 /// Responses for one step.
 struct Batch: Sendable {
-    /// Draft ids of each response, row by row, padded with 0 on the right to ``longest``; no earlier position attends to the
-    /// padding.
+    /// Draft ids of each response, row by row, padded with 0 on the right to ``longest``; no earlier position attends
+    /// to the padding.
     let inputIds: [Int64]
     /// Draft ids of the longest response.
     let longest: Int

@@ -1,9 +1,9 @@
 // The target's distribution over *draft* tokens at each position of a draft context (spec/13-learner.md).
 //
-// A position is at the start of a spelling, inside a spelling, or right after one. Mass whose draft token is unknown is in
-// one bucket, OTHER: the end of a token inside a spelling, and the mass that a cut row does not list. Target tokens without
-// a spelling are excluded, because the drafter cannot propose them. The distribution is conditional on none of them coming
-// next, and the weight is the probability of that condition.
+// A position is at the start of a spelling, inside a spelling, or right after one. Mass whose draft token is unknown is
+// in one bucket, OTHER: the end of a token inside a spelling, and the mass that a cut row does not list. Target tokens
+// without a spelling are excluded, because the drafter cannot propose them. The distribution is conditional on none of
+// them coming next, and the weight is the probability of that condition.
 
 private let nothing = 1e-12  // mass below which a conditional distribution is rounding
 
@@ -68,7 +68,8 @@ func rootDistribution(_ trie: ActiveTrie, _ rows: TargetRows, _ row: Int) -> Dra
 
 /// Inside a spelling: P(child | node), and P(END | node) as OTHER; nil where the row lists nothing below the node.
 ///
-/// The draft token after an END is unknown, because the target continued with another token than the one that ends here.
+/// The draft token after an END is unknown, because the target continued with another token than the one that ends
+/// here.
 func insideDistribution(_ trie: ActiveTrie, _ rows: TargetRows, _ row: Int, _ node: Node) -> DraftDistribution? {
     let places = leavesOf(trie, rows, row).filter { $0.leaf >= node.low && $0.leaf < node.high }
     let mass = places.reduce(0.0) { $0 + $1.probability }

@@ -44,9 +44,9 @@ struct TraceAligner {
 
     /// The positions of one generation; nil where no token fits `aligner.maxLength` or no text comes before it.
     ///
-    /// Every token has the spelling of the vocabulary map, also a token that was written inside a longer draft token, so
-    /// that each has draft positions. The text before the first token is cut from the left if necessary, to no less than
-    /// half of `maxLength`. Tokens beyond `maxLength` are left out.
+    /// Every token has the spelling of the vocabulary map, also a token that was written inside a longer draft token,
+    /// so that each has draft positions. The text before the first token is cut from the left if necessary, to no less
+    /// than half of `maxLength`. Tokens beyond `maxLength` are left out.
     ///
     /// - Throws: ``OmniDraftError/setting(_:)``: the record is of the target with another adapter, or of another pair.
     func align(_ traced: Traced) throws -> Aligned? {
@@ -100,8 +100,8 @@ func fromTraces(
 
 /// Join the records that continue one another to whole generations.
 ///
-/// A record ends where a segment is full or the drafter's adapter changes. A record after a pause continues a text that was
-/// not recorded, so it stays alone. At most ``openGenerations`` generations are in memory.
+/// A record ends where a segment is full or the drafter's adapter changes. A record after a pause continues a text that
+/// was not recorded, so it stays alone. At most ``openGenerations`` generations are in memory.
 func joinTraces(_ traces: TraceSource, _ take: @escaping (Traced) throws -> Void) throws {
     var waiting: [Traced] = []
     try traces { traced in

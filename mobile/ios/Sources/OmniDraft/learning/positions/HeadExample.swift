@@ -1,8 +1,8 @@
 // A response as training example of the adaptive head (spec/13-learner.md, "For head.onnx").
 //
-// At every row of a response the current drafter draws a token, as at run time after an accepted prefix. The label is the
-// probability that this token is accepted. No draft of an earlier drafter is needed, so a response can be used again while
-// the drafter changes.
+// At every row of a response the current drafter draws a token, as at run time after an accepted prefix. The label is
+// the probability that this token is accepted. No draft of an earlier drafter is needed, so a response can be used
+// again while the drafter changes.
 
 /// One response with its draws. The chances that Python's example has too are read by the training side alone.
 struct HeadExample: Sendable {
@@ -10,8 +10,8 @@ struct HeadExample: Sendable {
     let draftIds: [Int32]
     /// Of the last token before each draw.
     let positions: [Int]
-    /// The draft token that continues the response at each draw; -1 where the target's token is not active, so that no draft
-    /// is correct.
+    /// The draft token that continues the response at each draw; -1 where the target's token is not active, so that no
+    /// draft is correct.
     let nextIds: [Int32]
     /// Draft ids that write the next two or more target tokens at once, of each draw.
     let longer: [[Int32]]

@@ -17,9 +17,8 @@ struct TargetRows: Sendable {
     init(ids: [[Int32]], probabilities: [[Double]], rest: [Double]) throws {
         let fits = ids.count == rest.count && ids.map(\.count) == probabilities.map(\.count)
         if !fits {
-            let message =
-                "target rows have ids of \(ids.count) rows, probabilities of \(probabilities.count) and rest of \(rest.count)"
-            throw settingError(message, "give as many of each")
+            let listed = "ids of \(ids.count) rows, probabilities of \(probabilities.count)"
+            throw settingError("target rows have \(listed) and rest of \(rest.count)", "give as many of each")
         }
         self.ids = ids
         self.probabilities = probabilities

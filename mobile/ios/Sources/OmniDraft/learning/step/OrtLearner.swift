@@ -1,7 +1,7 @@
 // A learner without a training package: the engine runs the training step of the bundle (spec/14-train-step.md).
 //
-// A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. The adaptive head has its own
-// graph. A call takes a few responses of a batch, so memory does not grow with the batch.
+// A graph takes the vector of trained parameters and AdamW's moments, and gives the next ones. The adaptive head has
+// its own graph. A call takes a few responses of a batch, so memory does not grow with the batch.
 
 private let countsName = "counts"
 private let headPrefix = "head."  // of the head's arrays in a state
@@ -133,8 +133,8 @@ final class OrtLearner: Learner {
 
     /// Do one step on a batch of at least one response.
     ///
-    /// - Throws: ``OmniDraftError/setting(_:)``: there is no response, or a response is of another pair or longer than the
-    ///   drafter's context; nothing changed.
+    /// - Throws: ``OmniDraftError/setting(_:)``: there is no response, or a response is of another pair or longer than
+    ///   the drafter's context; nothing changed.
     func learn(_ responses: [Aligned], _ budget: StepBudget) throws -> Learned? {
         try check(responses)
         let groups = stride(from: 0, to: responses.count, by: options.atOnce).map {

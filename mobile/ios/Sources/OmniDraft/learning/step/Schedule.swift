@@ -18,8 +18,8 @@ func checkSchedule(_ schedule: String) throws {
 /// The learning rate of a step.
 ///
 /// - Parameters:
-///   - schedule: "constant", for learning without an end; "decay" rises over the first 5 % of the steps and falls to 0 over
-///     the last 30 %.
+///   - schedule: "constant", for learning without an end; "decay" rises over the first 5 % of the steps and falls to 0
+///     over the last 30 %.
 ///   - rate: the highest rate.
 ///   - step: from 0.
 ///   - total: steps of the pass.

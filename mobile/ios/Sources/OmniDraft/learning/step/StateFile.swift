@@ -1,7 +1,7 @@
 // The one checkpoint file of learners: named arrays and JSON metadata in a safetensors file.
 //
-// Learning from traces keeps a learner's state in it, and learning without an end its whole state. Each has a format name
-// and a version of its own. The Python runtime reads and writes the same file.
+// Learning from traces keeps a learner's state in it, and learning without an end its whole state. Each has a format
+// name and a version of its own. The Python runtime reads and writes the same file.
 
 private let lengthBytes = 8
 private let maxHeaderBytes = 1 << 22

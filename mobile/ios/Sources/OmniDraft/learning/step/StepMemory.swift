@@ -1,5 +1,5 @@
-// How much memory a call of the training step takes, before it is made. The figures are bounds over what the tests measured
-// with the starter drafter and its head; the step of another drafter may take less.
+// How much memory a call of the training step takes, before it is made. The figures are bounds over what the tests
+// measured with the starter drafter and its head; the step of another drafter may take less.
 
 private let base = 96.0 * 1024 * 1024  // the sessions of both graphs
 private let weights = 8.0  // bytes of a parameter: float32, and what the gradient keeps of it
@@ -17,10 +17,10 @@ func lengthWithin(_ bundle: Bundle, freeMemory: Int) throws -> Int {
     let each = max(1, stepBytes(bundle, length: 1) - fixed)
     let length = freeMemory < fixed ? 0 : (freeMemory - fixed) / each
     if length < shortest {
-        let need = (stepBytes(bundle, length: shortest) + megabyte - 1) / megabyte
+        let bytes = (stepBytes(bundle, length: shortest) + megabyte - 1) / megabyte
         let free = max(0, freeMemory) / megabyte
-        let message = "a training step of \(split(bundle.path).name) takes \(grouped(need)) MB and \(grouped(free)) MB are free"
-        throw bundleError("memory", message, "learn when other apps are closed")
+        let need = "a training step of \(split(bundle.path).name) takes \(grouped(bytes)) MB"
+        throw bundleError("memory", "\(need) and \(grouped(free)) MB are free", "learn when other apps are closed")
     }
     return min(length, bundle.drafter.kv.maxLength)
 }

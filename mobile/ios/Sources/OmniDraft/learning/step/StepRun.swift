@@ -35,7 +35,8 @@ final class StepRun {
     ///   - graph: a training graph.
     ///   - begin: initial parameters.
     ///   - name: of the graph, for messages.
-    /// - Throws: ``OmniDraftError/bundle(_:)`` `run`: the engine cannot run graphs; `graph`: a size is not a number of bytes.
+    /// - Throws: ``OmniDraftError/bundle(_:)`` `run`: the engine cannot run graphs; `graph`: a size is not a number of
+    ///   bytes.
     init(_ graph: any EngineGraph, _ begin: [Float], name: String) throws {
         self.graph = graph
         self.name = name
@@ -62,8 +63,8 @@ final class StepRun {
     /// Do one step on a batch in parts. Each call adds to the gradient, the last call applies it.
     ///
     /// - Parameters:
-    ///   - parts: give the inputs of each call, at least one; a part is made when its call begins, so that memory holds one
-    ///     at a time.
+    ///   - parts: give the inputs of each call, at least one; a part is made when its call begins, so that memory holds
+    ///     one at a time.
     ///   - settings: inputs of every call.
     ///   - budget: asked before each call.
     /// - Returns: nil where the budget ended the step; nothing changed then.

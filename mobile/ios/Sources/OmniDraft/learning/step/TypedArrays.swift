@@ -1,5 +1,5 @@
-// Arrays with a type and sizes: what numpy's arrays are to the Python runtime. They are inputs and outputs of the training
-// graphs, and the values of a state file.
+// Arrays with a type and sizes: what numpy's arrays are to the Python runtime. They are inputs and outputs of the
+// training graphs, and the values of a state file.
 
 /// Named arrays, in the order in which they were put in.
 typealias Arrays = ByName<TypedArray>
