@@ -11,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo adapt check android ios conformance test lint vectors trial trial-starter tree bench export-matrix qnn fuzz hostile crash setup clean
+.PHONY: demo adapt check android ios conformance test lint vectors trial trial-starter tree bench bench-peers export-matrix qnn fuzz hostile crash setup clean
 
 demo: $(READY)
 	$(BIN)/omnidraft demo --out omnidraft-demo
@@ -79,6 +79,23 @@ bench: $(READY)
 	$(BIN)/omnidraft bench omnidraft-demo/starter-a
 	$(BIN)/omnidraft bench omnidraft-demo/starter-b
 
+# Beside transformers and onnxruntime-genai, in an environment of its own: plain decoding on one graph, then tokens per
+# target pass and speeds of the starters. It takes OMNIDRAFT_DATA, the bundles of `make demo`, and an idle machine.
+PEERS := .venv-peers
+PEER_BUNDLES ?= omnidraft-demo
+bench-peers: $(READY) $(PEERS)/.ready
+	test -d $(PEER_BUNDLES)/int4-a || $(BIN)/omnidraft export examples/starters/a -d examples/starters/drafter \
+		-o $(PEER_BUNDLES)/int4-a --quant int4
+	$(PEERS)/bin/python -m benchmarks.peers.plain $(PEER_BUNDLES)/starter-a $(PEER_BUNDLES)/int4-a
+	$(PEERS)/bin/python -m benchmarks.peers --bundles $(PEER_BUNDLES)
+	$(PEERS)/bin/python -m benchmarks.peers --bundles $(PEER_BUNDLES) --speed
+
+$(PEERS)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet $(PIP_ARGS) --constraint constraints.txt onnxruntime-genai==0.18.0 \
+		--group dev --editable '.[all]'
+	touch $@
+
 # Half an hour on two cores: small random models in every form and for every provider.
 export-matrix: $(READY)
 	$(BIN)/python -m benchmarks.export.export_matrix
@@ -136,4 +153,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) $(QNN) omnidraft-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(QNN) $(PEERS) omnidraft-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

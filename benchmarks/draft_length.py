@@ -23,14 +23,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.draft_length_record import ROWS
-from omnidraft.runtime.decoding.draft_length import (
-    Costs,
-    FixedLength,
-    LengthState,
-    MeasuredLength,
-    Plan,
-    RoundCounts,
-)
+from omnidraft.runtime.decoding.draft_length import FixedLength, MeasuredLength, Plan, RoundCounts
+from omnidraft.runtime.decoding.length_state import Costs, LengthState
 
 NEW_TOKENS = 96
 FIXED = (1, 2, 3, 4, 6, 8)

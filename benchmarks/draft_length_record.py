@@ -39,8 +39,9 @@ from omnidraft.export.bundle import export_bundle
 from omnidraft.export.options import Options
 from omnidraft.export.quantize.quantize import INT4, INT8
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.decoding.draft_length import LONGEST, Costs, FixedLength
+from omnidraft.runtime.decoding.draft_length import FixedLength
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.length_state import LONGEST, Costs
 from omnidraft.runtime.decoding.prompt_lookup import PromptLookup
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig, draft_distribution, target_distribution

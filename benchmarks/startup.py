@@ -131,13 +131,14 @@ def without_compiled(bundle: Path, out: Path) -> Path:
     return out
 
 
-def small_checkpoint(tokenizer: Path, vocab_size: int, out: Path) -> Path:
-    """A random Llama of 2 layers, 64 wide, with the tokenizer of another model."""
+def small_checkpoint(tokenizer: Path, vocab_size: int, out: Path, width: int = 64) -> Path:
+    """A random Llama of 2 layers, so wide, with the tokenizer of another model."""
     import torch
     import transformers
 
     torch.manual_seed(0)
-    sizes = {**SIZES, "vocab_size": vocab_size, "tie_word_embeddings": True}
+    heads = {"num_attention_heads": width // 16, "num_key_value_heads": max(1, width // 32)}
+    sizes = {**SIZES, **heads, "vocab_size": vocab_size, "tie_word_embeddings": True, "hidden_size": width}
     config = transformers.AutoConfig.for_model("llama", **sizes)
     model = transformers.AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     model.save_pretrained(out)

@@ -13,7 +13,7 @@ from omnidraft.learning.online.guard import GuardOptions
 from omnidraft.learning.positions import from_traces
 from omnidraft.learning.positions.alignment import Aligner
 from omnidraft.learning.step import schedule, step_batch
-from omnidraft.runtime.decoding import draft_length, prompt_lookup, speculate, verifier
+from omnidraft.runtime.decoding import draft_length, length_state, prompt_lookup, speculate, verifier
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.session import loaded_bundle
 from omnidraft.runtime.session.api import GenerationConfig, Session
@@ -67,8 +67,9 @@ def test_sampling_and_lookup_agree_with_the_spec() -> None:
 
 def test_draft_length_constants_agree_with_the_spec() -> None:
     expected = DEFAULTS["draft_length"]
-    assert expected == {name: getattr(draft_length, name.upper()) for name in expected}
-    assert prompt_lookup.SHORTEST == draft_length.SHORTEST_MATCH
+    constants = {**vars(length_state), **vars(draft_length)}
+    assert expected == {name: constants[name.upper()] for name in expected}
+    assert prompt_lookup.SHORTEST == length_state.SHORTEST_MATCH
     assert inspect.signature(draft_length.MeasuredLength).parameters["longest"].default == expected["longest"]
 
 

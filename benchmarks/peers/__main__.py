@@ -1,8 +1,8 @@
-"""The same pair, prompts and draft length in transformers' assisted generation and in omnidraft.
+"""The same pair, prompts and draft length in transformers, onnxruntime-genai and omnidraft.
 
-    python -m benchmarks.assisted [--prompts N] [--draws N] [--bundles DIR]
-    python -m benchmarks.assisted --speed          # times instead of counts, beside plain decoding
-    python -m benchmarks.assisted --table          # the tables of the results that are there
+    python -m benchmarks.peers [--prompts N] [--draws N] [--bundles DIR]
+    python -m benchmarks.peers --speed          # times instead of counts, beside plain decoding
+    python -m benchmarks.peers --table          # the tables of the results that are there
 
 Both starter targets in fp32 with their drafter (fp32 in transformers, int8 in the bundle), untrained and
 learned, on unseen prompts of four tasks. Counted are output tokens for each pass of the target, which
@@ -22,11 +22,11 @@ from typing import Any
 
 import torch
 
-from benchmarks.assisted.arms import Arm, arms, plain_transformers
-from benchmarks.assisted.decoders import Answer, Decoder
-from benchmarks.assisted.distribution import distance, pairs
-from benchmarks.assisted.tables import tables
 from benchmarks.experiments.running.results import commit
+from benchmarks.peers.arms import Arm, arms, plain_transformers
+from benchmarks.peers.decoders import Answer, Decoder
+from benchmarks.peers.distribution import distance, pairs
+from benchmarks.peers.tables import tables
 from benchmarks.starters import unseen
 from benchmarks.support.task_data import require
 from omnidraft.commands.starters import StarterPair, export_starters

@@ -1,15 +1,16 @@
-"""The arms: what transformers and omnidraft do with the same target and the same drafter."""
+"""The arms: what transformers, onnxruntime-genai and omnidraft do with the same models."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from benchmarks.assisted.decoders import Decoder, Omnidraft, Transformers, assisted
 from benchmarks.draft_length import read
 from benchmarks.draft_length_record import ROWS
+from benchmarks.peers.decoders import Decoder, Omnidraft, Transformers, assisted
+from benchmarks.peers.genai import INSTALLED, Genai, of_bundle
 from omnidraft.commands.starters import StarterPair, starter
 from omnidraft.runtime.decoding.baselines import Mode
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.session.api import load
 
 NUM_DRAFT_TOKENS = 4
@@ -38,7 +39,7 @@ class Arm:
 
 def arms(pair: StarterPair) -> list[Arm]:
     """All arms of a starter pair; the learned drafter's checkpoint lies beside the bundles."""
-    return [*_transformers(pair), *_omnidraft(pair)]
+    return [*_transformers(pair), *(_genai(pair) if INSTALLED else []), *_omnidraft(pair)]
 
 
 def plain_transformers(pair: StarterPair) -> Transformers:
@@ -63,6 +64,15 @@ def _transformers(pair: StarterPair) -> list[Arm]:
         arm("TLI repaired, k = 4", 1.0, lambda: assisted(target, untrained, k, in_order=True)),
         arm("TLI repaired, k = 4", 1.0, lambda: assisted(target, learned, k, in_order=True), learned=True),
     ]
+
+
+def _genai(pair: StarterPair) -> list[Arm]:
+    """Its draft model must have the target's vocabulary, which the starters' drafter has not."""
+    folder = pair.untrained.parent / f"genai-{pair.name[-1]}"
+    if not folder.exists():
+        of_bundle(pair.untrained, folder, threads=1)
+    lookup = {"ngram_size": LOOKUP["max_matching_ngram_size"], "max_draft_tokens": 10}
+    return [Arm("genai prompt lookup", 0.0, lambda: Genai(folder, **lookup), lambda: Genai(folder))]
 
 
 def _omnidraft(pair: StarterPair) -> list[Arm]:

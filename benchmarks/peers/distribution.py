@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks.assisted.decoders import Decoder, Transformers
+from benchmarks.peers.decoders import Decoder, Transformers
 
 FIRST_TOKENS = 64  # the likeliest, after which the second token's distribution is computed
 FEWEST = 5.0  # expected draws of a pair that is counted by itself

@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from benchmarks.assisted.__main__ import RESULTS, read
-from benchmarks.assisted.decoders import Answer
-from benchmarks.assisted.distribution import distance
-from benchmarks.assisted.tables import tables
+from benchmarks.peers.__main__ import RESULTS, read
+from benchmarks.peers.decoders import Answer
+from benchmarks.peers.distribution import distance
+from benchmarks.peers.tables import tables
 
 PAIRS = {(1, 2): 0.5, (1, 3): 0.25, (4, 2): 0.15}  # the rest, 0.1, is some other pair
 OTHER = (7, 7)

@@ -1,0 +1,152 @@
+"""Plain decoding of this runtime beside onnxruntime-genai, on the same graph.
+
+    python -m benchmarks.peers.plain BUNDLE... [--threads 1 2] [--prompts 12] [--tokens 64]
+
+Prompt by prompt genai, this runtime and genai again decode the same tokens. A ratio is genai's mean time of
+both runs over this runtime's, so above 1 this runtime is faster. The time to the first token is that of a
+prompt of 500 tokens. The peak of memory is that of a process of its own that decodes one prompt. Both
+runtimes have the same weights and kernels: genai reads the bundle's graph, with four nodes more.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.memory import LAUNCHER
+from benchmarks.peers.genai import INSTALLED, Genai, of_bundle
+from benchmarks.starters import unseen
+from benchmarks.support.task_data import require
+from omnidraft.runtime.session.api import GenerationConfig, Session, load
+
+PLAIN = GenerationConfig(mode="plain")
+WARM_UP = 2
+LONG = 500  # tokens of the prompt whose first token is timed
+RESAMPLES = 2000
+
+
+class Pair:
+    """Both runtimes on a bundle."""
+
+    def __init__(self, bundle: Path, folder: Path, threads: int) -> None:
+        self.genai = Genai(of_bundle(bundle, folder, threads))
+        self.ours: Session = load(bundle, threads=threads, drafter=False)
+
+    def decode_genai(self, prompt: list[int], tokens: int) -> list[int]:
+        return self.genai.generate(prompt, 0.0, 0, tokens).tokens
+
+    def decode_ours(self, prompt: list[int], tokens: int) -> list[int]:
+        return self.ours.generate(prompt, PLAIN, max_new_tokens=tokens).finish().token_ids
+
+    def first_genai(self, prompt: list[int], _: int) -> list[int]:
+        generator = self.genai.start(prompt, 0.0, 0, 1)
+        generator.generate_next_token()
+        return [int(token) for token in generator.get_next_tokens()]
+
+    def first_ours(self, prompt: list[int], _: int) -> list[int]:
+        return self.ours.generate(prompt, PLAIN, max_new_tokens=1).finish().token_ids
+
+
+def seconds(decode: Callable[[list[int], int], list[int]], prompt: list[int], tokens: int) -> float:
+    """Of one token."""
+    started = time.perf_counter()
+    count = len(decode(prompt, tokens))
+    return (time.perf_counter() - started) / count
+
+
+def ratios(
+    genai: Callable[[list[int], int], list[int]],
+    ours: Callable[[list[int], int], list[int]],
+    prompts: list[list[int]],
+    tokens: int,
+) -> tuple[list[float], int]:
+    """genai's time over ours, prompt by prompt, and how many texts are the same."""
+    values, same = list[float](), 0
+    for number, prompt in enumerate([*prompts[:WARM_UP], *prompts]):
+        before, own, after = (seconds(each, prompt, tokens) for each in (genai, ours, genai))
+        if number >= WARM_UP:
+            values.append((before + after) / 2 / own)
+            same += genai(prompt, tokens) == ours(prompt, tokens)
+    return values, same
+
+
+def with_interval(values: list[float]) -> tuple[float, float, float]:
+    """The geometric mean, and its 95 % interval over prompts."""
+    logs = np.log(values)
+    means = np.exp(np.random.default_rng(0).choice(logs, (RESAMPLES, len(logs))).mean(axis=1))
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(np.exp(logs.mean())), float(low), float(high)
+
+
+def peak(runtime: str, directory: Path, threads: int, tokens: int) -> int:
+    """Bytes at the peak of a process that decodes one prompt."""
+    command = [sys.executable, "-m", "benchmarks.peers.one_answer", runtime, str(directory)]
+    command += [str(threads), str(tokens)]
+    child = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", LAUNCHER, *command], capture_output=True, text=True, check=True
+    )
+    return 1024 * int(child.stderr.split()[-1])
+
+
+def measure(bundle: Path, threads: int, count: int, tokens: int) -> dict[str, Any]:
+    """All figures of a bundle at a number of threads."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "genai"
+        pair = Pair(bundle, folder, threads)
+        texts = [text for each in unseen(-(-count // 4)).values() for text in each][:count]
+        prompts = [pair.ours.encode(text) for text in texts]
+        long = [token for prompt in prompts for token in prompt]
+        longs = [(long[at:] + long)[:LONG] for at in range(0, 4 * count, 4)]
+        decoded, same = ratios(pair.decode_genai, pair.decode_ours, prompts, tokens)
+        first, _ = ratios(pair.first_genai, pair.first_ours, longs, 1)
+        memory = [peak(name, path, threads, tokens) for name, path in (("ours", bundle), ("genai", folder))]
+    return {
+        "bundle": bundle.name,
+        "threads": threads,
+        "prompts": count,
+        "tokens": tokens,
+        "speed": with_interval(decoded),
+        "first_token": with_interval(first),
+        "same_text": same,
+        "peak_mb": [round(each / 1e6, 1) for each in memory],
+    }
+
+
+def rows(figures: dict[str, Any]) -> Iterator[str]:
+    """A table's line."""
+    speed, first = (f"{m:.2f} ({a:.2f}-{b:.2f})" for m, a, b in (figures["speed"], figures["first_token"]))
+    ours, genai = figures["peak_mb"]
+    cells = [figures["bundle"], str(figures["threads"]), speed, first, f"{ours:g} / {genai:g}"]
+    cells.append(f"{figures['same_text']} of {figures['prompts']}")
+    yield f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE")
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--prompts", type=int, default=12)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    if not INSTALLED:
+        raise SystemExit("onnxruntime-genai is not installed here; run make bench-peers")
+    require("tasks")
+    if not options.json:
+        names = ["bundle", "threads", "speed", "first token", "peak MB, ours / genai", "same text"]
+        print(f"| {' | '.join(names)} |\n{'|---' * len(names)}|")
+    for bundle in options.bundles:
+        for threads in options.threads:
+            figures = measure(bundle, threads, options.prompts, options.tokens)
+            print(json.dumps(figures) if options.json else "\n".join(rows(figures)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
