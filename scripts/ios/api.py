@@ -12,6 +12,7 @@ from typing import Any
 
 MODULES = ("OmniDraft", "OmniDraftORT", "OmniDraftORT@OmniDraft")  # the last has extensions of the first
 KINDS = ("actor", "class", "enum", "protocol", "struct")
+IMPLIED = {"Actor", "Copyable"}
 # The compiler writes these for raw values and comparisons, or their protocol says what they are.
 WRITTEN = re.compile(
     r"^(init\(rawValue:\)|[=!]=\(_:_:\)|hash\(into:\)|hashValue|rawValue|allCases|description)$"
@@ -60,7 +61,8 @@ def listed(folder: Path) -> tuple[list[str], list[str]]:
     for symbol in sorted(types, key=lambda s: s["pathComponents"]):
         precise = symbol["identifier"]["precise"]
         kind = symbol["kind"]["identifier"].removeprefix("swift.")
-        of = ", ".join(sorted(set(protocols[precise])))
+        kind = "actor" if "Actor" in protocols[precise] else kind
+        of = ", ".join(sorted(set(protocols[precise]) - IMPLIED))
         lines.append(f"{kind} {'.'.join(symbol['pathComponents'])}{': ' + of if of else ''} {{")
         lines += [f"    {member}" for member in sorted(members[precise])]
         lines += ["}", ""]

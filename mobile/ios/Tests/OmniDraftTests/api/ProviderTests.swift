@@ -1,0 +1,95 @@
+import Foundation
+import OmniDraftORT
+import XCTest
+
+@testable import OmniDraft
+
+/// Where models run, and what is said where they cannot run there.
+final class ProviderTests: XCTestCase {
+    private let question = "How many legs do 3 cats have?"
+    private let config = GenerationConfig(maxNewTokens: 24, numDraftTokens: 4)
+
+    func testAProviderThatTheEngineLacksFallsBackToTheCpu() async throws {
+        let ids = try await idsOn(PublicModel.shared())
+        let there = try OrtEngine.shared().providers
+        for provider in Provider.allCases where provider != .cpu {
+            if there.contains(where: { $0.hasPrefix(provider == .xnnpack ? "Xnnpack" : "CoreML") }) { continue }
+            let options = OpenOptions(provider: provider, state: PublicModel.state)
+            let model = try await OmniDraft.open(PublicModel.url(StarterBundles.directory("a")), options: options)
+            XCTAssertEqual(model.notice, "running on the CPU: this engine was built without \(provider.rawValue)")
+            let found = try await idsOn(model)
+            XCTAssertEqual(found, ids)
+        }
+    }
+
+    func testAProviderThatRefusesItsGraphsFallsBackToTheCpu() async throws {
+        let engine = OverpromisingEngine(try OrtEngine.shared())
+        let there = try OrtEngine.shared().providers
+        if there.contains(where: { $0.hasPrefix("CoreML") }) { throw XCTSkip("this engine has CoreML") }
+        let url = PublicModel.url(try StarterBundles.directory("a"))
+        let options = OpenOptions(provider: .coreML, state: PublicModel.state)
+        let model = try await OmniDraft.open(url, options: options, engine: engine)
+        let notice = try XCTUnwrap(model.notice)
+        XCTAssertTrue(notice.hasPrefix("running on the CPU: the engine cannot load "), notice)
+        XCTAssertTrue(notice.contains("CoreML"), notice)
+        let ids = try await idsOn(PublicModel.shared())
+        let found = try await idsOn(model)
+        XCTAssertEqual(found, ids)
+        XCTAssertEqual(engine.asked.with { $0 }, ["CoreML", ""])
+    }
+
+    func testCoreMLGetsTheOptionsOfTheManifest() throws {
+        try inDirectory { place in
+            try put(joined(place, "manifest.json"), fullManifest())
+            try writeListedFiles(place)
+            let entry = try openBundle(place, verify: .full).target
+            let own = try XCTUnwrap(entry.places["coreml"]).provider
+            let kernels = try XCTUnwrap(Provider.coreML.kernels(entry))
+            XCTAssertEqual(kernels.name, "CoreML")
+            XCTAssertFalse(kernels.options.isEmpty)
+            XCTAssertEqual(kernels.options.map(\.key), own.options.members.map(\.name))
+            XCTAssertEqual(kernels.options.map(\.value), own.options.members.map(\.value))
+            let known = providerOptions.first { $0.provider == "CoreMLExecutionProvider" }?.options ?? []
+            XCTAssertTrue(Set(kernels.options.map(\.key)).isSubset(of: known))
+            XCTAssertNil(Provider.cpu.kernels(entry))
+            XCTAssertEqual(Provider.xnnpack.kernels(entry)?.options.count, 0)
+        }
+    }
+
+    func testXnnpackRunsTheModelsWhereTheEngineHasIt() async throws {
+        if try !OrtEngine.shared().providers.contains(where: { $0.hasPrefix("Xnnpack") }) {
+            throw XCTSkip("this onnxruntime was built without XNNPACK")
+        }
+        let url = PublicModel.url(try StarterBundles.directory("a"))
+        let model = try await OmniDraft.open(url, options: OpenOptions(provider: .xnnpack, state: PublicModel.state))
+        XCTAssertNil(model.notice)
+        let found = try await idsOn(model)
+        XCTAssertFalse(found.isEmpty)
+    }
+
+    private func idsOn(_ model: Model) async throws -> [Int32] {
+        let session = try await model.session()
+        return try await session.result(of: session.generate(question, config)).tokenIds
+    }
+}
+
+/// onnxruntime, which says that it has CoreML; its own refusal follows when a graph is loaded.
+private final class OverpromisingEngine: InferenceEngine {
+    let asked = Guarded<[String]>([])
+    private let engine: OrtEngine
+
+    init(_ engine: OrtEngine) { self.engine = engine }
+
+    var version: String { engine.version }
+    var providers: [String] { engine.providers + ["CoreMLExecutionProvider"] }
+
+    func open(file path: String, _ options: GraphOptions) throws -> any EngineGraph {
+        let name = options.provider?.name ?? ""
+        asked.with { if $0.last != name { $0.append(name) } }
+        return try engine.open(file: path, options)
+    }
+
+    func open(bytes: [UInt8], weights: String, _ options: GraphOptions) throws -> any EngineGraph {
+        try engine.open(bytes: bytes, weights: weights, options)
+    }
+}

@@ -1,0 +1,165 @@
+import Foundation
+import OmniDraft
+import XCTest
+
+/// Streams, and tasks that end or leave them.
+final class StreamTests: XCTestCase {
+    private let question = "How many legs do 3 cats have?"
+    private let short = GenerationConfig(maxNewTokens: 24, numDraftTokens: 4)
+    private let long = GenerationConfig(maxNewTokens: 400, numDraftTokens: 4, ignoreEos: true)
+
+    func testCancellingTheTaskEndsTheText() async throws {
+        let session = try await PublicModel.shared().session()
+        let whole = try await session.result(of: session.generate(question, short)).tokenIds
+        let (signal, began) = AsyncStream<Void>.makeStream()
+        let stream = session.generate(question, long)
+        let reader = Task { () -> [Int32] in
+            var ids: [Int32] = []
+            for try await piece in stream {
+                ids += piece.tokenIds
+                began.yield()
+            }
+            return ids
+        }
+        for await _ in signal.prefix(3) {}
+        reader.cancel()
+        let ids = try await reader.value
+        XCTAssertEqual(session.stopReason, .cancelled)
+        let found = await session.result
+        let result = try XCTUnwrap(found)
+        XCTAssertEqual(result.stopReason, .cancelled)
+        XCTAssertLessThan(result.tokenIds.count, 400)
+        XCTAssertEqual(Array(result.tokenIds.prefix(ids.count)), ids)
+        let after = try await session.result(of: session.generate(question, short)).tokenIds
+        XCTAssertEqual(after, whole, "the session goes on")
+    }
+
+    func testATaskThatWasCancelledBeforeBeginsNothing() async throws {
+        let session = try await PublicModel.shared().session()
+        let stream = session.generate(question, long)
+        let reader = Task { () -> Int in
+            withUnsafeCurrentTask { $0?.cancel() }
+            var pieces = 0
+            for try await _ in stream { pieces += 1 }
+            return pieces
+        }
+        let pieces = try await reader.value
+        XCTAssertEqual(pieces, 0)
+        XCTAssertEqual(session.stats.answers, 0)
+        let after = try await session.result(of: session.generate(question, short))
+        XCTAssertEqual(after.stats.emitted, after.tokenIds.count)
+    }
+
+    func testAnAbandonedStreamIsCancelled() async throws {
+        let session = try await PublicModel.shared().session()
+        let whole = try await session.result(of: session.generate(question, short)).tokenIds
+        try await session.reset()
+        try await readOne(session.generate(question, long))
+        XCTAssertEqual(session.stopReason, .cancelled)
+        let rounds = session.stats.rounds
+        let found = await session.result
+        XCTAssertEqual(found?.stopReason, .cancelled)
+        XCTAssertEqual(session.stats.rounds, rounds)
+        let after = try await session.result(of: session.generate(question, short)).tokenIds
+        XCTAssertEqual(after, whole)
+    }
+
+    private func readOne(_ stream: AsyncThrowingStream<Piece, any Error>) async throws {
+        for try await piece in stream {
+            XCTAssertFalse(piece.tokenIds.isEmpty)
+            break
+        }
+    }
+
+    func testAnAbandonedAnswerIsTheAnswerSoFar() async throws {
+        let session = try await PublicModel.shared().session()
+        try await readOne(session.chat(question, long))
+        let next = try await session.result(of: session.chat("And 4 dogs?", short))
+        XCTAssertFalse(next.tokenIds.isEmpty)
+        let taken = try await session.undo()
+        XCTAssertEqual(taken, "And 4 dogs?")
+        let first = try await session.undo()
+        XCTAssertEqual(first, question)
+        await refuses("session") { _ = try await session.undo() }
+    }
+
+    func testCancelGivesTheLastTextAndEnds() async throws {
+        let session = try await PublicModel.shared().session()
+        session.cancel()
+        var (text, ids): (String, [Int32]) = ("", [])
+        for try await piece in session.generate(question, long) {
+            text += piece.text
+            ids += piece.tokenIds
+            session.cancel()
+            session.cancel()
+        }
+        let found = await session.result
+        let result = try XCTUnwrap(found)
+        XCTAssertEqual(result.stopReason, .cancelled)
+        XCTAssertEqual(text, result.text)
+        XCTAssertEqual(ids, result.tokenIds)
+        XCTAssertEqual(result.stats.rounds, 1)
+        session.cancel()
+        try await refuses("session", session.resume())
+    }
+
+    func testASecondTextIsRefusedWhileOneIsWritten() async throws {
+        let session = try await PublicModel.shared().session()
+        var isTried = false
+        for try await _ in session.generate(question, short) where !isTried {
+            isTried = true
+            try await refuses("session", session.chat(question, short))
+            await refuses("session") { try await session.reset() }
+            await refuses("session") { _ = try await session.undo() }
+        }
+        XCTAssertTrue(isTried)
+        let reason = try XCTUnwrap(session.stopReason)
+        XCTAssertNotEqual(reason, .cancelled)
+    }
+
+    func testACancelledTextLeavesItsPlaceAtOnce() async throws {
+        let session = try await PublicModel.shared().session()
+        let stream = session.generate(question, long)
+        var reader = stream.makeAsyncIterator()
+        let first = try await reader.next()
+        XCTAssertNotNil(first)
+        session.cancel()
+        XCTAssertEqual(session.stopReason, .cancelled)
+        let second = try await session.result(of: session.generate(question, short))
+        XCTAssertNotEqual(second.stopReason, .cancelled)
+        var ids: [Int32] = []
+        while let piece = try await reader.next() { ids += piece.tokenIds }
+        XCTAssertEqual(ids, [], "no round ran after the text was cancelled")
+        XCTAssertEqual(session.stopReason, second.stopReason)
+    }
+
+    func testTwoSessionsInTwoTasks() async throws {
+        let model = try await PublicModel.shared()
+        let prompts = [question, "Sam has 4 apples and eats 1. How many are left?"]
+        var alone: [[Int32]] = []
+        for prompt in prompts {
+            let session = try await model.session()
+            alone.append(try await session.result(of: session.generate(prompt, short)).tokenIds)
+        }
+        let config = short
+        let together = try await withThrowingTaskGroup(of: (Int, [Int32]).self) { group in
+            for (index, prompt) in (prompts + prompts).enumerated() {
+                group.addTask {
+                    let session = try await model.session()
+                    return (index, try await session.result(of: session.generate(prompt, config)).tokenIds)
+                }
+            }
+            return try await group.reduce(into: [Int: [Int32]]()) { $0[$1.0] = $1.1 }
+        }
+        for index in 0..<4 { XCTAssertEqual(together[index], alone[index % 2]) }
+    }
+
+    func testAStreamKeepsItsSessionAlive() async throws {
+        var session: Session? = try await PublicModel.shared().session()
+        let stream = session!.generate(question, short)
+        session = nil
+        var ids: [Int32] = []
+        for try await piece in stream { ids += piece.tokenIds }
+        XCTAssertFalse(ids.isEmpty)
+    }
+}
