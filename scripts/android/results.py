@@ -2,8 +2,8 @@
 
 python -m scripts.android.results LOG LINES MANIFEST RESULT [PATTERN]
 
-LINES has the lines of scripts/phones/results.py; the counts of a whole run go into RESULT. With a pattern, only
-some classes ran, so folders may be absent.
+LINES has the lines of scripts/phones/results.py; the counts of a whole run go into RESULT. With a pattern,
+only some classes ran, so folders may be absent.
 """
 
 import json

@@ -3,8 +3,8 @@
 conformance.py MANIFEST RESULTS EXPECTED  # `make conformance`
 
 RESULTS has a file for each language, with the vectors that ran and the outputs that were compared, and
-exchange.json, the files that crossed; each was written by the run itself. EXPECTED has the outputs of Python. What
-did not run is shown as such.
+exchange.json, the files that crossed; each was written by the run itself. EXPECTED has the outputs of
+Python. What did not run is shown as such.
 """
 
 from __future__ import annotations
@@ -33,29 +33,30 @@ KINDS = {
 }
 HEAD = """# Conformance
 
-Written by `make conformance`, which runs the vectors of spec/vectors in Python, and the tests of both ports; do
-not edit it. Every number is what a run wrote.
+Written by `make conformance`, which runs the vectors of spec/vectors in Python, and the tests of both ports;
+do not edit it. Every number is what a run wrote.
 
-A cell of the first table is the number of vectors that passed. "Not claimed" is a level that a port need not have
-(spec/README.md); "not run" is a folder that did not run.
+A cell of the first table is the number of vectors that passed. "Not claimed" is a level that a port need not
+have (spec/README.md); "not run" is a folder that did not run.
 
 """
 OUTPUTS = """
 ## Outputs
 
-The starter bundles: {prompts} prompts with {settings} settings each, on targets {targets}. A cell is the number of
-outputs whose ids are those of Python, of {outputs} outputs with {ids} ids on each line's bundle.
+The starter bundles: {prompts} prompts with {settings} settings each, on each of the targets {targets}. A cell
+is the number of outputs whose ids are those of Python.
 
 """
 FILES = """
 ## Files
 
-Each language writes a session in the middle of an answer, an n-gram cache, an adapter that it learned, traces and a
-push; Python also publishes a signed release. The reader goes on with the session, and generates with the adapter.
-It must make the same of each file as its writer, and write the same bytes again. A phone reads no push and
-publishes no release.
+Each language writes a session in the middle of an answer, an n-gram cache, an adapter that it learned, traces
+and a push; Python also publishes a signed release. The reader goes on with the session, and generates with
+the adapter. It must make the same of each file as its writer, and write the same bytes again. A phone reads
+no push and publishes no release.
 
 """
+NOT_READ = "-"
 
 Results = dict[str, dict[str, Any]]
 
@@ -77,44 +78,28 @@ def vectors(levels: dict[str, dict[str, int]], results: Results) -> list[str]:
             cells = " | ".join(cell(language, level, folder, count, results) for language in LANGUAGES)
             lines.append(f"| {level} | {folder} | {count} | {cells} |")
     counts = {folder: count for folders in levels.values() for folder, count in folders.items()}
-    passed = [
-        sum(
-            found[0] for folder, found in results.get(each, {}).get("vectors", {}).items() if folder in counts
-        )
-        for each in LANGUAGES
-    ]
-    together = " | ".join(map(str, passed))
+    together = " | ".join(str(passed_in(results.get(each, {}), set(counts))) for each in LANGUAGES)
     return [*lines, f"| together | {len(counts)} folders | {sum(counts.values())} | {together} |"]
+
+
+def passed_in(found: dict[str, Any], folders: set[str]) -> int:
+    """How many vectors a language passed."""
+    return sum(passed for folder, (passed, _) in found.get("vectors", {}).items() if folder in folders)
 
 
 def outputs(expected: Path, results: Results) -> list[str]:
     """The table of outputs on bundles."""
-    contents = {
-        file.parent.name: json.loads(file.read_bytes()) for file in sorted(expected.glob("*/ids.json"))
-    }
-    if not contents:
-        return ["\n## Outputs\n\nnot run"]
-    runs = [content["runs"] for content in contents.values()]
-    ids = {
-        name: sum(len(answer) for run in c["runs"] for answer in run["ids"]) for name, c in contents.items()
-    }
-    prompts = {len(content["prompts"]) for content in contents.values()}
-    settings = {len(each) for each in runs}
-    assert len(prompts) == len(settings) == 1
-    count = prompts.pop() * settings.pop()
-    head = OUTPUTS.format(
-        prompts=len(next(iter(contents.values()))["prompts"]),
-        settings=len(runs[0]),
-        targets=" and ".join(contents),
-        outputs=count,
-        ids=" and ".join(str(each) for each in ids.values()),
-    )
-    lines = ["| bundle | outputs | ids | Python | Kotlin | Swift |", "|---|---:|---:|---:|---:|---:|"]
-    for name in contents:
-        cells = " | ".join(
-            equal(results.get(each, {}).get("ids", {}).get(name), count) for each in LANGUAGES[1:]
-        )
-        lines.append(f"| {name} | {count} | {ids[name]} | reference | {cells} |")
+    due = {file.parent.name: json.loads(file.read_bytes()) for file in sorted(expected.glob("*/ids.json"))}
+    if not due:
+        return [OUTPUTS.partition("\nThe")[0] + "\nnot run"]
+    [(prompts, settings)] = {(len(content["prompts"]), len(content["runs"])) for content in due.values()}
+    head = OUTPUTS.format(prompts=prompts, settings=settings, targets=" and ".join(due))
+    lines = ["| bundle | outputs | ids | Python | Kotlin | Swift |", "|---|---:|---:|---|---:|---:|"]
+    for name, content in due.items():
+        ids = sum(len(answer) for run in content["runs"] for answer in run["ids"])
+        found = [results.get(each, {}).get("ids", {}).get(name) for each in LANGUAGES[1:]]
+        cells = " | ".join(equal(each, prompts * settings) for each in found)
+        lines.append(f"| {name} | {prompts * settings} | {ids} | the reference | {cells} |")
     return [head + "\n".join(lines)]
 
 
@@ -127,15 +112,11 @@ def equal(found: list[int] | None, count: int) -> str:
 
 def files(crossed: dict[str, list[str]]) -> list[str]:
     """The table of files between languages."""
-    lines = [
-        "| file | " + " | ".join(way.title().replace(" To ", " to ") for way in ALL_WAYS) + " |",
-        "|---|" + "---|" * len(ALL_WAYS),
-    ]
+    names = " | ".join(way.title().replace(" To ", " to ") for way in ALL_WAYS)
+    lines = [f"| file | {names} |", "|---|" + "---|" * len(ALL_WAYS)]
     for kind, ways in KINDS.items():
-        cells = [
-            "–" if way not in ways else "same" if way in crossed.get(kind, []) else "not run"
-            for way in ALL_WAYS
-        ]
+        done = crossed.get(kind, [])
+        cells = [NOT_READ if way not in ways else "same" if way in done else "not run" for way in ALL_WAYS]
         lines.append(f"| {kind} | " + " | ".join(cells) + " |")
     return [FILES + "\n".join(lines)]
 

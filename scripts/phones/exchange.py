@@ -4,10 +4,11 @@ exchange.py write BUNDLE EXPECTED FOLDER   # writes what a device writes, and a 
 exchange.py read BUNDLE FOLDER REPORT      # reads what a language wrote into a folder, as Python does
 exchange.py compare BUNDLE PLACE RESULT    # compares all reports; PLACE has a folder for each language
 
-EXPECTED is what scripts/android/expected_learning.py wrote. A folder has `talk.session`, saved in the middle of
-an answer; `cache.odc`, its n-grams; `learned.safetensors`, an adapter; `traces`; `store` with a push; Python's
-also has `release`, a store with a signed release and the public key. A report, PLACE/READER-reads-WRITER.json,
-holds what READER makes of them. It must be what WRITER makes of its own files.
+EXPECTED is what scripts/android/expected_learning.py wrote. A folder has `talk.session`, saved in the middle
+of an answer; `cache.odc`, its n-grams; `learned.safetensors`, an adapter; `traces`; `store` with a push;
+Python's also has `release`, a store with a signed release and the public key. A report,
+PLACE/READER-reads-WRITER.json, holds what READER makes of them. It must be what WRITER makes of its own
+files.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from omnidraft import Session, load_bundle
-from omnidraft.learning.learn_traces import LearnOptions, StepOptions, learn, responses_of
-from omnidraft.learning.step.ort_learner import OrtLearner
+from omnidraft.learning.learn_traces import LearnOptions, learn, responses_of
+from omnidraft.learning.step.ort_learner import OrtLearner, StepOptions
 from omnidraft.runtime.models.adapter_file import encode_adapter, read_adapter
 from omnidraft.runtime.session.loaded_bundle import LoadedBundle
 from omnidraft.runtime.traces.trace import Vocabularies

@@ -1,7 +1,7 @@
 """What the tests of a port ran, from the lines that they write.
 
-`vectors FOLDER PASSED/COUNT` for each folder of spec/vectors, and `ids BUNDLE EQUAL/COMPARED` for outputs on a
-starter bundle that were compared with Python's.
+`vectors FOLDER PASSED/COUNT` for each folder of spec/vectors, and `ids BUNDLE EQUAL/COMPARED` for outputs on
+a starter bundle that were compared with Python's.
 """
 
 import json

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Runs a part of the tests with a sanitizer of Swift: sanitize.sh thread, or sanitize.sh address. A report of the sanitizer
+# ends the run. The library of onnxruntime is compiled without either, so what it does to memory is not seen.
+. "$(dirname "$0")/common.sh"
+need_tools
+
+case ${1:-} in
+# What runs in several threads: sessions, models, the public interface, traces that sessions share.
+thread) tests='ApiTests|StreamTests|OpenTests|ThreadsTests|TraceStoreTests|LearningControllerTests' ;;
+# What reads bytes of others: vectors of files and of the tokenizer, and changed files.
+address) tests='Fuzz|VocabVectorsTests|TracesVectorsTests|TextVectorsTests|SyncVectorsTests|testInvalid|testOpen|UnpackTests|DiskTests' ;;
+*) fail "sanitize.sh takes thread or address" ;;
+esac
+
+log=$OUT/$1.log
+export BUILD=build-$1
+swift_package build --build-tests --quiet --sanitize "$1"
+# Runtimes of C++ and of Swift are not compiled with the thread sanitizer, so a report of them alone is none of ours.
+VARIABLES="TSAN_OPTIONS=halt_on_error=1 ASAN_OPTIONS=detect_leaks=0" swift_package test --skip-build \
+    --disable-swift-testing --sanitize "$1" --filter "$tests" > "$log" 2>&1 || { tail -n 100 "$log"; fail "$1: failed"; }
+count=$(grep -c "^Test Case .* passed" "$log")
+[ "$count" -gt 0 ] || fail "$1: no test ran"
+echo "$1 sanitizer: $count tests without a report"
