@@ -33,14 +33,15 @@ install_packages() {
     [ -z "$missing" ] || fail "apt did not install:" $missing
 }
 
-# swift_root FOLDER: the packages are checked by apt and unpacked; none of their scripts runs.
+# swift_root FOLDER: the packages are checked by apt and unpacked; none of their scripts runs. libssl-dev: the tests check
+# signatures with it and serve HTTPS; the library never links it.
 swift_root() {
     local options=()
     set -f
     for path in $UNUSED; do options+=(--dpkgopt="path-exclude=$path"); done
     set +f
     mmdebstrap --quiet --mode=root --variant=extract --skip=check/empty \
-        --include=swiftlang,libc6-dev,libstdc++-14-dev,bash,dash,coreutils,libc-bin,ca-certificates "${options[@]}" \
+        --include=swiftlang,libc6-dev,libstdc++-14-dev,libssl-dev,bash,dash,coreutils,libc-bin,ca-certificates "${options[@]}" \
         "$SUITE_SWIFT" "$1" "deb [signed-by=$KEYRING] $("$PHONES/mirror.sh") $SUITE_SWIFT main"
     ldconfig -r "$1"
     ln -sf ../libexec/swift/bin/swift "$1/usr/bin/swift"
