@@ -21,15 +21,11 @@ class SampleApp : Application() {
         )
     }
 
+    @Suppress("DEPRECATION") // from API level 34 on the system tells the app nothing while it is in the foreground
     override fun onTrimMemory(level: Int) {
         super.onTrimMemory(level)
         val isRunningLow = level == TRIM_MEMORY_RUNNING_LOW || level == TRIM_MEMORY_RUNNING_CRITICAL
         if (isRunningLow || level >= TRIM_MEMORY_BACKGROUND) presenter.lowMemory()
-    }
-
-    override fun onLowMemory() {
-        super.onLowMemory()
-        presenter.lowMemory()
     }
 
     private companion object {

@@ -9,7 +9,8 @@ import java.util.concurrent.Executor
 /** What the screen needs of the library; [LibraryEngine] is the library. */
 interface Engine {
     /**
-     * Unpacks a bundle, where it is not unpacked yet, and opens it; blocks.
+     * Unpacks a bundle, where it is not unpacked yet, and opens it; blocks. A name is of one bundle: another bundle
+     * takes another name.
      *
      * @param onProgress bytes so far, and bytes in all.
      */

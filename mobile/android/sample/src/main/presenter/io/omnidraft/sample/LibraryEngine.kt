@@ -4,6 +4,7 @@ import io.omnidraft.Bundle
 import io.omnidraft.GenerationConfig
 import io.omnidraft.Learning
 import io.omnidraft.OmniDraft
+import io.omnidraft.OpenOptions
 import io.omnidraft.Piece
 import io.omnidraft.Result
 import io.omnidraft.Session
@@ -28,7 +29,9 @@ class LibraryEngine(
     override fun open(choice: Choice, onProgress: (Long, Long) -> Unit): Talk {
         val place = File(private, "bundles/${choice.name}")
         place.parentFile?.mkdirs()
-        val bundle = OmniDraft.open(OmniDraft.unpack(choice.source(), place, onProgress))
+        // Without a place for the state each opening would hash all files and measure again.
+        val options = OpenOptions(state = File(private, "state"))
+        val bundle = OmniDraft.open(OmniDraft.unpack(choice.source(), place, onProgress), options)
         return try {
             talk(bundle, choice.name)
         } catch (error: Throwable) {
