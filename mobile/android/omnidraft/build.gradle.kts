@@ -9,18 +9,33 @@ plugins {
 kotlin {
     explicitApi()
     compilerOptions {
-        jvmTarget = JvmTarget.JVM_1_8
         allWarningsAsErrors = true
         progressiveMode = true
+    }
+}
+
+tasks.compileKotlin {
+    compilerOptions {
+        jvmTarget = JvmTarget.JVM_1_8
         // The Java API of level 26; scripts/android/compile.sh also compares with android.jar.
         freeCompilerArgs.addAll("-Xjdk-release=1.8", "-Xsuppress-deprecated-jvm-target-warning")
     }
+}
+
+// The tests run on the JVM that builds, and use its web server and its keys.
+tasks.compileTestKotlin {
+    compilerOptions.jvmTarget = JvmTarget.JVM_17
 }
 
 java {
     sourceCompatibility = JavaVersion.VERSION_1_8
     targetCompatibility = JavaVersion.VERSION_1_8
     withSourcesJar()
+}
+
+tasks.compileTestJava {
+    sourceCompatibility = "17"
+    targetCompatibility = "17"
 }
 
 dependencies {
@@ -36,6 +51,9 @@ tasks.test {
     maxHeapSize = "1500m"
     environment("ORT_DISABLE_TELEMETRY", "1")
     systemProperty("omnidraft.root", rootDir.resolve("../..").canonicalPath)
+    // Where scripts/android/bundles.sh ran; else the tests that need a bundle are skipped.
+    val bundles = rootDir.resolve("../../.cache/android/bundles")
+    if (bundles.exists()) systemProperty("omnidraft.bundles", bundles.canonicalPath)
 }
 
 publishing {

@@ -31,7 +31,12 @@ android {
     }
 
     testOptions {
-        unitTests.all { it.useJUnitPlatform() }
+        unitTests.all {
+            it.useJUnitPlatform()
+            // Where scripts/android/bundles.sh ran; else the tests are skipped.
+            val bundles = rootDir.resolve("../../.cache/android/bundles")
+            if (bundles.exists()) it.systemProperty("omnidraft.bundles", bundles.canonicalPath)
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 package io.omnidraft.sample
 
+import io.omnidraft.BundleSource
 import io.omnidraft.GenerationConfig
+import org.junit.jupiter.api.Assumptions.assumeTrue
 import java.io.File
 import java.util.concurrent.Executor
 import java.util.concurrent.Executors
@@ -48,7 +50,8 @@ class Desk(folder: File, tokens: Int = 24) : AutoCloseable {
 
     /** Opens the starter bundle. */
     fun open(): Desk = also {
-        presenter.open(Choice("starter") { io.omnidraft.BundleSource.Archive(ARCHIVE) })
+        val archive = ARCHIVE
+        presenter.open(Choice("starter") { BundleSource.Archive(archive) })
         until { it.phase == Phase.READY || it.phase == Phase.EMPTY }
     }
 
@@ -69,6 +72,10 @@ class Desk(folder: File, tokens: Int = 24) : AutoCloseable {
 
     companion object {
         const val LONGEST_SECONDS = 60L
-        val ARCHIVE = File(System.getProperty("omnidraft.bundles") ?: error("omnidraft.bundles is not set"), "starter-a.zip")
+        val ARCHIVE: File by lazy {
+            val bundles = System.getProperty("omnidraft.bundles")
+            assumeTrue(bundles != null, "omnidraft.bundles is not set; scripts/android/bundles.sh makes the bundles")
+            File(bundles, "starter-a.zip")
+        }
     }
 }
