@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from omnidraft.runtime.decoding.draft_length import LONGEST, Costs
+from omnidraft.runtime.decoding.length_state import LONGEST, Costs
 from omnidraft.runtime.vocab.tokenizer import Tokenizer
 from omnidraft.runtime.vocab.vocab_map import VocabMap
 

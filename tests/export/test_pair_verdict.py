@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnidraft.pair_verdict import CountedDrafts, expected_verdict, larger_file, measured_verdict
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.length_state import Costs
 
 GOOD = CountedDrafts(of_drafted=0.6, tokens_per_target_pass=3.4, num_draft_tokens=4)
 

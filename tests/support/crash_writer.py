@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from omnidraft.runtime.decoding.draft_length import Costs, LengthState
+from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.generation_config import GenerationConfig
 from omnidraft.runtime.session.session_file import encode_session

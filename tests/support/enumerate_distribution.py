@@ -11,8 +11,9 @@ import pytest
 
 from omnidraft.runtime.decoding.baselines import Mode, Verification
 from omnidraft.runtime.decoding.distribution import Distribution
-from omnidraft.runtime.decoding.draft_length import Costs, DraftLength, FixedLength, MeasuredLength
+from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.session.decode import DecoderModels, decode_prompt
 from omnidraft.runtime.vocab.vocab_map import VocabMap

@@ -14,7 +14,7 @@ from omnidraft.errors import OmnidraftError, SyncError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.models.adapter_file import encode_adapter, write_adapter
 from omnidraft.runtime.vocab.cache_file import encode
 from omnidraft.runtime.vocab.cache_store import write_table

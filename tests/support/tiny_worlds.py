@@ -12,7 +12,7 @@ from omnidraft.export.build_vocab_map import build_vocab_map
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import ModelEntry
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.vocab.library_tokenizer import LibraryTokenizer
 from omnidraft.runtime.vocab.tokenizer import Tokenizer

@@ -21,7 +21,7 @@ from omnidraft.runtime.bundle.bundle import Bundle, file_sha256
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.bundle.train_step_entry import layout_of
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.length_state import Costs
 from support.toy import DRAFT
 
 RANK = 4

@@ -9,8 +9,8 @@ from pathlib import Path
 from omnidraft.export.model_export import ModelExport
 from omnidraft.export.quantize.parity import Acceptance, measure_acceptance, refuse_collapse
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
-from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.session.decode import DecoderModels
 from omnidraft.runtime.session.loaded_bundle import threads_for
 from omnidraft.runtime.session.measure import measure_costs

@@ -6,7 +6,7 @@ from pathlib import Path
 from omnidraft.export.adopt.adopt import Adoption
 from omnidraft.export.quantize.parity import DRAFTED, Acceptance, Parity, StepParity
 from omnidraft.pair_verdict import CountedDrafts, PairVerdict, expected_verdict
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.length_state import Costs
 
 
 @dataclass(frozen=True)

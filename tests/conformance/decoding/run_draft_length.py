@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from conformance.vectors import DEFAULTS, Vector, close
-from omnidraft.runtime.decoding.draft_length import Costs, LengthState, MeasuredLength, RoundCounts
+from omnidraft.runtime.decoding.draft_length import MeasuredLength, RoundCounts
+from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.verifier import block_pays
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from conformance.vectors import ROOT, Vector, cache_of
 from omnidraft.runtime.bundle.model_entry import KvShape
 from omnidraft.runtime.decoding.draft_length import (
-    Costs,
     DraftLength,
     FixedLength,
     MeasuredLength,
@@ -19,6 +18,7 @@ from omnidraft.runtime.decoding.draft_length import (
     RoundCounts,
 )
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.decoding.model import Logits
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformance.vectors import Vector
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device import device_costs
 from omnidraft.runtime.device.machine import Machine, cpu_of
 

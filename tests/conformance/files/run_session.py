@@ -18,7 +18,7 @@ from omnidraft.errors import SessionFileError
 from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.model_entry import KvShape, ModelEntry
 from omnidraft.runtime.chat.prompt_template import PromptTemplate
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.models.ort_model import Graph
 from omnidraft.runtime.session.session_file import (
     HEADER_BYTES,

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from omnidraft.runtime.decoding.baselines import Verification
-from omnidraft.runtime.decoding.draft_length import Costs, LengthState, MeasuredLength
+from omnidraft.runtime.decoding.draft_length import MeasuredLength
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.sampling import SamplingConfig
 from omnidraft.runtime.decoding.speculate import Round

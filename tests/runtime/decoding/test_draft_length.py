@@ -8,22 +8,24 @@ import pytest
 
 from omnidraft.errors import SettingError
 from omnidraft.runtime.decoding.draft_length import (
-    FIRST_SHARE,
-    LAST_SHARE,
-    LONGEST,
-    LONGEST_MATCH,
     MAX_DRAFT_TOKENS,
     PROBE,
-    TEXT_ROUNDS,
-    Costs,
     DraftLength,
     FixedLength,
-    LengthState,
     MeasuredLength,
     Plan,
     RoundCounts,
     match_class,
     running,
+)
+from omnidraft.runtime.decoding.length_state import (
+    FIRST_SHARE,
+    LAST_SHARE,
+    LONGEST,
+    LONGEST_MATCH,
+    TEXT_ROUNDS,
+    Costs,
+    LengthState,
 )
 
 CHEAP = Costs(target=(1.0, 1.01, 1.02, 1.03, 1.04), draft=0.02, host=0.01)  # a large target, a small drafter

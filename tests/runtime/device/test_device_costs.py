@@ -11,7 +11,7 @@ import pytest
 
 from omnidraft.errors import SettingError
 from omnidraft.runtime.bundle.bundle import open_bundle
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device import device_costs
 from omnidraft.runtime.device.device_costs import Measure
 from omnidraft.runtime.device.machine import Machine, this_machine

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from omnidraft.runtime.decoding.draft_length import Costs
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.session.decode import DecoderModels
 from omnidraft.runtime.session.measure import measure_costs, measure_within
 from omnidraft.runtime.vocab.ngram_cache import NgramCache

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from omnidraft import Generation, GenerationConfig, LoadedBundle, Session
 from omnidraft.errors import ContextError
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.vocab.ngram_cache import NgramCache, Policy
 from support.tiny_worlds import random_text, random_weights, without_drafter
 

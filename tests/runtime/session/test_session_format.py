@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from omnidraft import GenerationConfig
 from omnidraft.errors import SessionFileError, SettingError
-from omnidraft.runtime.decoding.draft_length import Costs, LengthState
+from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.disk.strict_json import bits_of, dump
 from omnidraft.runtime.session.conversation import Turn
 from omnidraft.runtime.session.session_file import (

@@ -23,7 +23,7 @@ from omnidraft.runtime.bundle.signature import (
 )
 from omnidraft.runtime.bundle.signature import verify as verify_signature
 from omnidraft.runtime.chat.prompt_template import MAX_PROMPT, PromptTemplate, read_prompt
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device.check_record import Stamp
 from omnidraft.runtime.device.device_costs import read_costs
 from omnidraft.runtime.device.machine import Machine, read_machine

@@ -7,8 +7,9 @@ transformers). It helps where an answer quotes its prompt or repeats itself: sum
 
 from collections.abc import Sequence
 
-from omnidraft.runtime.decoding.draft_length import LONGEST_MATCH, MAX_DRAFT_TOKENS, DraftLength, Plan
+from omnidraft.runtime.decoding.draft_length import MAX_DRAFT_TOKENS, DraftLength, Plan
 from omnidraft.runtime.decoding.drafter import Draft
+from omnidraft.runtime.decoding.length_state import LONGEST_MATCH
 from omnidraft.runtime.decoding.proposer import NO_COPY, Copy, Outcome, Rule, TrieProposer
 from omnidraft.runtime.decoding.rng import RandomSource
 from omnidraft.runtime.decoding.translator import Proposal

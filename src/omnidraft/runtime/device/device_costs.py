@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from omnidraft.runtime.decoding.draft_length import Costs
+from omnidraft.runtime.decoding.length_state import Costs
 from omnidraft.runtime.device.machine import Machine, read_machine
 from omnidraft.runtime.device.state_directory import read_record, record_key, write_record
 from omnidraft.runtime.disk.json_fields import array, hexadecimal, mapping, number, real

@@ -16,14 +16,9 @@ from omnidraft.runtime.bundle.placement import CPU_GRAPH, placed
 from omnidraft.runtime.bundle.signature import PublicKey
 from omnidraft.runtime.chat.output_text import OutputText
 from omnidraft.runtime.decoding.baselines import Verification
-from omnidraft.runtime.decoding.draft_length import (
-    Costs,
-    DraftLength,
-    FixedLength,
-    LengthState,
-    MeasuredLength,
-)
+from omnidraft.runtime.decoding.draft_length import DraftLength, FixedLength, MeasuredLength
 from omnidraft.runtime.decoding.drafter import Drafter
+from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.verifier import block_pays
 from omnidraft.runtime.device.device_costs import DeviceCosts, Measure, device_costs
 from omnidraft.runtime.device.machine import Machine, this_machine

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 
-from omnidraft.runtime.decoding.draft_length import PRIOR_ACCEPTANCE, PRIOR_ROUNDS, Costs, FixedLength
+from omnidraft.runtime.decoding.draft_length import PRIOR_ROUNDS, FixedLength
+from omnidraft.runtime.decoding.length_state import PRIOR_ACCEPTANCE, Costs
 from omnidraft.runtime.decoding.model import Model
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.speculate import DecoderState, Round

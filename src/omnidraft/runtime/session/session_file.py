@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from omnidraft.errors import OmnidraftError, SessionFileError
-from omnidraft.runtime.decoding.draft_length import FIRST_SHARE, LAST_SHARE, Costs, LengthState
+from omnidraft.runtime.decoding.length_state import FIRST_SHARE, LAST_SHARE, Costs, LengthState
 from omnidraft.runtime.device.device_costs import check_costs
 from omnidraft.runtime.disk.json_fields import array, boolean, hexadecimal, ids, integer, mapping, real, text
 from omnidraft.runtime.disk.strict_json import bits_of, dump, parse

@@ -8,7 +8,7 @@ from omnidraft.runtime.bundle.bundle import Bundle
 from omnidraft.runtime.bundle.memory import peak_bytes
 from omnidraft.runtime.chat.messages import checked_text
 from omnidraft.runtime.chat.prompt_template import Template
-from omnidraft.runtime.decoding.draft_length import Costs, LengthState
+from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.models.adapter import Adapter
 from omnidraft.runtime.models.adapter_fit import Role
 from omnidraft.runtime.session.conversation import Turn, conversation_ids

@@ -7,7 +7,7 @@ from functools import partial
 from weakref import ref
 
 from omnidraft.errors import SessionError
-from omnidraft.runtime.decoding.draft_length import LengthState
+from omnidraft.runtime.decoding.length_state import LengthState
 from omnidraft.runtime.decoding.proposer import Proposer
 from omnidraft.runtime.decoding.rng import SplitMix64, fresh_seed
 from omnidraft.runtime.decoding.speculate import DecoderState

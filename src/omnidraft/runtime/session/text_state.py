@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from omnidraft.runtime.decoding.draft_length import Costs, LengthState
+from omnidraft.runtime.decoding.length_state import Costs, LengthState
 from omnidraft.runtime.decoding.rng import SplitMix64
 from omnidraft.runtime.decoding.speculate import DecoderState
 from omnidraft.runtime.decoding.stop import StopReason

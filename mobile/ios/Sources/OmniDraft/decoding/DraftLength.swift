@@ -4,17 +4,10 @@
 // lengths. All numbers are float64, in the order of operations of the Python runtime.
 
 let maxDraftTokens = 48
-let priorAcceptance = 0.6  // of a drafter that was never measured
 let copyAcceptance = 0.5  // of a copied token, before any was compared
 let priorRounds = 5.0  // weight of what is assumed before the first round, in rounds
-let longestDraft = 12  // tokens that a round proposes at most
-let longestMatch = 6  // tokens of a match; longer matches count as this long
-let shortestMatch = 2
 let lengthDecay = 0.97  // weight of a round after the next one, relative to before
-let textRounds = 20.0  // weight of all earlier texts at the start of a text, at most, in rounds
 let probeTokens = 3  // draft tokens of a probe
-let firstShare = 0.0125  // of the time since the last draft, what a probe may cost
-let lastShare = 0.0025
 
 /// Where the tokens of a round come from; the raw value is the name in vectors.
 enum Source: String, Sendable {

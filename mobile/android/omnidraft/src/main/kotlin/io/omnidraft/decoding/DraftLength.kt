@@ -10,17 +10,10 @@ import io.omnidraft.SettingException
  */
 
 internal const val MAX_DRAFT_TOKENS: Int = 48
-internal const val PRIOR_ACCEPTANCE: Double = 0.6 // of a drafter that was never measured
 internal const val COPY_ACCEPTANCE: Double = 0.5 // of a copied token, before any was compared
 internal const val PRIOR_ROUNDS: Double = 5.0 // weight of what is assumed before the first round, in rounds
-internal const val LONGEST: Int = 12 // tokens that a round proposes at most
-internal const val LONGEST_MATCH: Int = 6 // tokens of a match; longer matches count as this long
-internal const val SHORTEST_MATCH: Int = 2
 internal const val DECAY: Double = 0.97 // weight of a round after the next one, relative to before
-internal const val TEXT_ROUNDS: Double = 20.0 // weight of all earlier texts at the start of a text, at most, in rounds
 internal const val PROBE: Int = 3 // draft tokens of a probe
-internal const val FIRST_SHARE: Double = 0.0125 // of the time since the last draft, what a probe may cost
-internal const val LAST_SHARE: Double = 0.0025
 
 /**
  * Where the tokens of a round come from.

@@ -1,0 +1,85 @@
+"""What the draft length is computed from: costs, and what was learned; a session file holds both."""
+
+from dataclasses import dataclass, field, replace
+
+PRIOR_ACCEPTANCE = 0.6  # of a drafter that was never measured
+LONGEST = 12  # tokens that a round proposes at most
+LONGEST_MATCH = 6  # tokens of a match; longer matches count as this long
+SHORTEST_MATCH = 2
+TEXT_ROUNDS = 20.0  # weight of all earlier texts at the start of a text, at most, in rounds
+FIRST_SHARE, LAST_SHARE = 0.0125, 0.0025  # of the time since the last draft, what a probe may cost
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds on one device.
+
+    Attributes:
+        target: one target pass over n = 1, 2, ... tokens.
+        draft: one draft token.
+        host: the round's own work (translate, verify, learn, rewind).
+        acceptance: not seconds: accepted draft tokens over evaluated ones, when last measured.
+    """
+
+    target: tuple[float, ...]
+    draft: float
+    host: float
+    acceptance: float = PRIOR_ACCEPTANCE
+
+    def pass_seconds(self, n: int) -> float:
+        """Seconds of a target pass over n tokens; longer ones than measured continue at the mean slope."""
+        measured = self.target
+        if n <= len(measured):
+            return measured[n - 1]
+        slope = (measured[-1] - measured[0]) / max(1, len(measured) - 1)
+        return measured[-1] + slope * (n - len(measured))
+
+    def round_seconds(self, num_draft_tokens: int) -> float:
+        """Seconds of a round with this number of draft tokens; 0 is plain decoding, without host work."""
+        host = self.host if num_draft_tokens else 0.0
+        return self.pass_seconds(num_draft_tokens + 1) + num_draft_tokens * self.draft + host
+
+    def copy_seconds(self, num_tokens: int) -> float:
+        """Seconds of a round with this number of copied tokens."""
+        return self.pass_seconds(num_tokens + 1) + self.host
+
+
+def _zeros(count: int) -> list[float]:
+    return [0.0] * count
+
+
+@dataclass
+class LengthState:
+    """All that a measured draft length learned, as decayed counts; a session file holds it.
+
+    Attributes:
+        evaluated, accepted: draft tokens by depth, given that those before them were accepted [LONGEST].
+        drafts, targets: accepted draft tokens, and the target tokens that they gave.
+        compared, agreed: tokens that a copy would have proposed, and those that were right, by the length of
+            the match before the token, from SHORTEST_MATCH on [LONGEST_MATCH - SHORTEST_MATCH + 1].
+        idle: rounds since the last draft.
+        share: of their time, what a probe may cost.
+    """
+
+    evaluated: list[float] = field(default_factory=lambda: _zeros(LONGEST))
+    accepted: list[float] = field(default_factory=lambda: _zeros(LONGEST))
+    drafts: float = 0.0
+    targets: float = 0.0
+    compared: list[float] = field(default_factory=lambda: _zeros(LONGEST_MATCH - SHORTEST_MATCH + 1))
+    agreed: list[float] = field(default_factory=lambda: _zeros(LONGEST_MATCH - SHORTEST_MATCH + 1))
+    idle: int = 0
+    share: float = FIRST_SHARE
+
+    def copy(self) -> "LengthState":
+        """An independent state of equal values."""
+        lists = (list(each) for each in (self.evaluated, self.accepted, self.compared, self.agreed))
+        evaluated, accepted, compared, agreed = lists
+        return replace(self, evaluated=evaluated, accepted=accepted, compared=compared, agreed=agreed)
+
+    def begin_text(self) -> None:
+        """Cap the weight of the texts before, because texts differ; probe again at the start of a text."""
+        for j, evaluated in enumerate(self.evaluated):
+            if evaluated > TEXT_ROUNDS:
+                self.accepted[j] = min(TEXT_ROUNDS, self.accepted[j] * TEXT_ROUNDS / evaluated)
+                self.evaluated[j] = TEXT_ROUNDS
+        self.share = min(2.0 * self.share, FIRST_SHARE)
