@@ -13,14 +13,7 @@ import Foundation
 // transfer is given up, and the whole file is hashed at the end. What was read stays in a file beside the place of the
 // bundle, and the next download goes on behind it.
 
-private let leastBytes = 1024.0  // a second
 private let again = "try again: the download goes on where it ended"
-
-/// How an address is read.
-struct Web: Sendable {
-    /// Over which a transfer must bring 1,024 bytes a second; the header of an answer may take twice as long.
-    var seconds = 10.0
-}
 
 /// Download an archive beside the place where it will be unpacked.
 ///
@@ -44,8 +37,7 @@ func download(
         try checkSpace(folder, needed: source.bytes - sizeOf(part), what: source.address.absoluteString)
     }
     if sizeOf(part) < source.bytes {
-        let transfer = Transfer(source, part, web, progress)
-        try await transfer.run()
+        try await transfer(source, part, web, progress)
     }
     if sizeOf(part) < source.bytes {
         throw unreadable(source, "the connection ended at byte \(sizeOf(part)) of \(source.bytes)")
@@ -75,111 +67,58 @@ private func unreadable(_ source: DownloadSource, _ why: String) -> OmniDraftErr
     archiveError("unreadable", "\(source.address.absoluteString) cannot be read (\(why))", again)
 }
 
-/// One request. Its state is used on the session's serial queue only, but for what the lock holds.
-private final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
+/// Reads what a part lacks.
+private func transfer(
+    _ source: DownloadSource, _ part: String, _ web: Web, _ progress: @escaping @Sendable (Int, Int) throws -> Void
+) async throws {
+    let begin = sizeOf(part)
+    let answer = PartAnswer(source, part, begin, progress)
+    do {
+        try await WebRead(source.address, web, answer).run(from: begin)
+    } catch let error as FileError {
+        try answer.close()
+        throw unreadable(source, error.message)
+    } catch {
+        try answer.close()
+        throw error
+    }
+    try answer.close()
+}
+
+/// Writes what a server answers behind a part. It is used by one transfer, one call after another.
+private final class PartAnswer: WebAnswer {
     private let source: DownloadSource
     private let part: String
-    private let web: Web
     private let progress: @Sendable (Int, Int) throws -> Void
-    private let queue = OperationQueue()
-    private let running = Guarded<URLSessionTask?>(nil)
-    private var continuation: CheckedContinuation<Void, any Error>?
-    private var refusal: (any Error)?  // why the transfer was cancelled here
     private var file: Int32 = -1
-    private var done = 0
-    private var hasAnswer = false
-    private var began = Date()
-    private var counted = 0
+    private var done: Int
 
     init(
-        _ source: DownloadSource, _ part: String, _ web: Web, _ progress: @escaping @Sendable (Int, Int) throws -> Void
+        _ source: DownloadSource, _ part: String, _ begin: Int,
+        _ progress: @escaping @Sendable (Int, Int) throws -> Void
     ) {
         self.source = source
         self.part = part
-        self.web = web
         self.progress = progress
-        queue.maxConcurrentOperationCount = 1
+        done = begin
     }
 
-    func run() async throws {
-        let begin = sizeOf(part)
-        var request = URLRequest(url: source.address, cachePolicy: .reloadIgnoringLocalCacheData)
-        request.setValue("omnidraft", forHTTPHeaderField: "User-Agent")
-        request.setValue("identity", forHTTPHeaderField: "Accept-Encoding")
-        if begin > 0 { request.setValue("bytes=\(begin)-", forHTTPHeaderField: "Range") }
-        let settings = URLSessionConfiguration.ephemeral
-        settings.timeoutIntervalForRequest = web.seconds
-        let session = URLSession(configuration: settings, delegate: self, delegateQueue: queue)
-        let task = session.dataTask(with: request)
-        running.with { $0 = task }
-        defer { session.finishTasksAndInvalidate() }
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                queue.addOperation {
-                    self.continuation = continuation
-                    self.done = begin
-                    task.resume()
-                }
-                waitForAnswer()
-            }
-        } onCancel: {
-            running.with { $0?.cancel() }
-        }
-    }
-
-    /// A header that comes byte by byte has no bound of its own, so it is waited for here.
-    private func waitForAnswer() {
-        let late = "its answer did not begin within \(Int(2 * web.seconds)) s"
-        DispatchQueue.global().asyncAfter(deadline: .now() + 2 * web.seconds) { [weak self] in
-            self?.queue.addOperation { [weak self] in
-                guard let self, !self.hasAnswer, self.continuation != nil else { return }
-                self.stop(unreadable(self.source, late))
-            }
-        }
-    }
-
-    private func stop(_ error: any Error) {
-        if refusal == nil { refusal = error }
-        running.with { $0?.cancel() }
-    }
-
-    /// An address of HTTPS leads to no other kind.
-    func urlSession(
-        _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
-        newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void
-    ) {
-        completionHandler(request.url?.scheme == source.address.scheme ? request : nil)
-    }
-
-    func urlSession(
-        _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
-        completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
-    ) {
-        hasAnswer = true
-        began = Date()
-        do {
-            let begin = try answered(response)
-            done = begin
-            file = open(part, O_WRONLY | O_CREAT | O_CLOEXEC | (begin > 0 ? O_APPEND : O_TRUNC), 0o600)
-            if file < 0 { throw unwritable(part, systemError(errno).message) }
-            completionHandler(.allow)
-        } catch {
-            refusal = error
-            completionHandler(.cancel)
-        }
+    func begin(_ answer: HTTPURLResponse) throws {
+        done = try beginOf(answer)
+        file = open(part, O_WRONLY | O_CREAT | O_CLOEXEC | (done > 0 ? O_APPEND : O_TRUNC), 0o600)
+        if file < 0 { throw unwritable(part, systemError(errno).message) }
     }
 
     /// The byte at which the answer begins: that which was asked for, or 0 of a server that always sends all.
-    private func answered(_ response: URLResponse) throws -> Int {
-        guard let response = response as? HTTPURLResponse else { throw unreadable(source, "no web server has it") }
-        let length = response.expectedContentLength
-        if response.statusCode == 200 {
+    private func beginOf(_ answer: HTTPURLResponse) throws -> Int {
+        let length = answer.expectedContentLength
+        if answer.statusCode == 200 {
             if length >= 0 && length != Int64(source.bytes) { throw otherSize("\(length) bytes") }
             return 0
         }
-        if response.statusCode != 206 { throw unreadable(source, "the server answers \(response.statusCode)") }
+        if answer.statusCode != 206 { throw unreadable(source, "the server answers \(answer.statusCode)") }
         let rest = "bytes \(done)-\(source.bytes - 1)/"
-        let range = response.value(forHTTPHeaderField: "Content-Range")
+        let range = answer.value(forHTTPHeaderField: "Content-Range")
         if done > 0 && (range == "\(rest)\(source.bytes)" || range == "\(rest)*") { return done }
         throw otherSize("another number of bytes")
     }
@@ -188,39 +127,22 @@ private final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Senda
         discarded(part, "size", "\(source.address.absoluteString) has \(found) and not \(source.bytes)")
     }
 
-    func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
-        if refusal != nil { return }
-        do {
-            if data.count > source.bytes - done { throw otherSize("another number of bytes") }
-            try writing(part) { try writeAll(file, [UInt8](data)) }
-            done += data.count
-            try progress(done, source.bytes)
-            try checkPace(data.count)
-        } catch {
-            stop(error)
-        }
+    func add(_ data: Data) throws {
+        if data.count > source.bytes - done { throw otherSize("another number of bytes") }
+        try writing(part) { try writeAll(file, [UInt8](data)) }
+        done += data.count
+        try progress(done, source.bytes)
     }
 
-    /// Gives up a transfer that is too slow.
-    private func checkPace(_ count: Int) throws {
-        counted += count
-        let passed = Date().timeIntervalSince(began)
-        if passed < web.seconds { return }
-        if Double(counted) < leastBytes * passed {
-            throw unreadable(source, "it brings less than \(Int(leastBytes)) bytes a second")
-        }
-        began = Date()
-        counted = 0
-    }
-
-    func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
-        if file >= 0 {
-            if fsync(file) != 0 && refusal == nil { refusal = unwritable(part, systemError(errno).message) }
-            close(file)
-            file = -1
-        }
-        let failure = refusal ?? error.map { unreadable(source, reason($0)) }
-        if let failure { continuation?.resume(throwing: failure) } else { continuation?.resume() }
-        continuation = nil
+    /// Flushes the part, which the next download goes on with.
+    func close() throws {
+        if file < 0 { return }
+        let isFlushed = fsync(file) == 0
+        let error = systemError(errno)
+        systemClose(file)
+        file = -1
+        if !isFlushed { throw unwritable(part, error.message) }
     }
 }
+
+private func systemClose(_ descriptor: Int32) { close(descriptor) }

@@ -1,0 +1,245 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+// The files of a device: adapter in use, previous adapter, newest release seen (spec/15-sync.md, What a device keeps).
+//
+// A directory with one pointer file, `current`, and files named by their SHA-256. Replacing the pointer file is the
+// switch. Files of a process that was killed are not named in the pointer file, and the next process removes them.
+
+/// Name of the pointer file.
+let pointerName = "current"
+
+private let title = "omnidraft.installed 1"
+private let mostPointerBytes = 2048
+private let keyDigits = 16
+private let hashDigits = 64
+private let randomDigits = 16
+private let temporaryEnd = ".tmp"
+
+/// An adapter that is or was in use.
+struct Used: Sendable, Equatable, CustomStringConvertible {
+    /// Of its release; 0 for the device's own adapter.
+    let number: Int
+    /// Of the adapter.
+    let file: StoredFile
+
+    /// The form in the pointer file.
+    var description: String { "\(number) \(file)" }
+}
+
+/// The content of the pointer file.
+struct Installed: Sendable, Equatable {
+    /// Of the device's bundle.
+    let channel: Channel
+    /// The newest release that was verified.
+    var seen: Seen?
+    /// Number of the newest release whose adapter was not taken, 0 for none.
+    var refused = 0
+    /// Id of the key that a release was last checked with; nil if none was. With a key, every later release must be
+    /// signed.
+    var key: String?
+    /// The adapter in use; nil for the drafter without an adapter.
+    var current: Used?
+    /// The adapter before it; nil likewise.
+    var previous: Used?
+    /// Of the newest release that has one.
+    var cache: StoredFile?
+
+    /// The names of all files in the pointer file.
+    var files: Set<String> {
+        Set([current, previous].compactMap { $0 }.map { $0.file.sha256 + adapterEnd })
+            .union([cache].compactMap { $0 }.map { $0.sha256 + cacheEnd })
+    }
+
+    /// The bytes of the pointer file.
+    var text: [UInt8] {
+        let seen = seen.map { "\($0.number) \($0.sha256)" } ?? "none"
+        return Array(
+            ("\(title)\n\(channel.lines)seen \(seen)\nrefused \(refused)\nkey \(key ?? "none")\n"
+                + "current \(current?.description ?? "none")\nprevious \(previous?.description ?? "none")\n"
+                + "cache \(shownFile(cache))\n").utf8)
+    }
+
+    /// This state with another adapter in use; the present adapter becomes the previous one.
+    func switched(_ to: Used?) -> Installed {
+        if to == current { return self }
+        var state = self
+        (state.current, state.previous) = (to, current)
+        return state
+    }
+}
+
+/// The content of a directory; nil where nothing is installed.
+///
+/// - Throws: ``OmniDraftError/sync(_:)`` `unreadable` or `malformed`.
+func readInstalled(_ place: String) throws -> Installed? {
+    let pointer = joined(place, pointerName)
+    do {
+        return try parse(OpenFile(pointer).read(mostPointerBytes + 1))
+    } catch let error as FileError {
+        if error.isAbsent { return nil }
+        let message = "\(pointer) cannot be read (\(error.message))"
+        throw syncError("unreadable", message, "check the path and its permissions")
+    } catch is MalformedRecord {
+        throw syncError(
+            "malformed", "\(pointer) is not what a pull wrote",
+            "give another directory, or delete it, which also forgets the newest release seen")
+    }
+}
+
+private func parse(_ data: [UInt8]) throws -> Installed {
+    var reader = RecordReader(data)
+    try reader.line(title)
+    let installed = Installed(
+        channel: try reader.channel(), seen: try seenIn(reader.value("seen")),
+        refused: try countIn(reader.value("refused")), key: try keyIn(reader.value("key")),
+        current: try usedIn(reader.value("current")), previous: try usedIn(reader.value("previous")),
+        cache: try fileOrNoneIn(reader.value("cache")))
+    try reader.end()
+    return installed
+}
+
+private func seenIn(_ value: ArraySlice<UInt8>) throws -> Seen? {
+    if isNone(value) { return nil }
+    let (number, hash) = try pairIn(value)
+    return Seen(number: try numberIn(number), sha256: try hashIn(hash))
+}
+
+private func keyIn(_ value: ArraySlice<UInt8>) throws -> String? {
+    if isNone(value) { return nil }
+    if !isHexadecimal(value, digits: keyDigits) { throw MalformedRecord() }
+    return String(decoding: value, as: UTF8.self)
+}
+
+private func usedIn(_ value: ArraySlice<UInt8>) throws -> Used? {
+    if isNone(value) { return nil }
+    let (number, file) = try pairIn(value)
+    return Used(number: try countIn(number), file: try fileIn(file))
+}
+
+/// Replace the pointer file; the caller has claimed the directory. A kill at any moment leaves the old state or the new
+/// one, whole.
+///
+/// - Throws: ``OmniDraftError/sync(_:)`` `unwritable`.
+func install(_ place: String, _ state: Installed) throws { try write(place, pointerName, state.text) }
+
+/// Remove files that the pointer file does not name, and files of killed processes; the caller has claimed the
+/// directory.
+func tidy(_ place: String, _ state: Installed) {
+    let named = state.files
+    for name in namesIn(place) where isKept(name.utf8) && !named.contains(name) || isLeft(name) {
+        unlink(joined(place, name))  // a file that stays only takes space
+    }
+}
+
+/// Whether a name is that of an adapter or a cache.
+private func isKept(_ name: some BidirectionalCollection<UInt8>) -> Bool {
+    let end = name.dropFirst(hashDigits)
+    return isHexadecimal(name.prefix(hashDigits), digits: hashDigits)
+        && (end.elementsEqual(adapterEnd.utf8) || end.elementsEqual(cacheEnd.utf8))
+}
+
+/// Whether a name is that of a temporary file of this directory.
+private func isLeft(_ name: String) -> Bool {
+    let bytes = Array(name.utf8)
+    let random = bytes.dropLast(temporaryEnd.utf8.count).suffix(randomDigits)
+    let tail = 1 + randomDigits + temporaryEnd.utf8.count
+    guard begins(name, with: "."), bytes.suffix(temporaryEnd.utf8.count).elementsEqual(temporaryEnd.utf8),
+        isHexadecimal(random, digits: randomDigits), bytes.count > 1 + tail,
+        bytes[bytes.count - tail] == UInt8(ascii: ".")
+    else { return false }
+    let of = bytes.dropFirst().dropLast(tail)
+    return of.elementsEqual(pointerName.utf8) || isKept(of)
+}
+
+/// Write a file into a directory; the pointer file does not change.
+///
+/// - Throws: ``OmniDraftError/sync(_:)`` `unwritable`.
+func keep(_ place: String, _ data: [UInt8], _ end: String) throws -> StoredFile {
+    let file = StoredFile(data)
+    try write(place, file.sha256 + end, data)
+    return file
+}
+
+/// The bytes of a file in a directory; nil where it is absent or damaged.
+func kept(_ place: String, _ file: StoredFile, _ end: String) -> [UInt8]? {
+    guard let data = try? readFile(joined(place, file.sha256 + end), most: file.size) else { return nil }
+    return StoredFile(data) == file ? data : nil
+}
+
+/// The file of the adapter in use; nil for the drafter without an adapter.
+///
+/// - Throws: ``OmniDraftError/sync(_:)`` `absent`: nothing is installed there; `unreadable` or `malformed`; `checksum`:
+///   the file was changed.
+func adapterInUse(_ place: String) throws -> String? {
+    guard let state = try readInstalled(place) else {
+        throw syncError("absent", "\(place) holds nothing that was pulled", "pull a release first")
+    }
+    guard let current = state.current else { return nil }
+    _ = try inUse(place, current)
+    return joined(place, current.file.sha256 + adapterEnd)
+}
+
+/// The bytes of the adapter in use.
+///
+/// - Throws: ``OmniDraftError/sync(_:)`` `checksum`: the file was changed.
+func inUse(_ place: String, _ current: Used) throws -> [UInt8] {
+    if let data = kept(place, current.file, adapterEnd) { return data }
+    let message = "the adapter in use in \(place) is not the file that was pulled"
+    throw syncError("checksum", message, "pull the release again")
+}
+
+/// Use the previous adapter again. The release of the present adapter is not taken again by itself.
+///
+/// - Throws: ``OmniDraftError/sync(_:)`` `absent`: no adapter is in use; `in_use` or `unwritable`.
+@discardableResult
+func rollBack(_ place: String) throws -> Installed {
+    try claimedDirectory(place) {
+        guard var state = try readInstalled(place), let current = state.current else {
+            let message = "\(place) has no adapter in use, so there is nothing before it"
+            throw syncError("absent", message, "pull one first")
+        }
+        (state.current, state.previous) = (state.previous, current)
+        state.refused = max(state.refused, current.number)
+        try install(place, state)
+        tidy(place, state)
+        return state
+    }
+}
+
+/// Lock a directory for this process while `work` runs; make it if it is absent.
+///
+/// - Throws: ``OmniDraftError/sync(_:)`` `in_use` or `unwritable`.
+func claimedDirectory<T>(_ place: String, _ work: () throws -> T) throws -> T {
+    let claim = try claimed(place)
+    defer { claim.close() }
+    return try work()
+}
+
+private func claimed(_ place: String) throws -> Claim {
+    do {
+        return try Claim(place)
+    } catch is ClaimError {
+        throw syncError(
+            "in_use", "another process is pulling into \(place)", "wait for it, or give another directory")
+    } catch let error as FileError {
+        throw unwritablePlace(place, error)
+    }
+}
+
+private func write(_ place: String, _ name: String, _ data: [UInt8]) throws {
+    do {
+        try writeAtomically(joined(place, name), data)
+    } catch let error as FileError {
+        throw unwritablePlace(place, error)
+    }
+}
+
+/// The error of a directory that cannot be written.
+func unwritablePlace(_ place: String, _ error: FileError) -> OmniDraftError {
+    let message = "\(place) cannot be written (\(error.message))"
+    return syncError("unwritable", message, "make room, or give another directory")
+}
