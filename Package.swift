@@ -9,9 +9,14 @@ import PackageDescription
         .systemLibrary(name: "COnnxRuntime", path: "mobile/ios/Sources/COnnxRuntime", pkgConfig: "libonnxruntime")
     ]
     let engineDependency: Target.Dependency = "COnnxRuntime"
+    // Linux has no CryptoKit: the tests check signatures with OpenSSL, and serve HTTPS with it.
+    let cryptography: [Target] = [.systemLibrary(name: "COpenSSL", path: "mobile/ios/Tests/COpenSSL")]
+    let testDependencies: [Target.Dependency] = ["OmniDraft", "OmniDraftORT", "COpenSSL"]
     let packages: [Package.Dependency] = []
 #else
     let engine: [Target] = []
+    let cryptography: [Target] = []
+    let testDependencies: [Target.Dependency] = ["OmniDraft", "OmniDraftORT"]
     let engineDependency: Target.Dependency = .product(
         name: "onnxruntime", package: "onnxruntime-swift-package-manager")
     let packages: [Package.Dependency] = [
@@ -26,13 +31,13 @@ let package = Package(
         .library(name: "OmniDraft", targets: ["OmniDraft", "OmniDraftORT"])
     ],
     dependencies: packages,
-    targets: engine + [
+    targets: engine + cryptography + [
         .target(name: "OmniDraft", path: "mobile/ios/Sources/OmniDraft"),
         .target(
             name: "OmniDraftORT", dependencies: ["OmniDraft", engineDependency], path: "mobile/ios/Sources/OmniDraftORT"
         ),
         .testTarget(
-            name: "OmniDraftTests", dependencies: ["OmniDraft", "OmniDraftORT"], path: "mobile/ios/Tests/OmniDraftTests"
+            name: "OmniDraftTests", dependencies: testDependencies, path: "mobile/ios/Tests/OmniDraftTests"
         ),
     ]
 )

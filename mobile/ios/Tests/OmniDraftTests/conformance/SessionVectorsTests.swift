@@ -52,7 +52,7 @@ final class SessionVectorsTests: VectorTestCase {
             let given = vector.input
             let adapter = try readAdapter(vector.file(given["file"]!.string))
             let place = AdapterPlace(
-                name: "vectors", drafter: try entry("drafter", given), target: try entry("target", given),
+                name: "vectors", drafter: adapterEntry("drafter", given), target: adapterEntry("target", given),
                 draftFingerprint: given["draft_tokenizer"]!.string,
                 targetFingerprint: given["target_tokenizer"]!.string)
             let role = given["role"]?.optional.map { Role(rawValue: $0.string)! }
@@ -100,24 +100,6 @@ final class SessionVectorsTests: VectorTestCase {
     private func tokenizer(_ file: String) throws -> any Tokenizer {
         let name = file.hasSuffix(".json") ? String(file.dropLast(5)) : file
         return try CompiledTokenizer(file: "\(vectorRoot)/tokenize/\(name).bin")
-    }
-
-    private func entry(_ role: String, _ given: JsonObject) throws -> ModelEntry {
-        let model = given[role]!.object
-        let head = model["head"]?.optional?.object
-        return modelEntry(
-            role, vocabSize: 16, fingerprint: model["fingerprint"]?.optional?.string,
-            lora: model["lora"]?.optional.map { lora($0.object) },
-            head: head.map { HeadShape(hidden: $0["hidden"]!.int, blocks: $0["blocks"]!.int) })
-    }
-
-    private func lora(_ lora: JsonObject) -> LoraSites {
-        let sites = lora["sites"]!.object.members.map { member -> (String, Site) in
-            let site = member.value.object
-            let parts = site["parts"]!.array.map { Site.Part(name: $0.array[0].string, width: $0.array[1].int) }
-            return (member.name, Site(inputs: site["inputs"]!.int, parts: parts))
-        }
-        return LoraSites(rank: lora["rank"]?.optional?.int, sites: ByName(sites))
     }
 
     private func compare(_ tensors: ByName<FloatTensor>, _ due: JsonObject) throws {

@@ -1,0 +1,132 @@
+import Foundation
+import XCTest
+
+@testable import OmniDraft
+
+/// A tiny pair of models without graphs, a store in a folder, and the actions of a publisher and of a device.
+struct SyncWorld {
+    /// Target ids of the toy map that are n-grams.
+    static let grams: [Int32] = [5, 6, 7, 9]
+    static let seed = [UInt8](0..<32)
+    private static let created = "2026-01-02T03:04:05Z"
+
+    /// Holds everything; removed at the end.
+    let place: String
+    let map: VocabMap
+    let models: AdapterPlace
+    let publicKey: [UInt8]
+
+    /// Runs `body` in a new place, where signatures can be checked.
+    static func run(_ body: (SyncWorld) throws -> Void) throws {
+        try withEd25519 { try inDirectory { try body(SyncWorld($0)) } }
+    }
+
+    private init(_ place: String, target: String = "b") throws {
+        self.place = place
+        map = try vectorMap("toy")
+        let site = Site(inputs: 2, parts: [Site.Part(name: "o", width: 1)])
+        let lora = LoraSites(rank: nil, sites: ByName([("layers.0.o", site)]))
+        let (base, target) = (String(repeating: "a", count: 64), String(repeating: target, count: 64))
+        models = AdapterPlace(
+            name: "tiny", drafter: modelEntry("drafter", vocabSize: 9, fingerprint: base, lora: lora),
+            target: modelEntry("target", vocabSize: 13, fingerprint: target),
+            draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint)
+        publicKey = try signed([], seed: Self.seed).publicKey
+    }
+
+    /// The same place with another target.
+    func withTarget(_ digit: String) throws -> SyncWorld { try SyncWorld(place, target: digit) }
+
+    /// The folder of the store.
+    var folder: String { joined(place, "store") }
+    /// The directory of the device.
+    var into: String { joined(place, "device") }
+    /// The pointer file of the device.
+    var pointer: String { joined(into, pointerName) }
+
+    func channel() throws -> Channel { try channelOf(models) }
+    func latest() throws -> String { joined(folder, latestName(try channel())) }
+
+    /// An adapter, another one for each number.
+    func adapter(_ number: Int) throws -> Adapter {
+        let pair = SitePair(
+            a: FloatTensor(shape: [2, 1], values: [Float(number), 1]), b: FloatTensor(shape: [1, 1], values: [0.5]))
+        return try Adapter(
+            base: String(repeating: "a", count: 64), draftTokenizer: map.draftFingerprint,
+            targetTokenizer: map.targetFingerprint, tensors: ByName([("layers.0.o", pair)]), created: Self.created)
+    }
+
+    /// Some n-grams with their counts.
+    func table(_ targets: [Int32], hits: Int32, accepted: Int32 = 0) -> CacheTable {
+        let count = targets.count
+        return CacheTable(
+            draftFingerprint: map.draftFingerprint, targetFingerprint: map.targetFingerprint, tick: 9,
+            targets: IntTable(targets), spellings: Ragged(rows: targets.map { map.spellings.row(Int($0)) }),
+            ticks: IntTable([Int32](repeating: 0, count: count)),
+            hits: IntTable([Int32](repeating: hits, count: count)),
+            accepted: IntTable([Int32](repeating: accepted, count: count)))
+    }
+
+    /// Publishes an adapter and all n-grams under a number, which also chooses the adapter unless `of` does.
+    @discardableResult
+    func publish(
+        _ number: Int, of: Int? = nil, expires: String = "2099-01-01T00:00:00Z", withAdapter: Bool = true
+    ) throws -> Release {
+        let adapter = withAdapter ? try encodeAdapter(adapter(of ?? number)) : nil
+        let cache = try encodeCache(table(Self.grams, hits: Int32(number + 1)))
+        let channel = try channel()
+        let files = joined(folder, filesFolder(channel))
+        for (data, end) in [(adapter, adapterEnd), (cache, cacheEnd)] {
+            if let data { try put(joined(files, StoredFile(data).sha256 + end), data) }
+        }
+        let release = Release(
+            number: number, channel: channel, created: Self.created, expires: expires,
+            adapter: adapter.map { StoredFile($0) }, cache: StoredFile(cache), accepted: number, devices: 1)
+        try put(latest(), file(of: release))
+        return release
+    }
+
+    /// The file of a release, signed.
+    func file(of release: Release) throws -> [UInt8] {
+        let value = try signed(release.text, seed: Self.seed).value
+        return encodeRelease(release, Signature(keyId: keyId(publicKey), value: value))
+    }
+
+    /// The device, with the publisher's key.
+    func device() -> Device { Device(models: models, vocabMap: map, into: into, publicKey: publicKey) }
+
+    /// Pulls from the folder, or from another source.
+    func pull(_ source: (any ReleaseSource)? = nil, _ change: (inout Device) -> Void = { _ in }) throws -> Pulled {
+        var device = device()
+        change(&device)
+        return try OmniDraft.pull(Store(source ?? ReleaseFolder(URL(fileURLWithPath: folder))), device)
+    }
+
+    /// The fault of a pull; nil where there is none.
+    func fault(
+        _ source: (any ReleaseSource)? = nil, _ change: (inout Device) -> Void = { _ in }
+    ) throws -> String? {
+        try faultOf { _ = try pull(source, change) }
+    }
+
+    /// The digest of the adapter in use; nil without one.
+    func inUse() throws -> String? { try adapterInUse(into).map { try readAdapter($0).digest } }
+}
+
+/// A source that a test makes.
+struct GivenSource: ReleaseSource {
+    let answer: @Sendable (String, Int) async throws -> [UInt8]?
+
+    init(_ answer: @escaping @Sendable (String, Int) async throws -> [UInt8]?) { self.answer = answer }
+
+    func read(_ path: String, most: Int) async throws -> [UInt8]? { try await answer(path, most) }
+}
+
+/// All files below a directory, by their paths in it.
+func everything(_ place: String) throws -> [String: [UInt8]] {
+    let paths = FileManager.default.enumerator(atPath: place)?.compactMap { $0 as? String } ?? []
+    return Dictionary(
+        uniqueKeysWithValues: try paths.filter { !isDirectory(joined(place, $0)) }.map {
+            ($0, try readFile(joined(place, $0), most: .max))
+        })
+}
