@@ -6,11 +6,11 @@ need_tools
 
 committed=$ROOT/mobile/ios/api/OmniDraft.api
 mkdir -p "$OUT/api" "$(dirname "$committed")"
-modules=$(cd "$OUT" && ls -td build/*/*/Modules/OmniDraft.swiftmodule | head -1)
+modules=$(cd "$OUT" && find build -path '*/Modules/OmniDraft.swiftmodule' -printf '%T@ /out/%h\n' | sort -rn | sed -n '1s/.* //p')
 [ -n "$modules" ] || fail "the library is not compiled; run scripts/ios/build.sh"
 target=$(inside swiftc -print-target-info | sed -n 's/^ *"unversionedTriple": "\(.*\)",*$/\1/p' | head -1)
 for module in OmniDraft OmniDraftORT; do
-    inside swift-symbolgraph-extract -module-name "$module" -target "$target" -I "/out/$(dirname "$modules")" \
+    inside swift-symbolgraph-extract -module-name "$module" -target "$target" -I "$modules" \
         -I /opt/onnxruntime/include -Xcc -fmodule-map-file=/checkout/mobile/ios/Sources/COnnxRuntime/module.modulemap \
         -minimum-access-level public -skip-synthesized-members -output-dir /out/api
 done

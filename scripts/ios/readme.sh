@@ -7,11 +7,11 @@ rm -rf "$OUT/readme"
 mkdir -p "$OUT/readme"
 cd "$ROOT"
 "$PYTHON" -m scripts.ios.readme mobile/ios/README.md "$OUT/readme"
-modules=$(cd "$OUT" && ls -td build/*/*/Modules/OmniDraft.swiftmodule | head -1)
+modules=$(cd "$OUT" && find build -path '*/Modules/OmniDraft.swiftmodule' -printf '%T@ /out/%h\n' | sort -rn | sed -n '1s/.* //p')
 [ -n "$modules" ] || fail "the library is not compiled; run scripts/ios/build.sh"
 common="-typecheck -swift-version 6 -warnings-as-errors"
 # shellcheck disable=SC2086
-inside sh -c "swiftc $common -module-name Readme -parse-as-library -I /out/$(dirname "$modules") -I /opt/onnxruntime/include \
+inside sh -c "swiftc $common -module-name Readme -parse-as-library -I $modules -I /opt/onnxruntime/include \
     -Xcc -fmodule-map-file=/checkout/mobile/ios/Sources/COnnxRuntime/module.modulemap /out/readme/Block*.swift"
 inside swiftc $common -package-description-version 6.0 -I /usr/libexec/swift/lib/swift/pm/ManifestAPI /out/readme/Package.swift
 echo "README.md: its blocks compile"

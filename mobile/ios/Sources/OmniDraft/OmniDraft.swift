@@ -46,15 +46,20 @@ public enum OmniDraft {
     ) async throws -> URL {
         let directory = try pathOf(url, "url")
         let isCancelled = Guarded(false)
-        let place = try await withTaskCancellationHandler {
-            try await install(source, into: directory) { done, all in
-                if isCancelled.with({ $0 }) { throw CancellationError() }
-                onProgress(done, all)
+        return try await withTaskCancellationHandler {
+            do {
+                let place = try await install(source, into: directory) { done, all in
+                    if isCancelled.with({ $0 }) { throw CancellationError() }
+                    onProgress(done, all)
+                }
+                return URL(fileURLWithPath: place, isDirectory: true)
+            } catch {
+                // A transfer that was cancelled ends as one that broke off.
+                throw isCancelled.with { $0 } ? CancellationError() : error
             }
         } onCancel: {
             isCancelled.with { $0 = true }
         }
-        return URL(fileURLWithPath: place, isDirectory: true)
     }
 }
 
