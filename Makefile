@@ -65,7 +65,7 @@ android: $(READY)
 ios: $(READY)
 	scripts/ios/all.sh
 
-# docs/conformance.md: what passes in Python, Kotlin and Swift. It runs the vectors and the tests of both ports.
+# docs/conformance.md: what passes in Python, Kotlin and Swift. It runs the vectors, make android and make ios.
 conformance: $(READY)
 	scripts/phones/conformance.sh
 

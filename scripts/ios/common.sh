@@ -43,5 +43,6 @@ inside() {
 swift_package() {
     local command=$1
     shift
-    inside swift "$command" --scratch-path "/out/${BUILD:-build}" -Xswiftc -O -Xswiftc -warnings-as-errors "$@"
+    inside swift "$command" --scratch-path "/out/${BUILD:-build}" --disable-index-store -Xswiftc -O \
+        -Xswiftc -warnings-as-errors "$@"
 }
