@@ -32,7 +32,8 @@ let package = Package(
     ],
     dependencies: packages,
     targets: engine + cryptography + [
-        .target(name: "OmniDraft", path: "mobile/ios/Sources/OmniDraft"),
+        .target(
+            name: "OmniDraft", path: "mobile/ios/Sources/OmniDraft", resources: [.copy("PrivacyInfo.xcprivacy")]),
         .target(
             name: "OmniDraftORT", dependencies: ["OmniDraft", engineDependency], path: "mobile/ios/Sources/OmniDraftORT"
         ),
