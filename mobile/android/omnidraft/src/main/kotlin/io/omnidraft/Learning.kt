@@ -29,7 +29,12 @@ public interface Learning {
      */
     public fun step(seconds: Double, freeMemory: Long? = null): LearnOutcome
 
-    /** Verifies the newest release, compares its adapter and installs it; blocks (spec/15-sync.md). */
+    /**
+     * Verifies the newest release, compares its adapter on the traces of this device and installs it; blocks
+     * (spec/15-sync.md). Where nothing was recorded, the release is used without a comparison.
+     *
+     * @throws SyncException the release is refused or cannot be read; what was in use stays.
+     */
     public fun pull(source: ReleaseSource): PullOutcome
 
     /** Goes back to the adapter that was used before. */
@@ -81,7 +86,7 @@ public enum class PullOutcome {
     /** Its adapter is in use now. */
     SWITCHED,
 
-    /** Its adapter was not better, so the one before stays in use. */
+    /** Its adapter was not surely better, or fewer than 8 answers were recorded: the one before stays in use. */
     KEPT,
 
     /** It was installed before. */

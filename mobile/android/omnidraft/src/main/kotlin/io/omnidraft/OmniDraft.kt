@@ -16,11 +16,13 @@ public object OmniDraft {
         Bundle(openLoaded(directory, options), options.publicKey)
 
     /**
-     * Unpacks a bundle that travels as an archive. A directory that holds the same bundle is used as it is. Blocks.
+     * Unpacks a bundle that travels as an archive. A directory that holds the same bundle is used as it is; one that
+     * holds another bundle is refused and stays. Blocks.
      *
      * @param source of the archive.
-     * @param into the directory of the bundle.
-     * @param onProgress called with the bytes that are done and all bytes.
+     * @param into the directory of the bundle; made, with those above it.
+     * @param onProgress called with the bytes that are done and all bytes; a download counts each byte twice, once when
+     *   it is read and once when it is unpacked.
      * @return the directory, for [open].
      * @throws ArchiveException the archive is refused, or the place cannot be written.
      */

@@ -5,8 +5,8 @@ import java.io.File
 /**
  * How a bundle is opened.
  *
- * @property publicKey of the signer, 32 bytes of Ed25519; a bundle that is not signed with it is refused. Null checks
- *   no signature.
+ * @property publicKey of the signer, Ed25519: the 32 bytes, or the 44 bytes that the Base64 of a PEM file holds. A bundle
+ *   that is not signed with it is refused. Null checks no signature.
  * @property provider where the models run.
  * @property threads of a target pass; 0: by the target's size. The drafter runs on one.
  * @property withDrafter whether the drafter is loaded.

@@ -28,7 +28,7 @@ private const val NANOSECONDS = 1_000_000_000L
 private const val READ = 1 shl 16 // bytes that are read at once
 private const val OK = 200
 private const val PARTIAL = 206
-private const val AGAIN = "try again: the download goes on where it ended"
+private const val AGAIN = "check the address and the network and try again: the download goes on where it ended"
 
 /**
  * How an address is read.

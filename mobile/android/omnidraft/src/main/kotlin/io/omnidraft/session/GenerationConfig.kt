@@ -41,14 +41,14 @@ internal val GenerationConfig.copies: Boolean
 internal fun GenerationConfig.check() {
     sampling
     if (maxNewTokens < 1) {
-        val message = "max_new_tokens $maxNewTokens is less than 1"
-        throw SettingException(message, "ask for at least one token", "max_new_tokens")
+        val message = "maxNewTokens $maxNewTokens is less than 1"
+        throw SettingException(message, "ask for at least one token", "maxNewTokens")
     }
     numDraftTokens?.let { FixedLength(it) }
     val threshold = headThreshold
     if (threshold != null && !(threshold in 0.0..1.0)) {
         val remedy = "0.5 ends a draft that is more likely refused than not"
-        throw SettingException("head_threshold $threshold is outside 0..1", remedy, "head_threshold")
+        throw SettingException("headThreshold $threshold is outside 0..1", remedy, "headThreshold")
     }
     StopText(stop)
     val longest = stop.maxOfOrNull { encodeUtf8(it).size } ?: 0
