@@ -68,7 +68,7 @@ public enum class PushPart {
  * What [Learning.step] did.
  *
  * @property steps steps of the optimiser in this call.
- * @property isFinished whether all steps of the recorded traces were taken.
+ * @property isFinished whether all steps of the recorded traces were taken; answers wait until there are eight new ones.
  * @property uses whether a learned adapter is in use now.
  * @property loss of the last step that changed the drafter; null without one.
  * @property wentBack whether the adapter in use was worse than the one before, which is in use again.
