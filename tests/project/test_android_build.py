@@ -117,6 +117,16 @@ def test_the_library_is_strict_and_plain() -> None:
         assert flag in compiled
 
 
+def test_a_shrunk_app_keeps_the_engine_and_the_plugin_takes_the_gradle() -> None:
+    rules = (LIBRARY.parent / "resources/META-INF/proguard/io.omnidraft_omnidraft.pro").read_text("utf-8")
+    assert "-keep class ai.onnxruntime.** { *; }" in rules  # its native code looks classes up by name
+    wrapper = read("mobile/android/gradle/wrapper/gradle-wrapper.properties")
+    found = re.search(r"gradle-(\d+)\.(\d+)(?:\.\d+)?-bin\.zip", wrapper)
+    assert found is not None
+    assert version("agp").startswith("8.13.")
+    assert (8, 13) <= (int(found[1]), int(found[2])) < (9, 0)  # what that plugin takes
+
+
 def test_what_a_phone_lacks_is_not_used() -> None:
     forbidden = re.compile(
         r"^import (android|androidx|kotlinx|java\.util\.(regex|function|stream)|java\.time"
