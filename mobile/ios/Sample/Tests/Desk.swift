@@ -33,10 +33,11 @@ final class Desk {
     /// - Parameters:
     ///   - tokens: of an answer, at most.
     ///   - inApp: the bundles that the app brings along.
-    init(tokens: Int = 24, inApp: [Choice] = []) {
+    ///   - provider: where the models run.
+    init(tokens: Int = 24, inApp: [Choice] = [], provider: Provider = .cpu) {
         // A fixed draft length: what pays depends on how fast this machine is now.
         let config = GenerationConfig(maxNewTokens: tokens, numDraftTokens: 4)
-        model = ScreenModel(LibraryEngine(root: Desk.root, inApp: inApp, config: config))
+        model = ScreenModel(LibraryEngine(root: Desk.root, inApp: inApp, config: config, provider: provider))
     }
 
     /// Opens the starter bundle that can learn.

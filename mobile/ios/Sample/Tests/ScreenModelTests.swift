@@ -208,6 +208,15 @@ final class ScreenModelTests: XCTestCase {
         await desk.model.settled()
     }
 
+    func testWithCoreMLOrWithoutItThereIsAnAnswer() async throws {
+        let desk = try await Desk(provider: .coreML).open()
+        #if !canImport(CoreML)
+            XCTAssertTrue(desk.model.notice.contains("running on the CPU"), desk.model.notice)
+        #endif
+        let text = try await desk.answer(question)
+        XCTAssertFalse(text.isEmpty)
+    }
+
     func testAConversationGoesOnAfterTheAppWasEnded() async throws {
         _ = try await Desk().open("talk").answer(question)
         let desk = try await Desk().open("talk")

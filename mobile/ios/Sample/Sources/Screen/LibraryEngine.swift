@@ -2,31 +2,44 @@ import Foundation
 import OmniDraft
 import OmniDraftORT
 
+// Below the directory of the library, and whether backups have them.
+private let folders = [
+    "bundles": false, "traces": false, "state": false, "caches": true, "sessions": true, "learned": true,
+]
+
 /// The library, with the places of spec/08-phones.md.
 struct LibraryEngine: Engine {
     let inApp: [Choice]
     /// The directory `omnidraft` in the app's Application Support.
     private let root: URL
     private let config: GenerationConfig
+    private let provider: Provider
 
     /// - Parameters:
     ///   - root: see ``root``.
     ///   - inApp: the bundles that the app brings along.
     ///   - config: of each answer; the mode is that of the speed.
-    init(root: URL, inApp: [Choice] = [], config: GenerationConfig = GenerationConfig(maxNewTokens: 256)) {
+    ///   - provider: where the models run.
+    init(
+        root: URL, inApp: [Choice] = [], config: GenerationConfig = GenerationConfig(maxNewTokens: 256),
+        provider: Provider = .cpu
+    ) {
         self.root = root
         self.inApp = inApp
         self.config = config
+        self.provider = provider
     }
 
-    /// With the places of an app, and the bundles in the folder `Bundles` of its resources.
+    /// With the places of an app, the bundles in the folder `Bundles` of its resources, and the provider that the
+    /// environment names (`OMNIDRAFT_PROVIDER`), for a developer.
     static func ofApp() -> LibraryEngine {
         let home = URL(fileURLWithPath: NSHomeDirectory(), isDirectory: true)
         let support = FileManager.default.urls(for: .applicationSupportDirectory, in: .userDomainMask).first ?? home
         let resources = Bundle.main.resourceURL?.appendingPathComponent("Bundles", isDirectory: true)
         return LibraryEngine(
             root: support.appendingPathComponent("omnidraft", isDirectory: true),
-            inApp: resources.map(Choice.inApp) ?? [])
+            inApp: resources.map(Choice.inApp) ?? [],
+            provider: ProcessInfo.processInfo.environment["OMNIDRAFT_PROVIDER"].flatMap(Provider.init) ?? .cpu)
     }
 
     var learner: Choice? {
@@ -39,14 +52,16 @@ struct LibraryEngine: Engine {
     func open(
         _ choice: Choice, onProgress: @escaping @Sendable (_ done: Int, _ all: Int) -> Void
     ) async throws -> any Talk {
-        for folder in ["bundles", "traces", "state", "caches", "sessions"] {
-            try makeDirectory(root.appendingPathComponent(folder, isDirectory: true), backup: folder == "sessions")
+        for (folder, inBackup) in folders {
+            try makeDirectory(root.appendingPathComponent(folder, isDirectory: true), backup: inBackup)
         }
         let directory = try await unpacked(choice, onProgress)
         let state = root.appendingPathComponent("state", isDirectory: true)
-        let model = try await OmniDraft.open(directory, options: OpenOptions(freeMemory: freeMemory(), state: state))
+        let options = OpenOptions(provider: provider, freeMemory: freeMemory(), state: state)
+        let model = try await OmniDraft.open(directory, options: options)
         let cache = place("caches", choice.name + ".odc")
-        let session = try await model.session(SessionOptions(cache: cache, traces: place("traces", choice.name)))
+        let session = try await model.session(
+            SessionOptions(cache: cache, traces: place("traces", choice.name), learned: place("learned", choice.name)))
         var notices = [model.notice, session.cacheNotice]
         let saved = place("sessions", choice.name + ".session")
         if FileManager.default.fileExists(atPath: saved.path) {
