@@ -32,11 +32,11 @@ let package = Package(
     ],
     dependencies: packages,
     targets: engine + cryptography + [
+        .target(name: "OmniDraft", path: "mobile/ios/Sources/OmniDraft"),
+        // The manifest is here, for the whole package: SwiftPM's code for resources needs the name Bundle for itself.
         .target(
-            name: "OmniDraft", path: "mobile/ios/Sources/OmniDraft", resources: [.copy("PrivacyInfo.xcprivacy")]),
-        .target(
-            name: "OmniDraftORT", dependencies: ["OmniDraft", engineDependency], path: "mobile/ios/Sources/OmniDraftORT"
-        ),
+            name: "OmniDraftORT", dependencies: ["OmniDraft", engineDependency], path: "mobile/ios/Sources/OmniDraftORT",
+            resources: [.copy("PrivacyInfo.xcprivacy")]),
         .testTarget(
             name: "OmniDraftTests", dependencies: testDependencies, path: "mobile/ios/Tests/OmniDraftTests"
         ),
