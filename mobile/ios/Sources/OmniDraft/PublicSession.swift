@@ -24,8 +24,11 @@ public final class Session: Sendable {
         _ = try options.learned.map { try pathOf($0, "learned") }
         inner = try TextSession(loaded, cache: cache, adapter: adapter)
         cacheNotice = inner.cacheNotice
-        desk = Desk(inner)
+        desk = Desk(inner, learningOf(session: inner, options: options, publicKey: publicKey))
     }
+
+    /// Learning from the answers of this session; off until it is switched on.
+    public var learning: any Learning { desk.learning }
 
     /// That a loaded session was saved with another adapter of the drafter, in one sentence; else nil.
     public var adapterNotice: String? { inner.adapterNotice }
@@ -184,7 +187,7 @@ public final class Session: Sendable {
     private func stream(
         _ begin: @escaping @Sendable (TextSession) throws -> Generation
     ) -> AsyncThrowingStream<Piece, any Error> {
-        let writing = Writing(desk, begin)
-        return AsyncThrowingStream { try await writing.next() }
+        let reader = Reader(Writing(desk, begin))
+        return AsyncThrowingStream { try await reader.next() }
     }
 }

@@ -7,16 +7,21 @@
 final class Desk: Sendable {
     /// The session; only work of the queue uses what is not safe from any thread.
     let session: TextSession
+    /// Records the session's texts, so a text that is being written keeps it.
+    let learning: any Learning
     private let worker = Worker("session")
 
     private struct State {
         var users = 0  // calls that run or wait for the queue
-        weak var writing: Writing?  // the stream whose text is not at its end
+        var writing: Writing?  // the text that is not at its end
     }
 
     private let state = Guarded(State())
 
-    init(_ session: TextSession) { self.session = session }
+    init(_ session: TextSession, _ learning: any Learning) {
+        self.session = session
+        self.learning = learning
+    }
 
     /// Runs something while no round runs. While the text of a stream is not at its end, `between` has to be true.
     ///
@@ -74,8 +79,11 @@ final class Desk: Sendable {
     /// Cancels the text that is being written.
     func cancel() { state.with { $0.writing }?.cancel() }
 
-    /// Brings a text to its end that nobody reads any more.
-    func abandon() { worker.begin { self.settleIfFree(nil) } }
+    /// Brings a cancelled text to its end that nobody reads any more.
+    func abandon(_ writing: Writing) {
+        end(writing)
+        worker.begin { self.settleIfFree(nil) }
+    }
 
     /// Why the last generation ended; nil while it runs. From any thread.
     var stopReason: StopReason? {
@@ -108,6 +116,19 @@ final class Desk: Sendable {
     }
 }
 
+/// What a stream holds: its release says that nobody reads the text any more. Nothing else holds it, so that happens in
+/// the reader's task, before that task can begin another text.
+final class Reader: Sendable {
+    private let writing: Writing
+
+    init(_ writing: Writing) { self.writing = writing }
+
+    deinit { writing.abandon() }
+
+    /// The next piece; nil at the end. Cancelling the task cancels the text.
+    func next() async throws -> Piece? { try await writing.next() }
+}
+
 /// The text of one stream. Cancelling and the flags are safe from any thread; all else is work of the session's queue.
 final class Writing: @unchecked Sendable {
     private struct State {
@@ -127,11 +148,11 @@ final class Writing: @unchecked Sendable {
         self.begin = begin
     }
 
-    /// A stream that nobody reads to its end is cancelled.
-    deinit {
-        guard let generation = state.with({ $0.generation }), generation.stopReason == nil else { return }
-        generation.cancel()
-        desk.abandon()
+    /// A text that nobody reads to its end is cancelled.
+    func abandon() {
+        if state.with({ $0.isOver || !$0.hasBegun }) { return }
+        cancel()
+        desk.abandon(self)
     }
 
     var isCancelled: Bool { state.with { $0.isCancelled } }

@@ -13,8 +13,9 @@ final class Worker: Sendable {
 
     /// Runs something behind what was begun earlier, and waits for it without a thread.
     func run<T: Sendable>(_ work: @escaping @Sendable () throws -> T) async throws -> T {
-        try await withCheckedThrowingContinuation { answer in
-            queue.async { answer.resume(with: Result { try work() }) }
+        let job = Job(work)
+        return try await withCheckedThrowingContinuation { answer in
+            queue.async { answer.resume(with: job.done()) }
         }
     }
 
@@ -27,6 +28,20 @@ final class Worker: Sendable {
 
     /// Runs something behind what was begun earlier; nobody waits for it.
     func begin(_ work: @escaping @Sendable () -> Void) { queue.async(execute: work) }
+}
+
+/// Work that is done once. What it holds is released before its answer arrives: who drops a session and opens another one
+/// on the same directory must not find the first one there.
+private final class Job<T: Sendable>: @unchecked Sendable {
+    private var work: (@Sendable () throws -> T)?
+
+    init(_ work: @escaping @Sendable () throws -> T) { self.work = work }
+
+    func done() -> Result<T, any Error> {
+        guard let work else { return .failure(ValueError("this work was done before")) }
+        self.work = nil
+        return Result { try work() }
+    }
 }
 
 /// Waits on this thread for something that is asynchronous. Only for work of a ``Worker``: on a thread of Swift's own it

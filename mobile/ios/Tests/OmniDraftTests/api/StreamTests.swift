@@ -1,6 +1,7 @@
 import Foundation
-import OmniDraft
 import XCTest
+
+@testable import OmniDraft
 
 /// Streams, and tasks that end or leave them.
 final class StreamTests: XCTestCase {
@@ -69,6 +70,15 @@ final class StreamTests: XCTestCase {
             XCTAssertFalse(piece.tokenIds.isEmpty)
             break
         }
+    }
+
+    func testATextMayBeginAsSoonAsAStreamWasLeft() async throws {
+        let session = try await PublicModel.shared().session()
+        for _ in 0..<20 {
+            try await readOne(session.generate(question, long))
+            XCTAssertEqual(session.stopReason, .cancelled)
+        }
+        XCTAssertEqual(session.stats.answers, 20)
     }
 
     func testAnAbandonedAnswerIsTheAnswerSoFar() async throws {
@@ -161,5 +171,29 @@ final class StreamTests: XCTestCase {
         var ids: [Int32] = []
         for try await piece in stream { ids += piece.tokenIds }
         XCTAssertFalse(ids.isEmpty)
+    }
+
+    func testLearningIsOffAndTakesADirectory() async throws {
+        let session = try await PublicModel.shared().session()
+        await refuses("session") { _ = try await session.learning.step(seconds: 1) }
+        await refuses("setting") { try await session.learning.on() }
+        session.learning.pause()
+        await session.learning.off()
+    }
+
+    func testLearningRecordsTheAnswersOfASession() async throws {
+        let traces = scratch("traces")
+        defer { removeTree(traces.path) }
+        let model = try await PublicModel.shared()
+        var session: Session? = try await model.session(SessionOptions(traces: traces))
+        try await session?.learning.on()
+        if let session { _ = try await session.result(of: session.chat(question, short)) }
+        session = nil
+        let segments = try FileManager.default.contentsOfDirectory(atPath: traces.path)
+        XCTAssertEqual(segments.filter { $0.hasSuffix(".odt") }.count, 1)
+        // The directory is free as soon as the session is gone.
+        let next = try await model.session(SessionOptions(traces: traces))
+        try await next.learning.on()
+        await next.learning.off()
     }
 }
