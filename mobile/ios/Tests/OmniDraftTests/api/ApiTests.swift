@@ -189,6 +189,6 @@ final class ApiTests: XCTestCase {
         XCTAssertEqual(ids, whole)
     }
 
-    /// A session whose texts begin as in a new one: the cache that it learned can change how drafts are made, never text.
+    /// A session without its text. The n-grams that it learned stay; they change drafts, never text.
     private func forget(_ session: Session) async throws { try await session.reset() }
 }

@@ -5,7 +5,7 @@ import XCTest
 
 /// A model whose output has a thought.
 final class ThoughtTests: XCTestCase {
-    private let question = "Mia has 4 boxes with 12 pencils each. She gives 9 pencils to her brother. How many are left?"
+    private let question = "Mia has 4 boxes with 12 pencils each. She gives 9 to her brother. How many are left?"
     private let config = GenerationConfig(maxNewTokens: 32, numDraftTokens: 4)
 
     /// The starter model writes no thoughts, so words that it writes are taken for tags.
