@@ -31,6 +31,16 @@ def end_of(text: str, at: int) -> int:
     raise AssertionError(f"a bracket of the chapter stays open: {text[at : at + 40]}")
 
 
+def statements(text: str) -> list[str]:
+    """The parts of a class's body: a line break or semicolon ends one, but not inside brackets."""
+    at, marks = 0, list[str]()
+    while at < len(text):
+        end = end_of(text, at) if text[at] in "({" else at + 1
+        marks.append("\0" if text[at:end] in "\n;" else text[at:end])
+        at = end
+    return [part.strip() for part in "".join(marks).split("\0")]
+
+
 def plain(text: str) -> str:
     """A declaration without packages, outer classes, spaces of layout and values of defaults."""
     text = re.sub(r"\b(?:[a-z]\w*\.)+(?=[A-Z])|\bGenerationConfig\.(?=[A-Z])", "", text.replace("\n", " "))
@@ -58,7 +68,7 @@ def declared(text: str, outer: str = "") -> Iterator[tuple[str, Class]]:
                 members += [f"entry {entry.strip()}" for entry in inside.split(",")]
             else:
                 yield from declared(inside, f"{name}.")
-                members += [plain(m) for m in re.split(r"[;\n]", inside) if re.match(r"\s*(fun|va[lr]) ", m)]
+                members += [plain(m) for m in statements(inside) if re.match(r"(fun|va[lr]) ", m)]
         yield name, (frozenset({head} - {""}), tuple(sorted(members)))
 
 
