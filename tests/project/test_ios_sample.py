@@ -251,9 +251,13 @@ def test_a_privacy_manifest_says_what_its_sources_use(manifest: Path, folders: l
 
 def test_the_package_has_its_privacy_manifest() -> None:
     manifest = (ROOT / "Package.swift").read_text(encoding="utf-8")
-    assert re.search(
-        r'path: "mobile/ios/Sources/OmniDraftORT",\s+resources: \[\.copy\("PrivacyInfo.xcprivacy"\)\]', manifest
+    (target,) = re.findall(
+        r'name: "(\w+)", [^()]*(?:\([^()]*\)[^()]*)*resources: \[\.copy\("PrivacyInfo.xcprivacy"\)\]',
+        manifest,
     )
+    assert LIBRARY_PRIVACY.parent.name == target
+    # The generated code of a target with resources says `Bundle`, which must be Foundation's.
+    assert not re.search(r"(struct|class|enum|actor|typealias) Bundle\b", swift(LIBRARY_PRIVACY.parent))
 
 
 def commands() -> list[list[str]]:

@@ -23,7 +23,7 @@
         func testDraftedTextIsTinted() async {
             let text = tinted([Span(text: "one ", drafted: 0), Span(text: "two", drafted: 0.5)])
             XCTAssertEqual(String(text.characters), "one two")
-            XCTAssertEqual(text.runs.map { $0.backgroundColor == nil }, [true, false])
+            XCTAssertEqual(text.runs.map { $0.swiftUI.backgroundColor == nil }, [true, false])
         }
 
         func testTheSparklineIsALine() async {

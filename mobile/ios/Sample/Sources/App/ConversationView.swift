@@ -25,7 +25,7 @@ func tinted(_ spans: [Span]) -> AttributedString {
     var text = AttributedString()
     for span in spans {
         var part = AttributedString(span.text)
-        if span.drafted > 0 { part.backgroundColor = Color.green.opacity(strongest * span.drafted) }
+        if span.drafted > 0 { part.swiftUI.backgroundColor = Color.green.opacity(strongest * span.drafted) }
         text += part
     }
     return text

@@ -91,8 +91,10 @@ final class ScreenModel {
         (phase, notice, message, isCancelled) = (.answering, "", "", false)
         var meters = (speed: Speedometer(), acceptance: AcceptanceMeter(talk.stats))
         later { [self] in
-            for try await piece in talk.answer(asked, speed) where opening == openings {
-                if isCancelled { talk.cancel() }  // it was cancelled before it began
+            for try await piece in talk.answer(asked, speed) {
+                // It may have been cancelled before it began.
+                if isCancelled || opening != openings { talk.cancel() }
+                guard opening == openings else { continue }
                 tokensPerSecond[speed] =
                     meters.speed.take(tokens: piece.tokenIds.count, at: now()) ?? tokensPerSecond[speed]
                 take(piece, meters.acceptance.take(talk.stats))
