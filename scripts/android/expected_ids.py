@@ -1,7 +1,7 @@
 """Writes what the Python runtime says with the starter bundles, for RealBundleTest of the Kotlin library.
 
-`expected_ids.py BUNDLES NAME` writes BUNDLES/expected/NAME for the bundle `a` or `b`: a cache, an adapter and a
-session that Python saved, and ids.json with prompts, settings and ids.
+`expected_ids.py BUNDLES NAME` writes BUNDLES/expected/NAME for the bundle `a` or `b`: a cache, an adapter
+and a session that Python saved, and ids.json with prompts, settings and ids.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from omnidraft import Session, load_bundle
-from omnidraft.runtime.bundle.bundle import Bundle
+from omnidraft.runtime.bundle.bundle import Bundle, open_bundle
 from omnidraft.runtime.bundle.head import Head
 from omnidraft.runtime.decoding.distribution import Categorical, Ids
 from omnidraft.runtime.decoding.rng import SplitMix64
@@ -68,6 +68,10 @@ RUNS: tuple[tuple[str, dict[str, Any], bool, bool], ...] = (
 )
 
 
+STATIC_RUNS = ("greedy, cache", "plain", "fixed, cache", "auto")  # of RUNS, with the static graphs on the CPU
+STATIC_PROMPTS = 10
+
+
 def main(bundles: Path, name: str) -> None:
     watch_uniforms()
     place = bundles / "expected" / name
@@ -86,8 +90,17 @@ def write(bundle: Path, place: Path, prompts: list[str]) -> None:
         "prompts": prompts,
         "runs": runs,
         "session": session_of(loaded, place / "talk.session"),
+        "static": static_runs(bundle, place, prompts[:STATIC_PROMPTS]),
     }
     (place / "ids.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def static_runs(bundle: Path, place: Path, prompts: list[str]) -> list[dict[str, Any]]:
+    """What a bundle says with its static graphs on the CPU; nothing where it has none."""
+    if not open_bundle(bundle).target.places:
+        return []
+    loaded = load_bundle(bundle, target_on="npu", drafter_on="npu", measure="never")
+    return [run_of(loaded, place, prompts, *run) for run in RUNS if run[0] in STATIC_RUNS]
 
 
 def run_of(

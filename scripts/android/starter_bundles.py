@@ -1,10 +1,11 @@
-"""Export the starter bundles that the tests and the sample of a phone use, in one process, which traces the drafter
-once and a target once: tracing is most of the work.
+"""Export the starter bundles that the tests and the sample of a phone use, in one process.
+
+It traces the drafter once and each target once, which is most of the work.
 
     python scripts/android/starter_bundles.py FOLDER
 
-FOLDER gets `a` and `b` in float32, and `learning`, starter a with an int8 drafter that can learn; then
-`starter-a.zip`, which is `learning` for a phone, and `unpacked`, that archive unpacked.
+FOLDER gets `a` and `b` in float32, b with static graphs too, and `learning`, starter a with an int8 drafter
+that can learn; then `starter-a.zip`, which is `learning` for a phone, and `unpacked`, that archive unpacked.
 """
 
 import sys
@@ -16,7 +17,7 @@ STARTERS = Path(__file__).resolve().parents[2] / "examples/starters"
 FORMS = {
     "a": ("a", "--quant", "fp32"),
     "learning": ("a", "--quant", "fp32", "--drafter-quant", "int8", "--train-step"),
-    "b": ("b", "--quant", "fp32"),
+    "b": ("b", "--quant", "fp32", "--npu", "nnapi"),
 }
 
 

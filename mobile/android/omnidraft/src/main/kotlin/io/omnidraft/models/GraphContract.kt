@@ -30,7 +30,7 @@ internal const val ANY: Long = -1
 /** An input or output: its element type, and its sizes. */
 internal class Value(val kind: OnnxJavaType, vararg val sizes: Long)
 
-/** What a graph of layout `shared` takes and gives, without adapters and head. */
+/** What a graph takes and gives, without adapters and head. */
 internal class SharedValues(val inputs: Map<String, Value>, val outputs: Map<String, Value>)
 
 /** Inputs and outputs of a graph of layout `shared`, without adapters and head. */
@@ -52,6 +52,32 @@ internal fun sharedValues(kv: KvShape, vocabSize: Int): SharedValues {
     for (name in kvNames(kv.numLayers)) {
         inputs["past_key_values.$name"] = buffer
         outputs["present.$name"] = buffer
+    }
+    return SharedValues(inputs, outputs)
+}
+
+/**
+ * Inputs and outputs of a static graph for blocks of some tokens, without adapters.
+ *
+ * @param kv shape of the past.
+ * @param vocabSize width of the logits.
+ * @param block tokens of a block.
+ * @param hidden width of the embeddings.
+ */
+internal fun staticValues(kv: KvShape, vocabSize: Int, block: Int, hidden: Int): SharedValues {
+    val (heads, width) = kv.numKvHeads.toLong() to kv.headDim.toLong()
+    val (rows, past) = block.toLong() to kv.maxLength.toLong()
+    val table = Value(OnnxJavaType.FLOAT, 1, 1, rows, width)
+    val inputs = linkedMapOf(
+        "inputs_embeds" to Value(OnnxJavaType.FLOAT, 1, rows, hidden.toLong()),
+        "attention_mask" to Value(OnnxJavaType.FLOAT, 1, 1, rows, past + rows),
+        "cos" to table,
+        "sin" to table,
+    )
+    val outputs = linkedMapOf("logits" to Value(OnnxJavaType.FLOAT, 1, rows, vocabSize.toLong()))
+    for (name in kvNames(kv.numLayers)) {
+        inputs["past_key_values.$name"] = Value(OnnxJavaType.FLOAT, 1, heads, past, width)
+        outputs["new.$name"] = Value(OnnxJavaType.FLOAT, 1, heads, rows, width)
     }
     return SharedValues(inputs, outputs)
 }

@@ -38,14 +38,19 @@ private const val UNFOLDED = "ConstantFolding"
  *
  * @param threads of one pass.
  * @param entries more of onnxruntime's configuration, by key.
+ * @param folds whether the engine computes constants when it loads a graph.
  */
-internal fun sessionOptions(threads: Int, entries: Map<String, String> = emptyMap()): OrtSession.SessionOptions {
+internal fun sessionOptions(
+    threads: Int,
+    entries: Map<String, String> = emptyMap(),
+    folds: Boolean = false,
+): OrtSession.SessionOptions {
     val options = OrtSession.SessionOptions()
     options.setIntraOpNumThreads(threads)
     options.setInterOpNumThreads(1)
     options.setSessionLogLevel(OrtLoggingLevel.ORT_LOGGING_LEVEL_FATAL) // each failure is an exception
     options.addConfigEntry("session.intra_op.allow_spinning", "0")
-    options.addConfigEntry("optimization.disable_specified_optimizers", UNFOLDED)
+    if (!folds) options.addConfigEntry("optimization.disable_specified_optimizers", UNFOLDED)
     for ((key, value) in entries) options.addConfigEntry(key, value)
     return options
 }

@@ -29,8 +29,17 @@ private const val PREFILL_CHUNK = 128 // positions of a long prompt in one pass
 private const val MOST_ROWS = 65 // rows of logits of the longest usual pass, a verification of 64 proposed tokens
 private const val USUAL_ROWS = 13 // of a verification of the longest draft that the length auto asks for
 
+/** The loaded weights of a model: any number of models may run them, each from its own thread. */
+internal interface Weights : AutoCloseable {
+    /** A model on these weights, with a context of its own. */
+    fun newModel(): OwnModel
+}
+
+/** A model of a session, with what the engine holds for it. */
+internal interface OwnModel : SessionModel, AutoCloseable
+
 /**
- * The loaded weights of a model: any number of [OrtModel]s may run them, each from its own thread.
+ * The weights of a graph whose keys and values are in shared buffers.
  *
  * @param path the graph; weights in a file beside it are mapped into memory, not read.
  * @param kv shape of its KV buffers.
@@ -45,7 +54,7 @@ internal class Graph(
     val vocabSize: Int,
     threads: Int = 1,
     xnnpack: Boolean = false,
-) : AutoCloseable {
+) : Weights {
     val session: OrtSession = cpuSession(path, threads, xnnpack)
 
     /** Whether a pass also gives the output of an adaptive head. */
@@ -73,7 +82,7 @@ internal class Graph(
     }
 
     /** A model on these weights, with a context of its own. */
-    fun newModel(): OrtModel = OrtModel(this)
+    override fun newModel(): OrtModel = OrtModel(this)
 
     /** Frees the weights; no model may run them any more. */
     override fun close() = session.close()
@@ -92,7 +101,7 @@ private class Block(
 }
 
 /** A decoder graph with shared-buffer KV of its own on the CPU provider. */
-internal open class OrtModel(private val graph: Graph) : SessionModel, HasHead, AutoCloseable {
+internal open class OrtModel(private val graph: Graph) : OwnModel, HasHead {
     private val engine = EngineRun(graph.session, graph.path.path)
     private val keysAndValues: Map<String, FloatBuffer> = kvBuffers(graph.kv).mapValues { it.value.asFloatBuffer() }
     private val kvTensors: Map<String, OnnxTensor> = keysAndValues.mapValues { tensor(it.value, kvShape()) }
@@ -193,7 +202,7 @@ internal open class OrtModel(private val graph: Graph) : SessionModel, HasHead, 
         val acceptance = floats(count).also { for (i in 0 until count) it.put(i, 1f) }
         val width = graph.vocabSize
         val own = HashMap<String, OnnxTensor>()
-        val logits = tensor(part(rows, count * width), longArrayOf(1, count.toLong(), width.toLong()))
+        val logits = tensor(part(rows, 0, count * width), longArrayOf(1, count.toLong(), width.toLong()))
         own["logits"] = logits
         if (graph.hasHead) own[OUTPUT] = tensor(acceptance, longArrayOf(1, count.toLong()))
         val input = OnnxTensor.createTensor(Engine.environment, ids, longArrayOf(1, n.toLong()))
@@ -228,22 +237,22 @@ internal open class OrtModel(private val graph: Graph) : SessionModel, HasHead, 
 /** A [SessionModel.cancelled] that never cancels. */
 internal fun never(): Boolean = false
 
-private fun tensor(values: FloatBuffer, shape: LongArray): OnnxTensor =
+internal fun tensor(values: FloatBuffer, shape: LongArray): OnnxTensor =
     OnnxTensor.createTensor(Engine.environment, values, shape)
 
-private fun floats(count: Int): FloatBuffer = floats(count.toLong())
+internal fun floats(count: Int): FloatBuffer = floats(count.toLong())
 
-private fun floats(count: Long): FloatBuffer {
+internal fun floats(count: Long): FloatBuffer {
     if (4 * count > Int.MAX_VALUE) {
         throw BundleException("memory", "a pass takes $count numbers, which are more than one buffer holds")
     }
     return direct((4 * count).toInt()).asFloatBuffer()
 }
 
-/** The first values of a buffer, in place. */
-private fun part(buffer: FloatBuffer, count: Int): FloatBuffer {
+/** Some values of a buffer, in place. */
+internal fun part(buffer: FloatBuffer, begin: Int, end: Int): FloatBuffer {
     val view = buffer.duplicate()
-    (view as java.nio.Buffer).limit(count)
+    (view as java.nio.Buffer).limit(end).position(begin)
     return view.slice()
 }
 

@@ -4,9 +4,11 @@ import io.omnidraft.BundleException
 import io.omnidraft.OpenOptions
 import io.omnidraft.Provider
 import io.omnidraft.bundle.Bundle
+import io.omnidraft.bundle.CPU_GRAPH
 import io.omnidraft.bundle.Verify
 import io.omnidraft.bundle.memoryNeed
 import io.omnidraft.bundle.openBundle
+import io.omnidraft.bundle.placed
 import io.omnidraft.bundle.whyPlain
 import io.omnidraft.device.StateDirectory
 import io.omnidraft.models.hasXnnpack
@@ -49,20 +51,28 @@ internal fun load(
 internal fun openLoaded(directory: File, options: OpenOptions): LoadedBundle {
     val state = StateDirectory(options.state)
     val bundle = openBundle(directory, options.publicKey, Verify.AUTO, state)
-    val plain = if (options.withDrafter) whyWithoutDrafter(bundle, options.freeMemory) else null
-    checkMemory(bundle, options)
-    val provider = whyNotOn(options.provider)
+    val provider = whyNotOn(options.provider, bundle)
+    val place = if (provider == null) options.provider.place else null
+    val (targetOn, drafterOn) = listOf(bundle.target, bundle.drafter).map {
+        if (place != null && place in it.places) place else CPU_GRAPH
+    }
+    val there = placed(bundle, targetOn, drafterOn)
+    val plain = if (options.withDrafter) whyWithoutDrafter(there, options.freeMemory) else null
+    checkMemory(there, options)
     val loading = Loading(
         threads = options.threads,
         drafter = options.withDrafter && plain == null,
         xnnpack = options.provider == Provider.XNNPACK && provider == null,
+        targetOn = targetOn,
+        drafterOn = drafterOn,
         state = state,
         notice = sentences(plain, provider),
     )
     return try {
         loadBundle(bundle, loading)
     } catch (error: BundleException) {
-        if (!loading.xnnpack) throw error
+        if (!loading.xnnpack && place == null) throw error
+        checkMemory(bundle, options)
         loadBundle(bundle, loading.onCpu(sentences(plain, "running on the CPU: ${error.message}")))
     }
 }
@@ -83,10 +93,11 @@ private fun checkMemory(bundle: Bundle, options: OpenOptions) {
 private const val MEGABYTE = 1_000_000L
 
 /** Why the models run on the CPU though another provider was asked for; null where they do not. */
-private fun whyNotOn(provider: Provider): String? = when {
+private fun whyNotOn(provider: Provider, bundle: Bundle): String? = when {
     provider == Provider.CPU || (provider == Provider.XNNPACK && hasXnnpack()) -> null
     provider == Provider.XNNPACK -> "running on the CPU: this onnxruntime was built without XNNPACK"
-    else -> "running on the CPU: this version of the library runs no static graphs, which $provider takes alone"
+    listOf(bundle.target, bundle.drafter).any { provider.place in it.places } -> null
+    else -> "running on the CPU: the bundle was exported without static graphs, which $provider takes alone"
 }
 
 private fun sentences(vararg sentences: String?): String? =

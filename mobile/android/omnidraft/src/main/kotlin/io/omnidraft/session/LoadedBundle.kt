@@ -7,10 +7,9 @@ import io.omnidraft.GenerationConfig.Verification
 import io.omnidraft.SettingException
 import io.omnidraft.TokenizerException
 import io.omnidraft.bundle.Bundle
+import io.omnidraft.bundle.CPU_GRAPH
 import io.omnidraft.bundle.ModelEntry
-import io.omnidraft.bundle.SHARED_LAYOUT
-import io.omnidraft.bundle.checkUnchanged
-import io.omnidraft.bundle.checkedGraph
+import io.omnidraft.bundle.placed
 import io.omnidraft.chat.OutputText
 import io.omnidraft.decoding.Costs
 import io.omnidraft.decoding.DraftLength
@@ -27,7 +26,6 @@ import io.omnidraft.device.StateDirectory
 import io.omnidraft.device.deviceCosts
 import io.omnidraft.device.thisMachine
 import io.omnidraft.models.Engine
-import io.omnidraft.models.Graph
 import io.omnidraft.vocab.CompiledTokenizer
 import io.omnidraft.vocab.NgramCache
 import io.omnidraft.vocab.Tokenizer
@@ -42,7 +40,6 @@ private const val MEASURE_SECONDS = 1.5 // for timing a device; a pass that has 
 private const val MEASURED_TEXT = "How many legs do 3 cats have? Count the legs of each cat, and add them up."
 private const val MEASURED_TOKENS = 16 // of that text
 private const val LEAST_CONTEXT = 64 // positions that timing takes at most
-private const val CPU_PLACE = "cpu"
 private const val SMALL = 50_000_000L // parameters; waking threads costs a smaller model more time than they save
 private const val MOST_THREADS = 8
 
@@ -97,6 +94,8 @@ internal class LoadedBundle(
  * @property threads of a target pass; 0: by the target's size. The drafter always runs on one.
  * @property drafter whether to load the drafter; without it only mode lookup drafts anything.
  * @property xnnpack whether kernels of XNNPACK are used.
+ * @property targetOn where the target runs; see [placed].
+ * @property drafterOn where the drafter runs.
  * @property measure whether to time this device; see [Measure].
  * @property state what this device remembers.
  * @property notice see [LoadedBundle.notice].
@@ -105,12 +104,14 @@ internal class Loading(
     val threads: Int = 0,
     val drafter: Boolean = true,
     val xnnpack: Boolean = false,
+    val targetOn: String = CPU_GRAPH,
+    val drafterOn: String = CPU_GRAPH,
     val measure: Measure = Measure.AUTO,
     val state: StateDirectory = StateDirectory.NONE,
     val notice: String? = null,
 ) {
-    /** The same without XNNPACK. */
-    fun onCpu(notice: String?): Loading = Loading(threads, drafter, xnnpack = false, measure, state, notice)
+    /** The same with the dynamic graphs on the CPU, without XNNPACK. */
+    fun onCpu(notice: String?): Loading = Loading(threads, drafter, measure = measure, state = state, notice = notice)
 }
 
 /**
@@ -121,7 +122,7 @@ internal class Loading(
  */
 internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBundle {
     if (loading.threads != 0) checkThreads(loading.threads)
-    val opened = withGraphsThere(bundle)
+    val opened = placed(withGraphsThere(bundle), loading.targetOn, loading.drafterOn)
     val targetTokenizer = loadTokenizer(opened, opened.target)
     val drafterTokenizer = if (loading.drafter) loadTokenizer(opened, opened.drafter) else null
     val vocabMap = loadVocabMap(opened.file(opened.vocabMap))
@@ -132,9 +133,9 @@ internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBun
         opened.target.vocabSize,
     )
     val threads = if (loading.threads == 0) threadsFor(opened.target.parameters) else loading.threads
-    val target = SharedGraph { graph(opened, opened.target, threads, loading.xnnpack) }.ready()
+    val target = SharedGraph { openWeights(opened, opened.target, threads, loading.xnnpack) }.ready()
     try {
-        val drafter = if (loading.drafter) SharedGraph { graph(opened, opened.drafter, 1, loading.xnnpack) } else null
+        val drafter = if (loading.drafter) SharedGraph { openWeights(opened, opened.drafter, 1, loading.xnnpack) } else null
         drafter?.ready()
         val loaded = LoadedBundle(
             opened,
@@ -145,7 +146,7 @@ internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBun
             drafterTokenizer,
             notice = loading.notice,
         )
-        val machine = machineHere(opened, threads)
+        val machine = machineHere(opened, threads, loading.targetOn, loading.drafterOn)
         return loaded.with(deviceCostsOf(loaded, machine, loading))
     } catch (error: Exception) {
         target.close()
@@ -154,8 +155,12 @@ internal fun loadBundle(bundle: Bundle, loading: Loading = Loading()): LoadedBun
 }
 
 /** This machine, as costs name it. */
-internal fun machineHere(bundle: Bundle, threads: Int = threadsFor(bundle.target.parameters)): Machine =
-    thisMachine(Engine.version, threads, where(bundle.target), where(bundle.drafter))
+internal fun machineHere(
+    bundle: Bundle,
+    threads: Int = threadsFor(bundle.target.parameters),
+    targetOn: String = CPU_GRAPH,
+    drafterOn: String = CPU_GRAPH,
+): Machine = thisMachine(Engine.version, threads, where(bundle.target, targetOn), where(bundle.drafter, drafterOn))
 
 /** The costs of the models here; they are timed where nothing is known of this machine. */
 private fun deviceCostsOf(loaded: LoadedBundle, machine: Machine, loading: Loading): DeviceCosts {
@@ -187,7 +192,8 @@ private fun timed(loaded: LoadedBundle): Costs? {
 internal fun startOf(entry: ModelEntry): IntArray = entry.bosId?.let { intArrayOf(it) } ?: IntArray(0)
 
 /** The place of a model in the description of a machine. */
-private fun where(entry: ModelEntry): String = if (entry.graph.endsWith(".ort")) "ort" else CPU_PLACE
+private fun where(entry: ModelEntry, place: String): String =
+    if (entry.place == null && entry.graph.endsWith(".ort")) "ort" else place
 
 /**
  * The tokenizer of a model of a bundle.
@@ -220,22 +226,6 @@ internal fun withOrtFiles(bundle: Bundle): Bundle {
         ?: throw BundleException("graph", "${bundle.path} holds no .ort files", "export it again with --ort")
     val target = bundle.target.copy(graph = ort.target)
     return bundle.copy(target = target, drafter = bundle.drafter.copy(graph = ort.drafter))
-}
-
-private fun graph(bundle: Bundle, entry: ModelEntry, threads: Int, xnnpack: Boolean): Graph {
-    if (entry.layout != SHARED_LAYOUT) {
-        val message = "${bundle.path.name}/${entry.graph} has the layout ${entry.layout}, which runs on desktops only"
-        throw BundleException("graph", message, "export the model with `omnidraft export`")
-    }
-    val graph = Graph(checkedGraph(bundle, entry.graph), entry.kv, entry.vocabSize, threads, xnnpack)
-    try {
-        graph.checkAdapters(entry.lora, entry.head)
-        checkUnchanged(bundle.places, bundle.stamps)
-    } catch (error: Exception) {
-        graph.close()
-        throw error
-    }
-    return graph
 }
 
 /**

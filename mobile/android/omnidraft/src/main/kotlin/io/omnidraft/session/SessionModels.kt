@@ -7,7 +7,7 @@ import io.omnidraft.decoding.noDrafter
 import io.omnidraft.disk.Tensor
 import io.omnidraft.models.Adapter
 import io.omnidraft.models.Fitted
-import io.omnidraft.models.OrtModel
+import io.omnidraft.models.OwnModel
 import io.omnidraft.models.Role
 import io.omnidraft.models.fit
 import io.omnidraft.models.never
@@ -20,7 +20,7 @@ import java.util.EnumMap
 /* A session's own models on a shared bundle: their contexts, and the adapters in use. */
 
 /** The drafter's model in a session, and its context. */
-internal class SmallModel(val model: OrtModel, start: IntArray) {
+internal class SmallModel(val model: OwnModel, start: IntArray) {
     val drafter: Drafter = Drafter(model, start)
 }
 
@@ -37,7 +37,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
     val throttle = Throttle()
 
     /** The target's model. */
-    val target: OrtModel = loaded.target.acquire()
+    val target: OwnModel = loaded.target.acquire()
 
     // Held for a moment each time, never during a pass; all fields below belong to it.
     private val lock = Any()
@@ -200,7 +200,7 @@ internal class SessionModels(val loaded: LoadedBundle) : AutoCloseable {
         return isChanged
     }
 
-    private fun takeUp(role: Role, model: OrtModel): Boolean {
+    private fun takeUp(role: Role, model: OwnModel): Boolean {
         val fitted = synchronized(lock) {
             val fitted = chosen[role] ?: return false
             if (fitted.digest == inUse[role]) return false

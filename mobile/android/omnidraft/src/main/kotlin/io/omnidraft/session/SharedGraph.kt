@@ -1,22 +1,22 @@
 package io.omnidraft.session
 
 import io.omnidraft.SessionException
-import io.omnidraft.models.Graph
-import io.omnidraft.models.OrtModel
+import io.omnidraft.models.OwnModel
+import io.omnidraft.models.Weights
 
 /**
  * A graph that sessions share. It is loaded when it is first used, and freed when nobody uses it and it was asked for.
  *
  * @param load loads the graph, and checks its files.
  */
-internal class SharedGraph(private val load: () -> Graph) : AutoCloseable {
-    private var graph: Graph? = null
+internal class SharedGraph(private val load: () -> Weights) : AutoCloseable {
+    private var graph: Weights? = null
     private var users = 0
     private var isClosed = false
 
     /** A model on the graph, with a context of its own; give it back with [release]. */
     @Synchronized
-    fun acquire(): OrtModel {
+    fun acquire(): OwnModel {
         if (isClosed) throw SessionException("the bundle was closed", "open it again")
         val loaded = graph ?: load().also { graph = it }
         return loaded.newModel().also { users++ }
@@ -24,7 +24,7 @@ internal class SharedGraph(private val load: () -> Graph) : AutoCloseable {
 
     /** Frees a model; with [free] also the weights, if no other session uses them. */
     @Synchronized
-    fun release(model: OrtModel, free: Boolean) {
+    fun release(model: OwnModel, free: Boolean) {
         model.close()
         users--
         if (users == 0 && (free || isClosed)) unload()

@@ -3,6 +3,8 @@ package io.omnidraft.session
 import io.omnidraft.GenerationConfig
 import io.omnidraft.SessionException
 import io.omnidraft.StopReason
+import io.omnidraft.bundle.NPU
+import io.omnidraft.conformance.Json
 import io.omnidraft.conformance.bits
 import io.omnidraft.conformance.bool
 import io.omnidraft.conformance.int
@@ -46,27 +48,39 @@ internal class RealBundleTest {
     @TestFactory
     fun idsEqualThoseOfPython(): List<DynamicTest> = listOf("a", "b").flatMap { name ->
         val content = StarterBundles.ids(name)
-        val prompts = content["prompts"].list().map { it.str() }
         content["runs"].list().map { it.obj() }.map { run ->
-            DynamicTest.dynamicTest("$name: ${run["name"]}") {
-                val place = StarterBundles.expected(name)
-                val cache = if (run["cache"].bool()) File(place, "cache.odc") else null
-                val adapter = if (run["adapter"].bool()) File(place, "adapter.safetensors") else null
-                Session(bundle(name), cache, adapter).use { session ->
-                    assertNull(session.cacheNotice)
-                    for ((number, prompt) in prompts.withIndex()) {
-                        val config = StarterBundles.config(run["settings"].obj(), run["seeds"].list()[number].bits())
-                        val answer = session.generate(prompt, config).finish()
-                        assertArrayEquals(run["ids"].list()[number].ints(), answer.tokenIds) { "prompt $number" }
-                        assertEquals(run["texts"].list()[number].str(), answer.text)
-                        assertArrayEquals(run["logprobs"].list()[number].nums(), answer.logprobs, 1e-4)
-                    }
-                    noteRun("ids $name ${prompts.size}/${prompts.size}")
-                    val totals = session.stats.totals
-                    val counts = with(totals) { listOf(rounds, drafted, evaluated, acceptedDrafts, learned) }
-                    assertEquals(run["counts"].list().map { it.int() }, counts)
-                }
+            DynamicTest.dynamicTest("$name: ${run["name"]}") { checkRun(bundle(name), name, run) }
+        }
+    }
+
+    /** Static graphs, as accelerators take them, on the CPU. */
+    @TestFactory
+    fun idsOfStaticGraphsEqualThoseOfPython(): List<DynamicTest> =
+        StarterBundles.ids("b")["static"].list().map { it.obj() }.map { run ->
+            DynamicTest.dynamicTest("b: ${run["name"]}") { checkRun(statics, "b", run) }
+        }
+
+    private val statics: LoadedBundle by lazy { StarterBundles.load("b", NPU).also { loaded["static"] = it } }
+
+    private fun checkRun(bundle: LoadedBundle, name: String, run: Json) {
+        val place = StarterBundles.expected(name)
+        val seeds = run["seeds"].list()
+        val prompts = StarterBundles.ids(name)["prompts"].list().map { it.str() }.take(seeds.size)
+        val cache = if (run["cache"].bool()) File(place, "cache.odc") else null
+        val adapter = if (run["adapter"].bool()) File(place, "adapter.safetensors") else null
+        Session(bundle, cache, adapter).use { session ->
+            assertNull(session.cacheNotice)
+            for ((number, prompt) in prompts.withIndex()) {
+                val config = StarterBundles.config(run["settings"].obj(), seeds[number].bits())
+                val answer = session.generate(prompt, config).finish()
+                assertArrayEquals(run["ids"].list()[number].ints(), answer.tokenIds) { "prompt $number" }
+                assertEquals(run["texts"].list()[number].str(), answer.text)
+                assertArrayEquals(run["logprobs"].list()[number].nums(), answer.logprobs, 1e-4)
             }
+            if (bundle.bundle.target.place == null) noteRun("ids $name ${prompts.size}/${prompts.size}")
+            val totals = session.stats.totals
+            val counts = with(totals) { listOf(rounds, drafted, evaluated, acceptedDrafts, learned) }
+            assertEquals(run["counts"].list().map { it.int() }, counts)
         }
     }
 

@@ -1,6 +1,7 @@
 package io.omnidraft.support
 
 import io.omnidraft.GenerationConfig
+import io.omnidraft.bundle.CPU_GRAPH
 import io.omnidraft.bundle.Verify
 import io.omnidraft.bundle.openBundle
 import io.omnidraft.conformance.Json
@@ -31,8 +32,10 @@ internal object StarterBundles {
     fun expected(name: String): File = directory("expected/$name")
 
     /** A loaded bundle, with the costs of its manifest: nothing is measured. */
-    fun load(name: String): LoadedBundle =
-        loadBundle(openBundle(directory(name), verify = Verify.FULL), Loading(measure = Measure.NEVER))
+    fun load(name: String, place: String = CPU_GRAPH): LoadedBundle {
+        val loading = Loading(targetOn = place, drafterOn = place, measure = Measure.NEVER)
+        return loadBundle(openBundle(directory(name), verify = Verify.FULL), loading)
+    }
 
     /** The prompts, settings and ids that Python wrote. */
     fun ids(name: String): Json = parse(File(expected(name), "ids.json").readBytes()).obj()
