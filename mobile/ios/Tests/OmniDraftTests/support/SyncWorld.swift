@@ -99,7 +99,7 @@ struct SyncWorld {
     func pull(_ source: (any ReleaseSource)? = nil, _ change: (inout Device) -> Void = { _ in }) throws -> Pulled {
         var device = device()
         change(&device)
-        return try OmniDraft.pull(Store(source ?? ReleaseFolder(URL(fileURLWithPath: folder))), device)
+        return try pulled(Store(source ?? ReleaseFolder(URL(fileURLWithPath: folder))), device)
     }
 
     /// The fault of a pull; nil where there is none.
@@ -130,3 +130,6 @@ func everything(_ place: String) throws -> [String: [UInt8]] {
             ($0, try readFile(joined(place, $0), most: .max))
         })
 }
+
+/// The function `pull` of the runtime, whose name a method hides; `OmniDraft.pull` is looked for in the type OmniDraft.
+private func pulled(_ store: Store, _ device: Device) throws -> Pulled { try pull(store, device) }
