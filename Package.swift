@@ -8,25 +8,29 @@ import PackageDescription
     let engine: [Target] = [
         .systemLibrary(name: "COnnxRuntime", path: "mobile/ios/Sources/COnnxRuntime", pkgConfig: "libonnxruntime")
     ]
-    let engineDependency: Target.Dependency = "COnnxRuntime"
     // Linux has no CryptoKit: the tests check signatures with OpenSSL, and serve HTTPS with it.
     let cryptography: [Target] = [.systemLibrary(name: "COpenSSL", path: "mobile/ios/Tests/COpenSSL")]
     let testDependencies: [Target.Dependency] = ["OmniDraft", "OmniDraftORT", "COpenSSL"]
     let packages: [Package.Dependency] = []
 #else
-    let engine: [Target] = []
+    // Microsoft's framework has no module map, so `import onnxruntime` does not compile. A target of C makes the module.
+    let engine: [Target] = [
+        .target(
+            name: "COnnxRuntime",
+            dependencies: [.product(name: "onnxruntime", package: "onnxruntime-swift-package-manager")],
+            path: "mobile/ios/Sources/COnnxRuntimeApple",
+            linkerSettings: [.linkedLibrary("c++"), .linkedFramework("CoreML"), .linkedFramework("Foundation")])
+    ]
     let cryptography: [Target] = []
     let testDependencies: [Target.Dependency] = ["OmniDraft", "OmniDraftORT"]
-    let engineDependency: Target.Dependency = .product(
-        name: "onnxruntime", package: "onnxruntime-swift-package-manager")
     let packages: [Package.Dependency] = [
-        .package(url: "https://github.com/microsoft/onnxruntime-swift-package-manager", from: "1.20.0")
+        .package(url: "https://github.com/microsoft/onnxruntime-swift-package-manager", from: "1.24.2")
     ]
 #endif
 
 let package = Package(
     name: "OmniDraft",
-    platforms: [.iOS(.v15), .macOS(.v12)],
+    platforms: [.iOS(.v15), .macOS(.v14)],  // those of Microsoft's package
     products: [
         .library(name: "OmniDraft", targets: ["OmniDraft", "OmniDraftORT"])
     ],
@@ -35,7 +39,7 @@ let package = Package(
         .target(name: "OmniDraft", path: "mobile/ios/Sources/OmniDraft"),
         // The manifest is here, for the whole package: SwiftPM's code for resources needs the name Bundle for itself.
         .target(
-            name: "OmniDraftORT", dependencies: ["OmniDraft", engineDependency], path: "mobile/ios/Sources/OmniDraftORT",
+            name: "OmniDraftORT", dependencies: ["OmniDraft", "COnnxRuntime"], path: "mobile/ios/Sources/OmniDraftORT",
             resources: [.copy("PrivacyInfo.xcprivacy")]),
         .testTarget(
             name: "OmniDraftTests", dependencies: testDependencies, path: "mobile/ios/Tests/OmniDraftTests"

@@ -1,10 +1,5 @@
+import COnnxRuntime
 import OmniDraft
-
-#if canImport(COnnxRuntime)
-    import COnnxRuntime
-#else
-    import onnxruntime
-#endif
 
 // onnxruntime by its C API: the Objective-C API names no way to end a run.
 

@@ -1,10 +1,5 @@
+import COnnxRuntime
 import OmniDraft
-
-#if canImport(COnnxRuntime)
-    import COnnxRuntime
-#else
-    import onnxruntime
-#endif
 
 /// A session of onnxruntime. The library allows runs from any threads at once.
 final class OrtGraph: EngineGraph, @unchecked Sendable {

@@ -1,0 +1,1 @@
+#include "COnnxRuntime.h"  // SwiftPM compiles no target without a source
