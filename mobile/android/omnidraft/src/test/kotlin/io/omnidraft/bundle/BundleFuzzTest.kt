@@ -7,6 +7,7 @@ import io.omnidraft.archive.openArchive
 import io.omnidraft.archive.readChecked
 import io.omnidraft.conformance.hex
 import io.omnidraft.conformance.vectorsOf
+import io.omnidraft.support.changedBytes
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -28,7 +29,7 @@ class BundleFuzzTest {
         repeat(FILES) {
             // With a right seal the change reaches the fields; without, only the seal is tested.
             val text = changedText(fields)
-            val data = if (random.nextInt(8) == 0) changedBytes(fullManifest()) else sealed(text)
+            val data = if (random.nextInt(8) == 0) changedBytes(fullManifest(), random) else sealed(text)
             count(faults, "read") { openAs(place, data) }
         }
         val names =
@@ -78,7 +79,7 @@ class BundleFuzzTest {
         val graphs = vectorsOf("bundle/graph").map { it.input["graph"].hex() }.filter { it.isNotEmpty() }
         val faults = HashMap<String, Int>()
         repeat(FILES) {
-            val graph = changedBytes(graphs.random(random))
+            val graph = changedBytes(graphs.random(random), random)
             val fault = try {
                 externalFiles(ByteBuffer.wrap(graph))
                 "read"
@@ -120,7 +121,7 @@ class BundleFuzzTest {
         9 -> value(text).let { text.replaceRange(it.first, it.last + 1, text.substring(value(text))) }
         in 10..13 -> digits(text)
         14 -> text.indices.filter { text[it].isLetter() }.random(random).let { text.replaceRange(it, it + 1, "x") }
-        else -> String(changedBytes(text.toByteArray()), Charsets.ISO_8859_1)
+        else -> String(changedBytes(text.toByteArray(), random), Charsets.ISO_8859_1)
     }
 
     /** The place of a value that is no array and no object. */
@@ -149,15 +150,6 @@ class BundleFuzzTest {
             4 -> data.also { it[random.nextInt(30)] = random.nextInt().toByte() }
             5 -> data.also { it[random.nextInt(data.size)] = random.nextInt().toByte() }
             else -> data.also { it[at] = (it[at].toInt() xor (1 shl random.nextInt(8))).toByte() }
-        }
-    }
-
-    private fun changedBytes(data: ByteArray): ByteArray {
-        val at = random.nextInt(data.size)
-        return when (random.nextInt(4)) {
-            0 -> data.copyOf(at)
-            1 -> data.copyOf(at) + random.nextBytes(1 + random.nextInt(8)) + data.copyOfRange(at, data.size)
-            else -> data.copyOf().also { it[at] = random.nextInt().toByte() }
         }
     }
 

@@ -16,6 +16,7 @@ import io.omnidraft.models.SitePair
 import io.omnidraft.models.decodeAdapter
 import io.omnidraft.models.encodeAdapter
 import io.omnidraft.bundle.FloatTensor
+import io.omnidraft.support.changedBytes
 import io.omnidraft.sync.Channel
 import io.omnidraft.sync.Installed
 import io.omnidraft.sync.Push
@@ -32,11 +33,11 @@ import io.omnidraft.sync.readInstalled
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.io.File
-import java.util.Random
+import kotlin.random.Random
 
 private const val FILES = 2500 // of each kind
 private const val CREATED = "2026-01-02T03:04:05Z"
-private const val SEED = 20261122L
+private const val SEED = 20_261_122
 
 /** Files with changed bytes are refused by name or read; nothing else ever happens. */
 internal class LearningFuzzTest {
@@ -108,7 +109,7 @@ internal class LearningFuzzTest {
         read(whole)
         var refused = 0
         repeat(FILES) { number ->
-            val data = changed(whole)
+            val data = changedBytes(whole, random)
             try {
                 read(data)
             } catch (error: OmniDraftException) {
@@ -119,22 +120,5 @@ internal class LearningFuzzTest {
             }
         }
         assertTrue(refused > FILES / 10, "$refused of $FILES were refused")
-    }
-
-    private fun changed(whole: ByteArray): ByteArray {
-        var data = whole.copyOf()
-        repeat(1 + random.nextInt(3)) {
-            if (data.isEmpty()) return data
-            val at = random.nextInt(data.size)
-            when (random.nextInt(6)) {
-                0 -> data[at] = random.nextInt(256).toByte()
-                1 -> data[at] = (data[at].toInt() xor (1 shl random.nextInt(8))).toByte()
-                2 -> data = data.copyOf(at)
-                3 -> data += ByteArray(random.nextInt(9)) { random.nextInt(256).toByte() }
-                4 -> data[at] = "0123456789-[]{}\",:eE. \n"[random.nextInt(23)].code.toByte()
-                else -> data = data.copyOf(at) + data.drop(at + 1 + random.nextInt(4))
-            }
-        }
-        return data
     }
 }

@@ -3,17 +3,17 @@ package io.omnidraft.session
 import io.omnidraft.AdapterException
 import io.omnidraft.OmniDraftException
 import io.omnidraft.SessionFileException
-import io.omnidraft.conformance.ROOT
 import io.omnidraft.disk.ByteWriter
 import io.omnidraft.disk.crc32
 import io.omnidraft.disk.u32
 import io.omnidraft.models.decodeAdapter
 import io.omnidraft.models.encodeAdapter
+import io.omnidraft.support.changedBytes
+import io.omnidraft.support.vectorFiles
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
-import java.io.File
-import java.util.Random
+import kotlin.random.Random
 
 /** Files with changed bytes are refused by a named fault, or read and written again as they are. */
 internal class SessionFuzzTest {
@@ -21,7 +21,7 @@ internal class SessionFuzzTest {
 
     @Test
     fun sessionsWithChangedBytes() {
-        val files = valid("session/valid", ".bin")
+        val files = vectorFiles("session/valid", ".bin")
         val refused = refusals(files) { data ->
             val (saved, cache) = decodeSession(data)
             assertArrayEquals(data, encodeSession(saved, cache))
@@ -31,7 +31,7 @@ internal class SessionFuzzTest {
 
     @Test
     fun statesWithChangedBytesBehindARightHeader() {
-        val files = valid("session/valid", ".bin")
+        val files = vectorFiles("session/valid", ".bin")
         val cache = decodeSession(files[0]).second
         val states = files.map { it.copyOfRange(SESSION_HEADER_BYTES, SESSION_HEADER_BYTES + u32(it, 16).toInt()) }
         val refused = refusals(states) { state ->
@@ -46,7 +46,7 @@ internal class SessionFuzzTest {
 
     @Test
     fun adaptersWithChangedBytes() {
-        val files = valid("adapter/valid", ".safetensors")
+        val files = vectorFiles("adapter/valid", ".safetensors")
         val refused = refusals(files) { data ->
             val adapter = decodeAdapter(data)
             assertArrayEquals(encodeAdapter(adapter), encodeAdapter(decodeAdapter(encodeAdapter(adapter))))
@@ -54,28 +54,17 @@ internal class SessionFuzzTest {
         assertTrue(refused.all { it is AdapterException && it.fault.isNotEmpty() })
     }
 
-    private fun valid(folder: String, end: String): List<ByteArray> =
-        checkNotNull(File(ROOT, folder).listFiles { file -> file.name.endsWith(end) }).map { it.readBytes() }
-
     /** Reads many changed files; any other exception than a refusal fails the test. */
     private fun refusals(files: List<ByteArray>, read: (ByteArray) -> Unit): List<OmniDraftException> {
         val refused = ArrayList<OmniDraftException>()
         repeat(4000) {
             try {
-                read(changed(files[it % files.size]))
+                read(changedBytes(files[it % files.size], random))
             } catch (error: OmniDraftException) {
                 refused.add(error)
             }
         }
         assertTrue(refused.size > 1000)
         return refused
-    }
-
-    private fun changed(data: ByteArray): ByteArray {
-        val copy = data.copyOf(if (random.nextInt(4) == 0) random.nextInt(data.size) else data.size)
-        repeat(1 + random.nextInt(5)) {
-            if (copy.isNotEmpty()) copy[random.nextInt(copy.size)] = random.nextInt().toByte()
-        }
-        return copy
     }
 }

@@ -3,6 +3,7 @@ package io.omnidraft.session
 import io.omnidraft.GenerationConfig
 import io.omnidraft.bundle.openBundle
 import io.omnidraft.device.Measure
+import io.omnidraft.support.residentBytes
 import java.io.File
 
 /*
@@ -24,7 +25,10 @@ fun main(arguments: Array<String>) {
                 session = Session(loaded)
             }
             answer(session, number)
-            if (number % maxOf(1, count / 40) == 0) samples.add(resident())
+            if (number % maxOf(1, count / 40) == 0) {
+                System.gc() // direct buffers of closed sessions are freed with their objects
+                samples.add(residentBytes())
+            }
         }
         session.close()
     }
@@ -42,10 +46,4 @@ private fun answer(session: Session, number: Int) {
     if (number % 3 == 0) answer.cancel()
     answer.finish()
     if (number % 10 == 0) session.models.loadDrafter()
-}
-
-private fun resident(): Long {
-    System.gc() // direct buffers of closed sessions are freed with their objects
-    val line = File("/proc/self/status").readLines().first { it.startsWith("VmRSS:") }
-    return 1024 * line.filter { it.isDigit() }.toLong()
 }

@@ -1,5 +1,6 @@
 package io.omnidraft.vocab
 
+import io.omnidraft.support.residentBytes
 import java.io.File
 import java.lang.management.ManagementFactory
 
@@ -15,7 +16,7 @@ fun main(arguments: Array<String>) {
     val tokenizer = CompiledTokenizer.fromFile(File(folder, "$name.bin"))
     val opened = cpuTime()
     println("$name: ${tokenizer.size} ids, opened in ${(opened - start) / 1_000_000} ms of this thread")
-    println("heap: ${heap() / 1024} KiB, resident ${resident()}")
+    println("heap: ${heap() / 1024} KiB, resident ${residentBytes() / 1024} KiB")
     val texts = linesIn(File(folder, "lines.bin"))
     val bytes = texts.sumOf { it.toByteArray().size }
     repeat(3) { turn ->
@@ -24,7 +25,7 @@ fun main(arguments: Array<String>) {
         val seconds = (cpuTime() - begin) / 1e9
         println("turn $turn: $bytes bytes, $ids ids, $seconds s, ${(bytes / seconds / 1000).toInt()} kB/s")
     }
-    println("heap: ${heap() / 1024} KiB with the lines and all that was kept, resident ${resident()}")
+    println("heap: ${heap() / 1024} KiB with the lines and all that was kept, resident ${residentBytes() / 1024} KiB")
     println("${tokenizer.name} and ${texts.size} texts") // both are needed up to here
 }
 
@@ -34,12 +35,6 @@ private fun cpuTime(): Long = ManagementFactory.getThreadMXBean().currentThreadC
 private fun heap(): Long {
     repeat(3) { System.gc() }
     return Runtime.getRuntime().totalMemory() - Runtime.getRuntime().freeMemory()
-}
-
-/** Memory of the process, where the system tells it. */
-private fun resident(): String {
-    val status = File("/proc/self/status")
-    return if (status.canRead()) status.readLines().first { it.startsWith("VmRSS") } else "unknown"
 }
 
 private fun linesIn(file: File): List<String> {

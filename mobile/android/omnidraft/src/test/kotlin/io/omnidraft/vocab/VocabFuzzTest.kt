@@ -4,15 +4,16 @@ import io.omnidraft.CacheFileException
 import io.omnidraft.OmniDraftException
 import io.omnidraft.TokenizerException
 import io.omnidraft.VocabMapException
-import io.omnidraft.conformance.ROOT
 import io.omnidraft.disk.crc32
 import io.omnidraft.disk.u32
+import io.omnidraft.support.changedBytes
+import io.omnidraft.support.putU32
+import io.omnidraft.support.vectorFiles
 import io.omnidraft.support.vectorMap
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertTimeoutPreemptively
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
-import java.io.File
 import java.nio.ByteBuffer
 import java.time.Duration
 import kotlin.random.Random
@@ -32,10 +33,10 @@ class VocabFuzzTest {
             "foreign_vocabulary",
         )
         val random = Random(20_261_122)
-        val given = filesIn("cache/valid", ".bin").filter { it.size < 1 shl 16 }
+        val given = vectorFiles("cache/valid", ".bin").filter { it.size < 1 shl 16 }
         check(given, random, faults, CacheFileException::class.java) { given ->
             // With right checksums the change reaches the fields; without, only the checksums are tested.
-            val data = changed(given, random).let { if (random.nextInt(8) == 0) it else summed(it) }
+            val data = changedBytes(given, random).let { if (random.nextInt(8) == 0) it else summed(it) }
             val table = decode(data)
             assertArrayEquals(data, encode(table), "written again, the file is another one")
             val map = maps.random(random)
@@ -50,10 +51,10 @@ class VocabFuzzTest {
         var start = CACHE_HEADER_BYTES
         for (at in 92 until 132 step 8) {
             val end = minOf(data.size.toLong(), start + u32(data, at)).toInt()
-            put(data, at + 4, crc32(data, start, end))
+            putU32(data, at + 4, crc32(data, start, end))
             start = end
         }
-        put(data, 132, crc32(data, 0, 132))
+        putU32(data, 132, crc32(data, 0, 132))
         return data
     }
 
@@ -64,10 +65,10 @@ class VocabFuzzTest {
             "strings", "added", "program", "step",
         )
         val random = Random(20_261_123)
-        val given = filesIn("tokenizer", ".bin") + filesIn("tokenize", ".bin")
+        val given = vectorFiles("tokenizer", ".bin") + vectorFiles("tokenize", ".bin")
         val texts = listOf("Hello  world, don't\r\n 12345!", "\u00e9e\u0301 \u2581<s> \uD83D\uDE00", "a".repeat(300))
         check(given, random, faults, TokenizerException::class.java) { given ->
-            val tokenizer = CompiledTokenizer(readTokenizerFile(ByteBuffer.wrap(changed(given, random))))
+            val tokenizer = CompiledTokenizer(readTokenizerFile(ByteBuffer.wrap(changedBytes(given, random))))
             for (text in texts) {
                 val ids = tokenizer.encodePrompt("<s>", text, "</s>", goesOn = random.nextBoolean())
                 tokenizer.textOf(ids)
@@ -87,10 +88,10 @@ class VocabFuzzTest {
         )
         val rare = setOf("extra_tensor", "sizes") // no change of some bytes leads there; vectors do
         val random = Random(20_261_124)
-        val given = filesIn("map/valid", ".safetensors")
+        val given = vectorFiles("map/valid", ".safetensors")
         check(given, random, faults, VocabMapException::class.java, rare) { given ->
             // Half of the changes are of a type or a digit, so that the header stays JSON.
-            val data = if (random.nextBoolean()) changed(given, random) else otherHeader(given, random)
+            val data = if (random.nextBoolean()) changedBytes(given, random) else otherHeader(given, random)
             walk(decodeVocabMap(ByteBuffer.wrap(data)))
         }
     }
@@ -101,7 +102,7 @@ class VocabFuzzTest {
         val header = String(data, 8, maxOf(0, minOf(start, data.size) - 8), Charsets.ISO_8859_1)
         val isType = random.nextInt(4) == 0
         val places = header.indices.filter { if (isType) header.startsWith("I32", it) else header[it].isDigit() }
-        if (places.isEmpty()) return changed(data, random)
+        if (places.isEmpty()) return changedBytes(data, random)
         val at = places.random(random)
         val changed = data.copyOf()
         changed[8 + at] = if (header[at] == 'I') 'F'.code.toByte() else ('0'.code + random.nextInt(10)).toByte()
@@ -143,36 +144,6 @@ class VocabFuzzTest {
         }
         assertTrue(seen.keys.containsAll(faults - rare), "some faults never came up: ${faults - seen.keys} of $seen")
         assertTrue(seen.getValue(READ) >= FILES / 100, "too few were read: $seen")
-    }
-
-    private fun filesIn(folder: String, end: String): List<ByteArray> =
-        File(ROOT, folder).listFiles { file -> file.name.endsWith(end) }!!.sortedBy { it.name }.map { it.readBytes() }
-
-    private fun changed(data: ByteArray, random: Random): ByteArray {
-        var changed = data.copyOf()
-        repeat(1 + random.nextInt(2)) { changed = changedOnce(changed, random) }
-        return changed
-    }
-
-    private fun changedOnce(data: ByteArray, random: Random): ByteArray {
-        if (data.isEmpty()) return data
-        // Half of the changes are near the beginning, where most fields are.
-        val at = random.nextInt(if (random.nextBoolean()) minOf(data.size, 256) else data.size)
-        when (random.nextInt(8)) {
-            0 -> data[at] = random.nextInt().toByte()
-            1 -> data[at] = (data[at].toInt() xor (1 shl random.nextInt(8))).toByte()
-            2 -> data[at] = listOf(0, 1, -1, 127, -128).random(random).toByte()
-            3 -> data[at] = (data[at] + 1).toByte()
-            4 -> for (i in at until minOf(at + 4, data.size)) data[i] = listOf(0, -1).random(random).toByte()
-            5 -> return data.copyOf(at)
-            6 -> return data.copyOf(at) + data.copyOfRange(minOf(data.size, at + 1 + random.nextInt(8)), data.size)
-            else -> return data.copyOf(at) + random.nextBytes(1 + random.nextInt(8)) + data.copyOfRange(at, data.size)
-        }
-        return data
-    }
-
-    private fun put(data: ByteArray, at: Int, number: Long) {
-        for (i in 0 until 4) data[at + i] = (number ushr (8 * i)).toByte()
     }
 
     private companion object {
