@@ -128,12 +128,18 @@ def render(levels: dict[str, dict[str, int]], results: Results, expected: Path) 
     return "\n".join(parts) + "\n"
 
 
-def main(manifest: Path, place: Path, expected: Path) -> None:
-    """Write the file from what the runs wrote."""
+def main(manifest: Path, place: Path, expected: Path) -> int:
+    """Write the file from what the runs wrote; the exit status is 1 where something did not run or pass."""
     levels = json.loads(manifest.read_text(encoding="utf-8"))["levels"]
     results = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in place.glob("*.json")}
-    TABLE.write_text(render(levels, results, expected), encoding="utf-8")
+    text = render(levels, results, expected)
+    TABLE.write_text(text, encoding="utf-8")
+    lacking = [
+        line for line in text.splitlines() if line.startswith("|") and ("not run" in line or "**" in line)
+    ]
+    print("\n".join(["not complete:", *lacking]) if lacking else f"{TABLE.name}: complete")
+    return int(bool(lacking))
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    sys.exit(main(*map(Path, sys.argv[1:])))

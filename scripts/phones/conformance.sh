@@ -9,4 +9,3 @@ OMNIDRAFT_RESULTS=$RESULTS/python.json "$PYTHON" -m pytest -q tests/conformance/
 bash scripts/android/all.sh
 bash scripts/ios/all.sh
 "$PYTHON" "$PHONES/conformance.py" spec/vectors/manifest.json "$RESULTS" "$BUNDLES/expected"
-echo "docs/conformance.md is written"
