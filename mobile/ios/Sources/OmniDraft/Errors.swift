@@ -1,3 +1,5 @@
+import Foundation
+
 /// What is wrong, and what to do about it; one family for all refusals (spec/08-phones.md, Errors).
 public struct Refusal: Sendable, Equatable {
     /// The name of what is wrong with a file, the same in every language; empty where a chapter names none.
@@ -65,6 +67,11 @@ extension OmniDraftError: CustomStringConvertible {
         let refusal = refusal
         return refusal.remedy.isEmpty ? refusal.message : "\(refusal.message); \(refusal.remedy)"
     }
+}
+
+extension OmniDraftError: LocalizedError {
+    /// The same line, so that `localizedDescription` and an alert of SwiftUI say it; in English.
+    public var errorDescription: String? { description }
 }
 
 /// A value from outside that is not what it must be; the reader of a file turns it into a refusal of that file.
