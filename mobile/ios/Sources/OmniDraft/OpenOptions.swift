@@ -2,7 +2,8 @@ import Foundation
 
 /// How a bundle is opened.
 public struct OpenOptions: Sendable {
-    /// Of the signer, 32 bytes of Ed25519; a bundle that is not signed with it is refused. Nil checks no signature.
+    /// Of the signer, 32 bytes of Ed25519, or the 44 bytes that a PEM file holds in Base64; a bundle that is not signed
+    /// with it is refused. Nil checks no signature.
     public var publicKey: [UInt8]?
     /// Where the models run.
     public var provider: Provider
