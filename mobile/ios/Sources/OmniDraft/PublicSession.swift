@@ -51,7 +51,7 @@ public final class Session: Sendable {
     ///
     ///     let result = try await session.result(of: session.chat("How many legs do 3 cats have?"))
     ///
-    /// - Parameter stream: from ``chat(_:_:)-(String,_)``, or another function of this session.
+    /// - Parameter stream: from ``generate(_:_:)``, or another function of this session.
     /// - Returns: the whole output; what was written so far where the task was cancelled.
     /// - Throws: what the stream throws. `CancellationError`: the task was cancelled before the text began.
     public func result(of stream: AsyncThrowingStream<Piece, any Error>) async throws -> GenerationResult {

@@ -10,7 +10,7 @@ extension OmniDraft {
     ///   - url: the directory of the bundle.
     ///   - options: how it is opened.
     /// - Returns: the loaded models.
-    /// - Throws: ``OmniDraft/OmniDraftError``: the bundle is damaged, incomplete or unsigned, or needs more memory than
+    /// - Throws: `OmniDraftError`: the bundle is damaged, incomplete or unsigned, or needs more memory than
     ///   there is.
     public static func open(_ url: URL, options: OpenOptions = OpenOptions()) async throws -> Model {
         try await open(url, options: options, engine: OrtEngine.shared())

@@ -7,7 +7,7 @@ import OmniDraft
 public final class OrtEngine: InferenceEngine {
     /// The engine; opening the first bundle makes it.
     ///
-    /// - Throws: ``OmniDraft/OmniDraftError/bundle(_:)``: the library is older than its header.
+    /// - Throws: `OmniDraftError.bundle`: the library is older than its header.
     public static func shared() throws -> OrtEngine { try made.get() }
 
     private static let made = Result { try OrtEngine() }
