@@ -1,9 +1,10 @@
+import Dispatch
+
 #if canImport(Darwin)
     import Darwin
 #else
     import Glibc
 #endif
-import Dispatch
 
 private let slower = 2
 private let paused = 3
