@@ -12,12 +12,6 @@
 let tiny = 1e-300
 private let roundingRest = 1e-4  // the sum of many float32 probabilities is closer to 1 than this
 
-/// P and Q of all options; Q sums to less than 1 where nothing may be proposed.
-struct Options {
-    var p: [Double]
-    var q: [Double]
-}
-
 /// P and Q of one decision.
 protocol DecisionProbs {
     /// P(a) / Q(a) of the proposed option a; 0 where nothing is proposed.
@@ -26,7 +20,7 @@ protocol DecisionProbs {
     var wide: (any Distribution)? { get }
     /// P and Q of the option that a target token belongs to; asked only where ``wide`` is set.
     func ofToken(_ token: Int32) -> (p: Double, q: Double)
-    /// P and Q of all options.
+    /// P and Q of all options, until the next call for any decision of the round; the caller may overwrite Q.
     func options() -> Options
     /// A target token of an option, drawn from the target's distribution.
     func emit(_ option: Int, _ random: any RandomSource) -> Int32
@@ -35,43 +29,6 @@ protocol DecisionProbs {
 extension DecisionProbs {
     var wide: (any Distribution)? { nil }
     func ofToken(_ token: Int32) -> (p: Double, q: Double) { (1, 0) }  // as of a token that cannot be proposed
-}
-
-/// What the decisions of a round share, so that none of them makes arrays of the size of a vocabulary twice.
-///
-/// Python has no such class: there numpy makes new arrays.
-final class OptionBuffers {
-    private let trie: ActiveTrie
-    private let row: Row
-    private var hasMask = false
-    private var spelledIds: IdSet?
-
-    init(_ trie: ActiveTrie) {
-        self.trie = trie
-        row = Row(max(1, trie.map.draftSize))
-    }
-
-    /// Begin a round: the trie may have changed.
-    func refresh() {
-        hasMask = false
-        spelledIds = nil
-    }
-
-    /// One for each draft token that begins a spelling, else zero.
-    func mask() -> UnsafeMutablePointer<Float> {
-        if !hasMask { for index in 0..<trie.map.draftSize { row.numbers[index] = trie.rootMask[index] ? 1 : 0 } }
-        hasMask = true
-        return row.numbers
-    }
-
-    /// Target tokens with an active spelling.
-    func spelled() -> IdSet {
-        if let spelledIds { return spelledIds }
-        var ids = IdSet(trie.map.targetSize)
-        trie.forEachSpelled { ids.add($0) }
-        spelledIds = ids
-        return ids
-    }
 }
 
 /// P and Q of a decision.
@@ -101,11 +58,14 @@ private struct Expansion: DecisionProbs {
     init(_ proposed: Int32, _ p: any Distribution) {
         self.proposed = proposed
         self.p = p
-        all = Options(p: [p.probability(proposed), p.massOutside(proposed)], q: [1, 0])
+        all = Options(2)
+        all.p.numbers[0] = p.probability(proposed)
+        all.p.numbers[1] = p.massOutside(proposed)
+        all.q.numbers[0] = 1
     }
 
-    var ratio: Double { all.p[0] }
-    func options() -> Options { all }
+    var ratio: Double { all.p.numbers[0] }
+    func options() -> Options { all.fresh() }
 
     func emit(_ option: Int, _ random: any RandomSource) -> Int32 {
         option == 0 ? proposed : random.sample(p.without(proposed))
@@ -155,13 +115,15 @@ private struct Beginning: DecisionProbs {
     }
 
     func options() -> Options {
-        let q = q
-        let possible = possible
-        var options = Options(p: rootMasses(trie, p, buffers), q: [])
-        options.q = withMask(trie, buffers, excluded) { mask in
-            (0..<trie.map.draftSize).map { mask[$0] > 0 ? q.probability(Int32($0)) / possible : 0 }
+        let options = buffers.options()
+        rootMasses(trie, p, buffers, options.p.numbers)
+        let chances = options.q.numbers
+        withMask(trie, buffers, excluded) { mask in
+            for id in 0..<trie.map.draftSize {
+                chances[id] = mask[id] > 0 ? q.probability(Int32(id)) / possible : 0
+            }
         }
-        options.q.append(0)
+        chances[options.count - 1] = 0
         return options
     }
 
@@ -207,13 +169,13 @@ private struct Inside: DecisionProbs {
         if decision.step == .goOn, let next = decision.node {
             proposed = children.tokens.firstIndex(of: trie.draftToken(next))
         }
-        ratio = proposed.map { [all] in all.p[$0] / max(all.q[$0], tiny) } ?? 0
+        ratio = proposed.map { [all] in all.p.numbers[$0] / max(all.q.numbers[$0], tiny) } ?? 0
     }
 
-    func options() -> Options { all }
+    func options() -> Options { all.fresh() }
 
     func emit(_ option: Int, _ random: any RandomSource) -> Int32 {
-        if let ending, option == all.p.count - 1 { return ending }
+        if let ending, option == all.count - 1 { return ending }
         let below = zip(children.targets, children.owner).filter { $0.1 == option }.map(\.0)
         return random.sample(p, among: below)
     }
@@ -221,23 +183,34 @@ private struct Inside: DecisionProbs {
 
 /// P and Q of the children of a node, and of its end where a token ends there.
 private func inside(_ children: Children, _ ending: Int32?, _ q: any Distribution, _ p: any Distribution) -> Options {
-    let count = children.tokens.count + (ending == nil ? 0 : 1)
-    var options = Options(p: [Double](repeating: 0, count: count), q: [Double](repeating: 0, count: count))
-    for (target, owner) in zip(children.targets, children.owner) { options.p[owner] += p.probability(target) }
-    for (index, token) in children.tokens.enumerated() { options.q[index] = q.probability(token) }
+    let options = Options(children.tokens.count + (ending == nil ? 0 : 1))
+    let (theirs, ours) = (options.p.numbers, options.q.numbers)
+    let last = options.count - 1
+    for (target, owner) in zip(children.targets, children.owner) { theirs[owner] += p.probability(target) }
+    for (index, token) in children.tokens.enumerated() { ours[index] = q.probability(token) }
     if let ending {  // the end is one more option, proposed whenever no child is
-        options.p[count - 1] = p.probability(ending)
-        options.q[count - 1] = max(0, 1 - options.q.reduce(0, +))
+        theirs[last] = p.probability(ending)
+        ours[last] = max(0, 1 - total(ours, last))
     }
-    let sum = options.p.reduce(0, +)
-    options.p = options.p.map { $0 / sum }
+    let sum = total(theirs, options.count)
+    for index in 0..<options.count { theirs[index] /= sum }
     return options
+}
+
+private func total(_ numbers: UnsafePointer<Double>, _ count: Int) -> Double {
+    var sum = 0.0
+    for index in 0..<count { sum += numbers[index] }
+    return sum
 }
 
 /// The target's mass below each child of the trie's root, one number for each draft token and one more: the mass of the
 /// target tokens without an active spelling.
-func rootMasses(_ trie: ActiveTrie, _ distribution: any Distribution, _ buffers: OptionBuffers) -> [Double] {
-    var masses = [Double](repeating: 0, count: trie.map.draftSize + 1)
+private func rootMasses(
+    _ trie: ActiveTrie, _ distribution: any Distribution, _ buffers: OptionBuffers,
+    _ masses: UnsafeMutablePointer<Double>
+) {
+    let count = trie.map.draftSize
+    masses.update(repeating: 0, count: count + 1)
     for (draft, target) in zip(trie.directDrafts, trie.directTargets) {
         masses[Int(draft)] = distribution.probability(target)
     }
@@ -245,11 +218,10 @@ func rootMasses(_ trie: ActiveTrie, _ distribution: any Distribution, _ buffers:
         masses[Int(first)] += distribution.probability(target)
     }
     if trie.directDrafts.count + trie.count < trie.map.targetSize {
-        let rest = 1 - masses.reduce(0, +)
+        let rest = 1 - total(masses, count)
         // A rest that may be rounding alone would let a token of probability 0 be drawn.
-        masses[masses.count - 1] = rest > roundingRest ? rest : distribution.massOutside(buffers.spelled())
+        masses[count] = rest > roundingRest ? rest : distribution.massOutside(buffers.spelled())
     }
-    return masses
 }
 
 /// Replace a decision by a token drawn from max(0, reach P - Q), or skip it.
@@ -272,11 +244,17 @@ func resampleOrSkip(_ probs: any DecisionProbs, _ reach: Double, _ random: any R
         if let token = random.rejectionSample(wide, share) { return token }
     }
     let options = probs.options()
-    let residual = zip(options.p, options.q).map { max(0, reach * $0 - $1) }
-    var excess = residual.reduce(0, +)
+    let (theirs, residual) = (options.p.numbers, options.q.numbers)  // the residual takes the place of Q
+    var excess = 0.0
+    for index in 0..<options.count {
+        residual[index] = max(0, reach * theirs[index] - residual[index])
+        excess += residual[index]
+    }
     let isEqual = excess == 0 && reach == 1  // P = Q up to rounding
     if isEqual { excess = 1 }
     if !random.bernoulli(excess / (excess + (1 - reach))) { return nil }
-    let weights = isEqual ? options.p : residual
-    return probs.emit(random.categorical(weights, count: weights.count), random)
+    let option = withExtendedLifetime(options) {
+        random.categorical(UnsafePointer(isEqual ? theirs : residual), count: options.count)
+    }
+    return probs.emit(option, random)
 }

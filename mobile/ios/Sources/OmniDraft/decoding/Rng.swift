@@ -7,8 +7,8 @@
 protocol RandomSource: AnyObject {
     /// True with the given probability (values >= 1 always, <= 0 never).
     func bernoulli(_ probability: Double) -> Bool
-    /// An index drawn in proportion to the first `count` of non-negative weights.
-    func categorical(_ weights: [Double], count: Int) -> Int
+    /// An index drawn in proportion to `count` non-negative weights, of which there is one at least.
+    func categorical(_ weights: UnsafePointer<Double>, count: Int) -> Int
     /// A token drawn from a distribution, or from the distribution restricted to the ids `among`.
     func sample(_ distribution: any Distribution, among: [Int32]?) -> Int32
     /// A token drawn from a distribution and kept with probability `share(token)`, or nil.
@@ -44,7 +44,7 @@ class SplitMix64: RandomSource {
 
     func bernoulli(_ probability: Double) -> Bool { probability >= 1 || (probability > 0 && uniform() < probability) }
 
-    func categorical(_ weights: [Double], count: Int) -> Int { inverse(count, uniform()) { weights[$0] } }
+    func categorical(_ weights: UnsafePointer<Double>, count: Int) -> Int { inverse(count, uniform()) { weights[$0] } }
 
     func sample(_ distribution: any Distribution, among: [Int32]?) -> Int32 {
         if let among, among.count == 1 { return among[0] }

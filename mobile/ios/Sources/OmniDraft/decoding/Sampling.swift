@@ -87,14 +87,16 @@ func targetDistribution(
     let weights = room ?? workspace.row(width)
     let blocks = exponentials(
         numbers, width, largest: largest, temperature: divisor(sampling.temperature), weights.numbers)
-    let isWhole = !truncate(weights.numbers, width, sampling)
+    let isWhole = !truncate(weights.numbers, width, sampling, workspace)
     return Categorical(weights, width, workspace, blocks: isWhole ? blocks : nil)
 }
 
 /// Set the weights to 0 that top-k, top-p and min-p do not keep; false where the settings keep all.
-private func truncate(_ weights: UnsafeMutablePointer<Float>, _ width: Int, _ sampling: SamplingConfig) -> Bool {
+private func truncate(
+    _ weights: UnsafeMutablePointer<Float>, _ width: Int, _ sampling: SamplingConfig, _ workspace: Workspace
+) -> Bool {
     let keepsNucleus = sampling.topK > 0 || sampling.topP < 1
-    if keepsNucleus { keepNucleus(weights, width, sampling) }
+    if keepsNucleus { keepNucleus(weights, width, sampling, workspace) }
     if sampling.minP > 0 {
         let least = Float(sampling.minP)  // the largest weight is exp(0) = 1 and always kept
         for id in 0..<width where weights[id] < least { weights[id] = 0 }

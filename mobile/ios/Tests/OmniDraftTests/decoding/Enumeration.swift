@@ -27,9 +27,10 @@ final class Script: RandomSource {
         return take([chance, 1 - chance]) == 0
     }
 
-    func categorical(_ weights: [Double], count: Int) -> Int {
-        let sum = weights.prefix(count).reduce(0, +)
-        return take(weights.prefix(count).map { $0 / sum })
+    func categorical(_ weights: UnsafePointer<Double>, count: Int) -> Int {
+        let weights = UnsafeBufferPointer(start: weights, count: count)
+        let sum = weights.reduce(0, +)
+        return take(weights.map { $0 / sum })
     }
 
     func sample(_ distribution: any Distribution, among: [Int32]?) -> Int32 {
