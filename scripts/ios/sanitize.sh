@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs a part of the tests with a sanitizer of Swift: sanitize.sh thread, or sanitize.sh address. A report of the sanitizer
-# ends the run. The library of onnxruntime is compiled without either, so what it does to memory is not seen.
+# ends the run; first it must report a program that has the fault. The library of onnxruntime is compiled without either
+# sanitizer, so what it does to memory is not seen.
 . "$(dirname "$0")/common.sh"
 need_tools
 
@@ -13,11 +14,15 @@ address) tests='Fuzz|VocabVectorsTests|TracesVectorsTests|TextVectorsTests|SyncV
 esac
 
 log=$OUT/$1.log
+export VARIABLES="TSAN_OPTIONS=halt_on_error=1 ASAN_OPTIONS=detect_leaks=0"
+inside swiftc -swift-version 5 -O "-sanitize=$1" -o "/out/fault-$1" "/checkout/scripts/ios/faults/$1.swift"
+if inside "/out/fault-$1" > "$log" 2>&1; then fail "$1: the sanitizer does not report a fault"; fi
+grep -q "SUMMARY: .*Sanitizer" "$log" || { cat "$log"; fail "$1: the program with a fault ended without a report"; }
+
 export BUILD=build-$1
 swift_package build --build-tests --quiet --sanitize "$1"
-# Runtimes of C++ and of Swift are not compiled with the thread sanitizer, so a report of them alone is none of ours.
-VARIABLES="TSAN_OPTIONS=halt_on_error=1 ASAN_OPTIONS=detect_leaks=0" swift_package test --skip-build \
-    --disable-swift-testing --sanitize "$1" --filter "$tests" > "$log" 2>&1 || { tail -n 100 "$log"; fail "$1: failed"; }
+swift_package test --skip-build --disable-swift-testing --sanitize "$1" --filter "$tests" > "$log" 2>&1 ||
+    { tail -n 100 "$log"; fail "$1: failed"; }
 count=$(grep -c "^Test Case .* passed" "$log")
 [ "$count" -gt 0 ] || fail "$1: no test ran"
 echo "$1 sanitizer: $count tests without a report"
