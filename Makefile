@@ -60,8 +60,8 @@ trial-starter: $(READY)
 android: $(READY)
 	scripts/android/all.sh
 
-# The runtime for iOS, on Debian: the form of the sources, the library, and the tests with all vectors. It takes root, and
-# Swift lies outside the checkout.
+# The runtime for iOS, on Debian: the form of the sources, the library, its public interface, the tests with all vectors, a
+# part of them with each sanitizer, and files that cross languages. It takes root, and Swift lies outside the checkout.
 ios: $(READY)
 	scripts/ios/all.sh
 
