@@ -29,7 +29,7 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     private let web: Web
     private let answer: any WebAnswer
     private let queue = OperationQueue()
-    private let running = Guarded<URLSessionTask?>(nil)
+    private let running = Guarded<(task: URLSessionTask?, isCancelled: Bool)>((nil, false))
     private var continuation: CheckedContinuation<Void, any Error>?
     private var refusal: (any Error)?  // why the transfer was cancelled here
     private var hasAnswer = false
@@ -50,7 +50,7 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     /// Reads to the end of the answer; cancelling the task that waits for it ends the transfer.
     ///
     /// - Parameter from: the first byte that is asked for.
-    /// - Throws: the error of `answer`, or ``FileError``: the server cannot be reached, or is too slow.
+    /// - Throws: the error of `answer`; ``FileError``: the server cannot be reached, or is too slow; `CancellationError`.
     func run(from: Int = 0) async throws {
         var request = URLRequest(url: address, cachePolicy: .reloadIgnoringLocalCacheData)
         request.setValue("omnidraft", forHTTPHeaderField: "User-Agent")
@@ -60,20 +60,27 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         settings.timeoutIntervalForRequest = web.seconds
         let session = URLSession(configuration: settings, delegate: self, delegateQueue: queue)
         let task = session.dataTask(with: request)
-        running.with { $0 = task }
+        running.with { $0.task = task }
         defer { session.finishTasksAndInvalidate() }
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                queue.addOperation {
-                    self.continuation = continuation
-                    task.resume()
-                }
+                queue.addOperation { self.start(task, continuation) }
                 waitForAnswer()
             }
         } onCancel: {
-            running.with { $0?.cancel() }
+            running.with { $0.isCancelled = true }
+            cancel()
         }
     }
+
+    private func start(_ task: URLSessionTask, _ continuation: CheckedContinuation<Void, any Error>) {
+        // The end of a task that was cancelled before it began may have been told already.
+        if running.with({ $0.isCancelled }) { return continuation.resume(throwing: CancellationError()) }
+        self.continuation = continuation
+        task.resume()
+    }
+
+    private func cancel() { running.with { $0.task }?.cancel() }
 
     /// A header that comes byte by byte has no bound of its own, so it is waited for here.
     private func waitForAnswer() {
@@ -88,7 +95,7 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
 
     private func stop(_ error: any Error) {
         if refusal == nil { refusal = error }
-        running.with { $0?.cancel() }
+        cancel()
     }
 
     /// An address of HTTPS leads to no other kind.
@@ -138,7 +145,8 @@ final class WebRead: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     }
 
     func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
-        let failure = refusal ?? error.map { FileError(reason(FileError($0.localizedDescription))) }
+        let told: (any Error)? = refusal ?? error.map { FileError(reason(FileError($0.localizedDescription))) }
+        let failure = running.with { $0.isCancelled } ? CancellationError() : told
         if let failure { continuation?.resume(throwing: failure) } else { continuation?.resume() }
         continuation = nil
     }
