@@ -25,16 +25,24 @@ import XCTest
 
     /// Runs `body` while the runtime checks signatures with OpenSSL.
     func withEd25519<T>(_ body: () throws -> T) rethrows -> T {
-        givenEd25519.with { $0 = isValidByOpenSsl }
-        defer { givenEd25519.with { $0 = nil } }
+        let before = lend()
+        defer { givenEd25519.with { $0 = before } }
         return try body()
     }
 
     /// The same for a body that waits.
     func withEd25519<T>(_ body: () async throws -> T) async rethrows -> T {
-        givenEd25519.with { $0 = isValidByOpenSsl }
-        defer { givenEd25519.with { $0 = nil } }
+        let before = lend()
+        defer { givenEd25519.with { $0 = before } }
         return try await body()
+    }
+
+    /// Gives OpenSSL's check, and returns the one before.
+    private func lend() -> (@Sendable ([UInt8], [UInt8], [UInt8]) -> Bool)? {
+        givenEd25519.with { given in
+            defer { given = isValidByOpenSsl }
+            return given
+        }
     }
 
     @Sendable private func isValidByOpenSsl(_ data: [UInt8], _ signature: [UInt8], _ publicKey: [UInt8]) -> Bool {
