@@ -32,6 +32,9 @@ final class ScreenModelTests: XCTestCase {
         XCTAssertEqual(desk.told.first?.phase, .empty)
         XCTAssertTrue(desk.told.contains { $0.phase == .opening })
         XCTAssertEqual(desk.model.message, "")
+        // The device remembers that the bundle was checked, and how fast it is here.
+        let state = Desk.root.appendingPathComponent("state").path
+        XCTAssertGreaterThan(try FileManager.default.subpathsOfDirectory(atPath: state).count, 2)
     }
 
     func testTheTextIsTheSameWithoutDraftsAndBothSpeedsAreShown() async throws {

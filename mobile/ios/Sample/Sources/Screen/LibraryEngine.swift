@@ -83,7 +83,8 @@ struct LibraryEngine: Engine {
         switch choice.place {
         case .directory(let url): return url
         case .archive(let source):
-            return try await OmniDraft.unpack(source, into: place("bundles", choice.name), onProgress: onProgress)
+            return try await OmniDraft.unpack(
+                source, into: place("bundles", choice.name), overwrite: true, onProgress: onProgress)
         }
     }
 

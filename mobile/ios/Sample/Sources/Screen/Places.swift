@@ -30,7 +30,9 @@ struct LearnerFile: Sendable {
 ///   - url: the directory; one that exists is kept.
 ///   - backup: whether backups have it. Traces hold the user's text, and bundles can be unpacked again.
 func makeDirectory(_ url: URL, backup: Bool) throws {
-    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+    // Each directory is the user's alone (spec/08-phones.md, Names and places).
+    let attributes: [FileAttributeKey: Any] = [.posixPermissions: 0o700]
+    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true, attributes: attributes)
     #if canImport(Darwin)
         var place = url
         var values = URLResourceValues()
