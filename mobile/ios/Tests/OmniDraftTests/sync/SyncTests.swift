@@ -1,0 +1,149 @@
+import Foundation
+import XCTest
+
+@testable import OmniDraft
+
+/// Releases that Python published: pulled, verified, compared, used, and gone back from.
+final class SyncTests: XCTestCase {
+    private static let loaded = Result { try StarterBundles.load("learning") }
+
+    private func expected(_ name: String) throws -> String {
+        try StarterBundles.directory("expected/learning") + "/\(name)"
+    }
+    private func key() throws -> [UInt8] { try readFile(expected("key"), most: 1 << 10) }
+    private func released() throws -> String { try readAdapter(expected("released.safetensors")).digest }
+    private func store() throws -> ReleaseFolder { ReleaseFolder(URL(fileURLWithPath: try expected("store"))) }
+
+    /// Runs `body` in a new place with a session that learns, and with the digest of the adapter that it has in use.
+    private func withDevice(
+        signed: Bool = true, adapter: String? = nil, place: String? = nil,
+        _ body: (String, TextSession, LearningController) async throws -> Void
+    ) async throws {
+        let loaded = try Self.loaded.get()
+        let folder = try place ?? realPath(NSTemporaryDirectory()) + "/omnidraft-\(randomHex(8))"
+        try makeDirectories(folder)
+        defer { if place == nil { removeTree(folder) } }
+        let session = try TextSession(loaded, adapter: adapter)
+        let learning = LearningController(session, options(folder), publicKey: signed ? try key() : nil)
+        try await withEd25519 { try await body(folder, session, learning) }
+        await learning.off()
+    }
+
+    private func options(_ place: String) -> SessionOptions {
+        let url: (String) -> URL = { URL(fileURLWithPath: "\(place)/\($0)") }
+        return SessionOptions(cache: url("cache.odc"), traces: url("traces"), learned: url("learned"))
+    }
+
+    /// Answers sums that a small model answers at once; the ids of each answer.
+    @discardableResult
+    private func said(_ session: TextSession, _ questions: Range<Int>) throws -> [[Int32]] {
+        let config = GenerationConfig(maxNewTokens: 24, numDraftTokens: 4)
+        return try questions.map { number in
+            let prompt = "Ben has \(number + 2) bags with \(number + 3) shells each. How many shells does he have?"
+            return try session.generate(prompt, config).finish().tokenIds
+        }
+    }
+
+    private func inUse(_ session: TextSession) -> String? { session.models.adapters[.drafter]?.digest }
+
+    private func fault(_ body: () async throws -> Void) async throws -> String? {
+        do {
+            try await body()
+            return nil
+        } catch let error as OmniDraftError {
+            return error.fault
+        }
+    }
+
+    func testAReleaseIsUsedAndGoneBackFrom() async throws {
+        try await withDevice { place, session, learning in
+            let before = try said(session, 0..<3)
+            let first = try await learning.pull(store())
+            XCTAssertEqual(first, .switched)
+            XCTAssertEqual(inUse(session), try released())
+            XCTAssertGreaterThan(session.cache.count, 0)  // the n-grams of the release
+            XCTAssert(exists("\(place)/cache.odc"))
+            XCTAssertEqual(try said(session, 0..<3), before)
+            let second = try await learning.pull(store())
+            XCTAssertEqual(second, .newest)
+            try await learning.goBack()
+            XCTAssertNil(inUse(session))
+            let third = try await learning.pull(store())
+            XCTAssertEqual(third, .refusedBefore)
+            XCTAssertNil(inUse(session))
+            let fault = try await fault { try await learning.goBack() }
+            XCTAssertEqual(fault, "absent")
+        }
+    }
+
+    func testAReleaseIsComparedOnWhatWasRecorded() async throws {
+        try await withDevice { place, session, learning in
+            try FileManager.default.copyItem(atPath: expected("traces"), toPath: "\(place)/traces")
+            let outcome = try await learning.pull(store())
+            XCTAssertEqual(outcome, .switched)
+            XCTAssertEqual(inUse(session), try released())
+        }
+    }
+
+    func testAReleaseThatIsNotBetterIsNotUsed() async throws {
+        let adapter = try expected("released.safetensors")
+        try await withDevice(adapter: adapter) { place, session, learning in
+            try FileManager.default.copyItem(atPath: expected("traces"), toPath: "\(place)/traces")
+            try await learning.on()
+            try said(session, 0..<8)
+            for _ in 0..<2 { _ = try await learning.step(seconds: 20) }
+            let own = inUse(session)
+            XCTAssertNotNil(own)
+            XCTAssertNotEqual(own, try released())
+            let outcome = try await learning.pull(store())
+            XCTAssert([.kept, .switched].contains(outcome))
+            XCTAssertEqual(inUse(session), outcome == .kept ? own : try released())
+            try await learning.goBack()
+            XCTAssertFalse(inUse(session) == own && outcome == .kept)
+        }
+    }
+
+    func testAnUnsignedPullAfterASignedOneIsRefused() async throws {
+        try await withDevice { place, _, learning in
+            _ = try await learning.pull(store())
+            try await withDevice(signed: false, place: place) { _, _, learning in
+                let fault = try await fault { _ = try await learning.pull(store()) }
+                XCTAssertEqual(fault, "unsigned")
+            }
+        }
+    }
+
+    /// Without a library that a test lends, a system without Ed25519 takes nothing that it would have to check.
+    func testASystemWithoutEd25519RefusesASignedRelease() async throws {
+        if canCheckSignatures { throw XCTSkip("this system has Ed25519") }
+        let loaded = try Self.loaded.get()
+        let place = try realPath(NSTemporaryDirectory()) + "/omnidraft-\(randomHex(8))"
+        try makeDirectories(place)
+        defer { removeTree(place) }
+        let session = try TextSession(loaded)
+        let learning = LearningController(session, options(place), publicKey: try key())
+        let fault = try await fault { _ = try await learning.pull(store()) }
+        XCTAssertEqual(fault, "unverifiable")
+        XCTAssertNil(inUse(session))
+    }
+
+    func testAPushHoldsWhatWasChosen() async throws {
+        try await withDevice { place, session, learning in
+            try await learning.on()
+            try said(session, 0..<8)
+            _ = try await learning.step(seconds: 20)
+            let out = URL(fileURLWithPath: "\(place)/out")
+            let files = try await learning.writePush(out, device: "phone-1", parts: [.adapter, .cache])
+            let channel = try channelOf(session.loaded.adapterPlace)
+            XCTAssertEqual(files.last?.path, "\(place)/out/channels/\(channel.id)/devices/phone-1/push")
+            let push = try decodePush(readFile(try XCTUnwrap(files.last).path, most: mostPushBytes))
+            XCTAssertEqual(push.traces, [])
+            XCTAssertGreaterThan(push.accepted, 0)
+            let names = files.dropLast().map { $0.deletingPathExtension().lastPathComponent }
+            XCTAssertEqual(names, [push.adapter?.sha256, push.cache?.sha256])
+            XCTAssertEqual(inUse(session), try readAdapter(files[0].path).digest)
+            let all = try await learning.writePush(out, device: "phone-1", parts: Set(PushPart.allCases))
+            XCTAssertEqual(try decodePush(readFile(all[all.count - 1].path, most: mostPushBytes)).traces.count, 1)
+        }
+    }
+}
